@@ -1,0 +1,186 @@
+/**
+ * Every way it can go wrong, in one table. A code is a promise: it is never reused for something else.
+ * `rpc` lies outside −32768…−32000, the range JSON-RPC and MCP keep for themselves.
+ */
+export interface ErrorRow {
+  /** What happened, in a sentence a model can act on. */
+  readonly sentence: string;
+  /** What to do about it. */
+  readonly hint: string;
+  readonly http: number;
+  readonly rpc: number;
+  readonly retryable: boolean;
+}
+
+export const errorTable = {
+  UNAUTHENTICATED: {
+    sentence: 'The request carries no credential that verifies.',
+    hint: 'Send "Authorization: Bearer <session token>"; "ambit session create" prints one.',
+    http: 401,
+    rpc: 1001,
+    retryable: false,
+  },
+  SESSION_NOT_FOUND: {
+    sentence: 'There is no such session.',
+    hint: 'List the sessions with "ambit session list".',
+    http: 404,
+    rpc: 1002,
+    retryable: false,
+  },
+  SESSION_EXPIRED: {
+    sentence: 'The session has expired.',
+    hint: 'Ask the orchestrator for a new session.',
+    http: 401,
+    rpc: 1003,
+    retryable: false,
+  },
+  SESSION_ENDED: {
+    sentence: 'The session has been ended.',
+    hint: 'Ask the orchestrator for a new session.',
+    http: 401,
+    rpc: 1004,
+    retryable: false,
+  },
+  SESSION_EXISTS: {
+    sentence: 'A live session of this user already has that name.',
+    hint: 'Choose another name, or end the other session first.',
+    http: 409,
+    rpc: 1006,
+    retryable: false,
+  },
+  SESSION_LIMIT: {
+    sentence: 'No further session can be opened.',
+    hint: 'End sessions that are no longer needed, or raise sessions.maxPerUser or sessions.maxSessions.',
+    http: 429,
+    rpc: 1007,
+    retryable: true,
+  },
+  TRUST_REQUIRED: {
+    sentence: 'More trust was asked for than the bounds allow.',
+    hint: 'Ask for "sandboxed", or let the operator widen the bounds.',
+    http: 403,
+    rpc: 1009,
+    retryable: false,
+  },
+  SERVER_NOT_AVAILABLE: {
+    sentence: 'No server of that name is available to this session.',
+    hint: 'Use a server that this session is allowed to use.',
+    http: 404,
+    rpc: 1010,
+    retryable: false,
+  },
+  UPSTREAM_FAILED: {
+    sentence: 'The server behind Ambit failed.',
+    hint: 'Try again; if it goes on failing, the operator finds the reason in the journal.',
+    http: 502,
+    rpc: 1012,
+    retryable: true,
+  },
+  UPSTREAM_TIMEOUT: {
+    sentence: 'The server behind Ambit did not answer in time.',
+    hint: 'Try again with a smaller request, or let the operator raise the limit.',
+    http: 504,
+    rpc: 1013,
+    retryable: true,
+  },
+  UPSTREAM_TOO_LARGE: {
+    sentence: 'The server behind Ambit answered with more than the limit allows.',
+    hint: 'Ask for less at a time, or let the operator raise limits.messageBytes.',
+    http: 502,
+    rpc: 1014,
+    retryable: false,
+  },
+  SANDBOX_UNAVAILABLE: {
+    sentence: 'This session is sandboxed, and no sandbox can be had for this server here.',
+    hint: 'A session created with "--trust direct" may start it, where the operator allows that.',
+    http: 503,
+    rpc: 1015,
+    retryable: false,
+  },
+  OVERLOADED: {
+    sentence: 'Too much is under way at once.',
+    hint: 'Wait for calls that are under way, then try again.',
+    http: 503,
+    rpc: 1016,
+    retryable: true,
+  },
+  WORKSPACE_NOT_FOUND: {
+    sentence: 'There is no such workspace.',
+    hint: 'Use one of the workspaces named in the configuration.',
+    http: 404,
+    rpc: 1018,
+    retryable: false,
+  },
+  REQUEST_INVALID: {
+    sentence: 'The request is not well-formed.',
+    hint: 'Correct it as the message says.',
+    http: 400,
+    rpc: 1027,
+    retryable: false,
+  },
+  CONFIG_INVALID: {
+    sentence: 'The configuration is not valid.',
+    hint: 'Correct the lines named, then start again.',
+    http: 500,
+    rpc: 1028,
+    retryable: false,
+  },
+  GATEWAY_UNREACHABLE: {
+    sentence: 'No gateway is running for this configuration.',
+    hint: 'Start one with "ambit serve".',
+    http: 503,
+    rpc: 1030,
+    retryable: true,
+  },
+  INTERNAL: {
+    sentence: 'Ambit itself failed.',
+    hint: 'The journal has the details; please report it.',
+    http: 500,
+    rpc: 1099,
+    retryable: false,
+  },
+} as const satisfies Record<string, ErrorRow>;
+
+export type ErrorCode = keyof typeof errorTable;
+
+export interface ErrorDetails {
+  /** The particular: which value failed. It replaces the table's sentence. */
+  readonly what?: string;
+  readonly hint?: string;
+  /** The rule that decided, where one did. */
+  readonly rule?: string;
+  readonly retryAfterMs?: number;
+  readonly cause?: unknown;
+}
+
+const brand = Symbol.for('ambit.error');
+
+/** A refusal or failure with a code of the table. Everything in it may be shown to the caller: put no secret there. */
+export class AmbitError extends Error {
+  readonly [brand] = true;
+  readonly code: ErrorCode;
+  readonly hint: string;
+  readonly rule: string | undefined;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(code: ErrorCode, details: ErrorDetails = {}) {
+    super(
+      details.what ?? errorTable[code].sentence,
+      details.cause === undefined ? undefined : { cause: details.cause },
+    );
+    this.name = 'AmbitError';
+    this.code = code;
+    this.hint = details.hint ?? errorTable[code].hint;
+    this.rule = details.rule;
+    this.retryAfterMs = details.retryAfterMs;
+  }
+
+  get row(): ErrorRow {
+    return errorTable[this.code];
+  }
+}
+
+/** True across realms and duplicate copies of the package, where `instanceof` is not. */
+export function isAmbitError(error: unknown): error is AmbitError {
+  return typeof error === 'object' && error !== null && brand in error;
+}
