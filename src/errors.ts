@@ -104,6 +104,20 @@ export const errorTable = {
     rpc: 1016,
     retryable: true,
   },
+  CLIENT_UNREACHABLE: {
+    sentence: 'No caller is there to answer.',
+    hint: 'Ask while a call is under way, or when a stream is open.',
+    http: 503,
+    rpc: 1031,
+    retryable: true,
+  },
+  PUSH_DENIED: {
+    sentence: 'This server may not ask for that.',
+    hint: 'The operator can allow it with servers.<name>.push.',
+    http: 403,
+    rpc: 1032,
+    retryable: false,
+  },
   WORKSPACE_NOT_FOUND: {
     sentence: 'There is no such workspace.',
     hint: 'Use one of the workspaces named in the configuration.',

@@ -1,0 +1,113 @@
+// npm run bench [-- --quick] [--pin] [--only a,b] [--json FILE]: every subject under the same load, side by side in one run.
+// Timings never fail the run; a wrong answer or a subject that does not start does.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { measureOnce, medians } from './measure.js';
+import { installPeers } from './peers.js';
+import { plotOf } from './plot.js';
+import { subjects } from './subjects.js';
+import { tableOf, targetsOf } from './table.js';
+import { compare, judge } from './targets.js';
+
+const full = [
+  { sessions: 1, warmup: 1000, calls: 6000 },
+  { sessions: 16, warmup: 3200, calls: 12_000 },
+];
+const quick = [
+  { sessions: 1, warmup: 300, calls: 1200 },
+  { sessions: 16, warmup: 800, calls: 3000 },
+];
+
+const options = readOptions();
+// One session is strictly serial. Where its processes happen to run decides most of its latency; on one core it cannot.
+const plan = (options.quick ? quick : full).map((job) => ({ ...job, pinned: options.pin && job.sessions === 1 }));
+const rounds = options.quick ? 1 : 3;
+const results = options.chosen.map((subject) => ({ ...subject, rounds: [], figures: {}, failure: undefined }));
+
+await preparePeers();
+for (let round = 0; round < rounds; round++) {
+  for (const job of plan) {
+    for (const result of results) await measure(result, job, round);
+  }
+}
+publish();
+
+async function measure(result, job, round) {
+  if (result.failure !== undefined) return;
+  console.error(`round ${round + 1} of ${rounds}, sessions ${job.sessions}: ${result.label}`);
+  try {
+    result.rounds[round] = { ...result.rounds[round], [job.sessions]: await measureOnce(result, job) };
+  } catch (error) {
+    result.failure = error.message;
+  }
+}
+
+async function preparePeers() {
+  const peers = results.filter(({ peer }) => peer);
+  if (peers.length === 0) return;
+  try {
+    await installPeers();
+  } catch (error) {
+    for (const peer of peers) peer.failure = `could not be installed: ${error.message}`;
+  }
+}
+
+function publish() {
+  const measured = results.filter(({ failure }) => failure === undefined);
+  for (const result of measured) {
+    for (const { sessions } of plan)
+      result.figures[sessions] = medians(result.rounds.map((figures) => figures[sessions]));
+  }
+  compare(measured);
+  const targets = judge(measured, rounds);
+  const conditions = [
+    rounds === 1 ? 'One round' : `Medians of ${rounds} rounds`,
+    `Node ${process.version}`,
+    `${cpus().length} cores`,
+    ...(options.pin ? ['the single session on one core'] : []),
+  ].join(', ');
+  const sessionCounts = plan.map(({ sessions }) => sessions);
+  console.log(`${conditions}\n\n${tableOf(measured, sessionCounts)}\n\n${targetsOf(targets)}`);
+
+  const facts = { date: new Date().toISOString(), conditions, plan, subjects: measured.map(plain), targets };
+  const document = `${JSON.stringify(facts, null, 2)}\n`;
+  const folder = fileURLToPath(new URL('results/', import.meta.url));
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'latest.json'), document);
+  writeFileSync(join(folder, 'latest.svg'), plotOf(measured, { subtitle: conditions }));
+  if (options.json) writeFileSync(options.json, document);
+
+  for (const { label, failure } of results) {
+    if (failure === undefined) continue;
+    console.error(`FAILED ${label}: ${failure}`);
+    process.exitCode = 1;
+  }
+}
+
+function plain({ name, label, note, figures, rounds }) {
+  return { name, label, note, figures, rounds };
+}
+
+function readOptions() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        quick: { type: 'boolean', default: false },
+        pin: { type: 'boolean', default: false },
+        only: { type: 'string' },
+        json: { type: 'string' },
+      },
+    });
+    const names = values.only?.split(',') ?? subjects.map(({ name }) => name);
+    const unknown = names.find((name) => !subjects.some((subject) => subject.name === name));
+    if (unknown !== undefined) throw new Error(`--only: no subject is called ${unknown}`);
+    return { ...values, chosen: subjects.filter(({ name }) => names.includes(name)) };
+  } catch (error) {
+    console.error(`${error.message}\nUsage: npm run bench -- [--quick] [--pin] [--only a,b] [--json FILE]`);
+    console.error(`Subjects: ${subjects.map(({ name }) => name).join(', ')}`);
+    process.exit(2);
+  }
+}

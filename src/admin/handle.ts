@@ -1,0 +1,45 @@
+import { isAmbitError } from '../errors.ts';
+import type { Gateway } from '../gateway/gateway.ts';
+import { asAmbitError } from '../gateway/refusal.ts';
+import { routes } from './routes.ts';
+
+export interface AdminRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly body: Buffer | undefined;
+}
+
+export interface AdminAnswer {
+  readonly status: number;
+  readonly body?: unknown;
+  /** The body is `application/problem+json`. */
+  readonly problem?: boolean;
+}
+
+/** Plain data in, plain data out: whatever carries it, the control socket or HTTP, only translates. */
+export function handleAdmin(gateway: Gateway, request: AdminRequest): AdminAnswer {
+  const path = request.path.split('?', 1)[0] as string;
+  const fitting = routes.filter((route) => route.path.test(path));
+  const route = fitting.find((each) => each.method === request.method);
+  if (fitting.length === 0) return problem(404, 'NOT_FOUND', 'There is nothing at this address.', 'See the reference.');
+  if (route === undefined) return problem(405, 'METHOD_NOT_ALLOWED', 'This address does not take that method.', '');
+  try {
+    const parameter = decodeURIComponent(route.path.exec(path)?.[1] ?? '');
+    return route.handle(gateway, parameter, readJson(request.body));
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof URIError) {
+      return problem(400, 'REQUEST_INVALID', 'The request cannot be read.', 'Send JSON.');
+    }
+    const refusal = asAmbitError(error);
+    if (!isAmbitError(error)) process.stderr.write(`ambit: ${String((error as Error)?.stack ?? error)}\n`);
+    return problem(refusal.row.http, refusal.code, refusal.message, refusal.hint);
+  }
+}
+
+function readJson(body: Buffer | undefined): unknown {
+  return body === undefined || body.length === 0 ? {} : (JSON.parse(body.toString('utf8')) as unknown);
+}
+
+function problem(status: number, code: string, detail: string, hint: string): AdminAnswer {
+  return { status, problem: true, body: { type: 'about:blank', title: code, status, code, detail, hint } };
+}

@@ -1,0 +1,45 @@
+export interface Flag {
+  readonly type: 'string' | 'boolean';
+  readonly value?: string;
+  readonly help: string;
+  readonly multiple?: boolean;
+}
+
+export interface Invocation {
+  readonly flags: Readonly<Record<string, string | boolean | string[] | undefined>>;
+  readonly words: readonly string[];
+  /** What stands after `--`. */
+  readonly rest: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/** One verb of the command line. It says what it takes, and hands over to a room that does the work. */
+export interface Command {
+  readonly path: readonly string[];
+  readonly help: string;
+  readonly operands?: string;
+  readonly flags: Readonly<Record<string, Flag>>;
+  readonly run: (invocation: Invocation) => Promise<number>;
+}
+
+export class UsageFault extends Error {}
+
+export const globalFlags: Readonly<Record<string, Flag>> = {
+  config: { type: 'string', value: 'FILE', help: 'the configuration (AMBIT_CONFIG)' },
+  'data-dir': { type: 'string', value: 'DIR', help: 'where Ambit keeps its files (AMBIT_DATA_DIR)' },
+  help: { type: 'boolean', help: 'this text' },
+};
+
+export const jsonFlag: Flag = { type: 'boolean', help: 'data as JSON on stdout' };
+
+export function text(invocation: Invocation, name: string): string | undefined {
+  const value = invocation.flags[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
+export function onlyWord(invocation: Invocation, what: string): string {
+  const [word, ...more] = invocation.words;
+  if (word === undefined) throw new UsageFault(`${what} is missing`);
+  if (more.length > 0) throw new UsageFault(`one ${what} is enough`);
+  return word;
+}

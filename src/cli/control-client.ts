@@ -1,0 +1,36 @@
+import { request } from 'node:http';
+import { controlSocketPath } from '../entrances/control/socket-path.ts';
+import { AmbitError, type ErrorCode, errorTable } from '../errors.ts';
+import type { Invocation } from './command.ts';
+import { placesOf } from './places.ts';
+
+/** Asks the running gateway of this configuration, through its control socket. */
+export async function askGateway<T>(invocation: Invocation, method: string, path: string, body?: unknown): Promise<T> {
+  const { dataDir } = placesOf(invocation);
+  const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+  const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
+    const asking = request(
+      {
+        socketPath: controlSocketPath(dataDir, invocation.env),
+        method,
+        path,
+        headers: bytes === undefined ? {} : { 'content-type': 'application/json', 'content-length': bytes.length },
+      },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));
+        response.on('error', reject);
+      },
+    );
+    asking.on('error', (cause) => reject(new AmbitError('GATEWAY_UNREACHABLE', { cause })));
+    asking.end(bytes);
+  });
+  const answer = (text === '' ? {} : JSON.parse(text)) as { code?: string; detail?: string; hint?: string };
+  if (status < 400) return answer as T;
+  const code = answer.code !== undefined && answer.code in errorTable ? (answer.code as ErrorCode) : 'INTERNAL';
+  throw new AmbitError(code, {
+    ...(answer.detail === undefined ? {} : { what: answer.detail }),
+    ...(answer.hint ? { hint: answer.hint } : {}),
+  });
+}

@@ -1,0 +1,33 @@
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { loadConfig } from '../config/load.ts';
+import { locateConfig, locateDataDir } from '../config/locate.ts';
+import type { Config } from '../config/schema.ts';
+import { AmbitError } from '../errors.ts';
+import { type Invocation, text } from './command.ts';
+
+export interface Places {
+  readonly configFile: string;
+  readonly dataDir: string;
+}
+
+export function placesOf(invocation: Invocation): Places {
+  const { env } = invocation;
+  const home = homedir();
+  const configFile = locateConfig({ flag: text(invocation, 'config'), env, home });
+  const dataDir = locateDataDir({ flag: text(invocation, 'data-dir'), env, configFile, home });
+  return { configFile, dataDir };
+}
+
+/** The configuration, its warnings said once on stderr. */
+export async function configOf(places: Places): Promise<Config> {
+  if (!existsSync(places.configFile)) {
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `There is no configuration at ${places.configFile}.`,
+      hint: 'Write one there, or name another with --config FILE.',
+    });
+  }
+  const { config, warnings } = await loadConfig({ file: places.configFile });
+  for (const warning of warnings) process.stderr.write(`ambit: ${warning}\n`);
+  return config;
+}

@@ -1,0 +1,60 @@
+import { parseArgs } from 'node:util';
+import { type Command, globalFlags, type Invocation, UsageFault } from './command.ts';
+
+/** Which command is meant, and what it was given. Global flags may stand anywhere before `--`. */
+export function readInvocation(
+  commands: readonly Command[],
+  argv: readonly string[],
+  env: NodeJS.ProcessEnv,
+): { readonly command: Command; readonly invocation: Invocation } {
+  const end = argv.indexOf('--');
+  const own = end === -1 ? argv : argv.slice(0, end);
+  const rest = end === -1 ? [] : argv.slice(end + 1);
+  const { command, words } = findCommand(commands, own);
+  const flags = { ...globalFlags, ...command.flags };
+  try {
+    const { values, positionals } = parseArgs({
+      args: words,
+      options: Object.fromEntries(
+        Object.entries(flags).map(([name, flag]) => [name, { type: flag.type, multiple: flag.multiple ?? false }]),
+      ),
+      allowPositionals: true,
+    });
+    if (positionals.length > 0 && command.operands === undefined)
+      throw new UsageFault(`"${positionals[0]}" is not expected`);
+    if (rest.length > 0 && !command.operands?.includes('--')) throw new UsageFault('nothing may stand after "--" here');
+    return { command, invocation: { flags: values as Invocation['flags'], words: positionals, rest, env } };
+  } catch (error) {
+    if (error instanceof TypeError) throw new UsageFault(error.message.split('. To specify')[0]);
+    throw error;
+  }
+}
+
+// The verb is found among the words that are no flags, wherever they stand.
+function findCommand(commands: readonly Command[], args: readonly string[]): { command: Command; words: string[] } {
+  const places = wordPlaces(args);
+  for (const length of [2, 1]) {
+    const at = places.slice(0, length);
+    const spoken = at.map((place) => args[place]);
+    const command = commands.find(
+      (each) => each.path.length === length && each.path.every((word, i) => word === spoken[i]),
+    );
+    if (command !== undefined) return { command, words: args.filter((_, index) => !at.includes(index)) };
+  }
+  const [first] = places;
+  const verb = first === undefined ? undefined : args[first];
+  const under = commands.filter((each) => each.path[0] === verb && each.path.length > 1).map((each) => each.path[1]);
+  if (under.length > 0) throw new UsageFault(`"ambit ${verb}" needs one of: ${under.join(', ')}`);
+  throw new UsageFault(verb === undefined ? 'no command given' : `there is no command "${verb}"`);
+}
+
+function wordPlaces(args: readonly string[]): number[] {
+  const places: number[] = [];
+  for (let i = 0; i < args.length; i++) {
+    const arg = args[i] as string;
+    if (!arg.startsWith('-')) places.push(i);
+    else if (arg === '--config' || arg === '--data-dir') i++;
+    if (places.length === 2) break;
+  }
+  return places;
+}

@@ -1,0 +1,70 @@
+import { once } from 'node:events';
+import { listenControl } from '../entrances/control/listen.ts';
+import { controlSocketPath } from '../entrances/control/socket-path.ts';
+import { listenHttp } from '../entrances/http/listen.ts';
+import { AmbitError } from '../errors.ts';
+import { openGateway } from '../gateway/gateway.ts';
+import { stderrLog } from '../log.ts';
+import { type Command, text, UsageFault } from './command.ts';
+import { configOf, placesOf } from './places.ts';
+
+const drainMs = 2500;
+
+export const serveCommand: Command = {
+  path: ['serve'],
+  help: 'the gateway over HTTP',
+  flags: {
+    host: { type: 'string', value: 'HOST', help: 'default 127.0.0.1' },
+    port: { type: 'string', value: 'PORT', help: 'default 7420; 0 takes any' },
+    json: { type: 'boolean', help: 'one JSON line when ready' },
+  },
+  async run(invocation) {
+    const log = stderrLog();
+    const places = placesOf(invocation);
+    const config = await configOf(places);
+    const host = text(invocation, 'host') ?? config.listen.host;
+    if (!isLoopbackHost(host) && !config.listen.behindProxy) {
+      throw new AmbitError('CONFIG_INVALID', {
+        what: `The gateway would listen on ${host}, beyond this machine, without TLS.`,
+        hint: 'Listen on 127.0.0.1, or say "listen: { behindProxy: true }" where a proxy adds TLS.',
+      });
+    }
+    const gateway = await openGateway({ config, ...places, log });
+    try {
+      const control = await listenControl(gateway, controlSocketPath(places.dataDir, invocation.env));
+      const http = await listenHttp(
+        gateway,
+        { host, port: portOf(invocation.flags.port, config.listen.port) },
+        log,
+      ).catch(async (error: NodeJS.ErrnoException) => {
+        await control.close();
+        throw new AmbitError('CONFIG_INVALID', {
+          what: `The gateway cannot listen: ${error.message}.`,
+          hint: 'Choose another port with --port.',
+        });
+      });
+      const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
+      if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
+      log.info(`listening on ${http.url}`);
+      for (const name of gateway.servers.keys()) log.info(`  ${http.url}/mcp/${name}`);
+      await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+      log.info('ending');
+      await control.close();
+      await http.close(drainMs);
+      return 0;
+    } finally {
+      await gateway.close();
+    }
+  },
+};
+
+function portOf(flag: unknown, configured: number): number {
+  if (typeof flag !== 'string') return configured;
+  const port = Number(flag);
+  if (!/^[0-9]{1,5}$/.test(flag) || port > 65535) throw new UsageFault('--port takes a number from 0 to 65535');
+  return port;
+}
+
+function isLoopbackHost(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.[0-9]{1,3}){3}$/.test(host);
+}

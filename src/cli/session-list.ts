@@ -1,0 +1,31 @@
+import type { SessionView } from '../sessions/session.ts';
+import { type Command, jsonFlag } from './command.ts';
+import { askGateway } from './control-client.ts';
+import { print, table } from './output.ts';
+import { fromNow } from './show-session.ts';
+
+export const sessionList: Command = {
+  path: ['session', 'list'],
+  help: 'the live sessions',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const { sessions } = await askGateway<{ sessions: SessionView[] }>(invocation, 'GET', '/api/v1/sessions');
+    print(invocation, { sessions }, () =>
+      sessions.length === 0
+        ? 'No live sessions.'
+        : table(
+            ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'ACTIVE', 'EXPIRES'],
+            sessions.map((view) => [
+              view.id.slice(0, 8),
+              view.name ?? '-',
+              view.userId,
+              view.workspaceId ?? '-',
+              view.trustLevel,
+              fromNow(view.lastActiveAt),
+              fromNow(view.expiresAt),
+            ]),
+          ),
+    );
+    return 0;
+  },
+};

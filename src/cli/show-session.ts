@@ -1,0 +1,25 @@
+import type { SessionView } from '../sessions/session.ts';
+import { facts } from './output.ts';
+
+export function showOne(view: SessionView & { readonly token?: string }): string {
+  return facts([
+    ['id', view.id],
+    ['name', view.name ?? '-'],
+    ['user', view.userId],
+    ['agent', view.agentId ?? '-'],
+    ['workspace', view.workspaceId ?? '-'],
+    ['trust', view.trustLevel],
+    ['created', view.createdAt],
+    ['last active', view.lastActiveAt],
+    ['expires', view.expiresAt],
+    ...(view.token === undefined ? [] : ([['token', view.token]] as const)),
+  ]);
+}
+
+/** How long from now, in the unit a person would use. */
+export function fromNow(iso: string, now = Date.now()): string {
+  const seconds = Math.round((Date.parse(iso) - now) / 1000);
+  const away = Math.abs(seconds);
+  const size = away < 120 ? `${away}s` : away < 7200 ? `${Math.round(away / 60)}m` : `${Math.round(away / 3600)}h`;
+  return seconds < 0 ? `${size} ago` : `in ${size}`;
+}

@@ -1,0 +1,48 @@
+import { homedir } from 'node:os';
+import { basename, dirname, resolve } from 'node:path';
+import { escapeControls } from '../escape-controls.ts';
+import { explainIssues } from './explain-issues.ts';
+import { frozenCopy } from './freeze.ts';
+import { listenChoiceOf, listenProblems } from './listen-rules.ts';
+import { findNotBuilt } from './not-built-yet.ts';
+import { configInvalid, type Problem } from './problem.ts';
+import { decode, readConfigFile } from './read-config-file.ts';
+import { resolvePaths } from './resolve-paths.ts';
+import { type Config, configSchema } from './schema.ts';
+import { showPath } from './show.ts';
+import { readYaml } from './yaml-source.ts';
+
+export type ConfigSource = { readonly file: string } | { readonly text: string; readonly file: string };
+
+export interface LoadedConfig {
+  readonly config: Config;
+  /** One line for each key that is accepted and not acted on yet. */
+  readonly warnings: string[];
+}
+
+/** Reads, checks and completes a configuration. Throws CONFIG_INVALID with all that is wrong, a line each. */
+export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
+  const text = 'text' in source ? decode(Buffer.from(source.text), source.file) : await readConfigFile(source.file);
+  const file = escapeControls(basename(source.file));
+  const yaml = readYaml(text);
+  if (yaml.broken) throw configInvalid(file, yaml.problems, yaml.locate);
+
+  // An empty file is a map in which everything is missing.
+  const value = yaml.value ?? {};
+  const parsed = configSchema.safeParse(value);
+  const notBuilt = findNotBuilt(value).map((row) => ({ ...row, at: 'key' as const }));
+  const problems: Problem[] = [
+    ...yaml.problems,
+    ...(parsed.success ? [] : explainIssues(parsed.error.issues, value)),
+    ...notBuilt.filter(({ refused }) => refused),
+    ...listenProblems(listenChoiceOf(value)),
+  ];
+  if (!parsed.success || problems.length > 0) throw configInvalid(file, problems, yaml.locate);
+
+  const warnings = notBuilt
+    .map((row) => ({ row, line: yaml.locate(row).line }))
+    .sort((a, b) => a.line - b.line)
+    .map(({ row, line }) => `${file}:${line} ${showPath(row.path)}: ${row.message}`);
+  const folder = dirname(resolve(source.file));
+  return { config: frozenCopy(resolvePaths(parsed.data, folder, homedir())), warnings };
+}

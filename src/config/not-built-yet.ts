@@ -1,0 +1,85 @@
+import { isMap } from './schema-parts.ts';
+import type { KeyPath } from './show.ts';
+
+interface Row {
+  /** `*` stands for any name. */
+  readonly key: string;
+  /** Says why starting without it is refused; without this the key is ignored with a warning. */
+  readonly refuse?: string;
+  /** True when the value asks for nothing beyond what there is. */
+  readonly harmless?: (value: unknown, siblings: Readonly<Record<string, unknown>>) => boolean;
+  readonly ignored?: (value: unknown) => string;
+}
+
+const wider = 'not built yet; starting without it would widen what a session may do';
+const inMemory = (kind: unknown): string => `${String(kind)} is not built yet; sessions live in memory for now`;
+
+/** Keys the schema knows and the gateway does not act on yet. A feature that is built takes its row with it. */
+export const notBuiltYet: readonly Row[] = [
+  { key: 'rules', refuse: wider, harmless: (value) => Array.isArray(value) && value.length === 0 },
+  { key: 'servers.*.tools', refuse: wider },
+  { key: 'servers.*.sandbox', refuse: wider },
+  {
+    key: 'workspaces.*.capabilities',
+    refuse: wider,
+    harmless: (value) => isMap(value) && (value['servers'] === undefined || value['servers'] === 'all'),
+  },
+  { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
+  { key: 'auth.jwt' },
+  {
+    key: 'store.kind',
+    harmless: (kind) => kind !== 'sqlite' && kind !== 'redis',
+    ignored: inMemory,
+  },
+  { key: 'store.redis', harmless: (_, store) => store['kind'] !== undefined, ignored: () => inMemory('redis') },
+  { key: 'sessions.metadataBytes' },
+  { key: 'sessions.includeMeta' },
+  { key: 'sessions.allowDirect' },
+  { key: 'sessions.bindAddress' },
+  { key: 'quotas' },
+  { key: 'context' },
+  { key: 'include' },
+  { key: 'servers.*.scope' },
+  { key: 'servers.*.contextAware' },
+  { key: 'servers.*.context' },
+  { key: 'servers.*.cache' },
+  { key: 'workspaces.*.env' },
+  { key: 'workspaces.*.isolation' },
+  { key: 'workspaces.*.backend' },
+  { key: 'governance' },
+];
+
+export interface NotBuilt {
+  readonly path: KeyPath;
+  readonly refused: boolean;
+  readonly message: string;
+}
+
+interface Written {
+  readonly path: KeyPath;
+  readonly value: unknown;
+  readonly siblings: Readonly<Record<string, unknown>>;
+}
+
+function written(value: unknown, segments: readonly string[], path: KeyPath): Written[] {
+  const [segment, ...rest] = segments;
+  if (segment === undefined || !isMap(value)) return [];
+  const keys = segment === '*' ? Object.keys(value) : Object.hasOwn(value, segment) ? [segment] : [];
+  return keys.flatMap((key) => {
+    const here = [...path, key];
+    return rest.length === 0 ? [{ path: here, value: value[key], siblings: value }] : written(value[key], rest, here);
+  });
+}
+
+/** The keys written in a file, as it stands before defaults, that are known but not built. */
+export function findNotBuilt(file: unknown, rows: readonly Row[] = notBuiltYet): NotBuilt[] {
+  return rows.flatMap((row) =>
+    written(file, row.key.split('.'), [])
+      .filter(({ value, siblings }) => row.harmless?.(value, siblings) !== true)
+      .map(({ path, value }) => ({
+        path,
+        refused: row.refuse !== undefined,
+        message: row.refuse ?? row.ignored?.(value) ?? 'not built yet, ignored',
+      })),
+  );
+}

@@ -1,0 +1,80 @@
+import { AmbitError } from '../errors.ts';
+import { escapeControls } from '../escape-controls.ts';
+import type { Config } from './schema.ts';
+import { isInside, stationsOf } from './stations.ts';
+
+interface Reach {
+  /** How the place is called in a message. */
+  readonly name: string;
+  readonly path: string;
+}
+
+export interface OutOfReach {
+  /** Left out where Ambit runs without a configuration file. */
+  readonly configFile?: string | undefined;
+  readonly dataDir: string;
+  readonly config: Config;
+}
+
+function reachOf(config: Config): Reach[] {
+  const workspaces = Object.entries(config.workspaces).map(([slug, { path }]) => ({
+    name: `the workspace "${slug}"`,
+    path,
+  }));
+  const writable = Object.entries(config.servers).flatMap(([name, server]) =>
+    server.transport === 'http'
+      ? []
+      : server.sandbox.writable.map((path) => ({ name: `a writable path of the server "${name}"`, path })),
+  );
+  return [...workspaces, ...writable];
+}
+
+/** Every place a path leads through; one that cannot be followed counts as reachable, and is named. */
+function follow(path: string, problems: string[]): string[] {
+  try {
+    return stationsOf(path);
+  } catch (cause) {
+    problems.push(`${path}: this path cannot be followed (${(cause as NodeJS.ErrnoException).code ?? 'unknown'})`);
+    return [];
+  }
+}
+
+/** Refuses a configuration file or data directory that a session could rewrite through its own folders. */
+export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): void {
+  const problems: string[] = [];
+  const data = follow(dataDir, problems);
+  const own = [
+    { name: 'the data directory', path: dataDir, stations: data, flag: '--data-dir' },
+    ...(configFile === undefined
+      ? []
+      : [
+          {
+            name: 'the configuration file',
+            path: configFile,
+            stations: follow(configFile, problems),
+            flag: '--config',
+          },
+        ]),
+  ];
+  for (const reach of reachOf(config)) {
+    const open = follow(reach.path, problems).at(-1);
+    if (open === undefined) continue;
+    for (const { name, path, stations, flag } of own) {
+      if (!stations.some((station) => isInside(station, open))) continue;
+      problems.push(
+        `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could rewrite it; move it elsewhere and name it with ${flag}`,
+      );
+    }
+    const dataEnd = data.at(-1);
+    if (dataEnd !== undefined && open !== dataEnd && isInside(open, dataEnd)) {
+      problems.push(
+        `${reach.name} (${reach.path}) lies inside the data directory ${dataDir}; move it elsewhere, or name another data directory with --data-dir`,
+      );
+    }
+  }
+  if (problems.length === 0) return;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: problems.map(escapeControls).join('\n'),
+    hint: 'Keep the configuration and the data directory out of every workspace and writable path.',
+  });
+}

@@ -1,0 +1,29 @@
+import { resolve } from 'node:path';
+import type { ConfigDraft } from './schema.ts';
+
+/** A path as the configuration means it: `~/` is the home folder, the rest is relative to the file's folder. */
+export function resolvePath(path: string, folder: string, home: string): string {
+  if (path === '~' || path.startsWith('~/')) return resolve(home, `.${path.slice(1)}`);
+  return resolve(folder, path);
+}
+
+export function resolvePaths(config: ConfigDraft, folder: string, home: string): ConfigDraft {
+  const absolute = (path: string): string => resolvePath(path, folder, home);
+  const { tls, ...listen } = config.listen;
+  const servers = Object.entries(config.servers).map(([name, server]) => {
+    if (server.transport === 'http') return [name, server] as const;
+    const { sandbox } = server;
+    const paths = { readable: sandbox.readable.map(absolute), writable: sandbox.writable.map(absolute) };
+    return [name, { ...server, sandbox: { ...sandbox, ...paths } }] as const;
+  });
+  const workspaces = Object.entries(config.workspaces).map(
+    ([slug, workspace]) => [slug, { ...workspace, path: absolute(workspace.path) }] as const,
+  );
+  return {
+    ...config,
+    listen: tls === undefined ? listen : { ...listen, tls: { cert: absolute(tls.cert), key: absolute(tls.key) } },
+    include: config.include.map(absolute),
+    servers: Object.fromEntries(servers),
+    workspaces: Object.fromEntries(workspaces),
+  };
+}

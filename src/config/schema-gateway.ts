@@ -1,0 +1,158 @@
+import { z } from 'zod';
+import { byteCount, count, filePath, httpUrl, lifeSeconds, line, timerSeconds, trustLevel } from './schema-parts.ts';
+
+const bareHost = z.string().regex(/^[A-Za-z0-9._:%-]{1,253}$/, {
+  error: 'expected a host name or an IP address, without brackets, port or scheme',
+});
+
+const hostHeader = z.string().regex(/^(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/, {
+  error: 'expected a host name, with ":port" where it is not the usual one',
+});
+
+const origin = z.string().superRefine((text, context) => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || url.origin !== text) {
+    context.addIssue({ code: 'custom', message: 'expected an origin such as "https://app.example.com"' });
+  }
+});
+
+export const listenSchema = z.strictObject({
+  host: bareHost.default('127.0.0.1').describe('Address to listen on; beyond loopback only behind a proxy.'),
+  port: z.number().int().min(0).max(65_535).default(7420).describe('Port to listen on; 0 takes any free one.'),
+  tls: z
+    .strictObject({
+      cert: filePath.describe('PEM file with the certificate chain.'),
+      key: filePath.describe('PEM file with the private key.'),
+    })
+    .optional()
+    .describe('Serve HTTPS with these files.'),
+  behindProxy: z.boolean().default(false).describe('A proxy in front does TLS; allows listening beyond loopback.'),
+  publicUrl: httpUrl.optional().describe('The address clients use, where it differs from host and port.'),
+  allowedHosts: z.array(hostHeader).max(1000).default([]).describe('Further values of the Host header to accept.'),
+  allowedOrigins: z.array(origin).max(1000).default([]).describe('Web origins whose pages may call.'),
+});
+
+export const authSchema = z.strictObject({
+  anonymous: z
+    .union([z.enum(['off', 'loopback']), z.literal(false)])
+    .transform((value) => (value === false ? 'off' : value))
+    .prefault('off')
+    .describe('Whether a call without a credential is served on a loopback listener, as a sandboxed local user.'),
+  onInvalidKey: z
+    .enum(['refuse', 'anonymous'])
+    .default('refuse')
+    .describe('What happens to a credential that does not verify.'),
+  jwt: z
+    .array(
+      z.strictObject({
+        issuer: httpUrl.describe('The "iss" that tokens carry.'),
+        audience: z.array(line(512)).min(1).max(100).describe('Accepted values of "aud", compared exactly.'),
+        jwksUri: httpUrl.describe('Where the keys of the issuer are found.'),
+      }),
+    )
+    .max(100)
+    .default([])
+    .describe('Issuers whose JWTs prove a user.'),
+});
+
+export const storeSchema = z
+  .strictObject({
+    kind: z.enum(['memory', 'sqlite', 'redis']).optional().meta({ default: 'sqlite' }).describe('Where records live.'),
+    redis: z
+      .strictObject({
+        url: z
+          .string()
+          .regex(/^(?:rediss?|unix):\/\/[^\s\u0000-\u001f]+$/, {
+            error: 'expected an address that starts with redis://, rediss:// or unix://',
+          })
+          .describe('Address of the Redis or Valkey server.'),
+      })
+      .optional()
+      .describe('The connection, for kind "redis".'),
+  })
+  .superRefine(({ kind, redis }, context) => {
+    if (kind === 'redis' && redis === undefined) {
+      context.addIssue({ code: 'custom', path: ['redis'], message: 'missing; kind "redis" needs redis.url' });
+    }
+    if (redis !== undefined && kind !== undefined && kind !== 'redis') {
+      context.addIssue({ code: 'custom', path: ['redis'], message: 'goes with kind "redis" only' });
+    }
+  })
+  .transform(({ kind, redis }) => ({
+    kind: kind ?? (redis === undefined ? 'sqlite' : 'redis'),
+    ...(redis === undefined ? {} : { redis }),
+  }));
+
+export const sessionsSchema = z.strictObject({
+  ttlSeconds: lifeSeconds.default(3600).describe('A session ends after this long without a call.'),
+  maxLifetimeSeconds: lifeSeconds.default(86_400).describe('A session ends after this long, used or not.'),
+  maxSessions: count().default(1000).describe('Most live sessions in all.'),
+  maxPerUser: count().default(200).describe('Most live sessions of one user.'),
+  metadataBytes: z.number().int().min(0).max(1_048_576).default(10_240).describe('Most metadata of one session.'),
+  includeMeta: z.boolean().default(false).describe('Name session and correlation id in the results clients get.'),
+  defaultTrust: trustLevel.prefault('sandboxed').describe('Trust of a session that asks for none.'),
+  allowDirect: z
+    .enum(['auto', 'always', 'never'])
+    .default('auto')
+    .describe('Direct stdio sessions; "auto" refuses them once keys of more than one user exist.'),
+  bindAddress: z.boolean().default(false).describe('Tie a session to the network address it was first used from.'),
+});
+
+export const quotasSchema = z.strictObject({
+  session: z
+    .strictObject({
+      callsPerMinute: count().default(6000).describe('Most tool calls of one session in a minute.'),
+      concurrentCalls: count().default(64).describe('Most tool calls of one session at a time.'),
+    })
+    .prefault({})
+    .describe('Bounds of each session.'),
+  user: z
+    .strictObject({
+      callsPerMinute: count().optional().describe('Most tool calls of one user in a minute.'),
+      concurrentCalls: count().optional().describe('Most tool calls of one user at a time.'),
+    })
+    .prefault({})
+    .describe('Bounds of each user; none unless set.'),
+  workspace: z
+    .strictObject({
+      callsPerMinute: count().optional().describe('Most tool calls in one workspace in a minute.'),
+      concurrentCalls: count().optional().describe('Most tool calls in one workspace at a time.'),
+    })
+    .prefault({})
+    .describe('Bounds of each workspace; none unless set.'),
+});
+
+export const contextSchema = z.strictObject({
+  envPrefixes: z
+    .array(
+      z.string().regex(/^[A-Z](?:[A-Z0-9_]{0,30}[A-Z0-9])?$/, {
+        error: 'expected up to 32 of A-Z, 0-9 and "_", starting with a letter, without "_" at the end',
+      }),
+    )
+    .min(1)
+    .max(10)
+    .default(['AMBIT'])
+    .describe('Prefixes under which a process finds its context in the environment.'),
+  announceKeys: z
+    .array(
+      z.string().regex(/^[A-Za-z][A-Za-z0-9_-]{0,31}$/, {
+        error: 'expected up to 32 letters, digits, "_" and "-", starting with a letter',
+      }),
+    )
+    .max(10)
+    .default(['ambit'])
+    .describe('Keys of "_meta" under which a client may announce a workspace.'),
+});
+
+export const processesSchema = z.strictObject({
+  startSeconds: timerSeconds.default(30).describe('A server that has not answered by then has failed to start.'),
+  idleSeconds: timerSeconds.default(300).describe('A process without calls for this long is ended.'),
+  maxSeconds: timerSeconds.default(86_400).describe('No process lives longer.'),
+});
+
+export const limitsSchema = z.strictObject({
+  bodyBytes: byteCount.default(4_194_304).describe('Largest request body taken from a client.'),
+  messageBytes: byteCount.default(16_777_216).describe('Largest single message taken from an upstream.'),
+  notificationsPerSecond: count().default(1000).describe('Most notifications one upstream may send in a second.'),
+  pendingPerUpstream: count().default(1024).describe('Most calls under way to one upstream.'),
+});

@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import { isMap, line, oneOrMore, prose } from './schema-parts.ts';
+
+const ruleSchema = z
+  .strictObject({
+    id: z
+      .string()
+      .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, { error: 'expected up to 64 of a-z, 0-9, ".", "_" and "-"' })
+      .describe('Its name; every decision names the rule that made it.'),
+    allow: oneOrMore(line(200)).optional().describe('Tools it allows, as patterns of server__tool.'),
+    deny: oneOrMore(line(200)).optional().describe('Tools it denies, as patterns of server__tool.'),
+    when: prose.optional().describe('A CEL condition; an error in it denies.'),
+  })
+  .superRefine(
+    ({ allow, deny }, context) => {
+      if ((allow === undefined) === (deny === undefined)) {
+        context.addIssue({ code: 'custom', message: 'needs either allow or deny' });
+      }
+    },
+    { when: ({ value }) => isMap(value) },
+  );
+
+export const rulesSchema = z
+  .array(ruleSchema)
+  .max(10_000)
+  .superRefine(
+    (rules, context) => {
+      const seen = new Set<string>();
+      for (const [index, rule] of rules.entries()) {
+        if (!isMap(rule) || typeof rule.id !== 'string') continue;
+        if (seen.has(rule.id)) {
+          context.addIssue({ code: 'custom', path: [index, 'id'], message: 'another rule already has this id' });
+        }
+        seen.add(rule.id);
+      }
+    },
+    { when: ({ value }) => Array.isArray(value) },
+  );
+
+const governanceScope = z
+  .string()
+  .regex(/^(?:org|(?:team|user|workspace):[^\s\u0000-\u001f\u007f]{1,128})$/, {
+    error: 'expected "org", "team:NAME", "user:NAME" or "workspace:NAME"',
+  })
+  .default('org')
+  .describe('For whom it holds: org, team:T, user:U or workspace:W.');
+
+export const governanceSchema = z.strictObject({
+  carrier: z.enum(['first-result']).default('first-result').describe('How they reach the model.'),
+  policies: z
+    .array(
+      z.strictObject({
+        name: z
+          .string()
+          .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, { error: 'expected up to 64 letters, digits, ".", "_" and "-"' })
+          .describe('Its name.'),
+        scope: governanceScope,
+        mode: z.enum(['prepend', 'append']).default('prepend').describe('Before or after the prompts of a server.'),
+        text: prose.describe('What the model is to read.'),
+      }),
+    )
+    .max(1000)
+    .default([])
+    .describe('What the model must keep to.'),
+  objectives: z
+    .array(
+      z.strictObject({
+        scope: governanceScope,
+        text: prose.describe('What the model is to read.'),
+      }),
+    )
+    .max(1000)
+    .default([])
+    .describe('What the work is for.'),
+});

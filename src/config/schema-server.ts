@@ -1,0 +1,212 @@
+import { z } from 'zod';
+import type { TrustLevel } from '../trust/trust-level.ts';
+import {
+  count,
+  envMap,
+  filePath,
+  httpUrl,
+  isMap,
+  lifeSeconds,
+  line,
+  mapOf,
+  oneOrMore,
+  osText,
+  serverName,
+  timerSeconds,
+  trustLevel,
+} from './schema-parts.ts';
+
+/** Written by the gateway itself; a fixed value would break the exchange or forge the context. */
+const ownHeaders = new Set(
+  'accept connection content-length content-type host keep-alive mcp-protocol-version mcp-session-id te trailer transfer-encoding txn-token upgrade'.split(
+    ' ',
+  ),
+);
+
+const headers = mapOf(
+  { pattern: /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, rule: 'this is not the name of an HTTP header' },
+  z.string().regex(/^[^\u0000-\u0008\u000a-\u001f\u007f]*$/, { error: 'expected text without line ends' }),
+).superRefine(
+  (found, context) => {
+    const seen = new Set<string>();
+    for (const name of Object.keys(found)) {
+      const lower = name.toLowerCase();
+      const message = ownHeaders.has(lower)
+        ? 'this header is written by the gateway itself'
+        : seen.has(lower)
+          ? 'the same header twice; upper and lower case do not differ'
+          : undefined;
+      if (message !== undefined) context.addIssue({ code: 'custom', path: [name], message, params: { at: 'key' } });
+      seen.add(lower);
+    }
+  },
+  { when: ({ value }) => isMap(value) },
+);
+
+const hostAndPort = z
+  .string()
+  .regex(
+    /^(?:(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])$/,
+    {
+      error: 'expected "host:port", such as "api.example.com:443"',
+    },
+  );
+
+const toolKeys = { pattern: /^[^\s\u0000-\u001f\u007f]{1,128}$/, rule: 'this is not the name of a tool' };
+const toolPatterns = z.array(line(200)).max(1000);
+
+const pushSchema = z.strictObject({
+  sampling: z.boolean().default(false).describe('May ask the model of the client for text.'),
+  elicitation: z.boolean().default(true).describe('May ask the person for input.'),
+  roots: z.boolean().default(false).describe('May ask for the roots of the client.'),
+});
+
+const sandboxSchema = z.strictObject({
+  network: z.array(hostAndPort).max(1000).default([]).describe('Hosts it may reach; none unless listed.'),
+  readable: z.array(filePath).max(1000).default([]).describe('Further paths it may read.'),
+  writable: z.array(filePath).max(1000).default([]).describe('Further paths it may write.'),
+  memoryMb: count(1_048_576).default(512).describe('Most memory, in MiB.'),
+  pids: count(65_536).default(64).describe('Most processes and threads.'),
+});
+
+const toolsSchema = z.strictObject({
+  allow: toolPatterns.default(['*']).describe('Tools that may be used.'),
+  deny: toolPatterns.default([]).describe('Tools that may not, whatever "allow" says.'),
+  permissions: mapOf(
+    toolKeys,
+    z.string().regex(/^[A-Za-z0-9][A-Za-z0-9:_.*-]{0,127}$/, {
+      error: 'expected a permission such as "notes:write"',
+    }),
+  )
+    .default({})
+    .describe('The permission a session needs, by tool.'),
+  confirm: toolPatterns.default([]).describe('Tools that a person confirms call by call.'),
+});
+
+const cacheSchema = mapOf(
+  toolKeys,
+  z.strictObject({
+    ttlSeconds: lifeSeconds.describe('How long a result may be given again.'),
+    per: z.enum(['session', 'user', 'workspace']).default('session').describe('Who shares a result.'),
+  }),
+);
+
+const carriers = ['stdio', 'http', 'streamable-http'] as const;
+const serverKeys = z.strictObject({
+  command: line(4096).optional().describe('Program to start; it speaks MCP on stdin and stdout.'),
+  args: z.array(osText).max(10_000).optional().meta({ default: [] }).describe('Its arguments.'),
+  env: envMap.optional().meta({ default: {} }).describe('Variables it gets beside the few that Ambit passes.'),
+  url: httpUrl.optional().describe('Address of a server that speaks MCP over HTTP.'),
+  headers: headers.optional().meta({ default: {} }).describe('Headers sent with each request to the url.'),
+  type: z.enum(carriers).optional().describe('Said in the files of other tools; must agree with command or url.'),
+  transport: z.enum(carriers).optional().describe('The same as type.'),
+  disabled: z.boolean().default(false).describe('Leave it out.'),
+  trust: oneOrMore(trustLevel)
+    .optional()
+    .describe('Sessions that may use it; [direct, sandboxed] with a command, [direct] with a url, unless said.'),
+  era: z.enum(['auto', 'modern', 'handshake']).default('auto').describe('Protocol era it speaks; "auto" finds out.'),
+  timeoutSeconds: timerSeconds.default(600).describe('A call unanswered for this long has failed.'),
+  scope: z
+    .enum(['call', 'session', 'user', 'workspace', 'shared'])
+    .default('session')
+    .describe('Who shares a process; wider than "session" needs contextAware.'),
+  contextAware: z.boolean().default(false).describe('It keeps sessions apart by the context of each call.'),
+  context: z
+    .enum(['full', 'pseudonymous', 'none'])
+    .optional()
+    .describe('What it is told; "full" with a command, "pseudonymous" with a url, unless said.'),
+  push: pushSchema.prefault({}).describe('What it may ask of the client by itself.'),
+  sandbox: sandboxSchema.optional().describe('What its process may do in a sandboxed session.'),
+  tools: toolsSchema.prefault({}).describe('Which of its tools may be used, and by whom.'),
+  cache: cacheSchema.default({}).describe('Results that may be given again, by tool.'),
+});
+
+type ServerKeys = z.output<typeof serverKeys>;
+type Complain = (key: keyof ServerKeys | undefined, message: string) => void;
+
+function checkTogether(server: Partial<ServerKeys>, complain: Complain): void {
+  const { command, url } = server;
+  if (command === undefined && url === undefined) complain(undefined, 'needs a command to start, or a url');
+  if (command !== undefined && url !== undefined) complain('url', 'either command or url, not both');
+  for (const key of ['type', 'transport'] as const) {
+    const said = server[key];
+    if (said === 'stdio' && command === undefined && url !== undefined) complain(key, '"stdio" goes with command');
+    if (said?.endsWith('http') && url === undefined && command !== undefined) complain(key, `"${said}" goes with url`);
+  }
+  for (const key of ['args', 'env', 'sandbox'] as const) {
+    if (server[key] !== undefined && command === undefined && url !== undefined) complain(key, 'goes with command');
+  }
+  if (server.headers !== undefined && url === undefined && command !== undefined) complain('headers', 'goes with url');
+  const wide = server.scope === 'user' || server.scope === 'workspace' || server.scope === 'shared';
+  if (wide && server.contextAware !== true) {
+    complain('scope', `"${server.scope}" shares a process between sessions; it needs contextAware: true`);
+  }
+}
+
+type Common = Omit<
+  ServerKeys,
+  'command' | 'args' | 'env' | 'sandbox' | 'url' | 'headers' | 'type' | 'transport' | 'trust' | 'context'
+> & { trust: TrustLevel[]; context: 'full' | 'pseudonymous' | 'none' };
+
+/** A server that is started as a process. */
+export type StdioServer = Common & {
+  transport: 'stdio';
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  sandbox: z.output<typeof sandboxSchema>;
+  url?: undefined;
+};
+
+/** A server that is reached over HTTP. */
+export type HttpServer = Common & {
+  transport: 'http';
+  url: string;
+  headers: Record<string, string>;
+  command?: undefined;
+};
+
+function complete(server: ServerKeys): StdioServer | HttpServer {
+  const { command, args, env, sandbox, url, headers, type, transport, trust, context, ...rest } = server;
+  const levels = [...new Set(trust ?? (url === undefined ? (['direct', 'sandboxed'] as const) : ['direct' as const]))];
+  if (url !== undefined) {
+    return {
+      ...rest,
+      transport: 'http',
+      url,
+      headers: headers ?? {},
+      trust: levels,
+      context: context ?? 'pseudonymous',
+    };
+  }
+  return {
+    ...rest,
+    transport: 'stdio',
+    command: command ?? '',
+    args: args ?? [],
+    env: env ?? {},
+    sandbox: sandbox ?? sandboxSchema.parse({}),
+    trust: levels,
+    context: context ?? 'full',
+  };
+}
+
+const serverSchema = serverKeys
+  .meta({ oneOf: [{ required: ['command'] }, { required: ['url'] }] })
+  .superRefine(
+    (server, context) =>
+      checkTogether(server, (key, message) =>
+        context.addIssue({ code: 'custom', path: key === undefined ? [] : [key], message }),
+      ),
+    { when: ({ value }) => isMap(value) },
+  )
+  .transform(complete);
+
+export const serversSchema = mapOf(
+  {
+    pattern: serverName,
+    rule: 'the name of a server has 1 to 40 of a-z, 0-9 and "-", with no "-" at either end',
+    reserved: { ambit: 'this name is reserved for the tools of Ambit itself' },
+  },
+  serverSchema,
+);

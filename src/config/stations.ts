@@ -1,0 +1,54 @@
+import { lstatSync, readlinkSync, realpathSync } from 'node:fs';
+import { dirname, isAbsolute, join, parse, sep } from 'node:path';
+
+const mostLinks = 40;
+
+function isLink(path: string): boolean | undefined {
+  try {
+    return lstatSync(path).isSymbolicLink();
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw cause;
+  }
+}
+
+const namesIn = (path: string): string[] => path.split(sep).filter((name) => name !== '' && name !== '.');
+
+/**
+ * Where a path really leads: each symbolic link on the way, by its own real place, and at last the real path
+ * itself. Who can write at any of them decides what the path means. Parts that do not exist yet are taken as said.
+ */
+export function stationsOf(path: string): string[] {
+  const links: string[] = [];
+  const absolute = isAbsolute(path) ? path : `${process.cwd()}${sep}${path}`;
+  const { root } = parse(absolute);
+  let real = root;
+  let rest = namesIn(absolute.slice(root.length));
+  while (rest.length > 0) {
+    const [name, ...after] = rest as [string, ...string[]];
+    rest = after;
+    if (name === '..') {
+      real = dirname(real);
+      continue;
+    }
+    const next = join(real, name);
+    const link = isLink(next);
+    if (link === undefined) return [...links, join(realpathSync.native(real), name, ...after)];
+    if (!link) {
+      real = next;
+      continue;
+    }
+    // realpath, since on file systems that ignore case only the system knows how a name is really spelt.
+    links.push(join(realpathSync.native(real), name));
+    if (links.length > mostLinks) throw Object.assign(new Error('too many links'), { code: 'ELOOP' });
+    const target = readlinkSync(next);
+    if (isAbsolute(target)) real = root;
+    rest = [...namesIn(target), ...after];
+  }
+  return [...links, realpathSync.native(real)];
+}
+
+/** True when a path is a folder itself or lies in it. Both must be real paths. */
+export function isInside(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
+}

@@ -1,0 +1,37 @@
+/** Edits (insert, delete, replace, swap of neighbours) between two short words. */
+function distance(a: string, b: string): number {
+  let before: number[] = [];
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1] ? 0 : 1;
+      let best = Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + same);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) best = Math.min(best, before[j - 2]! + 1);
+      next.push(best);
+    }
+    before = row;
+    row = next;
+  }
+  return row[b.length]!;
+}
+
+/** What was probably meant: a word few edits away, or one that begins or ends the same. */
+export function closest(word: string, candidates: readonly string[]): string | undefined {
+  if (word.length === 0 || word.length > 40) return undefined;
+  const lower = word.toLowerCase();
+  const allowed = Math.max(1, Math.floor(word.length / 3));
+  let best: { candidate: string; edits: number } | undefined;
+  for (const candidate of candidates) {
+    const edits = distance(lower, candidate.toLowerCase());
+    if (edits <= allowed && edits < candidate.length && (best === undefined || edits < best.edits)) {
+      best = { candidate, edits };
+    }
+  }
+  if (best !== undefined) return best.candidate;
+  const alike = candidates.filter((candidate) => {
+    const other = candidate.toLowerCase();
+    return (word.length >= 3 && other.startsWith(lower)) || (candidate.length >= 4 && lower.endsWith(other));
+  });
+  return alike.length === 1 ? alike[0] : undefined;
+}

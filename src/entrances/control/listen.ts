@@ -1,0 +1,79 @@
+import { chmodSync, lstatSync, mkdirSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { connect } from 'node:net';
+import { dirname } from 'node:path';
+import { type AdminRequest, handleAdmin } from '../../admin/handle.ts';
+import { AmbitError } from '../../errors.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import { readBody } from '../http/read-body.ts';
+
+const bodyLimit = 256 * 1024;
+
+/** The control socket: the control API for whoever may open a file of ours, which is the user who runs us. */
+export async function listenControl(gateway: Gateway, path: string): Promise<{ close(): Promise<void> }> {
+  const folder = dirname(path);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  assertPrivate(folder);
+  await removeStale(path);
+  const server = createServer((request, response) => {
+    const respond = (status: number, body: unknown, type = 'application/json') => {
+      const bytes = body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(body));
+      response.writeHead(status, { 'content-type': type, 'content-length': bytes.length }).end(bytes);
+    };
+    void readBody(request, bodyLimit).then(
+      (body) => {
+        const asked: AdminRequest = { method: request.method ?? 'GET', path: request.url ?? '/', body };
+        const { status, body: answer, problem } = handleAdmin(gateway, asked);
+        respond(status, answer, problem ? 'application/problem+json' : 'application/json');
+      },
+      () => response.destroy(),
+    );
+  });
+  const umask = process.umask(0o177);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(path, resolve);
+    });
+  } finally {
+    process.umask(umask);
+  }
+  chmodSync(path, 0o600);
+  const { ino } = statSync(path);
+  return {
+    close: () =>
+      new Promise((resolve) => {
+        // Only our own: another gateway may have taken the place meanwhile.
+        if (lstatSync(path, { throwIfNoEntry: false })?.ino === ino) rmSync(path, { force: true });
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+}
+
+function assertPrivate(folder: string): void {
+  const { uid, mode } = statSync(folder);
+  if (uid === (process.getuid?.() ?? uid) && (mode & 0o022) === 0) return;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: `The folder of the control socket belongs to, or can be written by, somebody else.`,
+    hint: 'Choose another data directory with --data-dir, or correct its owner and mode.',
+  });
+}
+
+async function removeStale(path: string): Promise<void> {
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
+  const alive = await new Promise<boolean>((resolve) => {
+    const probe = connect(path, () => {
+      probe.destroy();
+      resolve(true);
+    });
+    probe.on('error', () => resolve(false));
+  });
+  if (alive) {
+    throw new AmbitError('CONFIG_INVALID', {
+      what: 'Another gateway is already running on this data directory.',
+      hint: 'Stop it first, or choose another one with --data-dir.',
+    });
+  }
+  rmSync(path, { force: true });
+}

@@ -1,0 +1,116 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Channel } from '../../gateway/exchange.ts';
+import { oneLine } from '../../wire/one-line.ts';
+
+/**
+ * The answer to one POST, or a GET's stream. It is plain JSON until something has to be said before the final
+ * message; then it becomes a stream of events.
+ */
+export interface Answer {
+  readonly channel: Channel;
+  readonly streaming: boolean;
+  /** Starts the stream without saying anything yet. */
+  stream(headers?: Readonly<Record<string, string>>): void;
+  finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void;
+  /** Ends without a message. */
+  empty(status: number, headers?: Readonly<Record<string, string>>): void;
+}
+
+const keepAliveMs = 15_000;
+const stuckMs = 30_000;
+const streamHeaders = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-cache, no-transform',
+  // Proxies that buffer would turn progress into history.
+  'x-accel-buffering': 'no',
+};
+const before = Buffer.from('event: message\ndata: ');
+const after = Buffer.from('\n\n');
+
+export function createAnswer(request: IncomingMessage, response: ServerResponse): Answer {
+  let streaming = false;
+  let gone = false;
+  let keepAlive: NodeJS.Timeout | undefined;
+  const goneListeners: (() => void)[] = [];
+  const mute = !acceptsEvents(request);
+
+  response.on('close', () => {
+    clearInterval(keepAlive);
+    if (gone || response.writableFinished) {
+      gone = true;
+      return;
+    }
+    gone = true;
+    for (const listener of goneListeners) listener();
+  });
+  response.on('error', () => {});
+
+  function stream(headers: Readonly<Record<string, string>> = {}): void {
+    if (streaming || gone) return;
+    streaming = true;
+    response.writeHead(200, { ...streamHeaders, ...headers });
+    response.flushHeaders();
+    keepAlive = setInterval(() => response.write(': keep-alive\n\n'), keepAliveMs).unref();
+  }
+
+  function event(bytes: Buffer): boolean {
+    const line = oneLine(bytes);
+    const room = response.write(Buffer.concat([before, line, after], before.length + line.length + after.length));
+    if (!room) dropWhenStuck(response);
+    return room;
+  }
+
+  const channel: Channel = {
+    owner: response,
+    get gone() {
+      return gone || mute || response.writableEnded;
+    },
+    emit(message) {
+      if (channel.gone) return true;
+      stream();
+      return event(message);
+    },
+    onDrain: (listener) => void response.once('drain', listener),
+    onGone(listener) {
+      if (gone) listener();
+      else goneListeners.push(listener);
+    },
+  };
+
+  return {
+    channel,
+    get streaming() {
+      return streaming;
+    },
+    stream,
+    finish(bytes, status, headers) {
+      if (gone) return;
+      if (streaming) {
+        event(bytes);
+        response.end();
+        return;
+      }
+      response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length, ...headers });
+      response.end(bytes);
+    },
+    empty(status, headers) {
+      if (gone) return;
+      if (!streaming) response.writeHead(status, { 'content-length': 0, ...headers });
+      response.end();
+    },
+  };
+}
+
+// A client that keeps its connection but stops reading would hold back everyone who shares its upstream.
+function dropWhenStuck(response: ServerResponse): void {
+  const timer = setTimeout(() => response.destroy(), stuckMs).unref();
+  response.once('drain', () => clearTimeout(timer));
+  response.once('close', () => clearTimeout(timer));
+}
+
+function acceptsEvents(request: IncomingMessage): boolean {
+  const { accept } = request.headers;
+  return (
+    accept === undefined || accept.includes('text/event-stream') || accept.includes('*/*') || accept.includes('text/*')
+  );
+}

@@ -1,0 +1,55 @@
+import type { IncomingMessage } from 'node:http';
+import type { Config } from '../../config/schema.ts';
+
+export interface Refusal {
+  readonly status: number;
+  readonly message: string;
+}
+
+const loopbackNames = new Set(['localhost', '127.0.0.1', '[::1]']);
+
+/**
+ * What stands before the corridor. A web page in the user's browser can reach a local port by a name of its own
+ * (DNS rebinding): so the name a request was sent to, and the page it came from, must be ones we expect.
+ */
+export function createGuards(listen: Config['listen']): (request: IncomingMessage) => Refusal | undefined {
+  const hosts = new Set([...loopbackNames, listen.host, `[${listen.host}]`, ...(listen.allowedHosts ?? [])].map(lower));
+  if (listen.publicUrl !== undefined) hosts.add(new URL(listen.publicUrl).hostname.toLowerCase());
+  const origins = new Set((listen.allowedOrigins ?? []).map(lower));
+
+  return function guard(request) {
+    const host = request.headers.host;
+    if (host === undefined || !hosts.has(hostName(host))) {
+      return { status: 403, message: 'The Host header names a host that this gateway does not answer for' };
+    }
+    const origin = request.headers.origin;
+    if (origin !== undefined && !origins.has(origin.toLowerCase()) && !hosts.has(originHost(origin))) {
+      return { status: 403, message: 'Requests from this Origin are not accepted' };
+    }
+    return undefined;
+  };
+}
+
+export function isJson(request: IncomingMessage): boolean {
+  const type = request.headers['content-type'];
+  if (type === 'application/json') return true;
+  return type !== undefined && /^application\/json\s*(?:;|$)/i.test(type);
+}
+
+export function isLoopback(address: string | undefined): boolean {
+  return address === '::1' || (address?.replace(/^::ffff:/, '').startsWith('127.') ?? false);
+}
+
+function lower(text: string): string {
+  return text.toLowerCase();
+}
+
+function hostName(host: string): string {
+  const name = host.toLowerCase();
+  return name.startsWith('[') ? name.slice(0, name.indexOf(']') + 1) : (name.split(':', 1)[0] as string);
+}
+
+function originHost(origin: string): string {
+  const parts = /^https?:\/\/(.+)$/i.exec(origin);
+  return parts === null ? '' : hostName(parts[1] as string);
+}

@@ -1,0 +1,105 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Gateway } from '../../gateway/gateway.ts';
+import type { Log } from '../../log.ts';
+import { createGuards } from './guards.ts';
+import { servePost } from './post.ts';
+import { serveVisit } from './visit.ts';
+
+export interface Listening {
+  readonly url: string;
+  /** Takes no new connections, lets requests under way finish for a while, then cuts what is left. */
+  close(graceMs: number): Promise<void>;
+}
+
+const serverPath = /^\/mcp\/([a-z0-9-]{1,64})$/;
+
+export async function listenHttp(
+  gateway: Gateway,
+  address: { readonly host: string; readonly port: number },
+  log: Log,
+): Promise<Listening> {
+  const guard = createGuards(gateway.config.listen);
+  let closing = false;
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const refusal = guard(request);
+    if (refusal !== undefined) {
+      request.resume();
+      problem(response, refusal.status, refusal.message);
+      return;
+    }
+    const path = (request.url ?? '').split('?', 1)[0] as string;
+    if (path === '/healthz' || path === '/readyz') {
+      const ready = path === '/healthz' || !closing;
+      json(response, ready ? 200 : 503, { status: ready ? 'ok' : 'closing' });
+      return;
+    }
+    const server = serverPath.exec(path)?.[1];
+    if (server === undefined) {
+      request.resume();
+      json(response, 404, { error: 'Not found' });
+      return;
+    }
+    if (request.method === 'POST') await servePost(gateway, server, request, response);
+    else if (request.method === 'GET' || request.method === 'DELETE')
+      await serveVisit(gateway, server, request, response);
+    else {
+      request.resume();
+      response.writeHead(405, { allow: 'POST, GET, DELETE', 'content-length': 0 }).end();
+    }
+  }
+
+  const http = createServer(
+    { keepAliveTimeout: 65_000, headersTimeout: 15_000, requestTimeout: 60_000 },
+    (request, response) => {
+      answer(request, response).catch((error: unknown) => {
+        log.warn(`an exchange failed: ${String((error as Error)?.stack ?? error)}`);
+        if (!response.headersSent) json(response, 500, { error: 'Internal error' });
+        else response.destroy();
+      });
+    },
+  );
+  const sockets = new Set<Socket>();
+  http.on('connection', (socket) => {
+    socket.setNoDelay(true);
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve, reject) => {
+    http.once('error', reject);
+    http.listen(address.port, address.host, resolve);
+  });
+  const { port, address: bound, family } = http.address() as AddressInfo;
+
+  return {
+    url: `http://${family === 'IPv6' ? `[${bound}]` : bound}:${port}`,
+    async close(graceMs) {
+      closing = true;
+      await drain(http, sockets, graceMs);
+    },
+  };
+}
+
+function drain(http: Server, sockets: Set<Socket>, graceMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const cut = setTimeout(() => {
+      for (const socket of sockets) socket.destroy();
+    }, graceMs);
+    http.close(() => {
+      clearTimeout(cut);
+      resolve();
+    });
+    http.closeIdleConnections();
+  });
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  const bytes = Buffer.from(JSON.stringify(body));
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length });
+  response.end(bytes);
+}
+
+function problem(response: ServerResponse, status: number, message: string): void {
+  json(response, status, { jsonrpc: '2.0', id: null, error: { code: -32000, message } });
+}

@@ -1,0 +1,44 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Gateway } from '../../gateway/gateway.ts';
+import { modernVersion } from '../../wire/versions.ts';
+import { createAnswer } from './answer.ts';
+import { credentialOf } from './credential.ts';
+import { fault } from './post.ts';
+
+/** GET and DELETE /mcp/{server}: the handshake era's stream and goodbye. The modern era has neither. */
+export async function serveVisit(
+  gateway: Gateway,
+  server: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  request.resume();
+  const answer = createAnswer(request, response);
+  const transportId = request.headers['mcp-session-id'];
+  const version = request.headers['mcp-protocol-version'];
+  if (typeof transportId !== 'string' || version === modernVersion) {
+    fault(answer, 405, 'null', -32000, 'Method not allowed: this needs a transport session', { allow: 'POST' });
+    return;
+  }
+  const intent = request.method === 'GET' ? 'stream' : 'goodbye';
+  if (intent === 'stream' && answer.channel.gone) {
+    fault(answer, 406, 'null', -32000, 'Not Acceptable: the client must accept text/event-stream');
+    return;
+  }
+  const visited = await gateway.visit({
+    entrance: 'http',
+    era: 'handshake',
+    server,
+    credential: credentialOf(request),
+    transportId,
+    entry: {},
+    intent,
+    channel: answer.channel,
+  });
+  if (visited.kind === 'refused') {
+    const headers: Record<string, string> =
+      visited.status === 401 ? { 'www-authenticate': 'Bearer realm="ambit"' } : {};
+    answer.finish(visited.bytes, visited.status, headers);
+  } else if (visited.kind === 'gone') answer.empty(200);
+  else answer.stream();
+}

@@ -1,0 +1,164 @@
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import type { Arrived, Channel, Era, Reply } from '../../gateway/exchange.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import { readLines } from '../../runners/read-lines.ts';
+import { errorMessage } from '../../wire/compose.ts';
+import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
+import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
+import { claimedVersion, envelopeFault } from '../../wire/modern-envelope.ts';
+import { oneLine } from '../../wire/one-line.ts';
+import { ScanFault, scanArray } from '../../wire/scan.ts';
+import { batchVersion } from '../../wire/versions.ts';
+
+export interface StdioOptions {
+  readonly gateway: Gateway;
+  readonly server: string;
+  readonly sessionId: string;
+  readonly input: Readable;
+  readonly output: Writable;
+}
+
+const lingerMs = 10_000;
+const maxElements = 64;
+
+/** One client on stdin and stdout, one message a line, both eras. Resolves when the client has gone. */
+export async function serveStdio(options: StdioOptions): Promise<void> {
+  const { gateway, server, sessionId, input, output } = options;
+  const connection = {};
+  const underWay = new Set<Promise<void>>();
+  const goneListeners: (() => void)[] = [];
+  let gone = false;
+  let transportId: string | undefined;
+  let lastEra: Era = 'handshake';
+  /** Messages that come before the handshake is answered wait for it. */
+  let shaking: Promise<unknown> = Promise.resolve();
+
+  function write(bytes: Buffer): boolean {
+    if (gone || output.destroyed) return true;
+    const line = oneLine(bytes);
+    const out = Buffer.allocUnsafe(line.length + 1);
+    line.copy(out);
+    out[line.length] = 0x0a;
+    return output.write(out);
+  }
+
+  function channel(): Channel {
+    return {
+      owner: connection,
+      get gone() {
+        return gone;
+      },
+      emit: write,
+      onDrain: (listener) => void output.once('drain', listener),
+      onGone: (listener) => void goneListeners.push(listener),
+    };
+  }
+
+  function receive(line: Buffer): void {
+    if (line[0] === 0x5b) {
+      track(batch(line));
+      return;
+    }
+    const message = read(line);
+    if (message !== undefined) track(one(message).then((reply) => say(reply)));
+  }
+
+  function track(work: Promise<void>): void {
+    const tracked = work
+      .catch((error: unknown) => void process.stderr.write(`ambit: an exchange failed: ${String(error)}\n`))
+      .finally(() => underWay.delete(tracked));
+    underWay.add(tracked);
+  }
+
+  async function one(message: Message): Promise<Reply> {
+    const era = eraOf(message);
+    if (era === 'modern') {
+      const wrong = envelopeFault(message, undefined);
+      if (wrong !== undefined) {
+        return { kind: 'message', bytes: errorMessage(message.id ?? 'null', wrong.rpc, wrong.message, wrong.data) };
+      }
+    }
+    if (message.kind === 'request') lastEra = era;
+    const opens = message.method === 'initialize' && era === 'handshake';
+    if (!opens && era === 'handshake') await shaking;
+    const arrived: Arrived = {
+      entrance: 'stdio',
+      era,
+      server,
+      credential: { kind: 'pipe', sessionId },
+      transportId: era === 'modern' ? undefined : transportId,
+      headers: {},
+      message,
+      channel: channel(),
+      entry: {},
+    };
+    const serving = gateway.serve(arrived).then((reply) => {
+      if (reply.kind === 'message' && reply.transportId !== undefined) transportId = reply.transportId;
+      return reply;
+    });
+    if (opens) shaking = serving;
+    return serving;
+  }
+
+  function eraOf(message: Message): Era {
+    if (claimedVersion(message) !== undefined) return 'modern';
+    // Notifications carry no revision: they belong to the era the client last spoke.
+    return message.kind === 'notification' && transportId === undefined ? lastEra : 'handshake';
+  }
+
+  async function batch(line: Buffer): Promise<void> {
+    if (gateway.transportVersion(transportId) !== batchVersion) {
+      write(errorMessage('null', -32600, 'Batches are not part of this protocol version: send one message a line'));
+      return;
+    }
+    let elements: Buffer[];
+    try {
+      elements = scanArray(line, maxElements);
+    } catch (error) {
+      if (!(error instanceof ScanFault)) throw error;
+      write(errorMessage('null', -32700, error.message));
+      return;
+    }
+    const messages = elements.map(read).filter((message) => message !== undefined);
+    const replies = await Promise.all(messages.filter((message) => message.method !== 'initialize').map(one));
+    const said = replies.flatMap((reply) => (reply.kind === 'message' ? [reply.bytes.toString()] : []));
+    if (said.length > 0) write(Buffer.from(`[${said.join(',')}]`));
+  }
+
+  function read(line: Buffer): Message | undefined {
+    try {
+      const message = readMessage(line);
+      refuseAmbiguousKeys(message);
+      return message;
+    } catch (error) {
+      if (!(error instanceof MessageFault)) throw error;
+      write(errorMessage('null', error.notJson ? -32700 : -32600, error.message));
+      return undefined;
+    }
+  }
+
+  function say(reply: Reply): void {
+    if (reply.kind === 'message') write(reply.bytes);
+  }
+
+  output.on('error', () => leave());
+  function leave(): void {
+    if (gone) return;
+    gone = true;
+    for (const listener of goneListeners) listener();
+    input.destroy();
+  }
+
+  readLines(input, {
+    maxBytes: gateway.config.limits.bodyBytes,
+    onLine: receive,
+    onTooLong: () => void write(errorMessage('null', -32600, 'The line is longer than limits.bodyBytes allows')),
+    onRunaway: leave,
+  });
+  if (!input.readableEnded && !input.destroyed)
+    await Promise.race([once(input, 'end'), once(input, 'close')]).catch(() => {});
+  // Someone who pipes requests in and closes the pipe still wants the answers.
+  await Promise.race([Promise.all([...underWay]), new Promise((resolve) => setTimeout(resolve, lingerMs).unref())]);
+  leave();
+}

@@ -1,0 +1,50 @@
+import type { Journal } from '../journal/journal.ts';
+import type { Log } from '../log.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import type { Callers } from '../upstreams/caller.ts';
+import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { Links } from '../upstreams/links.ts';
+import { journeyFrom, type Next } from './chain.ts';
+import type { Arrived, Reply } from './exchange.ts';
+import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts';
+import { authorize } from './stages/authorize.ts';
+import { bindTransport } from './stages/bind-transport.ts';
+import { forward } from './stages/forward.ts';
+import { record } from './stages/record.ts';
+import { type ResolveOptions, resolveSession } from './stages/resolve-session.ts';
+import { stripKeys } from './stages/strip-keys.ts';
+import { recordVisit, type Visit, type Visited, welcome } from './visit.ts';
+
+export interface CorridorParts {
+  readonly journal: Journal;
+  readonly log: Log;
+  readonly sessions: Sessions;
+  readonly callers: Callers;
+  readonly links: Links;
+  readonly servers: ReadonlyMap<string, ServerDefinition>;
+  readonly identity: AuthenticateOptions;
+  readonly resolving: ResolveOptions;
+}
+
+/** The inward corridor, assembled once: HTTP, stdio, tests and the library all pass it. */
+export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
+  return journeyFrom<Arrived, Reply>()
+    .through(record(parts.journal, parts.log))
+    .through(authenticate(parts.identity))
+    .through(resolveSession(parts.resolving))
+    .through(authorize(parts.servers))
+    .through(bindTransport<Arrived, Reply>(parts.callers, ({ message }) => message.method === 'initialize'))
+    .through(stripKeys())
+    .to(forward(parts.sessions, parts.callers, parts.links));
+}
+
+/** The same stages for those who bring no message: a stream to open (GET), a transport session to end (DELETE). */
+export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
+  return journeyFrom<Visit, Visited>()
+    .through(recordVisit(parts.journal))
+    .through(authenticate(parts.identity))
+    .through(resolveSession(parts.resolving))
+    .through(authorize(parts.servers))
+    .through(bindTransport<Visit, Visited>(parts.callers, () => false))
+    .to(welcome(parts.callers));
+}

@@ -1,0 +1,60 @@
+import type { Credential, Principal } from '../identity/principal.ts';
+import type { Session } from '../sessions/session.ts';
+import type { Caller } from '../upstreams/caller.ts';
+import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { Edit } from '../wire/edit.ts';
+import type { Message } from '../wire/message.ts';
+
+/** `modern` is MCP 2026-07-28: no handshake, each request describes itself. `handshake` is every revision before. */
+export type Era = 'modern' | 'handshake';
+
+/** The way to one caller, for what comes before the final answer: progress, logs, pushes, a listen stream. */
+export interface Channel {
+  /** The connection this belongs to: on stdio many requests share one. */
+  readonly owner: object;
+  /** False when the caller is not reading fast enough: stop until `onDrain` calls back. */
+  emit(message: Buffer): boolean;
+  onDrain(listener: () => void): void;
+  readonly gone: boolean;
+  onGone(listener: () => void): void;
+}
+
+/** What stages annotate for the journal; the rest of an exchange is read-only. */
+export interface EntryDraft {
+  sessionId?: string;
+  userId?: string;
+  rule?: string;
+}
+
+/** Anything that arrives at an entrance: where it knocks, and what it carries to prove who it is. */
+export interface Approach {
+  readonly entrance: 'http' | 'stdio';
+  readonly era: Era;
+  readonly server: string;
+  readonly credential: Credential;
+  /** MCP's own session id, handshake era only. It never proves anything. */
+  readonly transportId: string | undefined;
+  readonly entry: EntryDraft;
+}
+
+export interface Arrived extends Approach {
+  readonly message: Message;
+  readonly channel: Channel;
+  /** Request headers that belong to the message (`Mcp-Param-*`), for upstreams over HTTP. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export type Identified<E extends Approach = Approach> = E & { readonly principal: Principal };
+export type InSession<E extends Approach = Approach> = Identified<E> & { readonly session: Session };
+export type Authorized<E extends Approach = Approach> = InSession<E> & { readonly upstream: ServerDefinition };
+/** `caller` is the handshake-era client behind the transport session; none on initialize and in the modern era. */
+export type Bound<E extends Approach = Approach> = Authorized<E> & { readonly caller: Caller | undefined };
+/** `edits` are the changes we mean to make; everything else of the message goes on as it came. */
+export type Prepared = Bound<Arrived> & { readonly edits: readonly Edit[] };
+
+/** The final message, or nothing for what is only taken note of. */
+export type Reply =
+  | { readonly kind: 'message'; readonly bytes: Buffer; readonly status?: number; readonly transportId?: string }
+  | { readonly kind: 'accepted' };
+
+export const accepted: Reply = { kind: 'accepted' };

@@ -1,0 +1,136 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { assertOutOfReach } from '../config/protect.ts';
+import type { Config } from '../config/schema.ts';
+import { AmbitError } from '../errors.ts';
+import { openJournal } from '../journal/journal.ts';
+import type { Log } from '../log.ts';
+import { createPlainRunner } from '../runners/plain.ts';
+import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
+import { createWarden } from '../runners/warden.ts';
+import { openSession } from '../sessions/open-session.ts';
+import type { EndReason, Session, SessionDraft } from '../sessions/session.ts';
+import { createSessions, type Sessions } from '../sessions/sessions.ts';
+import { createCallers } from '../upstreams/caller.ts';
+import { defineServers, type ServerDefinition } from '../upstreams/definition.ts';
+import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
+import { createLinks } from '../upstreams/links.ts';
+import { createSeals } from '../upstreams/relay/seals.ts';
+import type { Next } from './chain.ts';
+import { inwardCorridor, visitCorridor } from './corridor.ts';
+import type { Arrived, Reply } from './exchange.ts';
+import { outwardCorridor } from './outward.ts';
+import type { Visit, Visited } from './visit.ts';
+
+export interface GatewayOptions {
+  readonly config: Config;
+  readonly configFile: string;
+  readonly dataDir: string;
+  readonly log: Log;
+}
+
+/** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
+export interface Gateway {
+  readonly config: Config;
+  readonly serve: Next<Arrived, Reply>;
+  readonly visit: Next<Visit, Visited>;
+  readonly sessions: Sessions;
+  readonly servers: ReadonlyMap<string, ServerDefinition>;
+  /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
+  transportVersion(transportId: string | undefined): string | undefined;
+  openSession(draft: SessionDraft): { readonly session: Session; readonly token: string };
+  /** Ends every session and process, and writes down what is still unwritten. */
+  close(): Promise<void>;
+}
+
+export async function openGateway(options: GatewayOptions): Promise<Gateway> {
+  const { config, configFile, dataDir, log } = options;
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  assertOutOfReach({ configFile, dataDir, config });
+  const tmpParent = join(dataDir, 'tmp');
+  await mkdir(tmpParent, { recursive: true, mode: 0o700 });
+  await sweepLeftovers(tmpParent);
+  const tmpRoot = await createTmpRoot(tmpParent);
+  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'));
+  const warden = createWarden({ tmpRoot });
+  const sessions = createSessions(config.sessions);
+  const callers = createCallers();
+  const servers = defineServers(config, dirname(configFile));
+  const links = createLinks({
+    config,
+    dataDir,
+    tmpRoot,
+    runner: createPlainRunner({ warden }),
+    journal,
+    seals: createSeals(),
+    verdicts: createEraVerdicts([...servers.values()].map((server) => [server.name, server.era] as const)),
+    outward: outwardCorridor(journal),
+  });
+
+  const ending = new Set<Promise<void>>();
+  sessions.onOpened((session) => {
+    journal.record({ kind: 'session', event: 'created', ...facts(session) });
+  });
+  sessions.onEnded((session, reason) => {
+    journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
+    callers.endSession(session.id);
+    const ended = links
+      .endSession(session.id, goneBecause(reason))
+      .then(() => rm(join(dataDir, 'run', session.id), { recursive: true, force: true }))
+      .finally(() => ending.delete(ended));
+    ending.add(ended);
+  });
+
+  const parts = {
+    journal,
+    log,
+    sessions,
+    callers,
+    links,
+    servers,
+    identity: { sessions, ...config.auth },
+    resolving: {
+      sessions,
+      callers,
+      openFor: (principal: { readonly userId: string }) =>
+        openSession(sessions, config, { userId: principal.userId, trustLevel: 'sandboxed' }).session,
+    },
+  };
+  journal.record({ kind: 'gateway', event: 'opened', pid: process.pid });
+
+  return {
+    config,
+    serve: inwardCorridor(parts),
+    visit: visitCorridor(parts),
+    sessions,
+    servers,
+    transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
+    openSession: (draft) => openSession(sessions, config, draft),
+    async close() {
+      sessions.close();
+      await Promise.all([...ending]);
+      await links.close();
+      await warden.close();
+      await rm(tmpRoot, { recursive: true, force: true });
+      journal.record({ kind: 'gateway', event: 'closed', pid: process.pid });
+      await journal.close();
+    },
+  };
+}
+
+function facts(session: Session): Record<string, string | number | undefined> {
+  return {
+    sessionId: session.id,
+    userId: session.userId,
+    agentId: session.agentId,
+    workspaceId: session.workspaceId,
+    trustLevel: session.trustLevel,
+    ttlSeconds: session.ttlSeconds,
+  };
+}
+
+function goneBecause(reason: EndReason): AmbitError {
+  if (reason === 'expired') return new AmbitError('SESSION_EXPIRED');
+  if (reason === 'closed') return new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' });
+  return new AmbitError('SESSION_ENDED');
+}

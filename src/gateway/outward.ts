@@ -1,0 +1,147 @@
+import { AmbitError, errorTable } from '../errors.ts';
+import type { Journal } from '../journal/journal.ts';
+import type { Caller } from '../upstreams/caller.ts';
+import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { Link } from '../upstreams/link.ts';
+import type { PendingCall, PendingCalls } from '../upstreams/relay/pending.ts';
+import { pushTowardsClient } from '../upstreams/relay/towards-client.ts';
+import type { Binding } from '../upstreams/relay/towards-upstream.ts';
+import { errorMessage, refusalText, resultMessage } from '../wire/compose.ts';
+import type { Message } from '../wire/message.ts';
+import { memberOf, rawAt } from '../wire/scan.ts';
+import { type Target, targetsOf } from './attribute-push.ts';
+import { journeyFrom, type Next, type Stage } from './chain.ts';
+
+/** Something an upstream said that is no answer: a notification, or a request of its own. */
+export interface Sent {
+  readonly upstream: ServerDefinition;
+  readonly link: Link;
+  readonly message: Message;
+  readonly pending: PendingCalls;
+  readonly callers: readonly Caller[];
+  readonly binding: Binding;
+  /** The call on whose answer it came, where the transport says so. */
+  readonly call: PendingCall | undefined;
+  /** Tells the upstream how its own request ended. */
+  respond(message: Buffer): void;
+}
+
+export type Attributed = Sent & { readonly targets: readonly Target[] };
+export type Permitted = Attributed & { readonly permitted: true };
+
+/** Whether it reached a caller. False from a full channel asks the link to hold back. */
+export interface Delivery {
+  readonly delivered: boolean;
+  readonly full: Target | undefined;
+}
+
+const nowhere: Delivery = { delivered: false, full: undefined };
+const pushesPerCaller = 64;
+
+/**
+ * The outward corridor. Every stage passes on synchronously: what an upstream said before an answer reaches the
+ * caller before that answer.
+ */
+export function outwardCorridor(journal: Journal): Next<Sent, Delivery> {
+  return journeyFrom<Sent, Delivery>()
+    .through(recordPush(journal))
+    .through(attribute())
+    .through(permit())
+    .to(deliver());
+}
+
+function recordPush(journal: Journal): Stage<Sent, Sent, Delivery> {
+  return async function recordPush(sent, next) {
+    let outcome = 'ok';
+    try {
+      const delivery = await next(sent);
+      if (!delivery.delivered) outcome = 'undelivered';
+      // What belongs to a call is counted with the call.
+      if (sent.call !== undefined || sent.message.method === 'notifications/progress') return delivery;
+      return delivery;
+    } catch (error) {
+      if (!(error instanceof AmbitError)) throw error;
+      outcome = error.code;
+      if (sent.message.id !== undefined && sent.message.kind === 'request') {
+        const { rpc } = errorTable[error.code];
+        sent.respond(errorMessage(sent.message.id, rpc, refusalText(error)));
+      }
+      return nowhere;
+    } finally {
+      if (sent.message.method !== 'notifications/progress' || outcome !== 'ok') {
+        journal.record({
+          kind: 'push',
+          sessionId: sent.link.sessionId,
+          server: sent.upstream.name,
+          method: sent.message.method,
+          outcome,
+          bytes: sent.message.bytes.length,
+        });
+      }
+    }
+  };
+}
+
+function attribute(): Stage<Sent, Attributed, Delivery> {
+  return async function attribute(sent, next) {
+    const targets = targetsOf(sent);
+    if (targets.length === 0 && sent.message.kind === 'request' && sent.message.id !== undefined) {
+      // A server that only asks whether anyone is there must not be left waiting.
+      if (sent.message.method === 'ping') {
+        sent.respond(resultMessage(sent.message.id, '{}'));
+        return nowhere;
+      }
+      throw new AmbitError('CLIENT_UNREACHABLE');
+    }
+    return next({ ...sent, targets });
+  };
+}
+
+const pushKinds: Readonly<Record<string, 'sampling' | 'elicitation' | 'roots'>> = {
+  'sampling/createMessage': 'sampling',
+  'elicitation/create': 'elicitation',
+  'roots/list': 'roots',
+};
+
+function permit(): Stage<Attributed, Permitted, Delivery> {
+  return async function permit(sent, next) {
+    const kind = sent.message.kind === 'request' ? pushKinds[sent.message.method] : undefined;
+    if (kind !== undefined && !sent.upstream.push[kind]) {
+      throw new AmbitError('PUSH_DENIED', { rule: `servers.${sent.upstream.name}.push.${kind}` });
+    }
+    return next({ ...sent, permitted: true });
+  };
+}
+
+function deliver(): Next<Permitted, Delivery> {
+  return async function deliver(sent) {
+    let delivered = false;
+    let full: Target | undefined;
+    for (const target of sent.targets) {
+      if (target.channel.gone) continue;
+      const bytes = sent.message.kind === 'request' ? push(sent, target) : notification(sent, target);
+      delivered = true;
+      if (!target.channel.emit(bytes)) full = target;
+    }
+    if (!delivered && sent.message.kind === 'request') throw new AmbitError('CLIENT_UNREACHABLE');
+    return { delivered, full };
+  };
+}
+
+function notification(sent: Permitted, target: Target): Buffer {
+  return pushTowardsClient(sent.message, sent.binding, target.names);
+}
+
+function push(sent: Permitted, target: Target): Buffer {
+  const { caller } = target;
+  if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
+  if (caller.pushes.size >= pushesPerCaller) throw new AmbitError('OVERLOADED');
+  const id = String(sent.link.nextPushId());
+  const token = memberOf(sent.message.meta, 'progressToken');
+  caller.pushes.set(id, {
+    link: sent.link,
+    upstreamId: sent.message.id as string,
+    progressToken: token === undefined ? undefined : rawAt(sent.message.bytes, token),
+  });
+  return pushTowardsClient(sent.message, sent.binding, { id });
+}

@@ -1,0 +1,36 @@
+import { AmbitError, isAmbitError } from '../errors.ts';
+import { refusedCall, refusedRequest } from '../wire/compose.ts';
+import { type Arrived, accepted, type Reply } from './exchange.ts';
+
+/** A JSON-RPC error that the protocol itself prescribes, on the status it prescribes. */
+export class ProtocolFault extends Error {
+  readonly rpc: number;
+  readonly status: number;
+  readonly data: unknown;
+
+  constructor(rpc: number, status: number, message: string, data?: unknown) {
+    super(message);
+    this.name = 'ProtocolFault';
+    this.rpc = rpc;
+    this.status = status;
+    this.data = data;
+  }
+}
+
+export function asAmbitError(error: unknown): AmbitError {
+  return isAmbitError(error) ? error : new AmbitError('INTERNAL', { cause: error });
+}
+
+/** Turns a refusal into what the caller's protocol makes of it. */
+export function refuse(exchange: Arrived, error: AmbitError): Reply {
+  const { message } = exchange;
+  if (message.id === undefined || message.kind !== 'request') return accepted;
+  // A caller without a credential has no business reading results: it gets the status its client acts on.
+  if (error.code === 'UNAUTHENTICATED') {
+    return { kind: 'message', bytes: refusedRequest(message.id, error), status: error.row.http };
+  }
+  if (message.method === 'tools/call') {
+    return { kind: 'message', bytes: refusedCall(message.id, error, exchange.era === 'modern') };
+  }
+  return { kind: 'message', bytes: refusedRequest(message.id, error) };
+}

@@ -1,0 +1,29 @@
+import type { Callers } from '../../upstreams/caller.ts';
+import type { Stage } from '../chain.ts';
+import type { Approach, Authorized, Bound } from '../exchange.ts';
+import { ProtocolFault } from '../refusal.ts';
+import { unknownTransport } from './resolve-session.ts';
+
+/**
+ * Fifth on the inward corridor: in the handshake era, the transport session must be one that this very session
+ * opened for this very server, whatever the credential. It is checked, never trusted.
+ */
+export function bindTransport<E extends Approach, Out>(
+  callers: Callers,
+  opens: (exchange: E) => boolean,
+): Stage<Authorized<E>, Bound<E>, Out> {
+  return async function bindTransport(exchange, next) {
+    if (exchange.era === 'modern') return next({ ...exchange, caller: undefined });
+    const opening = opens(exchange);
+    if (exchange.transportId === undefined) {
+      if (opening) return next({ ...exchange, caller: undefined });
+      throw new ProtocolFault(-32000, 400, 'Bad Request: the Mcp-Session-Id header is missing; initialize first');
+    }
+    const caller = callers.get(exchange.transportId);
+    if (caller === undefined || caller.sessionId !== exchange.session.id || caller.server !== exchange.server) {
+      throw unknownTransport();
+    }
+    caller.lastActiveAt = Date.now();
+    return next({ ...exchange, caller: opening ? undefined : caller });
+  };
+}

@@ -1,0 +1,105 @@
+import type { Sessions } from '../../sessions/sessions.ts';
+import type { Caller, Callers } from '../../upstreams/caller.ts';
+import type { Call } from '../../upstreams/link.ts';
+import type { Links } from '../../upstreams/links.ts';
+import { resultMessage } from '../../wire/compose.ts';
+import { replaceValue } from '../../wire/edit.ts';
+import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
+import type { Next } from '../chain.ts';
+import { accepted, type Prepared, type Reply } from '../exchange.ts';
+
+/** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
+export function forward(sessions: Sessions, callers: Callers, links: Links): Next<Prepared, Reply> {
+  async function request(exchange: Prepared): Promise<Reply> {
+    const { message, session, upstream, caller } = exchange;
+    const call = callOf(exchange);
+    if (exchange.era === 'modern') return links.modern(session, upstream).request(call);
+    if (caller === undefined) return initialize(exchange, call);
+    if (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe') {
+      return subscribe(exchange, caller, call);
+    }
+    return caller.link.request(call);
+  }
+
+  async function initialize(exchange: Prepared, call: Call): Promise<Reply> {
+    const { reply, link, version } = await links.handshake(exchange.session, exchange.upstream, call);
+    if (version === undefined) return reply;
+    const { id: sessionId } = exchange.session;
+    const caller = callers.open({ sessionId, server: exchange.upstream.name, version, link });
+    if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
+    return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;
+  }
+
+  /** Clients of one process share its subscriptions: the last one to leave says goodbye. */
+  async function subscribe(exchange: Prepared, caller: Caller, call: Call): Promise<Reply> {
+    const { message } = exchange;
+    const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
+    if (message.method === 'resources/subscribe') {
+      const reply = await caller.link.request(call);
+      caller.subscriptions.add(uri);
+      return reply;
+    }
+    caller.subscriptions.delete(uri);
+    const shared = callers.ofLink(caller.link).some((other) => other !== caller && other.subscriptions.has(uri));
+    if (shared) return { kind: 'message', bytes: resultMessage(message.id as string, '{}') };
+    return caller.link.request(call);
+  }
+
+  function notify(exchange: Prepared): Reply {
+    const { message, caller, session, upstream } = exchange;
+    if (message.method === 'notifications/cancelled') {
+      const requestId = memberOf(message.params?.shape, 'requestId');
+      if (requestId === undefined) return accepted;
+      for (const link of links.of(session.id, upstream.name)) {
+        link.cancel(caller ?? exchange.channel.owner, rawAt(message.bytes, requestId), message);
+      }
+      return accepted;
+    }
+    if (caller === undefined) {
+      if (exchange.era === 'modern') links.modern(session, upstream).notify(callOf(exchange));
+      return accepted;
+    }
+    if (message.method === 'notifications/progress') return progress(exchange, caller);
+    caller.link.notify(callOf(exchange));
+    return accepted;
+  }
+
+  /** Progress on something the upstream asked for: it goes on under the name the upstream gave it. */
+  function progress(exchange: Prepared, caller: Caller): Reply {
+    const { message } = exchange;
+    const token = memberOf(message.params?.shape, 'progressToken');
+    const push = token === undefined ? undefined : caller.pushes.get(rawAt(message.bytes, token));
+    if (token === undefined || push?.progressToken === undefined) return accepted;
+    const edits = [...exchange.edits, replaceValue(token, push.progressToken)];
+    caller.link.notify({ ...callOf(exchange), edits });
+    return accepted;
+  }
+
+  /** An answer to a push. Only the caller that was asked can give it, once. */
+  function respond(exchange: Prepared): Reply {
+    const { message, caller } = exchange;
+    const push = caller?.pushes.get(message.id ?? '');
+    if (caller === undefined || push === undefined) return accepted;
+    caller.pushes.delete(message.id as string);
+    push.link.answer(push.upstreamId, message, exchange.edits);
+    return accepted;
+  }
+
+  return async function forward(exchange) {
+    const { message } = exchange;
+    const done = sessions.begin(exchange.session);
+    // A stream that only listens is no activity: it must not keep a session alive.
+    if (message.method === 'subscriptions/listen') done();
+    try {
+      if (message.kind === 'request') return await request(exchange);
+      return message.kind === 'notification' ? notify(exchange) : respond(exchange);
+    } finally {
+      done();
+    }
+  };
+}
+
+function callOf(exchange: Prepared): Call {
+  const { message, edits, channel, headers, caller } = exchange;
+  return { message, edits, channel, headers, caller };
+}

@@ -1,0 +1,10 @@
+import { stripOurKeys } from '../../wire/our-keys.ts';
+import type { Stage } from '../chain.ts';
+import type { Arrived, Bound, Prepared, Reply } from '../exchange.ts';
+
+/** Sixth on the inward corridor: every inbound copy of our `_meta` keys is taken out before anything is written. */
+export function stripKeys(): Stage<Bound<Arrived>, Prepared, Reply> {
+  return async function stripKeys(exchange, next) {
+    return next({ ...exchange, edits: stripOurKeys(exchange.message.meta) });
+  };
+}

@@ -1,0 +1,70 @@
+import { AmbitError } from '../errors.ts';
+import type { Journal } from '../journal/journal.ts';
+import type { Callers } from '../upstreams/caller.ts';
+import { errorMessage, refusedRequest } from '../wire/compose.ts';
+import type { Next, Stage } from './chain.ts';
+import type { Approach, Bound, Channel } from './exchange.ts';
+import { asAmbitError, ProtocolFault } from './refusal.ts';
+
+/** Someone at the door without a message: the handshake era's GET and DELETE. */
+export interface Visit extends Approach {
+  readonly intent: 'stream' | 'goodbye';
+  /** Where the stream would go. */
+  readonly channel: Channel;
+}
+
+export type Visited =
+  | { readonly kind: 'streaming' }
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'refused'; readonly status: number; readonly bytes: Buffer };
+
+/** `record` for visits: outermost, and the place where a refusal gets its form. */
+export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
+  return async function recordVisit(visit, next) {
+    let outcome = 'ok';
+    try {
+      return await next(visit);
+    } catch (error) {
+      if (error instanceof ProtocolFault) {
+        outcome = String(error.rpc);
+        return { kind: 'refused', status: error.status, bytes: errorMessage('null', error.rpc, error.message) };
+      }
+      const refusal = asAmbitError(error);
+      outcome = refusal.code;
+      return { kind: 'refused', status: refusal.row.http, bytes: refusedRequest('null', refusal) };
+    } finally {
+      journal.record({
+        kind: 'call',
+        sessionId: visit.entry.sessionId,
+        userId: visit.entry.userId,
+        entrance: visit.entrance,
+        era: visit.era,
+        server: visit.server,
+        method: visit.intent === 'stream' ? '(stream)' : '(goodbye)',
+        outcome,
+        rule: visit.entry.rule,
+      });
+    }
+  };
+}
+
+export function welcome(callers: Callers): Next<Bound<Visit>, Visited> {
+  return async function welcome(visit) {
+    const { caller, channel } = visit;
+    if (caller === undefined) throw new AmbitError('REQUEST_INVALID');
+    if (visit.intent === 'goodbye') {
+      callers.end(caller);
+      return { kind: 'gone' };
+    }
+    // A second stream must not take the first one's place: it would be a way to steal a session's messages.
+    if (caller.stream !== undefined && !caller.stream.gone) {
+      throw new ProtocolFault(-32000, 409, 'Conflict: this transport session already has a stream');
+    }
+    caller.stream = channel;
+    channel.onGone(() => {
+      if (caller.stream === channel) caller.stream = undefined;
+    });
+    caller.link.listen(caller);
+    return { kind: 'streaming' };
+  };
+}

@@ -1,0 +1,62 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+
+/**
+ * Tokens are `<kind>_<id>_<secret><checksum>`: the id finds the record, the secret proves it, and the checksum lets
+ * typos and secret scanners be served without a look-up. Only a digest of the whole token is ever kept.
+ */
+export type TokenKind = 'ambs';
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const checksumLength = 6;
+const secretLength = 43;
+const shape = /^(ambs)_([a-z0-9-]{1,64})_([0-9A-Za-z]{49})$/;
+
+export interface MintedToken {
+  readonly token: string;
+  readonly digest: string;
+}
+
+export function mintToken(kind: TokenKind, id: string): MintedToken {
+  const head = `${kind}_${id}_${base62(randomBytes(32), secretLength)}`;
+  const token = head + checksum(head);
+  return { token, digest: tokenDigest(token) };
+}
+
+/** The id a well-formed token speaks of; undefined for anything that is no token of ours. Proves nothing yet. */
+export function readToken(token: string): { readonly kind: TokenKind; readonly id: string } | undefined {
+  const parts = shape.exec(token);
+  if (parts === null) return undefined;
+  const cut = token.length - checksumLength;
+  if (checksum(token.slice(0, cut)) !== token.slice(cut)) return undefined;
+  return { kind: parts[1] as TokenKind, id: parts[2] as string };
+}
+
+// The secret has 256 random bits: a plain digest is enough, and a slow one would only let callers exhaust us.
+export function tokenDigest(token: string): string {
+  return hash('sha256', token, 'hex');
+}
+
+export function digestsEqual(a: string, b: string): boolean {
+  return a.length === b.length && timingSafeEqual(Buffer.from(a, 'latin1'), Buffer.from(b, 'latin1'));
+}
+
+function checksum(text: string): string {
+  let rest = crc32(text);
+  let out = '';
+  for (let i = 0; i < checksumLength; i++) {
+    out = alphabet[rest % 62] + out;
+    rest = Math.floor(rest / 62);
+  }
+  return out;
+}
+
+function base62(bytes: Buffer, length: number): string {
+  let rest = BigInt(`0x${bytes.toString('hex')}`);
+  let out = '';
+  for (let i = 0; i < length; i++) {
+    out = alphabet[Number(rest % 62n)] + out;
+    rest /= 62n;
+  }
+  return out;
+}

@@ -1,0 +1,1 @@
+export { AmbitError, type ErrorCode, isAmbitError } from './errors.ts';

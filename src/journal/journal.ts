@@ -1,0 +1,75 @@
+import { appendFileSync, closeSync, mkdirSync, openSync, write } from 'node:fs';
+import { dirname } from 'node:path';
+
+/** One line of the journal: what happened, when, for which session. Full ids, never tokens, never arguments. */
+export interface Entry {
+  readonly kind: 'call' | 'push' | 'process' | 'session' | 'gateway';
+  [field: string]: string | number | boolean | undefined;
+}
+
+export interface Journal {
+  record(entry: Entry): void;
+  /** Resolves when everything recorded so far has reached the file. */
+  close(): Promise<void>;
+}
+
+const flushEveryMs = 20;
+const backlogLimit = 8 << 20;
+
+/** Appends JSON lines to one file, gathered for a few milliseconds so that a busy gateway writes in large pieces. */
+export function openJournal(file: string): Journal {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const descriptor = openSync(file, 'a', 0o600);
+  let lines = '';
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> | undefined;
+  let closed = false;
+
+  function flush(): Promise<void> {
+    timer = undefined;
+    if (writing !== undefined) return writing.then(flush);
+    if (lines === '') return Promise.resolve();
+    const batch = Buffer.from(lines);
+    lines = '';
+    writing = writeAll(descriptor, batch).finally(() => {
+      writing = undefined;
+    });
+    return writing;
+  }
+
+  return {
+    record(entry) {
+      if (closed) return;
+      lines += `${JSON.stringify({ time: new Date().toISOString(), ...entry })}\n`;
+      // A disk that cannot keep up slows us down rather than losing entries or filling the memory.
+      if (lines.length > backlogLimit) {
+        appendFileSync(descriptor, lines);
+        lines = '';
+      }
+      timer ??= setTimeout(() => void flush(), flushEveryMs).unref();
+    },
+    async close() {
+      if (closed) return;
+      closed = true;
+      clearTimeout(timer);
+      await flush();
+      await flush();
+      closeSync(descriptor);
+    },
+  };
+}
+
+function writeAll(descriptor: number, bytes: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    const from = (at: number) => {
+      write(descriptor, bytes, at, bytes.length - at, null, (error, written) => {
+        if (error !== null) {
+          process.stderr.write(`ambit: the journal cannot be written: ${error.message}\n`);
+          resolve();
+        } else if (at + written < bytes.length) from(at + written);
+        else resolve();
+      });
+    };
+    from(0);
+  });
+}

@@ -1,0 +1,18 @@
+const inherited = ['PATH', 'HOME', 'LANG'] as const;
+
+/**
+ * The environment of an upstream before its session context is added: three host variables, a private TMPDIR, and
+ * what the configuration says. TMPDIR is how the warden knows what is ours, so the configuration cannot move it.
+ */
+export function baseEnvironment(
+  host: NodeJS.ProcessEnv,
+  tmpDir: string,
+  configured: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const environment: Record<string, string> = {};
+  for (const name of inherited) {
+    const value = host[name];
+    if (value !== undefined && value !== '') environment[name] = value;
+  }
+  return { ...environment, ...configured, TMPDIR: tmpDir };
+}

@@ -1,0 +1,81 @@
+import { listProcesses, type ProcessEntry, startTimeOf, tmpDirsOf } from './process-table.ts';
+
+/** A process we started, named so that a later process with the same pid is not taken for it. */
+export interface Root {
+  readonly pid: number;
+  readonly start: number;
+}
+
+/** What makes a process ours. */
+export interface Family {
+  readonly roots: readonly Root[];
+  /** Whether a TMPDIR is one that only our processes have. */
+  isOurs(tmpDir: string): boolean;
+  /** Nothing that started before this is ours. */
+  readonly since: number;
+  isSpared(entry: ProcessEntry): boolean;
+}
+
+/**
+ * Our processes among those given: descendants of a root, members of its session or group, whoever carries our
+ * TMPDIR, and the descendants, sessions and groups of all these.
+ */
+export function findFamily(
+  processes: readonly ProcessEntry[],
+  family: Family,
+  tmpDirs: (pid: number) => readonly string[] = tmpDirsOf,
+): ProcessEntry[] {
+  const starts = new Map<number, number>();
+  const related = new Map<number, ProcessEntry[]>();
+  const candidates: ProcessEntry[] = [];
+  for (const entry of processes) {
+    starts.set(entry.pid, entry.start);
+    if (entry.pid <= 1 || entry.start < family.since || family.isSpared(entry)) continue;
+    candidates.push(entry);
+    for (const relative of new Set([entry.pid, entry.parent, entry.group, entry.session])) {
+      const list = related.get(relative);
+      if (list === undefined) related.set(relative, [entry]);
+      else list.push(entry);
+    }
+  }
+
+  const found = new Set<ProcessEntry>();
+  const claim = (root: Root): void => {
+    const open = [root.pid];
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      for (const entry of related.get(next) ?? []) {
+        if (found.has(entry) || entry.start < root.start) continue;
+        found.add(entry);
+        open.push(entry.pid);
+      }
+    }
+  };
+  for (const root of family.roots) {
+    const start = starts.get(root.pid) ?? root.start;
+    // Gone is fine: its number stays taken while its group or session has members. A different start is a stranger.
+    if (root.pid > 1 && root.start > 0 && start === root.start) claim(root);
+  }
+  for (const entry of candidates) {
+    if (!found.has(entry) && !entry.dead && tmpDirs(entry.pid).some((tmpDir) => family.isOurs(tmpDir))) claim(entry);
+  }
+  return [...found].filter((entry) => !entry.dead);
+}
+
+/** One round: kills what is found now and says how many that were. What forks meanwhile is left for the next round. */
+export function killFamily(family: Family): number {
+  const found = findFamily(listProcesses(), family);
+  for (const entry of found) {
+    if (startTimeOf(entry.pid) !== entry.start) continue;
+    if (entry.group === entry.pid) kill(-entry.pid);
+    kill(entry.pid);
+  }
+  return found.length;
+}
+
+function kill(target: number): void {
+  try {
+    process.kill(target, 'SIGKILL');
+  } catch {
+    // Gone already, or not ours to signal: the next round tells.
+  }
+}

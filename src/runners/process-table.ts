@@ -1,0 +1,90 @@
+import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
+
+export interface ProcessEntry {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  readonly session: number;
+  /** In clock ticks since boot; together with the pid it names one process for good. */
+  readonly start: number;
+  /** Dead, and only waiting to be collected by its parent. */
+  readonly dead: boolean;
+}
+
+let scratch = Buffer.allocUnsafeSlow(16 * 1024);
+
+/** What the file holds; valid until the next call. Files below /proc have no size to ask for beforehand. */
+function readScratch(path: string): Buffer | undefined {
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch {
+    return undefined;
+  }
+  try {
+    let used = 0;
+    for (;;) {
+      const read = readSync(file, scratch, used, scratch.length - used, null);
+      if (read === 0) return scratch.subarray(0, used);
+      used += read;
+      if (used === scratch.length) scratch = Buffer.concat([scratch], scratch.length * 2);
+    }
+  } catch {
+    return undefined;
+  } finally {
+    closeSync(file);
+  }
+}
+
+export function readProcess(pid: number): ProcessEntry | undefined {
+  const text = readScratch(`/proc/${pid}/stat`)?.toString('latin1');
+  if (text === undefined) return undefined;
+  // The command name stands in parentheses and may itself contain spaces, newlines and parentheses.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const start = Number(fields[19]);
+  if (!Number.isSafeInteger(start) || start < 0) return undefined;
+  return {
+    pid,
+    parent: Number(fields[1]),
+    group: Number(fields[2]),
+    session: Number(fields[3]),
+    start,
+    // A process whose first thread has ended looks dead while its other threads go on.
+    dead: /^[ZXx]$/.test(fields[0] ?? '') && Number(fields[17]) <= 1,
+  };
+}
+
+/** Undefined when there is no such process, or no /proc to ask. */
+export function startTimeOf(pid: number): number | undefined {
+  return readProcess(pid)?.start;
+}
+
+/** Empty where there is no /proc. */
+export function listProcesses(): ProcessEntry[] {
+  const processes: ProcessEntry[] = [];
+  let names: string[];
+  try {
+    names = readdirSync('/proc');
+  } catch {
+    return processes;
+  }
+  for (const name of names) {
+    if (!/^[1-9][0-9]*$/.test(name)) continue;
+    const entry = readProcess(Number(name));
+    if (entry !== undefined) processes.push(entry);
+  }
+  return processes;
+}
+
+/** Every TMPDIR in the environment the process was started with: usually one, but nothing forbids two. */
+export function tmpDirsOf(pid: number): string[] {
+  const environ = readScratch(`/proc/${pid}/environ`);
+  const found: string[] = [];
+  if (environ === undefined) return found;
+  for (let at = environ.indexOf('TMPDIR='); at !== -1; at = environ.indexOf('TMPDIR=', at + 1)) {
+    if (at > 0 && environ[at - 1] !== 0) continue;
+    const end = environ.indexOf(0, at);
+    found.push(environ.toString('utf8', at + 'TMPDIR='.length, end === -1 ? environ.length : end));
+  }
+  return found;
+}

@@ -1,0 +1,152 @@
+import type { Readable } from 'node:stream';
+import { createEnds, createPieces, type Ends, endBytes } from './line-pieces.ts';
+
+export interface LineOptions {
+  /** The longest line delivered, its line end not counted. */
+  readonly maxBytes: number;
+  /** A line without its line end. It may share memory with its neighbours: copy what is kept for long. */
+  onLine(line: Buffer): void;
+  /** A line over maxBytes has been discarded; its first and last 1024 bytes, which may overlap. */
+  onTooLong(head: Buffer, tail: Buffer): void;
+  /** A line has grown over four times maxBytes; called once for it, and onTooLong is not. */
+  onRunaway(): void;
+  /** The stream is over and everything has been delivered. */
+  onEnd?(): void;
+}
+
+export interface LineReader {
+  /** No further line is delivered until resume, not even those that have already arrived. */
+  pause(): void;
+  resume(): void;
+}
+
+const newline = 10;
+const carriageReturn = 13;
+
+/** Splits a stream into lines, skipping empty ones; memory stays bounded whatever arrives. */
+export function readLines(stream: Readable, options: LineOptions): LineReader {
+  const { maxBytes } = options;
+  const runawayBytes = 4 * maxBytes;
+  const waiting: Buffer[] = [];
+  const opening = createPieces();
+  // Of the line whose newline has not come: how long it is, and its two ends once it is too long to keep.
+  let held = 0;
+  let ends: Ends | undefined;
+  let ranAway = false;
+  let paused = false;
+  let working = false;
+  let over: 'no' | 'ended' | 'closed' | 'told' = 'no';
+
+  function hold(piece: Buffer): void {
+    held += piece.length;
+    // One byte more may be the carriage return of a line that just fits.
+    if (ends === undefined && held <= maxBytes + 1) {
+      opening.add(piece);
+      return;
+    }
+    if (ends === undefined) {
+      ends = createEnds();
+      for (const earlier of opening.take()) ends.add(earlier);
+    }
+    ends.add(piece);
+    if (!ranAway && held > runawayBytes + 1) {
+      ranAway = true;
+      options.onRunaway();
+    }
+  }
+
+  function deliver(line: Buffer): void {
+    const length = line.length;
+    if (length === 0) return;
+    if (length <= maxBytes) options.onLine(line);
+    else if (length > runawayBytes) options.onRunaway();
+    else options.onTooLong(line.subarray(0, endBytes), line.subarray(Math.max(0, length - endBytes)));
+  }
+
+  function finishHeld(): void {
+    const length = held;
+    const cut = ends;
+    const wasRunaway = ranAway;
+    held = 0;
+    ends = undefined;
+    ranAway = false;
+    if (cut === undefined) {
+      const line = Buffer.concat(opening.take(), length);
+      deliver(line[length - 1] === carriageReturn ? line.subarray(0, -1) : line);
+      return;
+    }
+    if (wasRunaway) return;
+    const content = cut.endsInCarriageReturn() ? length - 1 : length;
+    if (content > runawayBytes) options.onRunaway();
+    else options.onTooLong(cut.head(content), cut.tail(content));
+  }
+
+  /** What is left of the chunk when a line made the reader pause. */
+  function split(chunk: Buffer): Buffer | undefined {
+    let from = 0;
+    while (from < chunk.length) {
+      const at = chunk.indexOf(newline, from);
+      if (at === -1) {
+        hold(from === 0 ? chunk : chunk.subarray(from));
+        return undefined;
+      }
+      if (held === 0) {
+        const end = at > from && chunk[at - 1] === carriageReturn ? at - 1 : at;
+        deliver(chunk.subarray(from, end));
+      } else {
+        if (at > from) hold(chunk.subarray(from, at));
+        finishHeld();
+      }
+      from = at + 1;
+      if (paused) return from < chunk.length ? chunk.subarray(from) : undefined;
+    }
+    return undefined;
+  }
+
+  function work(): void {
+    if (working) return;
+    working = true;
+    try {
+      while (!paused) {
+        const chunk = waiting.shift();
+        if (chunk === undefined) break;
+        const rest = split(chunk);
+        if (rest !== undefined) waiting.unshift(rest);
+      }
+      if (over === 'ended' && !paused && held > 0) finishHeld();
+      if ((over === 'ended' || over === 'closed') && !paused) {
+        over = 'told';
+        options.onEnd?.();
+      }
+    } finally {
+      working = false;
+    }
+  }
+
+  stream.on('data', (chunk: Buffer) => {
+    waiting.push(chunk);
+    // Node sets a child's streams flowing again when the child exits, paused or not.
+    if (paused) stream.pause();
+    else work();
+  });
+  stream.on('end', () => {
+    if (over === 'no') over = 'ended';
+    work();
+  });
+  stream.on('close', () => {
+    if (over === 'no') over = 'closed';
+    work();
+  });
+
+  return {
+    pause() {
+      paused = true;
+      stream.pause();
+    },
+    resume() {
+      paused = false;
+      work();
+      if (!paused && over === 'no') stream.resume();
+    },
+  };
+}

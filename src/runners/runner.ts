@@ -1,0 +1,41 @@
+import type { Readable, Writable } from 'node:stream';
+
+/** Everything a runner needs to start one upstream process; nothing is taken from Ambit's own environment. */
+export interface Launch {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** Private to this process, also in env.TMPDIR; the runner makes it when missing and sees to its removal. */
+  readonly tmpDir: string;
+}
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** It could not be started. */
+  readonly error?: Error;
+}
+
+export interface RunningProcess {
+  readonly pid: number | undefined;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Settles once, after stdio closed or a short grace; never rejects. */
+  readonly exited: Promise<Exit>;
+  /** Closes stdin, waits, sends TERM to the group, waits, sends KILL to the group; idempotent. */
+  end(): Promise<Exit>;
+}
+
+export interface Runner {
+  readonly name: string;
+  /** Rejects when the process cannot be started, leaving nothing behind. */
+  start(launch: Launch): Promise<RunningProcess>;
+}
+
+/** How long a process may take to leave after its stdin closed, and after TERM. */
+export interface EndTiming {
+  readonly closeMs: number;
+  readonly termMs: number;
+}

@@ -1,0 +1,67 @@
+import { chmod, lstat, mkdir, mkdtemp, readdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
+import { killFamily } from './kill-family.ts';
+import { readProcess } from './process-table.ts';
+import { removeFolder } from './remove-folder.ts';
+
+export interface Leftovers {
+  /** Folders of instances that had died, now gone. */
+  readonly removed: readonly string[];
+  /** Processes of theirs that were still running. */
+  readonly killed: number;
+}
+
+const roundMs = [5, 10, 20, 50, 100, 200, 400, 400];
+/** A folder this young without an owner may be one that is just being made. */
+const ownerlessMs = 60_000;
+
+/** Makes the folder of this instance, with the file that says whose it is. Nobody else may look into either folder. */
+export async function createTmpRoot(tmpParent: string): Promise<string> {
+  const parent = resolve(tmpParent);
+  await mkdir(parent, { recursive: true, mode: 0o700 });
+  const stat = await lstat(parent);
+  if (!stat.isDirectory() || (process.getuid !== undefined && stat.uid !== process.getuid())) {
+    throw new Error(`The folder for temporary files must be a folder of the user Ambit runs as: ${parent}`);
+  }
+  if ((stat.mode & 0o777) !== 0o700) await chmod(parent, 0o700);
+  const root = await mkdtemp(join(parent, 'instance-'));
+  await writeOwner(root, thisProcess());
+  return root;
+}
+
+/** Ends and removes what instances left behind whose warden died too. To be called at start. */
+export async function sweepLeftovers(tmpParent: string): Promise<Leftovers> {
+  const parent = resolve(tmpParent);
+  const abandoned: string[] = [];
+  for (const entry of await readdir(parent, { withFileTypes: true }).catch(() => [])) {
+    const root = join(parent, entry.name);
+    if (entry.isDirectory() && (await isAbandoned(root))) abandoned.push(root);
+  }
+  if (abandoned.length === 0) return { removed: [], killed: 0 };
+
+  const ownGroup = readProcess(process.pid)?.group;
+  const family = {
+    roots: [],
+    isOurs: (tmpDir: string) => abandoned.some((root) => tmpDir.startsWith(`${root}/`)),
+    since: 0,
+    isSpared: (entry: { pid: number; group: number }) => entry.pid === process.pid || entry.group === ownGroup,
+  };
+  let killed = 0;
+  for (const pause of roundMs) {
+    const found = killFamily(family);
+    if (found === 0) break;
+    killed = Math.max(killed, found);
+    await delay(pause);
+  }
+  const gone = await Promise.all(abandoned.map((root) => removeFolder(root)));
+  return { removed: abandoned.filter((_, index) => gone[index]), killed };
+}
+
+async function isAbandoned(root: string): Promise<boolean> {
+  const owner = await readOwner(root);
+  if (owner !== undefined) return !isOwnerAlive(owner);
+  const stat = await lstat(root).catch(() => undefined);
+  return stat !== undefined && Date.now() - stat.mtimeMs > ownerlessMs;
+}

@@ -1,0 +1,53 @@
+import type { Config } from '../config/schema.ts';
+import { AmbitError } from '../errors.ts';
+import { localUser } from '../identity/principal.ts';
+import { isAtMost, lowest } from '../trust/bounds.ts';
+import type { TrustLevel } from '../trust/trust-level.ts';
+import type { Session, SessionDraft } from './session.ts';
+import type { Sessions } from './sessions.ts';
+
+const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
+const userPattern = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
+
+/**
+ * Opens a session inside its bounds. What is asked for is refused above them; the default, when nothing is asked,
+ * is lowered to them.
+ */
+export function openSession(
+  sessions: Sessions,
+  config: Config,
+  draft: SessionDraft,
+): { readonly session: Session; readonly token: string } {
+  checkWord('name', draft.name, namePattern);
+  checkWord('user', draft.userId, userPattern);
+  checkWord('agent', draft.agentId, userPattern);
+  checkTtl(draft.ttlSeconds, config.sessions.maxLifetimeSeconds);
+  const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];
+  if (draft.workspaceId !== undefined && !Object.hasOwn(config.workspaces, draft.workspaceId)) {
+    throw new AmbitError('WORKSPACE_NOT_FOUND', { what: `There is no workspace "${draft.workspaceId}".` });
+  }
+  const bounds: TrustLevel[] = [workspace?.trust ?? 'direct'];
+  if (config.sessions.allowDirect === 'never') bounds.push('sandboxed');
+  const ceiling = lowest(bounds);
+  const asked = draft.trustLevel;
+  if (asked !== undefined && !isAtMost(asked, ceiling)) {
+    throw new AmbitError('TRUST_REQUIRED', {
+      what: `The trust level "${asked}" was asked for, but the bounds here allow "${ceiling}" at most.`,
+      rule: workspace?.trust === ceiling ? `workspaces.${draft.workspaceId}.trust` : 'sessions.allowDirect',
+    });
+  }
+  const trustLevel = asked ?? lowest([config.sessions.defaultTrust, ceiling]);
+  return sessions.create({ ...draft, userId: draft.userId ?? localUser, trustLevel });
+}
+
+function checkWord(what: string, value: string | undefined, pattern: RegExp): void {
+  if (value === undefined || pattern.test(value)) return;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The ${what} is not valid: it starts with a letter or digit, is short, and has no spaces.`,
+  });
+}
+
+function checkTtl(ttl: number | undefined, most: number): void {
+  if (ttl === undefined || (Number.isInteger(ttl) && ttl >= 1 && ttl <= most)) return;
+  throw new AmbitError('REQUEST_INVALID', { what: `The ttl must be a whole number of seconds from 1 to ${most}.` });
+}

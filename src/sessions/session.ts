@@ -1,0 +1,65 @@
+import type { TrustLevel } from '../trust/trust-level.ts';
+
+/** Ambit's record of one agent's piece of work, with its bounds. Plain data; times are milliseconds since 1970. */
+export interface Session {
+  readonly id: string;
+  readonly name: string | undefined;
+  readonly userId: string;
+  readonly agentId: string | undefined;
+  readonly workspaceId: string | undefined;
+  readonly trustLevel: TrustLevel;
+  readonly createdAt: number;
+  readonly ttlSeconds: number;
+  /** The instant after which no activity keeps it alive. */
+  readonly endsAt: number;
+  readonly tokenDigest: string;
+}
+
+export interface SessionDraft {
+  readonly name?: string;
+  readonly userId?: string;
+  readonly agentId?: string;
+  readonly workspaceId?: string;
+  readonly trustLevel?: TrustLevel;
+  readonly ttlSeconds?: number;
+}
+
+export type EndReason = 'ended' | 'expired' | 'evicted' | 'closed';
+
+/** What people and programs are shown: never the digest. */
+export interface SessionView {
+  readonly id: string;
+  readonly name: string | null;
+  readonly userId: string;
+  readonly agentId: string | null;
+  readonly workspaceId: string | null;
+  readonly trustLevel: TrustLevel;
+  readonly createdAt: string;
+  readonly lastActiveAt: string;
+  readonly expiresAt: string;
+  readonly ttlSeconds: number;
+}
+
+export function viewOf(session: Session, lastActiveAt: number): SessionView {
+  return {
+    id: session.id,
+    name: session.name ?? null,
+    userId: session.userId,
+    agentId: session.agentId ?? null,
+    workspaceId: session.workspaceId ?? null,
+    trustLevel: session.trustLevel,
+    createdAt: new Date(session.createdAt).toISOString(),
+    lastActiveAt: new Date(lastActiveAt).toISOString(),
+    expiresAt: new Date(expiryOf(session, lastActiveAt)).toISOString(),
+    ttlSeconds: session.ttlSeconds,
+  };
+}
+
+export function expiryOf(session: Session, lastActiveAt: number): number {
+  return Math.min(lastActiveAt + session.ttlSeconds * 1000, session.endsAt);
+}
+
+/** Eight characters are what logs, metrics and errors may show of an id. */
+export function shortId(id: string): string {
+  return id.slice(0, 8);
+}

@@ -1,0 +1,184 @@
+import { randomBytes } from 'node:crypto';
+import { AmbitError } from '../errors.ts';
+import { digestsEqual, mintToken, readToken, tokenDigest } from '../identity/token.ts';
+import type { TrustLevel } from '../trust/trust-level.ts';
+import { type EndReason, expiryOf, type Session, type SessionDraft, type SessionView, viewOf } from './session.ts';
+import { createTombstones } from './tombstones.ts';
+
+export interface SessionBounds {
+  readonly ttlSeconds: number;
+  readonly maxLifetimeSeconds: number;
+  readonly maxSessions: number;
+  readonly maxPerUser: number;
+}
+
+export interface CheckedDraft extends SessionDraft {
+  readonly userId: string;
+  readonly trustLevel: TrustLevel;
+}
+
+export interface Sessions {
+  /** `trustLevel` has been checked against its bounds before. */
+  create(draft: CheckedDraft): { readonly session: Session; readonly token: string };
+  /** The session that a token proves. UNAUTHENTICATED unless the secret verifies; then the exact reason it is gone. */
+  prove(token: string): Session;
+  get(id: string): Session | undefined;
+  /** By id, by name, or by a prefix of the id that fits only one. */
+  find(reference: string): Session | undefined;
+  list(): SessionView[];
+  view(session: Session): SessionView;
+  /** Marks a request as under way: the session counts as active until `done` is called. */
+  begin(session: Session): () => void;
+  end(id: string, reason?: EndReason): boolean;
+  onOpened(listener: (session: Session) => void): void;
+  onEnded(listener: (session: Session, reason: EndReason) => void): void;
+  close(): void;
+}
+
+interface Live {
+  readonly session: Session;
+  lastActiveAt: number;
+  inFlight: number;
+}
+
+const sweepEveryMs = 1000;
+
+/** Sessions in memory: the least that is honest until there are stores. */
+export function createSessions(bounds: SessionBounds, now: () => number = Date.now): Sessions {
+  // Insertion order is order of last use: `begin` moves a session to the end, so the first one is the idlest.
+  const live = new Map<string, Live>();
+  const gone = createTombstones();
+  const openedListeners: ((session: Session) => void)[] = [];
+  const endedListeners: ((session: Session, reason: EndReason) => void)[] = [];
+
+  function expired(entry: Live, at: number): boolean {
+    return at >= entry.session.endsAt || (entry.inFlight === 0 && at >= expiryOf(entry.session, entry.lastActiveAt));
+  }
+
+  function current(id: string): Live | undefined {
+    const entry = live.get(id);
+    if (entry === undefined || !expired(entry, now())) return entry;
+    finish(entry, 'expired');
+    return undefined;
+  }
+
+  function finish(entry: Live, reason: EndReason): void {
+    live.delete(entry.session.id);
+    gone.bury(entry.session, reason);
+    for (const listener of endedListeners) listener(entry.session, reason);
+  }
+
+  function sweep(): void {
+    const at = now();
+    for (const entry of [...live.values()]) if (expired(entry, at)) finish(entry, 'expired');
+  }
+
+  function makeRoom(userId: string, name: string | undefined): void {
+    let ofUser = 0;
+    for (const { session } of live.values()) {
+      if (session.userId !== userId) continue;
+      ofUser++;
+      if (name !== undefined && session.name === name) {
+        throw new AmbitError('SESSION_EXISTS', { what: `A live session of this user is already named "${name}".` });
+      }
+    }
+    if (ofUser >= bounds.maxPerUser) {
+      throw new AmbitError('SESSION_LIMIT', { what: `This user already has ${ofUser} live sessions.` });
+    }
+    if (live.size < bounds.maxSessions) return;
+    const idlest = [...live.values()].find((entry) => entry.inFlight === 0);
+    if (idlest === undefined) throw new AmbitError('SESSION_LIMIT');
+    finish(idlest, 'evicted');
+  }
+
+  const timer = setInterval(sweep, sweepEveryMs).unref();
+
+  return {
+    create(draft) {
+      sweep();
+      makeRoom(draft.userId, draft.name);
+      const id = randomBytes(16).toString('hex');
+      const { token, digest } = mintToken('ambs', id);
+      const createdAt = now();
+      const session: Session = Object.freeze({
+        id,
+        name: draft.name,
+        userId: draft.userId,
+        agentId: draft.agentId,
+        workspaceId: draft.workspaceId,
+        trustLevel: draft.trustLevel,
+        createdAt,
+        ttlSeconds: draft.ttlSeconds ?? bounds.ttlSeconds,
+        endsAt: createdAt + bounds.maxLifetimeSeconds * 1000,
+        tokenDigest: digest,
+      });
+      live.set(id, { session, lastActiveAt: createdAt, inFlight: 0 });
+      for (const listener of openedListeners) listener(session);
+      return { session, token };
+    },
+
+    prove(token) {
+      const read = readToken(token);
+      const digest = tokenDigest(token);
+      const entry = read === undefined ? undefined : current(read.id);
+      if (entry !== undefined && digestsEqual(entry.session.tokenDigest, digest)) return entry.session;
+      const reason = read === undefined ? undefined : gone.reasonFor(read.id, digest);
+      if (reason === 'expired') throw new AmbitError('SESSION_EXPIRED');
+      if (reason !== undefined) throw new AmbitError('SESSION_ENDED');
+      throw new AmbitError('UNAUTHENTICATED');
+    },
+
+    get: (id) => current(id)?.session,
+
+    find(reference) {
+      sweep();
+      const exact = live.get(reference);
+      if (exact !== undefined) return exact.session;
+      const all = [...live.values()].map((entry) => entry.session);
+      const named = all.filter((session) => session.name === reference);
+      if (named.length === 1) return named[0];
+      const begins = reference.length < 4 ? [] : all.filter((session) => session.id.startsWith(reference));
+      return begins.length === 1 ? begins[0] : undefined;
+    },
+
+    list() {
+      sweep();
+      return [...live.values()]
+        .sort((a, b) => a.session.createdAt - b.session.createdAt)
+        .map((entry) => viewOf(entry.session, entry.lastActiveAt));
+    },
+
+    view: (session) => viewOf(session, live.get(session.id)?.lastActiveAt ?? session.createdAt),
+
+    begin(session) {
+      const entry = live.get(session.id);
+      if (entry === undefined) return () => {};
+      entry.inFlight++;
+      entry.lastActiveAt = now();
+      live.delete(session.id);
+      live.set(session.id, entry);
+      let open = true;
+      return () => {
+        if (!open) return;
+        open = false;
+        entry.inFlight--;
+        entry.lastActiveAt = now();
+      };
+    },
+
+    end(id, reason = 'ended') {
+      const entry = current(id);
+      if (entry === undefined) return false;
+      finish(entry, reason);
+      return true;
+    },
+
+    onOpened: (listener) => void openedListeners.push(listener),
+    onEnded: (listener) => void endedListeners.push(listener),
+
+    close() {
+      clearInterval(timer);
+      for (const entry of [...live.values()]) finish(entry, 'closed');
+    },
+  };
+}

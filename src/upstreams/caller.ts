@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto';
+import type { Channel } from '../gateway/exchange.ts';
+import type { Link } from './link.ts';
+
+/** A request an upstream has pushed to a caller, waiting for the caller's answer. */
+export interface Push {
+  readonly link: Link;
+  /** The id's own text on the upstream's side. */
+  readonly upstreamId: string;
+  readonly progressToken: string | undefined;
+}
+
+/**
+ * One handshake-era client: MCP's transport session, bound to the session it was opened in and to one server.
+ * A live thing, so it stands here and not beside the session's record.
+ */
+export interface Caller {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly server: string;
+  readonly version: string;
+  readonly link: Link;
+  /** The stream for what no request waits for: an open GET, or stdout. */
+  stream: Channel | undefined;
+  /** Channels of the requests under way, the youngest last. */
+  readonly underWay: Set<Channel>;
+  readonly pushes: Map<string, Push>;
+  /** Resources this caller has subscribed to. */
+  readonly subscriptions: Set<string>;
+  lastActiveAt: number;
+}
+
+export interface Callers {
+  open(caller: Pick<Caller, 'sessionId' | 'server' | 'version' | 'link'>): Caller;
+  get(id: string): Caller | undefined;
+  end(caller: Caller): void;
+  endSession(sessionId: string): void;
+  ofLink(link: Link): Caller[];
+  readonly size: number;
+}
+
+const perSession = 64;
+
+export function createCallers(): Callers {
+  const all = new Map<string, Caller>();
+  const bySession = new Map<string, Set<Caller>>();
+
+  function end(caller: Caller): void {
+    if (!all.delete(caller.id)) return;
+    const siblings = bySession.get(caller.sessionId);
+    siblings?.delete(caller);
+    if (siblings?.size === 0) bySession.delete(caller.sessionId);
+    caller.link.detach(caller);
+  }
+
+  return {
+    open({ sessionId, server, version, link }) {
+      const caller: Caller = {
+        id: randomBytes(16).toString('hex'),
+        sessionId,
+        server,
+        version,
+        link,
+        stream: undefined,
+        underWay: new Set(),
+        pushes: new Map(),
+        subscriptions: new Set(),
+        lastActiveAt: Date.now(),
+      };
+      const siblings = bySession.get(sessionId) ?? new Set();
+      bySession.set(sessionId, siblings);
+      // Clients that never say DELETE must not pile up: the idlest one makes room.
+      if (siblings.size >= perSession) end([...siblings].reduce((a, b) => (a.lastActiveAt <= b.lastActiveAt ? a : b)));
+      bySession.set(sessionId, siblings);
+      siblings.add(caller);
+      all.set(caller.id, caller);
+      link.attach(caller);
+      return caller;
+    },
+    get: (id) => all.get(id),
+    end,
+    endSession(sessionId) {
+      for (const caller of [...(bySession.get(sessionId) ?? [])]) end(caller);
+    },
+    ofLink: (link) => [...all.values()].filter((caller) => caller.link === link),
+    get size() {
+      return all.size;
+    },
+  };
+}

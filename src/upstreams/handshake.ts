@@ -1,0 +1,32 @@
+import { ProtocolFault } from '../gateway/refusal.ts';
+import type { Message } from '../wire/message.ts';
+import { memberOf, rawAt, stringAt } from '../wire/scan.ts';
+import { modernVersion } from '../wire/versions.ts';
+
+/** Clients that ask for the same revision with the same capabilities may share a process: it offers them the same. */
+export function handshakeKey(initialize: Message): string {
+  const params = initialize.params?.shape;
+  const version = stringAt(initialize.bytes, memberOf(params, 'protocolVersion')) ?? '';
+  const capabilities = memberOf(params, 'capabilities');
+  const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(initialize.bytes, capabilities)) as unknown);
+  return `${version} ${JSON.stringify(sorted(declared))}`;
+}
+
+/** The protocol's word for an upstream that knows no handshake; undefined when its error says something else. */
+export function unsupportedHandshake(initialize: Message): ProtocolFault;
+export function unsupportedHandshake(initialize: Message, answer: Message): ProtocolFault | undefined;
+export function unsupportedHandshake(initialize: Message, answer?: Message): ProtocolFault | undefined {
+  if (answer !== undefined) {
+    const code = memberOf(answer.error?.shape, 'code');
+    if (code === undefined || !['-32601', '-32022'].includes(rawAt(answer.bytes, code))) return undefined;
+  }
+  const requested = stringAt(initialize.bytes, memberOf(initialize.params?.shape, 'protocolVersion'));
+  return new ProtocolFault(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion], requested });
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]));
+}

@@ -1,0 +1,54 @@
+import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
+import type { HttpServer } from '../definition.ts';
+import type { EraVerdicts } from '../era-verdicts.ts';
+import { discoverParams, speaksModern, unsupportedModern } from '../stdio/opening.ts';
+import type { HttpManner } from './http-link.ts';
+import { readAnswer } from './read-answer.ts';
+import { modernHeaders } from './request-headers.ts';
+import { send } from './send.ts';
+
+/** MCP 2026-07-28 over HTTP: nothing is kept between requests but what era the upstream speaks. */
+export function modernManner(server: HttpServer, verdicts: EraVerdicts, maxBytes: number): HttpManner {
+  let asking: Promise<void> | undefined;
+  return {
+    era: 'modern',
+    async prepare() {
+      if (verdicts.get(server.name) === undefined) {
+        asking ??= probe(server, verdicts, maxBytes).finally(() => {
+          asking = undefined;
+        });
+        await asking;
+      }
+      if (verdicts.get(server.name) === 'handshake') throw unsupportedModern();
+    },
+    headers: modernHeaders,
+    inspect: async () => false,
+    completed() {},
+    listen() {},
+    close() {},
+  };
+}
+
+// A refused connection says nothing about the era and goes to the caller as the failure it is.
+async function probe(server: HttpServer, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
+  const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`);
+  const question = readMessage(body);
+  const response = await send(server, 'POST', modernHeaders(question, { name: '', taskId: undefined }, {}), body)
+    .response;
+  const status = response.statusCode ?? 0;
+  let answer: Message | undefined;
+  try {
+    await readAnswer(response, {
+      server: server.name,
+      maxBytes,
+      onMessage(message) {
+        answer = message;
+        return message.kind === 'response';
+      },
+    });
+  } catch (error) {
+    if (error instanceof MessageFault) throw error;
+  }
+  if (answer !== undefined && speaksModern(answer)) verdicts.set(server.name, 'modern');
+  else verdicts.set(server.name, 'handshake', status === 401 || status === 403 || status >= 500);
+}

@@ -1,0 +1,90 @@
+import type { IncomingMessage } from 'node:http';
+import { AmbitError } from '../../errors.ts';
+import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
+import { readSse } from './read-sse.ts';
+
+export interface AnswerReader {
+  readonly server: string;
+  readonly maxBytes: number;
+  /** True when it was the message waited for; then the rest of the answer is let go. */
+  onMessage(message: Message): boolean;
+  onEventId?(id: string): void;
+}
+
+const lingerMs = 1000;
+
+/** Hands over each JSON-RPC message of an answer, in JSON or as events; resolves when the answer has ended. */
+export function readAnswer(response: IncomingMessage, reader: AnswerReader): Promise<void> {
+  const type = (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
+  if (type === 'text/event-stream') return readEvents(response, reader);
+  if (type === 'application/json') return readJson(response, reader);
+  response.resume();
+  throw failure(reader.server, response);
+}
+
+function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    response.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > reader.maxBytes) {
+        response.destroy();
+        reject(new AmbitError('UPSTREAM_TOO_LARGE'));
+      } else chunks.push(chunk);
+    });
+    response.on('end', () => {
+      const message = read(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+      if (message === undefined) reject(failure(reader.server, response));
+      else {
+        reader.onMessage(message);
+        resolve();
+      }
+    });
+    response.on('error', () => reject(brokenOff(reader.server)));
+    response.on('aborted', () => reject(brokenOff(reader.server)));
+  });
+}
+
+function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<void> {
+  return new Promise((resolve, reject) => {
+    readSse(response, {
+      maxBytes: reader.maxBytes,
+      onEvent(event) {
+        if (event.id !== undefined) reader.onEventId?.(event.id);
+        const message = read(event.data);
+        if (message !== undefined && reader.onMessage(message)) {
+          resolve();
+          // Most servers end the stream now, which keeps the connection for the next call; the others are cut off.
+          setTimeout(() => response.destroy(), lingerMs).unref();
+        }
+      },
+      onTooLong() {
+        response.destroy();
+        reject(new AmbitError('UPSTREAM_TOO_LARGE'));
+      },
+    });
+    response.on('end', resolve);
+    response.on('error', () => reject(brokenOff(reader.server)));
+    response.on('close', () => reject(brokenOff(reader.server)));
+  });
+}
+
+function read(bytes: Buffer): Message | undefined {
+  try {
+    return readMessage(bytes);
+  } catch (fault) {
+    if (fault instanceof MessageFault) return undefined;
+    throw fault;
+  }
+}
+
+export function failure(server: string, response: IncomingMessage): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${server}" answered with HTTP ${response.statusCode} and nothing that is MCP.`,
+  });
+}
+
+export function brokenOff(server: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" broke off in the middle of its answer.` });
+}

@@ -1,0 +1,72 @@
+import type { Readable } from 'node:stream';
+
+export interface SseEvent {
+  readonly data: Buffer;
+  readonly id: string | undefined;
+}
+
+const newline = 0x0a;
+const space = 0x20;
+
+/**
+ * Reads server-sent events as bytes (WHATWG HTML, "Server-sent events"), so that a large message inside one is not
+ * decoded on the way. `onTooLong` ends the reading.
+ */
+export function readSse(
+  stream: Readable,
+  options: { readonly maxBytes: number; onEvent(event: SseEvent): void; onTooLong(): void },
+): void {
+  let parts: Buffer[] = [];
+  let data: Buffer[] = [];
+  let size = 0;
+  let id: string | undefined;
+  let over = false;
+
+  function line(text: Buffer): void {
+    if (text.length === 0) {
+      const lines = data;
+      data = [];
+      size = 0;
+      if (lines.length > 0) options.onEvent({ data: lines.length === 1 ? (lines[0] as Buffer) : joinLines(lines), id });
+      return;
+    }
+    const colon = text.indexOf(0x3a);
+    if (colon === 0) return;
+    const name = text.toString('latin1', 0, colon === -1 ? text.length : colon);
+    let from = colon === -1 ? text.length : colon + 1;
+    if (text[from] === space) from++;
+    if (name === 'data') data.push(text.subarray(from));
+    else if (name === 'id') id = text.toString('utf8', from);
+  }
+
+  stream.on('data', (chunk: Buffer) => {
+    if (over) return;
+    size += chunk.length;
+    if (size > options.maxBytes + 65536) {
+      over = true;
+      options.onTooLong();
+      return;
+    }
+    let from = 0;
+    for (;;) {
+      const at = chunk.indexOf(newline, from);
+      if (at === -1) break;
+      const piece = chunk.subarray(from, at);
+      if (parts.length > 0) {
+        const whole = Buffer.concat([...parts, piece]);
+        parts = [];
+        line(withoutReturn(whole));
+      } else line(withoutReturn(piece));
+      from = at + 1;
+    }
+    if (from < chunk.length) parts.push(chunk.subarray(from));
+  });
+}
+
+function withoutReturn(text: Buffer): Buffer {
+  return text[text.length - 1] === 0x0d ? text.subarray(0, -1) : text;
+}
+
+function joinLines(lines: Buffer[]): Buffer {
+  return Buffer.concat(lines.flatMap((each, index) => (index === 0 ? [each] : [Buffer.from('\n'), each])));
+}

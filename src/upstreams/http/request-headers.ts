@@ -1,0 +1,36 @@
+import { encodeHeaderValue } from '../../wire/header-value.ts';
+import type { Message } from '../../wire/message.ts';
+import { modernVersion } from '../../wire/versions.ts';
+import type { Outgoing } from '../relay/towards-upstream.ts';
+
+const accept = 'application/json, text/event-stream';
+const named = new Set(['tools/call', 'prompts/get', 'resources/read']);
+
+/** The headers MCP asks for, made anew from the message itself; of the caller's only `Mcp-Param-*` goes on. */
+export function modernHeaders(
+  message: Message,
+  outgoing: Pick<Outgoing, 'name' | 'taskId'>,
+  params: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const headers: Record<string, string> = {
+    ...params,
+    accept,
+    'mcp-protocol-version': modernVersion,
+    'mcp-method': message.method,
+  };
+  if (named.has(message.method)) headers['mcp-name'] = encodeHeaderValue(outgoing.name);
+  else if (outgoing.taskId !== undefined) headers['mcp-name'] = encodeHeaderValue(outgoing.taskId);
+  return headers;
+}
+
+export function handshakeHeaders(
+  upstreamSession: string | undefined,
+  version: string | undefined,
+): Record<string, string> {
+  return {
+    accept,
+    ...(upstreamSession === undefined ? {} : { 'mcp-session-id': upstreamSession }),
+    // Revisions before 2025-06-18 do not know this header.
+    ...(version === undefined || version < '2025-06-18' ? {} : { 'mcp-protocol-version': version }),
+  };
+}

@@ -1,0 +1,77 @@
+import type { Channel, Reply } from '../../gateway/exchange.ts';
+import type { Caller } from '../caller.ts';
+import type { Origin } from './towards-client.ts';
+
+/** One call that an upstream has not answered yet. */
+export interface PendingCall extends Origin {
+  readonly upstreamId: number;
+  readonly progressToken: string | undefined;
+  readonly wantsLogs: boolean;
+  readonly channel: Channel;
+  readonly caller: Caller | undefined;
+  readonly settle: (reply: Reply) => void;
+  readonly fail: (error: Error) => void;
+  /** How long the upstream may stay silent; a listen stream, silent by nature, has no limit. */
+  readonly timeoutMs: number;
+  lastHeardAt: number;
+}
+
+export interface PendingCalls {
+  readonly size: number;
+  nextId(): number;
+  add(call: PendingCall): void;
+  get(upstreamId: number): PendingCall | undefined;
+  /** Takes the call out: whoever takes it settles it, once. */
+  take(upstreamId: number): PendingCall | undefined;
+  find(from: object, clientId: string): PendingCall | undefined;
+  youngest(fits: (call: PendingCall) => boolean): PendingCall | undefined;
+  overdue(now: number): PendingCall[];
+  drain(): PendingCall[];
+}
+
+export function createPendingCalls(): PendingCalls {
+  const calls = new Map<number, PendingCall>();
+  let last = 0;
+  return {
+    get size() {
+      return calls.size;
+    },
+    nextId: () => ++last,
+    add(call) {
+      calls.set(call.upstreamId, call);
+      call.caller?.underWay.add(call.channel);
+    },
+    get: (upstreamId) => calls.get(upstreamId),
+    take(upstreamId) {
+      const call = calls.get(upstreamId);
+      if (call === undefined) return undefined;
+      calls.delete(upstreamId);
+      call.caller?.underWay.delete(call.channel);
+      return call;
+    },
+    find(from, clientId) {
+      for (const call of calls.values()) {
+        if ((call.channel.owner === from || call.caller === from) && call.clientId === clientId) return call;
+      }
+      return undefined;
+    },
+    youngest(fits) {
+      let found: PendingCall | undefined;
+      for (const call of calls.values()) if (fits(call)) found = call;
+      return found;
+    },
+    overdue(now) {
+      const late: PendingCall[] = [];
+      for (const call of calls.values()) {
+        if (now - call.lastHeardAt > call.timeoutMs) late.push(call);
+      }
+      return late;
+    },
+    drain() {
+      const all = [...calls.values()];
+      calls.clear();
+      for (const call of all) call.caller?.underWay.delete(call.channel);
+      return all;
+    },
+  };
+}

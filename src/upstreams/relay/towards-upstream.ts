@@ -1,0 +1,104 @@
+import { ProtocolFault } from '../../gateway/refusal.ts';
+import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
+import { idMember, type Message } from '../../wire/message.ts';
+import { type Member, memberOf, rawAt, type Shape, stringAt } from '../../wire/scan.ts';
+import type { Seals } from './seals.ts';
+
+/** Whom sealed values belong to. */
+export interface Binding {
+  readonly seals: Seals;
+  readonly sessionId: string;
+  readonly server: string;
+}
+
+export interface Outgoing {
+  readonly bytes: Buffer;
+  /** The caller's own progress token, as it was written. */
+  readonly progressToken: string | undefined;
+  /** The tool, prompt or resource asked for. */
+  readonly name: string;
+  /** The task this request is about, as the upstream knows it. */
+  readonly taskId: string | undefined;
+}
+
+/** A request as the upstream shall see it: our id in place of the caller's, handles opened, the rest as it came. */
+export function towardsUpstream(
+  message: Message,
+  corridorEdits: readonly Edit[],
+  upstreamId: number,
+  binding: Binding,
+): Outgoing {
+  const edits = [...corridorEdits, replaceValue(idMember(message), String(upstreamId))];
+  const { bytes, meta } = message;
+  const params = message.params?.shape;
+  const token = memberOf(meta, 'progressToken');
+  if (token !== undefined) edits.push(replaceValue(token, String(upstreamId)));
+  const name = nameOf(message);
+  const state = memberOf(params, 'requestState');
+  if (state !== undefined) edits.push(replaceValue(state, openState(message, state, name, binding)));
+  const taskId = pushTaskEdits(message, edits, binding);
+  return {
+    bytes: applyEdits(bytes, edits),
+    progressToken: token === undefined ? undefined : rawAt(bytes, token),
+    name,
+    taskId,
+  };
+}
+
+/** A notification towards the upstream: only handles are opened. */
+export function notificationTowardsUpstream(
+  message: Message,
+  corridorEdits: readonly Edit[],
+  binding: Binding,
+): Buffer {
+  const edits = [...corridorEdits];
+  pushTaskEdits(message, edits, binding);
+  return applyEdits(message.bytes, edits);
+}
+
+export function nameOf(message: Message): string {
+  const params = message.params?.shape;
+  return stringAt(message.bytes, memberOf(params, 'name') ?? memberOf(params, 'uri')) ?? '';
+}
+
+export function stateBindings(binding: Binding, method: string, name: string): string[] {
+  return ['state', binding.sessionId, binding.server, method, name];
+}
+
+export function taskBindings(binding: Binding): string[] {
+  return ['task', binding.sessionId, binding.server];
+}
+
+function openState(message: Message, state: Member, name: string, binding: Binding): string {
+  const sealed = stringAt(message.bytes, state);
+  const bindings = stateBindings(binding, message.method, name);
+  const value = sealed === undefined ? undefined : binding.seals.open(sealed, bindings, Date.now());
+  if (value === undefined) {
+    throw new ProtocolFault(-32602, 200, 'requestState is not valid for this request: start the call anew without it');
+  }
+  return JSON.stringify(value);
+}
+
+function pushTaskEdits(message: Message, edits: Edit[], binding: Binding): string | undefined {
+  let taskId: string | undefined;
+  const params = message.params?.shape;
+  const about = message.method.startsWith('tasks/') || message.method.startsWith('notifications/tasks');
+  const own = about ? memberOf(params, 'taskId') : undefined;
+  if (own !== undefined) taskId = openTask(message, own, edits, binding);
+  const related = memberOf(relatedTask(message.meta), 'taskId');
+  if (related !== undefined) openTask(message, related, edits, binding);
+  return taskId;
+}
+
+export function relatedTask(meta: Shape | undefined): Shape | undefined {
+  return memberOf(meta, 'io.modelcontextprotocol/related-task')?.shape;
+}
+
+function openTask(message: Message, member: Member, edits: Edit[], binding: Binding): string {
+  const sealed = stringAt(message.bytes, member);
+  const value = sealed === undefined ? undefined : binding.seals.open(sealed, taskBindings(binding), Date.now());
+  // Foreign and unknown look alike, in the words the protocol has for an unknown task.
+  if (value === undefined) throw new ProtocolFault(-32602, 200, 'Task not found');
+  edits.push(replaceValue(member, JSON.stringify(value)));
+  return value;
+}

@@ -1,0 +1,132 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AmbitError } from '../../errors.ts';
+import type { Journal } from '../../journal/journal.ts';
+import { baseEnvironment } from '../../runners/environment.ts';
+import { readLines } from '../../runners/read-lines.ts';
+import type { Exit, Runner } from '../../runners/runner.ts';
+import type { StdioServer } from '../definition.ts';
+
+export interface ServerProcess {
+  readonly pid: number | undefined;
+  readonly startedAt: number;
+  /** Bytes written that the process has not taken yet. */
+  readonly backlog: number;
+  /** One message, its line break included. */
+  write(line: Buffer): void;
+  pause(): void;
+  resume(): void;
+  end(): Promise<void>;
+}
+
+export interface ProcessPlace {
+  readonly runner: Runner;
+  readonly tmpRoot: string;
+  readonly cwd: string;
+  readonly journal: Journal;
+  readonly sessionId: string;
+  readonly messageBytes: number;
+}
+
+export interface ProcessListener {
+  onLine(line: Buffer): void;
+  onTooLong(head: Buffer, tail: Buffer): void;
+  onExit(exit: Exit): void;
+}
+
+const stderrLineBytes = 4096;
+const stderrLinesPerWindow = 50;
+const stderrWindowMs = 1000;
+let count = 0;
+
+/** Starts a stdio upstream with an environment made from nothing, and turns its output into lines. */
+export async function startServer(
+  server: StdioServer,
+  place: ProcessPlace,
+  listener: ProcessListener,
+): Promise<ServerProcess> {
+  const tmpDir = join(place.tmpRoot, `p${++count}`);
+  await mkdir(tmpDir, { recursive: true, mode: 0o700 });
+  await mkdir(place.cwd, { recursive: true, mode: 0o700 });
+  const env = baseEnvironment(process.env, tmpDir, server.env);
+  const started = performance.now();
+  const facts = {
+    kind: 'process',
+    sessionId: place.sessionId,
+    server: server.name,
+    runner: place.runner.name,
+  } as const;
+  const running = await place.runner
+    .start({ command: server.command, args: server.args, env, cwd: place.cwd, tmpDir })
+    .catch(async (error: unknown) => {
+      await rm(tmpDir, { recursive: true, force: true });
+      place.journal.record({ ...facts, event: 'start-failed', detail: String(error) });
+      throw new AmbitError('UPSTREAM_FAILED', {
+        what: `The server "${server.name}" could not be started.`,
+        cause: error,
+      });
+    });
+  const { pid } = running;
+  place.journal.record({ ...facts, event: 'started', pid, ms: Math.round(performance.now() - started) });
+
+  const lines = readLines(running.stdout, {
+    maxBytes: place.messageBytes,
+    onLine: listener.onLine,
+    onTooLong: listener.onTooLong,
+    onRunaway() {
+      place.journal.record({ ...facts, event: 'endless-line', pid });
+      void running.end();
+    },
+  });
+  recordStderr(running.stderr, (line, dropped) =>
+    place.journal.record({ ...facts, event: 'stderr', pid, line, dropped }),
+  );
+  void running.exited.then((exit) => {
+    place.journal.record({
+      ...facts,
+      event: 'ended',
+      pid,
+      code: exit.code ?? undefined,
+      signal: exit.signal ?? undefined,
+    });
+    listener.onExit(exit);
+  });
+
+  return {
+    pid,
+    startedAt: Date.now(),
+    get backlog() {
+      return running.stdin.writableLength;
+    },
+    write: (line) => void running.stdin.write(line),
+    pause: () => lines.pause(),
+    resume: () => lines.resume(),
+    end: async () => void (await running.end()),
+  };
+}
+
+/** What a server says on stderr goes to the journal, as much as a person could read. */
+function recordStderr(stderr: NodeJS.ReadableStream, record: (line: string, dropped?: number) => void): void {
+  let windowStart = 0;
+  let said = 0;
+  let dropped = 0;
+  const say = (line: Buffer) => {
+    const now = Date.now();
+    if (now - windowStart > stderrWindowMs) {
+      windowStart = now;
+      said = 0;
+    }
+    if (++said > stderrLinesPerWindow) {
+      dropped++;
+      return;
+    }
+    record(line.toString('utf8'), dropped || undefined);
+    dropped = 0;
+  };
+  readLines(stderr as import('node:stream').Readable, {
+    maxBytes: stderrLineBytes,
+    onLine: say,
+    onTooLong: say,
+    onRunaway() {},
+  });
+}

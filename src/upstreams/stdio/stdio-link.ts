@@ -1,0 +1,313 @@
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import type { Era, Reply } from '../../gateway/exchange.ts';
+import type { Delivery, Sent } from '../../gateway/outward.ts';
+import type { Exit } from '../../runners/runner.ts';
+import { errorMessage } from '../../wire/compose.ts';
+import { replaceValue } from '../../wire/edit.ts';
+import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
+import { oneLine } from '../../wire/one-line.ts';
+import { memberOf, rawAt } from '../../wire/scan.ts';
+import type { Caller } from '../caller.ts';
+import type { StdioServer } from '../definition.ts';
+import type { Call, Link } from '../link.ts';
+import { createAsks } from '../relay/asks.ts';
+import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
+import { createRateLimit } from '../relay/rate-limit.ts';
+import { statusOfError } from '../relay/status-of-error.ts';
+import { responseTowardsClient } from '../relay/towards-client.ts';
+import { type Binding, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
+import { createBackoff } from './backoff.ts';
+import type { Opening } from './opening.ts';
+import { type ProcessPlace, type ServerProcess, startServer } from './server-process.ts';
+import { idOfTooLong } from './too-long.ts';
+
+export interface StdioLinkOptions {
+  readonly server: StdioServer;
+  readonly era: Era;
+  readonly place: ProcessPlace;
+  readonly binding: Binding;
+  /** What has to be said to a fresh process before calls may reach it. */
+  readonly opening: Opening;
+  readonly outward: (sent: Sent) => Promise<Delivery>;
+  readonly limits: { readonly notificationsPerSecond: number; readonly pendingPerUpstream: number };
+  readonly lifetimes: { readonly startMs: number; readonly idleMs: number; readonly maxMs: number };
+}
+
+const stdinBacklogLimit = 32 << 20;
+const newline = '\n';
+
+/** A session's own process of one server: started on first need, once, however many calls wait. */
+export function createStdioLink(options: StdioLinkOptions): Link {
+  const { server, era, place, binding, opening, limits, lifetimes } = options;
+  const pending = createPendingCalls();
+  const asks = createAsks(pending.nextId);
+  const callers = new Set<Caller>();
+  const backoff = createBackoff();
+  const rate = createRateLimit(limits.notificationsPerSecond);
+  let current: ServerProcess | undefined;
+  let running: ServerProcess | undefined;
+  let starting: Promise<ServerProcess> | undefined;
+  let closing: AmbitError | undefined;
+  let lastUsedAt = Date.now();
+  let pushCount = 0;
+
+  function ready(): ServerProcess | Promise<ServerProcess> {
+    if (running !== undefined) return running;
+    starting ??= start().finally(() => {
+      starting = undefined;
+    });
+    return starting;
+  }
+
+  async function start(): Promise<ServerProcess> {
+    opening.check();
+    await backoff.wait();
+    if (closing !== undefined) throw closing;
+    let fresh: ServerProcess | undefined;
+    fresh = await startServer(server, place, {
+      onLine: (line) => receive(line),
+      onTooLong: (head, tail) => tooLong(head, tail),
+      onExit: (exit) => exited(fresh, exit),
+    });
+    current = fresh;
+    if (closing !== undefined) {
+      await fresh.end();
+      throw closing;
+    }
+    try {
+      const write = (bytes: Buffer) => fresh?.write(bytes);
+      await opening.perform((method, params) => asks.ask(method, params, write, lifetimes.startMs), write);
+    } catch (error) {
+      await fresh.end();
+      throw error;
+    }
+    running = fresh;
+    return fresh;
+  }
+
+  function send(to: ServerProcess, call: Call): Promise<Reply> {
+    if (pending.size >= limits.pendingPerUpstream || to.backlog > stdinBacklogLimit) throw new AmbitError('OVERLOADED');
+    const upstreamId = pending.nextId();
+    const message = { ...call.message, bytes: oneLine(call.message.bytes) };
+    const end = message.bytes.length;
+    const outgoing = towardsUpstream(message, [...call.edits, { start: end, end, text: newline }], upstreamId, binding);
+    const listening = message.method === 'subscriptions/listen';
+    return new Promise<Reply>((settle, fail) => {
+      pending.add({
+        upstreamId,
+        clientId: message.id as string,
+        method: message.method,
+        name: outgoing.name,
+        progressToken: outgoing.progressToken,
+        wantsLogs: memberOf(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
+        channel: call.channel,
+        caller: call.caller,
+        settle,
+        fail,
+        timeoutMs: listening ? Number.POSITIVE_INFINITY : server.timeoutMs,
+        lastHeardAt: Date.now(),
+      });
+      // In the modern era a closed response stream is the cancellation; before, a client says so.
+      if (era === 'modern') call.channel.onGone(() => abandon(upstreamId));
+      lastUsedAt = Date.now();
+      to.write(outgoing.bytes);
+    });
+  }
+
+  function abandon(upstreamId: number): void {
+    const call = pending.take(upstreamId);
+    if (call === undefined) return;
+    running?.write(cancelled(upstreamId, 'the caller is gone'));
+    call.settle({ kind: 'accepted' });
+  }
+
+  function receive(line: Buffer): void {
+    let message: Message;
+    try {
+      message = readMessage(line);
+    } catch (fault) {
+      if (fault instanceof MessageFault) noise('not a message');
+      else throw fault;
+      return;
+    }
+    if (message.kind === 'response') answered(message);
+    else if (!rate.admit()) noise('too many notifications');
+    else say(message);
+  }
+
+  function answered(message: Message): void {
+    const id = Number(message.id);
+    if (asks.answered(id, message)) return;
+    const call = pending.take(id);
+    if (call === undefined) {
+      noise('an answer nobody waits for');
+      return;
+    }
+    lastUsedAt = Date.now();
+    backoff.succeeded();
+    call.settle(finalReply(message, call));
+  }
+
+  function finalReply(message: Message, call: PendingCall): Reply {
+    const bytes = responseTowardsClient(message, call, binding);
+    return { kind: 'message', bytes, status: era === 'modern' ? statusOfError(message) : 200 };
+  }
+
+  function say(message: Message): void {
+    const respond = (bytes: Buffer) => running?.write(Buffer.concat([bytes, Buffer.from(newline)]));
+    if (era === 'modern' && message.kind === 'request') {
+      respond(errorMessage(message.id as string, -32601, 'Servers cannot send requests in this protocol version'));
+      return;
+    }
+    const sent = { upstream: server, link, message, pending, callers: [...callers], binding, call: undefined, respond };
+    void options.outward(sent).then(({ full }) => {
+      if (full === undefined || full.channel.gone) return;
+      running?.pause();
+      const resume = () => running?.resume();
+      full.channel.onDrain(resume);
+      full.channel.onGone(resume);
+    });
+  }
+
+  const noises = new Map<string, number>();
+  function noise(what: string): void {
+    noises.set(what, (noises.get(what) ?? 0) + 1);
+  }
+
+  function recordNoise(): void {
+    for (const [what, count] of noises) {
+      place.journal.record({
+        kind: 'process',
+        sessionId: place.sessionId,
+        server: server.name,
+        event: 'noise',
+        what,
+        count,
+      });
+    }
+    noises.clear();
+  }
+
+  function tooLong(head: Buffer, tail: Buffer): void {
+    const id = idOfTooLong(head, tail);
+    const error = new AmbitError('UPSTREAM_TOO_LARGE');
+    const call = id === undefined ? undefined : pending.take(id);
+    if (call !== undefined) call.fail(error);
+    else if (id === undefined) for (const each of pending.drain()) each.fail(error);
+  }
+
+  function exited(process: ServerProcess | undefined, exit: Exit): void {
+    if (process !== current) return;
+    current = undefined;
+    running = undefined;
+    recordNoise();
+    for (const caller of callers) caller.pushes.clear();
+    const how = exit.signal === null ? `with code ${exit.code}` : `by ${exit.signal}`;
+    const failure =
+      closing ??
+      new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ended ${how} before it answered.` });
+    asks.fail(failure);
+    const waiting = pending.drain();
+    if (waiting.length > 0 || process === undefined || Date.now() - process.startedAt < 10_000) backoff.failed();
+    for (const call of waiting) call.fail(failure);
+  }
+
+  const link: Link = {
+    sessionId: place.sessionId,
+    server: server.name,
+    era,
+    get closed() {
+      return closing !== undefined;
+    },
+    nextPushId: () => ++pushCount,
+
+    async request(call) {
+      if (closing !== undefined) throw closing;
+      const known = opening.answer(call.message);
+      if (known !== undefined) return known;
+      const process = ready();
+      return send(process instanceof Promise ? await process : process, call);
+    },
+
+    notify(call) {
+      if (running === undefined || opening.swallows(call.message)) return;
+      const message = { ...call.message, bytes: oneLine(call.message.bytes) };
+      const end = message.bytes.length;
+      const edits = [...call.edits, { start: end, end, text: newline }];
+      try {
+        running.write(notificationTowardsUpstream(message, edits, binding));
+      } catch (error) {
+        if (!isAmbitError(error)) noise('a notification about a foreign handle');
+      }
+    },
+
+    answer(upstreamId, message, corridorEdits) {
+      const bytes = oneLine(message.bytes);
+      const id = memberOf(message.shape, 'id');
+      if (running === undefined || id === undefined) return;
+      const end = bytes.length;
+      const edits = [...corridorEdits, replaceValue(id, upstreamId), { start: end, end, text: newline }];
+      running.write(notificationTowardsUpstream({ ...message, bytes }, edits, binding));
+    },
+
+    cancel(from, requestId, message) {
+      const call = pending.find(from, requestId);
+      if (call === undefined || running === undefined) return;
+      const reason = memberOf(message.params?.shape, 'reason');
+      running.write(cancelled(call.upstreamId, undefined, reason && rawAt(message.bytes, reason)));
+      // Whoever cancels expects no answer; one that comes all the same is dropped.
+      pending.take(call.upstreamId);
+      call.settle({ kind: 'accepted' });
+    },
+
+    attach: (caller) => void callers.add(caller),
+    detach(caller) {
+      callers.delete(caller);
+      for (const push of caller.pushes.values()) {
+        running?.write(
+          Buffer.concat([errorMessage(push.upstreamId, -32603, 'The client is gone'), Buffer.from(newline)]),
+        );
+      }
+      caller.pushes.clear();
+    },
+    listen() {},
+
+    tend(now) {
+      recordNoise();
+      for (const call of pending.overdue(now)) {
+        pending.take(call.upstreamId);
+        running?.write(cancelled(call.upstreamId, 'timed out'));
+        call.fail(
+          new AmbitError('UPSTREAM_TIMEOUT', {
+            what: `The server "${server.name}" was silent for ${call.timeoutMs / 1000} seconds.`,
+          }),
+        );
+      }
+      if (running === undefined || pending.size > 0) return;
+      if (now - lastUsedAt > lifetimes.idleMs || now - running.startedAt > lifetimes.maxMs) {
+        const idle = running;
+        running = undefined;
+        current = undefined;
+        void idle.end();
+      }
+    },
+
+    async close(reason) {
+      closing ??= reason;
+      for (const call of pending.drain()) call.fail(closing);
+      asks.fail(closing);
+      const process = running ?? (await starting?.catch(() => undefined));
+      running = undefined;
+      await process?.end();
+    },
+  };
+  return link;
+}
+
+function cancelled(requestId: number, reason: string | undefined, rawReason?: string): Buffer {
+  const words = rawReason ?? (reason === undefined ? undefined : JSON.stringify(reason));
+  const tail = words === undefined ? '' : `,"reason":${words}`;
+  return Buffer.from(
+    `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${requestId}${tail}}}\n`,
+  );
+}

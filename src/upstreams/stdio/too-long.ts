@@ -1,0 +1,10 @@
+/**
+ * Which call an oversized answer belonged to, from the first and last bytes of its line: ids stand at either end in
+ * every implementation we know. Undefined when it cannot be told.
+ */
+export function idOfTooLong(head: Buffer, tail: Buffer): number | undefined {
+  const front = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,/.exec(head.toString('latin1'));
+  if (front !== null) return Number(front[1]);
+  const back = /,\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$/.exec(tail.toString('latin1'));
+  return back === null ? undefined : Number(back[1]);
+}

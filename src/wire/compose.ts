@@ -1,0 +1,45 @@
+import { type AmbitError, errorTable } from '../errors.ts';
+
+/** The messages Ambit says itself, as bytes. `id` is always the id's own text, so that it goes back as it came. */
+
+export function resultMessage(id: string, result: string): Buffer {
+  return Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":${result}}`);
+}
+
+export function errorMessage(id: string, code: number, message: string, data?: unknown): Buffer {
+  const error = data === undefined ? { code, message } : { code, message, data };
+  return Buffer.from(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`);
+}
+
+export function notificationMessage(method: string, params: unknown): Buffer {
+  return Buffer.from(JSON.stringify({ jsonrpc: '2.0', method, params }));
+}
+
+/** A refusal of a tool call is a result: only then does the model read the reason. */
+export function refusedCall(id: string, error: AmbitError, modern: boolean): Buffer {
+  const result = {
+    ...(modern ? { resultType: 'complete' } : {}),
+    content: [{ type: 'text', text: refusalText(error) }],
+    isError: true,
+    _meta: { 'ambit/error': refusalFacts(error) },
+  };
+  return resultMessage(id, JSON.stringify(result));
+}
+
+/** Every other refusal is a JSON-RPC error with a code of our own. */
+export function refusedRequest(id: string, error: AmbitError): Buffer {
+  return errorMessage(id, errorTable[error.code].rpc, refusalText(error), refusalFacts(error));
+}
+
+export function refusalText(error: AmbitError): string {
+  return `${error.code}: ${error.message} ${error.hint}`;
+}
+
+function refusalFacts(error: AmbitError): Record<string, unknown> {
+  return {
+    code: error.code,
+    ...(error.rule === undefined ? {} : { rule: error.rule }),
+    hint: error.hint,
+    ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+  };
+}

@@ -1,0 +1,53 @@
+import type { Member, Shape } from './scan.ts';
+
+/** Replaces the bytes [start, end) by `text`. */
+export interface Edit {
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/** A copy of `bytes` with all edits made; the edits may come in any order but must not overlap. */
+export function applyEdits(bytes: Buffer, edits: readonly Edit[]): Buffer {
+  if (edits.length === 0) return bytes;
+  const sorted = edits.length === 1 ? edits : [...edits].sort((a, b) => a.start - b.start || a.end - b.end);
+  let size = bytes.length;
+  for (const edit of sorted) size += Buffer.byteLength(edit.text) - (edit.end - edit.start);
+  const out = Buffer.allocUnsafe(size);
+  let from = 0;
+  let to = 0;
+  for (const edit of sorted) {
+    if (edit.start < from) throw new RangeError('edits overlap');
+    to += bytes.copy(out, to, from, edit.start);
+    to += out.write(edit.text, to);
+    from = edit.end;
+  }
+  bytes.copy(out, to, from);
+  return out;
+}
+
+/** Takes the members that `unwanted` names out of an object, commas included. */
+export function removeMembers(shape: Shape, unwanted: (member: Member) => boolean): Edit[] {
+  const { members } = shape;
+  const edits: Edit[] = [];
+  for (let first = 0; first < members.length; first++) {
+    if (!unwanted(members[first] as Member)) continue;
+    let last = first;
+    while (last + 1 < members.length && unwanted(members[last + 1] as Member)) last++;
+    const after = members[last + 1];
+    const before = members[first - 1];
+    if (after !== undefined) edits.push(cut((members[first] as Member).keyStart, after.keyStart));
+    else if (before !== undefined) edits.push(cut(before.end, (members[last] as Member).end));
+    else edits.push(cut((members[first] as Member).keyStart, (members[last] as Member).end));
+    first = last;
+  }
+  return edits;
+}
+
+export function replaceValue(member: { readonly start: number; readonly end: number }, text: string): Edit {
+  return { start: member.start, end: member.end, text };
+}
+
+function cut(start: number, end: number): Edit {
+  return { start, end, text: '' };
+}

@@ -1,0 +1,133 @@
+import { type Member, memberOf, type Plan, rawAt, ScanFault, type Shape, scanObject, stringAt } from './scan.ts';
+
+/** One JSON-RPC message: its bytes as they came, and where its parts lie. */
+export interface Message {
+  readonly bytes: Buffer;
+  readonly kind: 'request' | 'notification' | 'response';
+  /** The id's own text (`7`, `"a"`); undefined on notifications, `null` on a response that answers nothing known. */
+  readonly id: string | undefined;
+  /** Empty on responses. */
+  readonly method: string;
+  readonly shape: Shape;
+  readonly params: Member | undefined;
+  readonly result: Member | undefined;
+  readonly error: Member | undefined;
+  /** `_meta` of params or result. */
+  readonly meta: Shape | undefined;
+}
+
+/** What is wrong with a message, in words for whoever sent it. */
+export class MessageFault extends Error {
+  /** True when the bytes are not JSON at all (−32700), false when they are no JSON-RPC message (−32600). */
+  readonly notJson: boolean;
+
+  constructor(what: string, notJson: boolean) {
+    super(what);
+    this.name = 'MessageFault';
+    this.notJson = notJson;
+  }
+}
+
+const relatedTask = 'io.modelcontextprotocol/related-task';
+const plan: Plan = {
+  params: { _meta: { [relatedTask]: {} } },
+  result: { _meta: { [relatedTask]: {} }, task: {} },
+  error: {},
+};
+
+/** Reads one JSON-RPC message; throws MessageFault when it is none. */
+export function readMessage(text: Buffer): Message {
+  const shape = scan(text);
+  const bytes = shape.end === text.length ? text : text.subarray(0, shape.end);
+  let version: Member | undefined;
+  let idMember: Member | undefined;
+  let methodMember: Member | undefined;
+  let params: Member | undefined;
+  let result: Member | undefined;
+  let error: Member | undefined;
+  for (const member of shape.members) {
+    // A known name met twice, or in another spelling, means different things to different readers.
+    switch (member.key) {
+      case 'jsonrpc':
+        version = once(version, member);
+        break;
+      case 'id':
+        idMember = once(idMember, member);
+        break;
+      case 'method':
+        methodMember = once(methodMember, member);
+        break;
+      case 'params':
+        params = once(params, member);
+        break;
+      case 'result':
+        result = once(result, member);
+        break;
+      case 'error':
+        error = once(error, member);
+        break;
+      default:
+        refuseVariant(member.key);
+    }
+  }
+  if (stringAt(bytes, version) !== '2.0') throw new MessageFault('"jsonrpc" must be "2.0"', false);
+  if (methodMember !== undefined) {
+    const method = stringAt(bytes, methodMember);
+    if (method === undefined || method === '') throw new MessageFault('"method" must be a non-empty string', false);
+    if (result !== undefined || error !== undefined) {
+      throw new MessageFault('a message is either a request or a response', false);
+    }
+    if (params !== undefined && params.shape === undefined) throw new MessageFault('"params" must be an object', false);
+    const id = idMember === undefined ? undefined : readId(bytes, idMember);
+    const kind = id === undefined ? 'notification' : 'request';
+    return { bytes, kind, id, method, shape, params, result, error, meta: memberOf(params?.shape, '_meta')?.shape };
+  }
+  if ((result === undefined) === (error === undefined)) {
+    throw new MessageFault('a message needs a "method", or exactly one of "result" and "error"', false);
+  }
+  if (error !== undefined && error.shape === undefined) throw new MessageFault('"error" must be an object', false);
+  if (idMember === undefined) {
+    if (error === undefined) throw new MessageFault('a response needs an "id"', false);
+    return { bytes, kind: 'response', id: 'null', method: '', shape, params, result, error, meta: undefined };
+  }
+  const id = error !== undefined && rawAt(bytes, idMember) === 'null' ? 'null' : readId(bytes, idMember);
+  const meta = memberOf(result?.shape, '_meta')?.shape;
+  return { bytes, kind: 'response', id, method: '', shape, params, result, error, meta };
+}
+
+/** Where the id lies, for whoever replaces it. */
+export function idMember(message: Message): Member {
+  const member = memberOf(message.shape, 'id');
+  if (member === undefined) throw new TypeError('the message has no id');
+  return member;
+}
+
+function scan(bytes: Buffer): Shape {
+  try {
+    return scanObject(bytes, plan);
+  } catch (fault) {
+    if (fault instanceof ScanFault) throw new MessageFault(`not a JSON object: ${fault.message}`, true);
+    throw fault;
+  }
+}
+
+function once(seen: Member | undefined, member: Member): Member {
+  if (seen !== undefined) throw new MessageFault(`"${member.key}" occurs twice`, false);
+  return member;
+}
+
+const envelope = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
+
+function refuseVariant(key: string): void {
+  if (envelope.has(key.toLowerCase())) {
+    throw new MessageFault(`"${key}" is not a name of the protocol; write "${key.toLowerCase()}"`, false);
+  }
+}
+
+/** Ids are strings, or integers that every JSON reader holds exactly. */
+function readId(bytes: Buffer, member: Member): string {
+  const raw = rawAt(bytes, member);
+  if (raw.charCodeAt(0) === 0x22) return raw;
+  if (/^(?:0|-?[1-9][0-9]{0,15})$/.test(raw) && Number.isSafeInteger(Number(raw))) return raw;
+  throw new MessageFault('"id" must be a string or an integer within ±(2^53−1)', false);
+}

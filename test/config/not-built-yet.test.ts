@@ -1,0 +1,115 @@
+import { describe, expect, test } from 'vitest';
+import { knownKeys } from '../../src/config/known-keys.ts';
+import { findNotBuilt, notBuiltYet } from '../../src/config/not-built-yet.ts';
+import { contractExample } from './contract-example.ts';
+import { load, refusal } from './loading.ts';
+
+const wider = 'not built yet; starting without it would widen what a session may do';
+
+test('the example of the contract is refused for what would widen a session, and for nothing else', async () => {
+  expect(await refusal(contractExample)).toEqual([
+    `ambit.yaml:17:5 servers.notes.sandbox: ${wider}`,
+    `ambit.yaml:18:5 servers.notes.tools: ${wider}`,
+    `ambit.yaml:21:1 rules: ${wider}`,
+  ]);
+});
+
+test('without those, each key that is written and not built warns once', async () => {
+  const lines = contractExample
+    .split('\n')
+    .filter((line) => !/^ {4}(?:sandbox|tools):|^rules:|^ {2}- \{ id/.test(line));
+  const { warnings } = await load(lines.join('\n'));
+  expect(warnings).toEqual([
+    'ambit.yaml:3 auth.jwt: not built yet, ignored',
+    'ambit.yaml:4 store.kind: sqlite is not built yet; sessions live in memory for now',
+    'ambit.yaml:5 sessions.metadataBytes: not built yet, ignored',
+    'ambit.yaml:5 sessions.includeMeta: not built yet, ignored',
+    'ambit.yaml:5 sessions.allowDirect: not built yet, ignored',
+    'ambit.yaml:5 sessions.bindAddress: not built yet, ignored',
+    'ambit.yaml:6 quotas: not built yet, ignored',
+    'ambit.yaml:7 context: not built yet, ignored',
+    'ambit.yaml:8 include: not built yet, ignored',
+    'ambit.yaml:15 servers.notes.scope: not built yet, ignored',
+    'ambit.yaml:17 servers.notes.cache: not built yet, ignored',
+    'ambit.yaml:18 servers.search.context: not built yet, ignored',
+    'ambit.yaml:24 workspaces.my-project.env: not built yet, ignored',
+    'ambit.yaml:25 workspaces.my-project.isolation: not built yet, ignored',
+    'ambit.yaml:26 workspaces.my-project.backend: not built yet, ignored',
+    'ambit.yaml:27 governance: not built yet, ignored',
+  ]);
+});
+
+test('what is built does not warn', async () => {
+  const { warnings } = await load(`version: 1
+listen: { host: localhost, port: 0, allowedHosts: [a.example], allowedOrigins: ["https://a.example"], publicUrl: "https://a.example" }
+auth: { anonymous: loopback, onInvalidKey: anonymous }
+store: { kind: memory }
+sessions: { ttlSeconds: 1, maxLifetimeSeconds: 2, maxSessions: 3, maxPerUser: 4, defaultTrust: direct }
+processes: { startSeconds: 1, idleSeconds: 0.5, maxSeconds: 2 }
+limits: { bodyBytes: 1, messageBytes: 2, notificationsPerSecond: 3, pendingPerUpstream: 4 }
+rules: []
+servers:
+  a: { command: x, args: [y], env: { A: b }, type: stdio, trust: direct, era: modern, timeoutSeconds: 1, disabled: true, push: { roots: true } }
+  b: { url: "http://h/", headers: { A: b }, transport: http }
+workspaces:
+  w: { path: /w, trust: sandboxed, capabilities: { servers: all } }
+`);
+  expect(warnings).toEqual([]);
+});
+
+describe('a start without these would widen something', () => {
+  test.each([
+    ['rules: [{ id: a, deny: b }]', '2:1 rules'],
+    ['servers: { a: { command: x, tools: {} } }', '2:29 servers.a.tools'],
+    ['servers: { a: { url: "http://h/", tools: { deny: [x] } } }', '2:35 servers.a.tools'],
+    ['servers: { a: { command: x, sandbox: {} } }', '2:29 servers.a.sandbox'],
+    ['servers: { a: { command: x, disabled: true, sandbox: {} } }', '2:45 servers.a.sandbox'],
+    ['workspaces: { w: { path: /w, capabilities: { servers: none } } }', '2:30 workspaces.w.capabilities'],
+    ['workspaces: { w: { path: /w, capabilities: { servers: [a] } } }', '2:30 workspaces.w.capabilities'],
+  ])('%s', async (text, place) => {
+    expect(await refusal(`version: 1\n${text}\n`)).toEqual([`ambit.yaml:${place}: ${wider}`]);
+  });
+
+  test('TLS, on loopback and behind a proxy as well', async () => {
+    const tls = 'tls: { cert: a.pem, key: b.pem }';
+    for (const listen of [`{ ${tls} }`, `{ ${tls}, host: 0.0.0.0, behindProxy: true }`]) {
+      const [problem, ...others] = await refusal(`version: 1\nlisten: ${listen}\n`);
+      expect(problem).toContain('listen.tls: not built yet; starting without it would send in the clear');
+      expect(others).toEqual([]);
+    }
+  });
+});
+
+test('a store that is not there yet warns once, however it is said', async () => {
+  const redis = 'redis: { url: "redis://h" }';
+  for (const [store, key] of [
+    [`{ kind: redis, ${redis} }`, 'store.kind'],
+    [`{ ${redis} }`, 'store.redis'],
+  ]) {
+    const { warnings } = await load(`version: 1\nstore: ${store}\n`);
+    expect(warnings).toEqual([`ambit.yaml:2 ${key}: redis is not built yet; sessions live in memory for now`]);
+  }
+});
+
+test('a warning carries no control character of a name', async () => {
+  await expect(load('version: 1\nworkspaces: { "a\\e": { path: /w, env: {} } }\n')).rejects.toThrow('"a\\u001b"');
+});
+
+test('every row names a key of the schema', () => {
+  const known = new Set(knownKeys().map(({ key }) => key));
+  expect(notBuiltYet.filter(({ key }) => !known.has(key))).toEqual([]);
+});
+
+test('a row that is taken out is built', () => {
+  const file = { include: ['a'], governance: {} };
+  expect(findNotBuilt(file).map(({ path }) => path)).toEqual([['include'], ['governance']]);
+  const rows = notBuiltYet.filter(({ key }) => key !== 'include');
+  expect(findNotBuilt(file, rows).map(({ path }) => path)).toEqual([['governance']]);
+});
+
+test.each([null, [], 'x', { servers: null }, { servers: { a: null } }, { servers: [] }])(
+  '%j has nothing to find',
+  (file) => {
+    expect(findNotBuilt(file)).toEqual([]);
+  },
+);

@@ -1,0 +1,56 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startBearerProxy } from '../bearer-proxy.ts';
+import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
+import { startFixture } from './fixture.ts';
+import { conformanceTable, type Revision, runConformance, type ScenarioOutcome } from './run-conformance.ts';
+
+const push = { sampling: true, elicitation: true, roots: true };
+let fixture: Awaited<ReturnType<typeof startFixture>>;
+let ambit: RunningAmbit;
+let token: string;
+
+beforeAll(async () => {
+  fixture = await startFixture();
+  const stdio = join(repository, 'test/fixtures/conformance/stdio.js');
+  ambit = await startAmbit({
+    servers: {
+      http: { url: fixture.url, push },
+      stdio: { command: process.execPath, args: [stdio], push },
+    },
+  });
+  ({ token } = await ambit.session('--trust', 'direct'));
+});
+
+afterAll(async () => {
+  await ambit?.stop();
+  await fixture?.stop();
+});
+
+async function through(server: string, revision: Revision): Promise<ScenarioOutcome[]> {
+  const proxy = await startBearerProxy(ambit.mcp(server), token);
+  try {
+    return await runConformance({ url: proxy.url, revision });
+  } finally {
+    proxy.stop();
+  }
+}
+
+describe.each<[Revision, number]>([
+  ['2026-07-28', 37],
+  ['2025-11-25', 30],
+])('conformance %s', (revision, scored) => {
+  test('every scored scenario passes through Ambit as it does directly', { timeout: 120_000 }, async () => {
+    const direct = await runConformance({ url: fixture.url, revision });
+    const http = await through('http', revision);
+    const stdio = await through('stdio', revision);
+    process.stdout.write(
+      `\nMCP ${revision}\n${conformanceTable({ direct, 'ambit → http': http, 'ambit → stdio': stdio })}\n`,
+    );
+    for (const outcomes of [direct, http, stdio]) {
+      const counted = outcomes.filter((outcome) => outcome.scored);
+      expect(counted.filter((outcome) => !outcome.ok).map((outcome) => outcome.scenario)).toEqual([]);
+      expect(counted).toHaveLength(scored);
+    }
+  });
+});

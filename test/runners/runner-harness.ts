@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { baseEnvironment } from '../../src/runners/environment.ts';
+import { createPlainRunner } from '../../src/runners/plain.ts';
+import { readLines } from '../../src/runners/read-lines.ts';
+import type { EndTiming, Launch, Runner, RunningProcess } from '../../src/runners/runner.ts';
+import { createTmpRoot } from '../../src/runners/sweep-leftovers.ts';
+import { createWarden, type Warden, type WardenOptions } from '../../src/runners/warden.ts';
+import { killTagged } from './tagged-processes.ts';
+
+export interface Harness {
+  readonly tmpParent: string;
+  readonly root: string;
+  readonly warden: Warden;
+  readonly runner: Runner;
+  /** What starts one of the fixtures; each call has a private folder of its own. */
+  launch(fixture: string, ...args: string[]): Launch;
+  stop(): Promise<void>;
+}
+
+export const fixturePath = (name: string): string => fileURLToPath(new URL(`fixtures/${name}.js`, import.meta.url));
+
+export async function createHarness(timing?: EndTiming, options?: Partial<WardenOptions>): Promise<Harness> {
+  const tmpParent = mkdtempSync(join(tmpdir(), 'ambit-runners-'));
+  const root = await createTmpRoot(tmpParent);
+  const warden = createWarden({ tmpRoot: root, ...options });
+  const runner = createPlainRunner(timing === undefined ? { warden } : { warden, timing });
+  let launches = 0;
+  return {
+    tmpParent,
+    root,
+    warden,
+    runner,
+    launch(fixture, ...args) {
+      launches += 1;
+      const tmpDir = join(root, `p${launches}`);
+      const env = baseEnvironment(process.env, tmpDir, {});
+      return { command: process.execPath, args: [fixturePath(fixture), ...args], env, cwd: tmpParent, tmpDir };
+    },
+    async stop() {
+      await warden.close();
+      if (process.platform === 'linux') killTagged(tmpParent);
+      rmSync(tmpParent, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The lines a process writes, to be awaited one by one; ends with undefined. */
+export function linesOf(running: RunningProcess): () => Promise<string | undefined> {
+  const lines: (string | undefined)[] = [];
+  const takers: ((line: string | undefined) => void)[] = [];
+  const put = (line: string | undefined) => {
+    const taker = takers.shift();
+    if (taker === undefined) lines.push(line);
+    else taker(line);
+  };
+  readLines(running.stdout, {
+    maxBytes: 1_000_000,
+    onLine: (line) => put(line.toString()),
+    onTooLong() {},
+    onRunaway() {},
+    onEnd: () => put(undefined),
+  });
+  return () => {
+    if (lines.length > 0) return Promise.resolve(lines.shift());
+    return new Promise((resolve) => {
+      takers.push(resolve);
+    });
+  };
+}
+
+/** The pids that follow "ready" on the first line. */
+export async function readyPids(next: () => Promise<string | undefined>): Promise<number[]> {
+  const line = await next();
+  if (line === undefined || !line.startsWith('ready')) throw new Error(`not ready: ${line}`);
+  return line.split(' ').slice(1).map(Number);
+}
