@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { listenProblems } from '../config/listen-rules.ts';
 import { listenControl } from '../entrances/control/listen.ts';
 import { controlSocketPath } from '../entrances/control/socket-path.ts';
 import { listenHttp } from '../entrances/http/listen.ts';
@@ -23,12 +24,8 @@ export const serveCommand: Command = {
     const places = placesOf(invocation);
     const config = await configOf(places);
     const host = text(invocation, 'host') ?? config.listen.host;
-    if (!isLoopbackHost(host) && !config.listen.behindProxy) {
-      throw new AmbitError('CONFIG_INVALID', {
-        what: `The gateway would listen on ${host}, beyond this machine, without TLS.`,
-        hint: 'Listen on 127.0.0.1, or say "listen: { behindProxy: true }" where a proxy adds TLS.',
-      });
-    }
+    const [problem] = listenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
+    if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
     const gateway = await openGateway({ config, ...places, log });
     try {
       const control = await listenControl(gateway, controlSocketPath(places.dataDir, invocation.env));
@@ -63,8 +60,4 @@ function portOf(flag: unknown, configured: number): number {
   const port = Number(flag);
   if (!/^[0-9]{1,5}$/.test(flag) || port > 65535) throw new UsageFault('--port takes a number from 0 to 65535');
   return port;
-}
-
-function isLoopbackHost(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(?:\.[0-9]{1,3}){3}$/.test(host);
 }

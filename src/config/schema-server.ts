@@ -115,7 +115,7 @@ const serverKeys = z.strictObject({
     .enum(['full', 'pseudonymous', 'none'])
     .optional()
     .describe('What it is told; "full" with a command, "pseudonymous" with a url, unless said.'),
-  push: pushSchema.prefault({}).describe('What it may ask of the client by itself.'),
+  push: pushSchema.optional().describe('What it may ask of the client by itself; without this key, anything.'),
   sandbox: sandboxSchema.optional().describe('What its process may do in a sandboxed session.'),
   tools: toolsSchema.prefault({}).describe('Which of its tools may be used, and by whom.'),
   cache: cacheSchema.default({}).describe('Results that may be given again, by tool.'),

@@ -92,8 +92,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     resolving: {
       sessions,
       callers,
-      openFor: (principal: { readonly userId: string }) =>
-        openSession(sessions, config, { userId: principal.userId, trustLevel: 'sandboxed' }).session,
+      openFor(principal: { readonly userId: string }) {
+        log.warn(`a session was opened for the ${principal.userId} user`);
+        return openSession(sessions, config, { userId: principal.userId, trustLevel: 'sandboxed' }).session;
+      },
     },
   };
   journal.record({ kind: 'gateway', event: 'opened', pid: process.pid });

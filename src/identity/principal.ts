@@ -6,7 +6,7 @@ export type Principal =
 
 /** What came with the request; nothing in it is proven yet. */
 export type Credential =
-  | { readonly kind: 'bearer'; readonly token: string }
+  | { readonly kind: 'bearer'; readonly token: string; readonly loopback: boolean }
   | { readonly kind: 'none'; readonly loopback: boolean }
   /** Stdio: whoever started us owns both ends of the pipe; the session was opened for them. */
   | { readonly kind: 'pipe'; readonly sessionId: string };

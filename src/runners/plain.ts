@@ -51,7 +51,9 @@ async function spawnChild(launch: Launch, warden: Warden): Promise<StartedChild>
   try {
     warden.watch(child.pid, launch.tmpDir);
   } catch (error) {
+    const left = once(child, 'exit');
     process.kill(-child.pid, 'SIGKILL');
+    await left;
     throw error;
   }
   return child as StartedChild;

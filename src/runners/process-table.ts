@@ -11,6 +11,12 @@ export interface ProcessEntry {
   readonly dead: boolean;
 }
 
+export interface TaggedProcess extends ProcessEntry {
+  /** Empty unless asked for. */
+  readonly tmpDirs: readonly string[];
+}
+
+const listPasses = 5;
 let scratch = Buffer.allocUnsafeSlow(16 * 1024);
 
 /** What the file holds; valid until the next call. Files below /proc have no size to ask for beforehand. */
@@ -59,25 +65,37 @@ export function startTimeOf(pid: number): number | undefined {
   return readProcess(pid)?.start;
 }
 
-/** Empty where there is no /proc. */
-export function listProcesses(): ProcessEntry[] {
-  const processes: ProcessEntry[] = [];
-  let names: string[];
-  try {
-    names = readdirSync('/proc');
-  } catch {
-    return processes;
-  }
-  for (const name of names) {
-    if (!/^[1-9][0-9]*$/.test(name)) continue;
-    const entry = readProcess(Number(name));
-    if (entry !== undefined) processes.push(entry);
+/**
+ * Empty where there is no /proc. The folders are read at once for those asked for: a process that moves on fast is
+ * easily missed between two looks, and so is one that starts while the list is read.
+ */
+export function listProcesses(wantsTmpDirs: (entry: ProcessEntry) => boolean): TaggedProcess[] {
+  const processes: TaggedProcess[] = [];
+  const seen = new Set<string>();
+  for (let pass = 0; pass < listPasses; pass++) {
+    const before = seen.size;
+    for (const name of readNames()) {
+      if (seen.has(name) || !/^[1-9][0-9]*$/.test(name)) continue;
+      seen.add(name);
+      const entry = readProcess(Number(name));
+      if (entry === undefined) continue;
+      processes.push({ ...entry, tmpDirs: !entry.dead && wantsTmpDirs(entry) ? tmpDirsOf(entry.pid) : [] });
+    }
+    if (seen.size === before) break;
   }
   return processes;
 }
 
+function readNames(): string[] {
+  try {
+    return readdirSync('/proc');
+  } catch {
+    return [];
+  }
+}
+
 /** Every TMPDIR in the environment the process was started with: usually one, but nothing forbids two. */
-export function tmpDirsOf(pid: number): string[] {
+function tmpDirsOf(pid: number): string[] {
   const environ = readScratch(`/proc/${pid}/environ`);
   const found: string[] = [];
   if (environ === undefined) return found;

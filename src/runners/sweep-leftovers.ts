@@ -1,8 +1,7 @@
 import { chmod, lstat, mkdir, mkdtemp, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
-import { killFamily } from './kill-family.ts';
+import { killUntilGone } from './process-family.ts';
 import { readProcess } from './process-table.ts';
 import { removeFolder } from './remove-folder.ts';
 
@@ -13,7 +12,6 @@ export interface Leftovers {
   readonly killed: number;
 }
 
-const roundMs = [5, 10, 20, 50, 100, 200, 400, 400];
 /** A folder this young without an owner may be one that is just being made. */
 const ownerlessMs = 60_000;
 
@@ -48,13 +46,7 @@ export async function sweepLeftovers(tmpParent: string): Promise<Leftovers> {
     since: 0,
     isSpared: (entry: { pid: number; group: number }) => entry.pid === process.pid || entry.group === ownGroup,
   };
-  let killed = 0;
-  for (const pause of roundMs) {
-    const found = killFamily(family);
-    if (found === 0) break;
-    killed = Math.max(killed, found);
-    await delay(pause);
-  }
+  const killed = await killUntilGone(family, { emptyRounds: 2, pauseMs: 10, limitMs: 2000 });
   const gone = await Promise.all(abandoned.map((root) => removeFolder(root)));
   return { removed: abandoned.filter((_, index) => gone[index]), killed };
 }

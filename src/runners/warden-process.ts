@@ -2,9 +2,8 @@
 // closes, Ambit is gone, and it kills everything Ambit had started.
 import { closeSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { isOwnedBy } from './instance-owner.ts';
-import { type Family, killFamily } from './kill-family.ts';
+import { type Family, killUntilGone } from './process-family.ts';
 import { type ProcessEntry, readProcess, startTimeOf } from './process-table.ts';
 import { removeFolder } from './remove-folder.ts';
 import { formatSwept, parseCommand, type Ward, wardKey } from './warden-protocol.ts';
@@ -14,11 +13,10 @@ const ambit = { pid: Number(ambitPid), start: Number(ambitStart) };
 const ambitGroup = readProcess(ambit.pid)?.group;
 const canScan = processTable === 'proc';
 
-const releaseRoundMs = [5, 10, 20, 40, 80, 160, 300, 300, 300];
-const finalLimitMs = 30_000;
-const finalRoundMs = 40;
+const afterRelease = { emptyRounds: 3, pauseMs: 12, limitMs: 2000 };
+const afterClose = { emptyRounds: 3, pauseMs: 12, limitMs: 10_000 };
 // A child Ambit was starting when it died carries its TMPDIR only once it has become the new program.
-const emptyRoundsAfterDeath = 5;
+const afterDeath = { emptyRounds: 5, pauseMs: 40, limitMs: 30_000 };
 
 const watched = new Map<string, Ward>();
 const released = new Map<string, Ward>();
@@ -58,14 +56,10 @@ async function sweep(): Promise<void> {
   released.clear();
   const wards = [...sweeping.values()];
   if (canScan) {
-    for (const pause of releaseRoundMs) {
-      const began = performance.now();
-      const found = killFamily(familyOf(wards));
-      // Looking through a long process table must not become all this process does.
-      sweepAfterMs = Math.max(10, 4 * (performance.now() - began));
-      if (found === 0 || finishing) break;
-      await delay(pause);
-    }
+    const began = process.cpuUsage().system;
+    await killUntilGone(familyOf(wards), { ...afterRelease, isStopped: () => finishing });
+    // Looking through a long process table must not become all this process does.
+    sweepAfterMs = Math.max(10, (4 * (process.cpuUsage().system - began)) / 1000);
   }
   await Promise.all(wards.map((ward) => removeFolder(join(root, ward.name))));
   for (const ward of wards) process.stdout.write(formatSwept(ward));
@@ -101,12 +95,7 @@ async function killEverything(wards: readonly Ward[]): Promise<void> {
     since: ambit.start,
     isSpared: isAmbitOrWarden,
   };
-  const deadline = performance.now() + finalLimitMs;
-  let emptyRounds = 0;
-  while (emptyRounds < (orderly ? 1 : emptyRoundsAfterDeath) && performance.now() < deadline) {
-    emptyRounds = killFamily(family) === 0 ? emptyRounds + 1 : 0;
-    if (!orderly || emptyRounds === 0) await delay(emptyRounds === 0 ? 5 : finalRoundMs);
-  }
+  await killUntilGone(family, orderly ? afterClose : afterDeath);
 }
 
 async function finish(): Promise<void> {

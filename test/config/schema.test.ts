@@ -53,7 +53,6 @@ describe('a server', () => {
       scope: 'session',
       contextAware: false,
       context: 'full',
-      push: { sampling: false, elicitation: true, roots: false },
       sandbox: { network: [], readable: [], writable: [], memoryMb: 512, pids: 64 },
       tools: { allow: ['*'], deny: [], permissions: {}, confirm: [] },
       cache: {},

@@ -5,7 +5,8 @@ import { isLoopback } from './guards.ts';
 /** What the request carries to prove who sends it; proven is nothing yet. */
 export function credentialOf(request: IncomingMessage): Credential {
   const { authorization } = request.headers;
-  if (authorization === undefined) return { kind: 'none', loopback: isLoopback(request.socket.remoteAddress) };
+  const loopback = isLoopback(request.socket.remoteAddress);
+  if (authorization === undefined) return { kind: 'none', loopback };
   const token = /^Bearer +([\x21-\x7e]{1,4096})$/i.exec(authorization);
-  return { kind: 'bearer', token: token?.[1] ?? '' };
+  return { kind: 'bearer', token: token?.[1] ?? '', loopback };
 }

@@ -1,5 +1,6 @@
-import { AmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import { anonymousUser, localUser } from '../../identity/principal.ts';
+import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Stage } from '../chain.ts';
 import type { Approach, Identified } from '../exchange.ts';
@@ -13,6 +14,19 @@ export interface AuthenticateOptions {
 /** Second on the inward corridor: from a credential to a principal that is proven. */
 export function authenticate<E extends Approach, Out>(options: AuthenticateOptions): Stage<E, Identified<E>, Out> {
   const { sessions } = options;
+  const anonymous = { kind: 'anonymous', userId: anonymousUser } as const;
+
+  /** Undefined where a token that does not verify counts as none. */
+  function proven(token: string, loopback: boolean): Session | undefined {
+    try {
+      return sessions.prove(token);
+    } catch (error) {
+      const lenient = options.onInvalidKey === 'anonymous' && options.anonymous === 'loopback' && loopback;
+      if (lenient && isAmbitError(error) && error.code === 'UNAUTHENTICATED') return undefined;
+      throw error;
+    }
+  }
+
   return async function authenticate(exchange, next) {
     const { credential, entry } = exchange;
     switch (credential.kind) {
@@ -21,14 +35,15 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
         return next({ ...exchange, principal: { kind: 'local', userId: entry.userId } });
       }
       case 'bearer': {
-        const session = sessions.prove(credential.token);
+        const session = proven(credential.token, credential.loopback);
+        if (session === undefined) return next({ ...exchange, principal: anonymous });
         entry.sessionId = session.id;
         entry.userId = session.userId;
         return next({ ...exchange, principal: { kind: 'session', sessionId: session.id, userId: session.userId } });
       }
       case 'none': {
         if (options.anonymous === 'loopback' && credential.loopback) {
-          return next({ ...exchange, principal: { kind: 'anonymous', userId: anonymousUser } });
+          return next({ ...exchange, principal: anonymous });
         }
         throw new AmbitError('UNAUTHENTICATED', { what: 'The request carries no credential.' });
       }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Family, findFamily } from '../../src/runners/kill-family.ts';
+import { type Family, findFamily } from '../../src/runners/process-family.ts';
 import type { ProcessEntry } from '../../src/runners/process-table.ts';
 
 const entry = (pid: number, parts: Partial<ProcessEntry> = {}): ProcessEntry => ({
@@ -21,7 +21,8 @@ const family = (parts: Partial<Family> = {}): Family => ({
 });
 
 function pidsOf(processes: ProcessEntry[], asked = family(), tmpDirs: Record<number, string[]> = {}): number[] {
-  return findFamily(processes, asked, (pid) => tmpDirs[pid] ?? [])
+  const tagged = processes.map((process) => ({ ...process, tmpDirs: tmpDirs[process.pid] ?? [] }));
+  return findFamily(tagged, asked)
     .map((found) => found.pid)
     .sort((a, b) => a - b);
 }

@@ -1,4 +1,8 @@
-import { listProcesses, type ProcessEntry, startTimeOf, tmpDirsOf } from './process-table.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { listProcesses, type ProcessEntry, startTimeOf, type TaggedProcess } from './process-table.ts';
+
+/** Between rounds that found something. */
+const maxPauseMs = 50;
 
 /** A process we started, named so that a later process with the same pid is not taken for it. */
 export interface Root {
@@ -20,17 +24,13 @@ export interface Family {
  * Our processes among those given: descendants of a root, members of its session or group, whoever carries our
  * TMPDIR, and the descendants, sessions and groups of all these.
  */
-export function findFamily(
-  processes: readonly ProcessEntry[],
-  family: Family,
-  tmpDirs: (pid: number) => readonly string[] = tmpDirsOf,
-): ProcessEntry[] {
+export function findFamily(processes: readonly TaggedProcess[], family: Family): ProcessEntry[] {
   const starts = new Map<number, number>();
   const related = new Map<number, ProcessEntry[]>();
-  const candidates: ProcessEntry[] = [];
+  const candidates: TaggedProcess[] = [];
   for (const entry of processes) {
     starts.set(entry.pid, entry.start);
-    if (entry.pid <= 1 || entry.start < family.since || family.isSpared(entry)) continue;
+    if (!isCandidate(entry, family)) continue;
     candidates.push(entry);
     for (const relative of new Set([entry.pid, entry.parent, entry.group, entry.session])) {
       const list = related.get(relative);
@@ -56,14 +56,44 @@ export function findFamily(
     if (root.pid > 1 && root.start > 0 && start === root.start) claim(root);
   }
   for (const entry of candidates) {
-    if (!found.has(entry) && !entry.dead && tmpDirs(entry.pid).some((tmpDir) => family.isOurs(tmpDir))) claim(entry);
+    if (entry.tmpDirs.some((tmpDir) => family.isOurs(tmpDir))) claim(entry);
   }
   return [...found].filter((entry) => !entry.dead);
 }
 
-/** One round: kills what is found now and says how many that were. What forks meanwhile is left for the next round. */
-export function killFamily(family: Family): number {
-  const found = findFamily(listProcesses(), family);
+function isCandidate(entry: ProcessEntry, family: Family): boolean {
+  return entry.pid > 1 && entry.start >= family.since && !family.isSpared(entry);
+}
+
+export interface Thoroughness {
+  /** How often in a row nothing must be found: a process is invisible for a moment while it becomes another program. */
+  readonly emptyRounds: number;
+  readonly pauseMs: number;
+  readonly limitMs: number;
+  /** Asked before each round. */
+  isStopped?(): boolean;
+}
+
+/** Kills until nothing is found any more; resolves with the most that were found in one round. */
+export async function killUntilGone(family: Family, thoroughness: Thoroughness): Promise<number> {
+  const deadline = performance.now() + thoroughness.limitMs;
+  let most = 0;
+  let emptyRounds = 0;
+  for (let round = 1; thoroughness.isStopped?.() !== true; round++) {
+    const found = killRound(family);
+    most = Math.max(most, found);
+    emptyRounds = found === 0 ? emptyRounds + 1 : 0;
+    if (emptyRounds >= thoroughness.emptyRounds || performance.now() > deadline) break;
+    await delay(found === 0 ? thoroughness.pauseMs : Math.min(round, maxPauseMs));
+  }
+  return most;
+}
+
+function killRound(family: Family): number {
+  const found = findFamily(
+    listProcesses((entry) => isCandidate(entry, family)),
+    family,
+  );
   for (const entry of found) {
     if (startTimeOf(entry.pid) !== entry.start) continue;
     if (entry.group === entry.pid) kill(-entry.pid);
