@@ -1,9 +1,9 @@
 import type { Caller } from '../upstreams/caller.ts';
 import type { PendingCall } from '../upstreams/relay/pending.ts';
 import { subscriptionKey } from '../upstreams/relay/towards-client.ts';
+import type { Sent } from '../upstreams/sent.ts';
+import type { Channel } from '../wire/channel.ts';
 import { type Member, memberOf, rawAt, stringAt } from '../wire/scan.ts';
-import type { Channel } from './exchange.ts';
-import type { Sent } from './outward.ts';
 
 /** One way to one caller, and what the message must be called there. */
 export interface Target {

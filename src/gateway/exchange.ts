@@ -2,22 +2,9 @@ import type { Credential, Principal } from '../identity/principal.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Caller } from '../upstreams/caller.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { Channel, Era } from '../wire/channel.ts';
 import type { Edit } from '../wire/edit.ts';
 import type { Message } from '../wire/message.ts';
-
-/** `modern` is MCP 2026-07-28: no handshake, each request describes itself. `handshake` is every revision before. */
-export type Era = 'modern' | 'handshake';
-
-/** The way to one caller, for what comes before the final answer: progress, logs, pushes, a listen stream. */
-export interface Channel {
-  /** The connection this belongs to: on stdio many requests share one. */
-  readonly owner: object;
-  /** False when the caller is not reading fast enough: stop until `onDrain` calls back. */
-  emit(message: Buffer): boolean;
-  onDrain(listener: () => void): void;
-  readonly gone: boolean;
-  onGone(listener: () => void): void;
-}
 
 /** What stages annotate for the journal; the rest of an exchange is read-only. */
 export interface EntryDraft {
@@ -51,10 +38,3 @@ export type Authorized<E extends Approach = Approach> = InSession<E> & { readonl
 export type Bound<E extends Approach = Approach> = Authorized<E> & { readonly caller: Caller | undefined };
 /** `edits` are the changes we mean to make; everything else of the message goes on as it came. */
 export type Prepared = Bound<Arrived> & { readonly edits: readonly Edit[] };
-
-/** The final message, or nothing for what is only taken note of. */
-export type Reply =
-  | { readonly kind: 'message'; readonly bytes: Buffer; readonly status?: number; readonly transportId?: string }
-  | { readonly kind: 'accepted' };
-
-export const accepted: Reply = { kind: 'accepted' };

@@ -16,9 +16,10 @@ import { defineServers, type ServerDefinition } from '../upstreams/definition.ts
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
+import type { Reply } from '../wire/channel.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
-import type { Arrived, Reply } from './exchange.ts';
+import type { Arrived } from './exchange.ts';
 import { outwardCorridor } from './outward.ts';
 import type { Visit, Visited } from './visit.ts';
 

@@ -1,39 +1,15 @@
 import { AmbitError, errorTable } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
-import type { Caller } from '../upstreams/caller.ts';
-import type { ServerDefinition } from '../upstreams/definition.ts';
-import type { Link } from '../upstreams/link.ts';
-import type { PendingCall, PendingCalls } from '../upstreams/relay/pending.ts';
 import { pushTowardsClient } from '../upstreams/relay/towards-client.ts';
-import type { Binding } from '../upstreams/relay/towards-upstream.ts';
+import type { Delivery, Sent } from '../upstreams/sent.ts';
+import type { Channel } from '../wire/channel.ts';
 import { errorMessage, refusalText, resultMessage } from '../wire/compose.ts';
-import type { Message } from '../wire/message.ts';
 import { memberOf, rawAt } from '../wire/scan.ts';
 import { type Target, targetsOf } from './attribute-push.ts';
 import { journeyFrom, type Next, type Stage } from './chain.ts';
 
-/** Something an upstream said that is no answer: a notification, or a request of its own. */
-export interface Sent {
-  readonly upstream: ServerDefinition;
-  readonly link: Link;
-  readonly message: Message;
-  readonly pending: PendingCalls;
-  readonly callers: readonly Caller[];
-  readonly binding: Binding;
-  /** The call on whose answer it came, where the transport says so. */
-  readonly call: PendingCall | undefined;
-  /** Tells the upstream how its own request ended. */
-  respond(message: Buffer): void;
-}
-
 export type Attributed = Sent & { readonly targets: readonly Target[] };
 export type Permitted = Attributed & { readonly permitted: true };
-
-/** Whether it reached a caller. False from a full channel asks the link to hold back. */
-export interface Delivery {
-  readonly delivered: boolean;
-  readonly full: Target | undefined;
-}
 
 const nowhere: Delivery = { delivered: false, full: undefined };
 const pushesPerCaller = 64;
@@ -56,8 +32,6 @@ function recordPush(journal: Journal): Stage<Sent, Sent, Delivery> {
     try {
       const delivery = await next(sent);
       if (!delivery.delivered) outcome = 'undelivered';
-      // What belongs to a call is counted with the call.
-      if (sent.call !== undefined || sent.message.method === 'notifications/progress') return delivery;
       return delivery;
     } catch (error) {
       if (!(error instanceof AmbitError)) throw error;
@@ -68,6 +42,7 @@ function recordPush(journal: Journal): Stage<Sent, Sent, Delivery> {
       }
       return nowhere;
     } finally {
+      // Progress that arrives is part of its call, which has an entry of its own.
       if (sent.message.method !== 'notifications/progress' || outcome !== 'ok') {
         journal.record({
           kind: 'push',
@@ -116,12 +91,12 @@ function permit(): Stage<Attributed, Permitted, Delivery> {
 function deliver(): Next<Permitted, Delivery> {
   return async function deliver(sent) {
     let delivered = false;
-    let full: Target | undefined;
+    let full: Channel | undefined;
     for (const target of sent.targets) {
       if (target.channel.gone) continue;
       const bytes = sent.message.kind === 'request' ? push(sent, target) : notification(sent, target);
       delivered = true;
-      if (!target.channel.emit(bytes)) full = target;
+      if (!target.channel.emit(bytes)) full = target.channel;
     }
     if (!delivered && sent.message.kind === 'request') throw new AmbitError('CLIENT_UNREACHABLE');
     return { delivered, full };

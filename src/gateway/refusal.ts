@@ -1,21 +1,7 @@
 import { AmbitError, isAmbitError } from '../errors.ts';
+import { accepted, type Reply } from '../wire/channel.ts';
 import { refusedCall, refusedRequest } from '../wire/compose.ts';
-import { type Arrived, accepted, type Reply } from './exchange.ts';
-
-/** A JSON-RPC error that the protocol itself prescribes, on the status it prescribes. */
-export class ProtocolFault extends Error {
-  readonly rpc: number;
-  readonly status: number;
-  readonly data: unknown;
-
-  constructor(rpc: number, status: number, message: string, data?: unknown) {
-    super(message);
-    this.name = 'ProtocolFault';
-    this.rpc = rpc;
-    this.status = status;
-    this.data = data;
-  }
-}
+import type { Arrived } from './exchange.ts';
 
 export function asAmbitError(error: unknown): AmbitError {
   return isAmbitError(error) ? error : new AmbitError('INTERNAL', { cause: error });

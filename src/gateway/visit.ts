@@ -1,10 +1,12 @@
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Callers } from '../upstreams/caller.ts';
+import type { Channel } from '../wire/channel.ts';
 import { errorMessage, refusedRequest } from '../wire/compose.ts';
+import { ProtocolFault } from '../wire/protocol-fault.ts';
 import type { Next, Stage } from './chain.ts';
-import type { Approach, Bound, Channel } from './exchange.ts';
-import { asAmbitError, ProtocolFault } from './refusal.ts';
+import type { Approach, Bound } from './exchange.ts';
+import { asAmbitError } from './refusal.ts';
 
 /** Someone at the door without a message: the handshake era's GET and DELETE. */
 export interface Visit extends Approach {

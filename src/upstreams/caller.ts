@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Channel } from '../gateway/exchange.ts';
+import type { Channel } from '../wire/channel.ts';
 import type { Link } from './link.ts';
 
 /** A request an upstream has pushed to a caller, waiting for the caller's answer. */

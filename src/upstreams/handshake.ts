@@ -1,5 +1,5 @@
-import { ProtocolFault } from '../gateway/refusal.ts';
 import type { Message } from '../wire/message.ts';
+import { ProtocolFault } from '../wire/protocol-fault.ts';
 import { memberOf, rawAt, stringAt } from '../wire/scan.ts';
 import { modernVersion } from '../wire/versions.ts';
 

@@ -1,5 +1,5 @@
 import type { AmbitError } from '../errors.ts';
-import type { Channel, Era, Reply } from '../gateway/exchange.ts';
+import type { Channel, Era, Reply } from '../wire/channel.ts';
 import type { Edit } from '../wire/edit.ts';
 import type { Message } from '../wire/message.ts';
 import type { Caller } from './caller.ts';

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
-import type { Reply } from '../gateway/exchange.ts';
-import type { Delivery, Sent } from '../gateway/outward.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Runner } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
+import type { Outward } from '../upstreams/sent.ts';
+import type { Reply } from '../wire/channel.ts';
 import { readMessage } from '../wire/message.ts';
 import type { ServerDefinition, StdioServer } from './definition.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
@@ -26,7 +26,7 @@ export interface LinksOptions {
   readonly journal: Journal;
   readonly seals: Seals;
   readonly verdicts: EraVerdicts;
-  readonly outward: (sent: Sent) => Promise<Delivery>;
+  readonly outward: Outward;
 }
 
 export interface Opened {

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Channel } from '../../gateway/exchange.ts';
+import type { Channel } from '../../wire/channel.ts';
 import { oneLine } from '../../wire/one-line.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { Reply } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import type { Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Arrived, Era, Reply } from '../../gateway/exchange.ts';
+import type { Arrived } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import type { Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';

@@ -1,7 +1,7 @@
 import type { Callers } from '../../upstreams/caller.ts';
+import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import type { Stage } from '../chain.ts';
 import type { Approach, Authorized, Bound } from '../exchange.ts';
-import { ProtocolFault } from '../refusal.ts';
 import { unknownTransport } from './resolve-session.ts';
 
 /**

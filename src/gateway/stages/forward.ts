@@ -2,11 +2,12 @@ import type { Sessions } from '../../sessions/sessions.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
 import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
+import { accepted, type Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { Next } from '../chain.ts';
-import { accepted, type Prepared, type Reply } from '../exchange.ts';
+import type { Prepared } from '../exchange.ts';
 
 /** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
 export function forward(sessions: Sessions, callers: Callers, links: Links): Next<Prepared, Reply> {

@@ -3,9 +3,9 @@ import type { Principal } from '../../identity/principal.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Callers } from '../../upstreams/caller.ts';
+import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import type { Stage } from '../chain.ts';
 import type { Approach, Identified, InSession } from '../exchange.ts';
-import { ProtocolFault } from '../refusal.ts';
 
 export interface ResolveOptions {
   readonly sessions: Sessions;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
-import type { Era, Reply } from '../../gateway/exchange.ts';
-import type { Delivery, Sent } from '../../gateway/outward.ts';
+import type { Outward, Sent } from '../../upstreams/sent.ts';
+import type { Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { idMember, type Message } from '../../wire/message.ts';
@@ -45,7 +45,7 @@ export interface HttpLinkOptions {
   readonly sessionId: string;
   readonly manner: HttpManner;
   readonly binding: Binding;
-  readonly outward: (sent: Sent) => Promise<Delivery>;
+  readonly outward: Outward;
   readonly limits: {
     readonly messageBytes: number;
     readonly notificationsPerSecond: number;
@@ -120,11 +120,11 @@ export function createHttpLink(options: HttpLinkOptions): Link {
       respond: (bytes) => post(bytes, message),
     };
     void options.outward(sent).then(({ full }) => {
-      if (full === undefined || full.channel.gone || response === undefined) return;
+      if (full === undefined || full.gone || response === undefined) return;
       response.pause();
       const resume = () => void response.resume();
-      full.channel.onDrain(resume);
-      full.channel.onGone(resume);
+      full.onDrain(resume);
+      full.onGone(resume);
     });
   }
 

@@ -1,4 +1,4 @@
-import type { Channel, Reply } from '../../gateway/exchange.ts';
+import type { Channel, Reply } from '../../wire/channel.ts';
 import type { Caller } from '../caller.ts';
 import type { Origin } from './towards-client.ts';
 

@@ -1,6 +1,6 @@
-import { ProtocolFault } from '../../gateway/refusal.ts';
 import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
 import { idMember, type Message } from '../../wire/message.ts';
+import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { type Member, memberOf, rawAt, type Shape, stringAt } from '../../wire/scan.ts';
 import type { Seals } from './seals.ts';
 

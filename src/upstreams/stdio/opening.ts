@@ -1,7 +1,7 @@
-import type { Reply } from '../../gateway/exchange.ts';
-import { ProtocolFault } from '../../gateway/refusal.ts';
+import type { Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import type { Message } from '../../wire/message.ts';
+import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import { handshakeVersions, modernVersion } from '../../wire/versions.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';

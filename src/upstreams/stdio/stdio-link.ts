@@ -1,7 +1,7 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import type { Era, Reply } from '../../gateway/exchange.ts';
-import type { Delivery, Sent } from '../../gateway/outward.ts';
 import type { Exit } from '../../runners/runner.ts';
+import type { Outward } from '../../upstreams/sent.ts';
+import type { Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
@@ -28,7 +28,7 @@ export interface StdioLinkOptions {
   readonly binding: Binding;
   /** What has to be said to a fresh process before calls may reach it. */
   readonly opening: Opening;
-  readonly outward: (sent: Sent) => Promise<Delivery>;
+  readonly outward: Outward;
   readonly limits: { readonly notificationsPerSecond: number; readonly pendingPerUpstream: number };
   readonly lifetimes: { readonly startMs: number; readonly idleMs: number; readonly maxMs: number };
 }
@@ -161,11 +161,11 @@ export function createStdioLink(options: StdioLinkOptions): Link {
     }
     const sent = { upstream: server, link, message, pending, callers: [...callers], binding, call: undefined, respond };
     void options.outward(sent).then(({ full }) => {
-      if (full === undefined || full.channel.gone) return;
+      if (full === undefined || full.gone) return;
       running?.pause();
       const resume = () => running?.resume();
-      full.channel.onDrain(resume);
-      full.channel.onGone(resume);
+      full.onDrain(resume);
+      full.onGone(resume);
     });
   }
 

@@ -1,0 +1,30 @@
+import type { Channel } from '../wire/channel.ts';
+import type { Message } from '../wire/message.ts';
+import type { Caller } from './caller.ts';
+import type { ServerDefinition } from './definition.ts';
+import type { Link } from './link.ts';
+import type { PendingCall, PendingCalls } from './relay/pending.ts';
+import type { Binding } from './relay/towards-upstream.ts';
+
+/** Something an upstream said that is no answer: a notification, or a request of its own. */
+export interface Sent {
+  readonly upstream: ServerDefinition;
+  readonly link: Link;
+  readonly message: Message;
+  readonly pending: PendingCalls;
+  readonly callers: readonly Caller[];
+  readonly binding: Binding;
+  /** The call on whose answer it came, where the transport says so. */
+  readonly call: PendingCall | undefined;
+  /** Tells the upstream how its own request ended. */
+  respond(message: Buffer): void;
+}
+
+export interface Delivery {
+  readonly delivered: boolean;
+  /** A channel that took the message but has no room for more: the link holds back until it has. */
+  readonly full: Channel | undefined;
+}
+
+/** Where a link hands over what its upstream says by itself. */
+export type Outward = (sent: Sent) => Promise<Delivery>;
