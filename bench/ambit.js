@@ -50,7 +50,7 @@ function configuration(server) {
   return [
     'version: 1',
     'sessions: { defaultTrust: direct }',
-    'quotas: { session: { callsPerMinute: 100000000 } }',
+    'quotas: { session: { callsPerMinute: 1000000 } }',
     `servers: { trivial: { command: node, args: [${JSON.stringify(server)}] } }`,
     '',
   ].join('\n');

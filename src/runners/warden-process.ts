@@ -56,10 +56,11 @@ async function sweep(): Promise<void> {
   released.clear();
   const wards = [...sweeping.values()];
   if (canScan) {
-    const began = process.cpuUsage().system;
+    const before = process.cpuUsage();
     await killUntilGone(familyOf(wards), { ...afterRelease, isStopped: () => finishing });
     // Looking through a long process table must not become all this process does.
-    sweepAfterMs = Math.max(10, (4 * (process.cpuUsage().system - began)) / 1000);
+    const { user, system } = process.cpuUsage(before);
+    sweepAfterMs = Math.max(10, (4 * (user + system)) / 1000);
   }
   await Promise.all(wards.map((ward) => removeFolder(join(root, ward.name))));
   for (const ward of wards) process.stdout.write(formatSwept(ward));

@@ -31,6 +31,7 @@ interface Told {
 
 let tmpParent: string;
 let driver: ChildProcess | undefined;
+let pids: number[] = [];
 
 /** Starts the small Ambit in a group of its own and hands on what it tells. */
 function startDriver(kinds: readonly string[], onTold: (told: Told) => void): void {
@@ -53,7 +54,7 @@ function kill(whole: 'alone' | 'its group'): void {
   process.kill(whole === 'alone' ? pid : -pid, 'SIGKILL');
 }
 
-async function expectNothingLeft(root: string, pids: readonly number[], warden: number): Promise<void> {
+async function expectNothingLeft(root: string, warden: number): Promise<void> {
   const left = () => [...taggedProcesses(tmpParent), ...pids.filter(isAlive)];
   await until(
     () => !existsSync(root) && !isAlive(warden) && left().length === 0,
@@ -70,6 +71,8 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
   afterEach(() => {
     if (driver?.exitCode === null && driver.signalCode === null) driver.kill('SIGKILL');
     killTagged(tmpParent);
+    for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGKILL');
+    pids = [];
     rmSync(tmpParent, { recursive: true, force: true });
   });
 
@@ -77,7 +80,7 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
     '%s, everything it had started is gone, ten times over',
     async (whole) => {
       for (let round = 0; round < 10; round++) {
-        const pids: number[] = [];
+        pids = [];
         const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
           let known = { root: '', warden: 0 };
           startDriver(everyKind, (told) => {
@@ -89,7 +92,7 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
         });
         expect(taggedProcesses(place.root).length).toBeGreaterThan(everyKind.length - 2);
         kill(whole);
-        await expectNothingLeft(place.root, pids, place.warden);
+        await expectNothingLeft(place.root, place.warden);
       }
     },
     120_000,
@@ -105,7 +108,7 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
       });
       await new Promise((resolve) => setTimeout(resolve, round * 11));
       kill(round % 2 === 0 ? 'alone' : 'its group');
-      await expectNothingLeft(place.root, [], place.warden);
+      await expectNothingLeft(place.root, place.warden);
     }
   }, 120_000);
 });

@@ -1,6 +1,6 @@
 import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { ensureBuilt } from './ensure-built.ts';
 import { createHarness, type Harness, linesOf, readyPids } from './runner-harness.ts';
 import { isAlive, taggedProcesses } from './tagged-processes.ts';
@@ -184,6 +184,7 @@ describe.skipIf(!linux)('what a process leaves behind', () => {
     const launch = harness.launch(kind, 'stay');
     const running = await harness.runner.start(launch);
     const pids = await readyPids(linesOf(running));
+    onTestFinished(() => pids.filter(isAlive).forEach((pid) => void process.kill(pid, 'SIGKILL')));
     expect(pids.every(isAlive)).toBe(true);
     await running.end();
     await harness.warden.release(running.pid ?? 0, launch.tmpDir);

@@ -1,0 +1,16 @@
+// Writes the table of docs/reference/errors.md from the error table of the build: node scripts/write-errors-page.js
+import { readFileSync, writeFileSync } from 'node:fs';
+import { errorTable } from '../dist/errors.js';
+
+const file = new URL('../docs/reference/errors.md', import.meta.url);
+const page = readFileSync(file, 'utf8');
+const rows = Object.entries(errorTable).map(
+  ([code, row]) =>
+    `| \`${code}\` | ${row.sentence} | ${row.hint} | ${row.http} | ${row.rpc} | ${row.retryable ? 'yes' : 'no'} |`,
+);
+const head = '| code | what happened | what to do | HTTP | JSON-RPC | try again |\n|---|---|---|---|---|---|\n';
+const start = page.indexOf('| code |');
+const end = page.indexOf('\n\n', start);
+const before = start === -1 ? `${page.trimEnd()}\n\n` : page.slice(0, start);
+const after = start === -1 || end === -1 ? '\n' : page.slice(end);
+writeFileSync(file, `${before}${head}${rows.join('\n')}${after}`);

@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest';
+import { importsOf, sourceFiles } from './source-files.ts';
+
+/** Which rooms a room may enter. A room further out may use those further in, never the other way. */
+const doors: Readonly<Record<string, readonly string[]>> = {
+  '(hall)': [],
+  trust: [],
+  journal: ['(hall)'],
+  wire: ['(hall)'],
+  identity: ['(hall)'],
+  runners: ['(hall)'],
+  config: ['(hall)', 'trust'],
+  sessions: ['(hall)', 'config', 'identity', 'trust'],
+  upstreams: ['(hall)', 'config', 'journal', 'runners', 'sessions', 'trust', 'wire'],
+  gateway: ['(hall)', 'config', 'identity', 'journal', 'runners', 'sessions', 'trust', 'upstreams', 'wire'],
+  admin: ['(hall)', 'gateway', 'sessions', 'trust'],
+  entrances: ['(hall)', 'admin', 'config', 'gateway', 'identity', 'wire'],
+  cli: ['(hall)', 'config', 'entrances', 'gateway', 'sessions', 'trust'],
+};
+
+/** Files that lie in `src/` itself belong to the hall: everyone passes through it. */
+function roomOf(path: string): string {
+  const parts = path.split('/');
+  return parts.length === 2 ? '(hall)' : (parts[1] as string);
+}
+
+const files = sourceFiles('src');
+
+describe('doors between rooms', () => {
+  test('every room is on the plan', () => {
+    const rooms = new Set(files.map((file) => roomOf(file.path)));
+    expect([...rooms].sort()).toEqual(Object.keys(doors).sort());
+  });
+
+  test.each(Object.entries(doors))('%s opens only the doors it has', (room, open) => {
+    const wrong = files
+      .filter((file) => roomOf(file.path) === room)
+      .flatMap((file) => importsOf(file).map((target) => ({ from: file.path, target })))
+      .filter(({ target }) => roomOf(target) !== room && !open.includes(roomOf(target)));
+    expect(wrong).toEqual([]);
+  });
+
+  test('no door leads in a circle', () => {
+    const visiting = new Set<string>();
+    const walk = (room: string): void => {
+      if (visiting.has(room)) throw new Error(`circle through ${[...visiting, room].join(' → ')}`);
+      visiting.add(room);
+      for (const next of doors[room] ?? []) walk(next);
+      visiting.delete(room);
+    };
+    for (const room of Object.keys(doors)) walk(room);
+  });
+});

@@ -1,0 +1,61 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { repository, sourceFiles } from './source-files.ts';
+
+interface Manifest {
+  readonly exports: Record<string, string | Record<string, string>>;
+  readonly dependencies: Record<string, string>;
+  readonly devDependencies: Record<string, string>;
+}
+
+const manifest = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as Manifest;
+const lock = JSON.parse(readFileSync(join(repository, 'package-lock.json'), 'utf8')) as {
+  packages: Record<string, { hasInstallScript?: boolean; resolved?: string }>;
+};
+
+test('every export exists in the build, and nothing built by hand is missing', async () => {
+  for (const target of Object.values(manifest.exports)) {
+    const files = typeof target === 'string' ? [target] : Object.values(target);
+    for (const file of files) expect(existsSync(join(repository, file)), file).toBe(true);
+  }
+  const root = (await import(join(repository, 'dist/index.js'))) as Record<string, unknown>;
+  expect(Object.keys(root).sort()).toEqual(['AmbitError', 'isAmbitError']);
+});
+
+test('the published package holds what it needs and no more', () => {
+  const packed = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    cwd: repository,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const [{ files }] = JSON.parse(packed.toString()) as [{ files: { path: string }[] }];
+  const paths = files.map((file) => file.path);
+  for (const needed of ['bin/ambit.js', 'dist/cli/main.js', 'dist/ambit.schema.json', 'LICENSE', 'README.md']) {
+    expect(paths).toContain(needed);
+  }
+  expect(paths.filter((path) => !/^(?:bin|dist)\/|^[A-Z]+(?:\.md)?$|^package\.json$/.test(path))).toEqual([]);
+});
+
+test('versions are pinned exactly', () => {
+  const versions = Object.values({ ...manifest.dependencies, ...manifest.devDependencies });
+  expect(versions.filter((version) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))).toEqual([]);
+});
+
+test('no dependency has an install script, and the lockfile names no registry', () => {
+  const scripted = Object.entries(lock.packages).filter(([, entry]) => entry.hasInstallScript);
+  expect(scripted.map(([path]) => path)).toEqual([]);
+  expect(Object.values(lock.packages).filter((entry) => entry.resolved !== undefined)).toEqual([]);
+});
+
+test('each dependency has its reason, and none is used without being one', () => {
+  const page = readFileSync(join(repository, 'docs/explanation/dependencies.md'), 'utf8');
+  for (const name of Object.keys(manifest.dependencies)) expect(page).toContain(`\`${name}\``);
+  const imported = sourceFiles('src').flatMap((file) =>
+    [...file.text.matchAll(/from '([^.'][^']*)'/g)].map((match) => match[1] as string),
+  );
+  const packages = new Set(
+    imported.filter((name) => !name.startsWith('node:')).map((name) => name.match(/^(?:@[^/]+\/)?[^/]+/)?.[0]),
+  );
+  expect([...packages].sort()).toEqual(Object.keys(manifest.dependencies).sort());
+});

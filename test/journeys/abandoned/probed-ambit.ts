@@ -1,0 +1,110 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { pathToFileURL } from 'node:url';
+import { taggedProcesses, until } from '../../runners/tagged-processes.ts';
+import { type CreatedSession, type RunningAmbit, startAmbit } from '../start-ambit.ts';
+
+export const upstreamProgram = join(import.meta.dirname, 'fixtures', 'upstream.js');
+const probe = pathToFileURL(join(import.meta.dirname, 'fixtures', 'heap-probe.js')).href;
+
+/** What the gateway's process holds after collecting garbage. */
+export interface Held {
+  readonly heapUsed: number;
+  readonly external: number;
+  readonly sockets: number;
+  readonly children: number;
+}
+
+export interface JournalLine {
+  readonly kind: string;
+  readonly event?: string;
+  readonly sessionId?: string;
+  readonly server?: string;
+  readonly pid?: number;
+  readonly signal?: string;
+}
+
+/** A real `ambit serve` that can be asked what it still holds; sessions come through its control socket. */
+export interface ProbedAmbit extends RunningAmbit {
+  open(draft?: { readonly ttlSeconds?: number }): Promise<CreatedSession>;
+  end(id: string): Promise<void>;
+  liveSessions(): Promise<number>;
+  held(): Promise<Held>;
+  journal(): JournalLine[];
+  leftovers(): Leftovers;
+}
+
+export interface Leftovers {
+  readonly processes: number[];
+  readonly tmp: string[];
+  readonly run: string[];
+}
+
+export async function startProbedAmbit(config: Record<string, unknown>): Promise<ProbedAmbit> {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-probe-'));
+  const socket = join(folder, 'probe.sock');
+  const ambit = await startAmbit(config, { NODE_OPTIONS: `--import=${probe}`, AMBIT_TEST_PROBE: socket });
+  const control = join(ambit.dataDir, 'control.sock');
+  return {
+    ...ambit,
+    open: (draft) => ask<CreatedSession>(control, 'POST', '/api/v1/sessions', { trustLevel: 'direct', ...draft }),
+    end: async (id) => void (await ask(control, 'DELETE', `/api/v1/sessions/${id}`)),
+    async liveSessions() {
+      return (await ask<{ sessions: unknown[] }>(control, 'GET', '/api/v1/sessions')).sessions.length;
+    },
+    held: async () => JSON.parse(await text(connect(socket))) as Held,
+    journal: () => journalOf(ambit.dataDir),
+    leftovers: () => leftoversOf(ambit.dataDir),
+    async stop(signal) {
+      rmSync(folder, { recursive: true, force: true });
+      return ambit.stop(signal);
+    },
+  };
+}
+
+/** One request to the control API, as `ambit session …` makes it. */
+export async function ask<T>(socketPath: string, method: string, path: string, body?: unknown): Promise<T> {
+  const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
+    const asking = request({ socketPath, method, path, agent: false }, (response) => {
+      text(response).then((read) => resolve({ status: response.statusCode ?? 0, text: read }), reject);
+    });
+    asking.on('error', reject);
+    asking.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+  if (answer.status >= 400) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+  return JSON.parse(answer.text) as T;
+}
+
+export function journalOf(dataDir: string): JournalLine[] {
+  const lines = readFileSync(join(dataDir, 'journal', 'journal.jsonl'), 'utf8').split('\n');
+  // The last piece may be a line that is just being written.
+  return lines.slice(0, -1).map((line) => JSON.parse(line) as JournalLine);
+}
+
+/** What of upstreams can still be found from outside: processes by their TMPDIR, and folders. */
+export function leftoversOf(dataDir: string): Leftovers {
+  const tmp = namesIn(join(dataDir, 'tmp')).flatMap((instance) =>
+    namesIn(join(dataDir, 'tmp', instance)).filter((name) => name !== 'owner'),
+  );
+  return { processes: taggedProcesses(`${dataDir}/`), tmp, run: namesIn(join(dataDir, 'run')) };
+}
+
+function namesIn(folder: string): string[] {
+  return existsSync(folder) ? readdirSync(folder) : [];
+}
+
+/** How long the end of a session may take where nothing is promised: long enough for a busy machine. */
+export const patienceMs = 20_000;
+
+export async function untilNothingIsLeft(dataDir: string, limitMs = patienceMs): Promise<number> {
+  let left: Leftovers | undefined;
+  const none = () => {
+    left = leftoversOf(dataDir);
+    return left.processes.length + left.tmp.length + left.run.length === 0;
+  };
+  return until(none, limitMs, () => `left ${JSON.stringify(left)}`);
+}
