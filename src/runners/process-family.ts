@@ -3,6 +3,7 @@ import { listProcesses, type ProcessEntry, startTimeOf, type TaggedProcess } fro
 
 /** Between rounds that found something. */
 const maxPauseMs = 50;
+const stopPasses = 10;
 
 /** A process we started, named so that a later process with the same pid is not taken for it. */
 export interface Root {
@@ -89,23 +90,37 @@ export async function killUntilGone(family: Family, thoroughness: Thoroughness):
   return most;
 }
 
+/**
+ * Stops all of them before killing any: who is stopped can start no further process, and as long as a parent lives,
+ * its children can be traced to it.
+ */
 function killRound(family: Family): number {
-  const found = findFamily(
-    listProcesses((entry) => isCandidate(entry, family)),
-    family,
-  );
-  for (const entry of found) {
-    if (startTimeOf(entry.pid) !== entry.start) continue;
-    if (entry.group === entry.pid) kill(-entry.pid);
-    kill(entry.pid);
+  const stopped = new Set<string>();
+  for (let pass = 1; ; pass++) {
+    const found = findFamily(
+      listProcesses((entry) => isCandidate(entry, family)),
+      family,
+    );
+    const running = found.filter((entry) => !stopped.has(`${entry.pid} ${entry.start}`));
+    if (running.length === 0 || pass === stopPasses) {
+      for (const entry of found) signal(entry, 'SIGKILL');
+      return found.length;
+    }
+    for (const entry of running) {
+      signal(entry, 'SIGSTOP');
+      stopped.add(`${entry.pid} ${entry.start}`);
+    }
   }
-  return found.length;
 }
 
-function kill(target: number): void {
-  try {
-    process.kill(target, 'SIGKILL');
-  } catch {
-    // Gone already, or not ours to signal: the next round tells.
+/** Only after another look at whose pid it is. */
+function signal(entry: ProcessEntry, name: 'SIGSTOP' | 'SIGKILL'): void {
+  if (startTimeOf(entry.pid) !== entry.start) return;
+  for (const target of entry.group === entry.pid ? [-entry.pid, entry.pid] : [entry.pid]) {
+    try {
+      process.kill(target, name);
+    } catch {
+      // Gone already, or not ours to signal: the next round tells.
+    }
   }
 }

@@ -45,6 +45,7 @@ interface Post {
   dismiss(): void;
 }
 
+const smallProcess = ['--max-old-space-size=32', '--max-semi-space-size=1', '--no-opt'];
 const startAttempts = 3;
 const startPauseMs = 100;
 const closeLimitMs = 2000;
@@ -221,13 +222,13 @@ export function createWarden(options: WardenOptions): Warden {
 }
 
 function startProgram(root: string, self: InstanceOwner, processTable: string): ChildProcess {
-  const args = ['--max-old-space-size=32', program, root, String(self.pid), String(self.start), processTable];
-  return spawn(process.execPath, args, {
+  const args = [program, root, String(self.pid), String(self.start), processTable];
+  return spawn(process.execPath, [...smallProcess, ...args], {
     cwd: '/',
     detached: true,
     stdio: ['pipe', 'pipe', 'ignore'],
     // Named as undefined, the coverage variable is not handed down by Node on its own.
-    env: { NODE_V8_COVERAGE: undefined },
+    env: { NODE_V8_COVERAGE: undefined, UV_THREADPOOL_SIZE: '1' },
   });
 }
 

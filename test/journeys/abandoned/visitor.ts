@@ -67,7 +67,11 @@ export async function enter(era: Era, door: Door, capabilities: Record<string, u
   function post(method: string, params: Record<string, unknown>, name?: string): Exchange {
     const id = ++lastId;
     const _meta = { progressToken: id, ...(era === 'modern' ? description : {}) };
-    const headers = { ...base, ...(era === 'modern' ? { 'mcp-method': method } : {}), ...(name && { 'mcp-name': name }) };
+    const headers = {
+      ...base,
+      ...(era === 'modern' ? { 'mcp-method': method } : {}),
+      ...(name && { 'mcp-name': name }),
+    };
     return send(door, 'POST', headers, { jsonrpc: '2.0', id, method, params: { ...params, _meta } });
   }
 
@@ -117,8 +121,10 @@ export function refusalIn({ message }: Answer): string | undefined {
 
 function send(door: Door, method: string, headers: Record<string, string>, body?: unknown): Exchange {
   let begin: () => void = () => {};
-  const begun = new Promise<void>((resolve) => {
+  let neverBegun: (reason: unknown) => void = () => {};
+  const begun = new Promise<void>((resolve, reject) => {
     begin = resolve;
+    neverBegun = reject;
   });
   const asking = request(door.url, {
     method,
@@ -140,8 +146,9 @@ function send(door: Door, method: string, headers: Record<string, string>, body?
       }, reject);
     });
   });
-  // Whoever cuts a connection does not wait for its answer.
-  answered.catch(() => {});
+  answered.then((answer) => neverBegun(new Error(`answered at once: ${JSON.stringify(answer)}`)), neverBegun);
+  // Not everyone waits for both.
+  begun.catch(() => {});
   const closed = new Promise<void>((resolve) => {
     asking.on('close', resolve);
   });

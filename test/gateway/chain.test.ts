@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest';
+import { journeyFrom, type Stage } from '../../src/gateway/chain.ts';
+
+interface Arrived {
+  readonly path: string[];
+}
+type Identified = Arrived & { readonly principal: string };
+type InSession = Identified & { readonly session: string };
+
+const record: Stage<Arrived, Arrived, string> = async (exchange, next) => {
+  exchange.path.push('record in');
+  try {
+    return await next(exchange);
+  } finally {
+    exchange.path.push('record out');
+  }
+};
+const authenticate: Stage<Arrived, Identified, string> = async (exchange, next) => {
+  exchange.path.push('authenticate');
+  return next({ ...exchange, principal: 'ada' });
+};
+const resolve: Stage<Identified, InSession, string> = async (exchange, next) => {
+  exchange.path.push('resolve');
+  return next({ ...exchange, session: `session of ${exchange.principal}` });
+};
+const forward = async (exchange: InSession) => exchange.session;
+
+test('each stage passes on a wider exchange, and sees the answer on the way back', async () => {
+  const serve = journeyFrom<Arrived, string>().through(record).through(authenticate).through(resolve).to(forward);
+  const path: string[] = [];
+  expect(await serve({ path })).toBe('session of ada');
+  expect(path).toEqual(['record in', 'authenticate', 'resolve', 'record out']);
+});
+
+test('a stage may answer without passing on, and the stages before it notice', async () => {
+  const refuse: Stage<Identified, InSession, string> = async () => 'refused';
+  const serve = journeyFrom<Arrived, string>().through(record).through(authenticate).through(refuse).to(forward);
+  const path: string[] = [];
+  expect(await serve({ path })).toBe('refused');
+  expect(path).toEqual(['record in', 'authenticate', 'record out']);
+});
+
+// `npm run check` compiles this file: a line that compiles although it is marked as an error fails the check.
+test('a wrong order does not compile', () => {
+  const start = journeyFrom<Arrived, string>().through(record);
+  // @ts-expect-error a session cannot be resolved before anyone is identified
+  start.through(resolve);
+  // @ts-expect-error nothing is forwarded without a session
+  start.through(authenticate).to(forward);
+  // @ts-expect-error stages do not swap places
+  start.through(resolve).through(authenticate);
+  expect(start).toBeDefined();
+});

@@ -1,0 +1,37 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { digestsEqual, mintToken, readToken, tokenDigest } from '../../src/identity/token.ts';
+
+const id = '0123456789abcdef0123456789abcdef';
+
+test('a token names its id, and its digest fits', () => {
+  const { token, digest } = mintToken('ambs', id);
+  expect(token).toMatch(/^ambs_[0-9a-f]{32}_[0-9A-Za-z]{49}$/);
+  expect(readToken(token)).toEqual({ kind: 'ambs', id });
+  expect(digestsEqual(tokenDigest(token), digest)).toBe(true);
+  expect(digest).not.toContain(token.slice(-20));
+});
+
+test('no two tokens are alike', () => {
+  const tokens = new Set(Array.from({ length: 200 }, () => mintToken('ambs', id).token));
+  expect(tokens.size).toBe(200);
+});
+
+test('a typo in any place is noticed offline, or gives another digest', () => {
+  const { token, digest } = mintToken('ambs', id);
+  fc.assert(
+    fc.property(fc.nat(token.length - 1), fc.constantFrom(...'0aZ_ é'), (at, character) => {
+      const wrong = token.slice(0, at) + character + token.slice(at + 1);
+      fc.pre(wrong !== token);
+      expect(readToken(wrong)).toBeUndefined();
+      expect(digestsEqual(tokenDigest(wrong), digest)).toBe(false);
+    }),
+  );
+});
+
+test('what is no token is none', () => {
+  fc.assert(fc.property(fc.string(), (text) => readToken(text) === undefined));
+  for (const text of ['', 'ambs_', 'ambk_a_b', `ambs_${id}_`, `ambs_../x_${'a'.repeat(49)}`]) {
+    expect(readToken(text)).toBeUndefined();
+  }
+});

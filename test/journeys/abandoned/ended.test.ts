@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { counts } from '../../proof.ts';
+import { type Held, type ProbedAmbit, startProbedAmbit, upstreamProgram } from './probed-ambit.ts';
+import { refusalIn } from './visitor.ts';
+import { abandonInWaves, expectHeapBack, type Guest, type Way, warmUp, within } from './waves.ts';
+
+async function endAll(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void> {
+  await Promise.all(guests.map(({ id }) => ambit.end(id)));
+}
+
+const ways: readonly Way[] = [
+  {
+    name: 'by DELETE and the end of the session',
+    server: 'plain',
+    async abandon(guests, ambit) {
+      for (const guest of guests) {
+        expect(await guest.leave()).toBe(200);
+        // The session is still there; its transport session is not.
+        if (guest.era === 'handshake') expect((await guest.call('whoami').answered).status).toBe(404);
+      }
+      await endAll(guests, ambit);
+    },
+  },
+  {
+    name: 'by the end of the session, with a stream open',
+    server: 'plain',
+    async abandon(guests, ambit) {
+      const streams = guests.map((guest) => guest.stream());
+      await Promise.all(streams.map(({ begun }) => begun));
+      await endAll(guests, ambit);
+      await within(Promise.all(streams.map(({ closed }) => closed)), 'the streams of ended sessions are closed');
+    },
+  },
+  {
+    name: 'by the end of the session in the middle of a call',
+    server: 'plain',
+    async abandon(guests, ambit) {
+      const calls = guests.map((guest) => guest.call('hang'));
+      await Promise.all(calls.map(({ begun }) => begun));
+      await endAll(guests, ambit);
+      const answers = await Promise.all(calls.map(({ answered }) => answered));
+      expect(answers.map(refusalIn)).toEqual(guests.map(() => 'SESSION_ENDED'));
+    },
+  },
+  {
+    name: 'after their server crashed in the middle of a call',
+    server: 'plain',
+    async abandon(guests, ambit) {
+      const answers = await Promise.all(guests.map((guest) => guest.call('crash').answered));
+      expect(answers.map(refusalIn)).toEqual(guests.map(() => 'UPSTREAM_FAILED'));
+      await endAll(guests, ambit);
+    },
+  },
+  { name: 'with a server that ignores the end of its stdin and TERM', server: 'stubborn', abandon: endAll },
+  { name: 'with grandchildren in sessions of their own', server: 'family', abandon: endAll },
+  {
+    name: 'with files lying about, some of them write-protected',
+    server: 'plain',
+    async abandon(guests, ambit) {
+      await Promise.all(guests.map((guest) => guest.call('litter').answered));
+      await endAll(guests, ambit);
+    },
+  },
+];
+
+describe.skipIf(process.platform !== 'linux')('sessions that are ended', () => {
+  let ambit: ProbedAmbit;
+  let before: Held;
+
+  beforeAll(async () => {
+    const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });
+    ambit = await startProbedAmbit({
+      sessions: { maxPerUser: 100_000, maxSessions: 100_000 },
+      servers: { plain: server(), stubborn: server('--stubborn'), family: server('--grandchildren') },
+    });
+    before = await warmUp(ambit, ways);
+  });
+  afterAll(() => ambit?.stop());
+
+  it.each(ways)(
+    'leave nothing behind $name',
+    async (way) => {
+      const after = await abandonInWaves(ambit, way, counts(4, 160));
+      expectHeapBack(before, after);
+    },
+    counts(30_000, 600_000),
+  );
+});

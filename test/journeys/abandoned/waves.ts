@@ -1,0 +1,94 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { isAlive } from '../../runners/tagged-processes.ts';
+import { type Held, type ProbedAmbit, patienceMs, untilNothingIsLeft } from './probed-ambit.ts';
+import { type Era, enter, eras, type Visitor, type Whoami } from './visitor.ts';
+
+/** A session that a client has entered and used once, so that there is a process to leave behind. */
+export interface Guest extends Visitor {
+  readonly id: string;
+  readonly token: string;
+  readonly upstream: Whoami;
+}
+
+/** One way to abandon sessions; it is given a wave of them, half in each era. */
+export interface Way {
+  readonly name: string;
+  readonly server: string;
+  readonly ttlSeconds?: number;
+  abandon(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void>;
+}
+
+const waveSize = 20;
+
+/** Sends so many sessions the way, in waves, and after each looks for what is left. */
+export async function abandonInWaves(ambit: ProbedAmbit, way: Way, sessions: number): Promise<Held> {
+  for (let left = sessions; left > 0; left -= waveSize) {
+    const size = Math.min(left, waveSize);
+    const guests = await Promise.all(Array.from({ length: size }, (_, index) => welcome(ambit, way, index)));
+    const family = guests.flatMap(({ upstream }) => [upstream.pid, ...upstream.grandchildren]).map(identify);
+    expect(ambit.leftovers().processes.length).toBeGreaterThanOrEqual(size);
+    await way.abandon(guests, ambit);
+    await untilNothingIsLeft(ambit.dataDir);
+    expect(family.filter(isStillThere)).toEqual([]);
+    await untilUnheld(ambit);
+  }
+  expect(await ambit.liveSessions()).toBe(0);
+  return untilUnheld(ambit);
+}
+
+async function welcome(ambit: ProbedAmbit, way: Way, index: number): Promise<Guest> {
+  const ttl = way.ttlSeconds === undefined ? {} : { ttlSeconds: way.ttlSeconds };
+  const { id, token } = await ambit.open(ttl);
+  const visitor = await enter(eras[index % eras.length] as Era, { url: ambit.mcp(way.server), token });
+  return { ...visitor, id, token, upstream: await visitor.whoami() };
+}
+
+/** Connections and child handles are let go in the turns after the processes are gone. */
+async function untilUnheld(ambit: ProbedAmbit): Promise<Held> {
+  const began = performance.now();
+  for (;;) {
+    const held = await ambit.held();
+    if (held.sockets === 0 && held.children === 0) return held;
+    if (performance.now() - began > patienceMs) throw new Error(`still held: ${JSON.stringify(held)}`);
+  }
+}
+
+/** A pid alone may name somebody else by the time we look again. */
+function identify(pid: number): string {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').pop()?.split(' ');
+  return `${pid} ${fields?.[19]}`;
+}
+
+function isStillThere(identity: string): boolean {
+  const pid = Number(identity.split(' ')[0]);
+  try {
+    return isAlive(pid) && identify(pid) === identity;
+  } catch {
+    return false;
+  }
+}
+
+/** The promise: what the gateway holds comes back to within a tenth of what it held before. */
+export function expectHeapBack(before: Held, after: Held): void {
+  expect(after.heapUsed + after.external).toBeLessThan((before.heapUsed + before.external) * 1.1);
+}
+
+/** Once every way, all at the same time: code is compiled and buffers have their size before anything is measured. */
+export async function warmUp(ambit: ProbedAmbit, ways: readonly Way[]): Promise<Held> {
+  await Promise.all(
+    ways.map(async (way) => way.abandon(await Promise.all(eras.map((_, index) => welcome(ambit, way, index))), ambit)),
+  );
+  await untilNothingIsLeft(ambit.dataDir);
+  return untilUnheld(ambit);
+}
+
+export async function within<T>(promise: Promise<T>, what: string): Promise<T> {
+  const late = Symbol('late');
+  const limit = new AbortController();
+  const first = await Promise.race([promise, delay(patienceMs, late, { signal: limit.signal })]);
+  limit.abort();
+  if (first === late) throw new Error(`not within ${patienceMs} ms: ${what}`);
+  return first as T;
+}

@@ -1,0 +1,74 @@
+/**
+ * What Ambit promises, line by line. `claimed` means that it is built; then at least one test must cite the id at the
+ * start of its title (`'P8: …'`), or `test/house/requirements.test.ts` fails.
+ */
+export interface Requirement {
+  readonly id: string;
+  readonly promise: string;
+  readonly claimed: boolean;
+}
+
+const later = false;
+const built = true;
+
+const rows: readonly (readonly [string, boolean, string])[] = [
+  ['P1', later, 'session id, workspace id and trust level reach every stdio server'],
+  ['P2', later, 'load, validate, filter by trust, filter by workspace, inject, spawn: in that order, in one place'],
+  ['P3', later, 'existing env entries stay; pinned context names are shown; the same from project files are refused'],
+  ['P4', later, 'the agent cannot override its context by any channel'],
+  ['P5', later, 'the same through the sandbox'],
+  ['P6', later, 'trust levels normalised, unknown refused, no fallback upward'],
+  ['P7', later, 'workspace capabilities, per-tool allow and deny, env overrides'],
+  ['P8', built, 'ids and slugs validated where they enter; parallel sessions never share a process or an environment'],
+  ['P9', later, 'servers that ignore the context keep working'],
+  ['P10', later, 'injection for 10 servers adds less than 1 ms'],
+  ['P11', later, 'a server author can log, scope and enforce by the context'],
+  ['P12', later, 'user and agent id, signed context for HTTP, JWKS, pseudonyms'],
+  ['P13', later, 'sessions of a workspace can create, message and search each other'],
+  ['P14', later, 'a session limited to named servers; HTTP servers get the token of the session’s user'],
+  ['P15', later, 'debug line per injection, pid in logs, private temporary directory, metrics'],
+  ['G1', later, 'the first tool call of a session carries policies and objectives; later ones do not'],
+  ['G2', later, 'identity from an API key'],
+  ['G3', later, 'anonymous or bad keys: the tool works, no block, a warning'],
+  ['G4', later, 'nothing configured: the short note'],
+  ['G5', later, 'inheritance from organisation to team to user, and workspace'],
+  ['G6', later, 'policies wrap prompts; session_context on demand'],
+  ['G7', later, 'cleanup on disconnect, sweep as the net'],
+  ['G8', later, 'works without protocol sessions, across restarts and replicas'],
+  ['G9', later, 'edited from the page, the CLI and the API'],
+  ['L1', later, 'the record, immutable but for last active and what only narrows'],
+  ['L2', later, 'created on first call or explicitly; invalid ids refused'],
+  ['L3', later, 'propagated to nested and async code; concurrent calls never mix'],
+  ['L4', built, 'refreshed on each request; an expired session is refused at once; sweep; explicit end'],
+  ['L5', later, 'bounded; in-flight sessions protected; per-user cap; lookup O(1)'],
+  ['L6', later, 'stores: memory, SQLite, Redis, proven by one suite'],
+  ['L7', later, 'cache key includes the session; no cross-session hit'],
+  ['L8', later, 'logs, metrics, OpenTelemetry'],
+  ['L9', later, 'never logged: full ids, tokens, hashes'],
+  ['L10', later, 'permissions checked before a tool runs; per-user upstream credentials'],
+  ['L11', later, 'quotas and rate limits'],
+  ['L12', later, 'hijack protection'],
+  ['L13', later, 'session management tools; lifecycle events'],
+  ['L14', later, 'optional session info in result _meta'],
+  ['L15', later, 'state across calls of a workflow'],
+  ['L16', later, 'several processes share sessions'],
+  ['W1', later, 'the session file tools'],
+  ['W2', later, 'sessions found by id, name, other identifiers'],
+  ['W3', later, 'paths never lead outside'],
+  ['W4', later, 'every resolution can be traced'],
+  ['W5', later, 'workspace backends behind one interface'],
+  ['W6', later, 'atomic writes, locking, streaming'],
+  ['W7', later, 'sensitive paths blocked; rate limited'],
+  ['W8', later, 'typed errors that lead to the right call'],
+  ['W9', later, 'many sessions at once stay isolated'],
+  ['W10', later, 'resolution in less than 10 ms'],
+  ['W11', later, 'a guide for moving from edit_file'],
+  ['W12', later, 'a folder of its own for each session'],
+  ['O1', later, 'the client announces a workspace in _meta'],
+  ['O2', later, 'held per session, never process-global'],
+  ['O3', later, 'explicit, else session, else a clear error'],
+  ['O4', later, 'schemas show workspace optional'],
+  ['O5', later, 'tools read it from the call’s context'],
+];
+
+export const requirements: readonly Requirement[] = rows.map(([id, claimed, promise]) => ({ id, claimed, promise }));
