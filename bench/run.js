@@ -13,8 +13,8 @@ import { tableOf, targetsOf } from './table.js';
 import { compare, judge } from './targets.js';
 
 const full = [
-  { sessions: 1, warmup: 1000, calls: 6000 },
-  { sessions: 16, warmup: 3200, calls: 12_000 },
+  { sessions: 1, warmup: 1000, calls: 5000 },
+  { sessions: 16, warmup: 2400, calls: 10_000 },
 ];
 const quick = [
   { sessions: 1, warmup: 300, calls: 1200 },

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AmbitError } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
+import { anonymousUser } from '../identity/principal.ts';
 import type { Session, SessionDraft } from '../sessions/session.ts';
 import { normalizeTrust } from '../trust/trust-level.ts';
 import type { AdminAnswer } from './handle.ts';
@@ -53,6 +54,9 @@ function readDraft(body: unknown): SessionDraft {
   const trust = trustLevel === undefined ? undefined : normalizeTrust(trustLevel);
   if (trustLevel !== undefined && trust === undefined) {
     throw new AmbitError('REQUEST_INVALID', { what: 'The trust level must be "direct" or "sandboxed".' });
+  }
+  if (rest.userId === anonymousUser) {
+    throw new AmbitError('REQUEST_INVALID', { what: `No session can be opened for a user named "${anonymousUser}".` });
   }
   const given = Object.entries({ ...rest, trustLevel: trust }).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given) as SessionDraft;

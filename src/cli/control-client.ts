@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs';
 import { request } from 'node:http';
-import { controlSocketPath } from '../entrances/control/socket-path.ts';
+import { dirname } from 'node:path';
+import { assertPrivate, controlSocketPath } from '../entrances/control/socket-path.ts';
 import { AmbitError, type ErrorCode, errorTable } from '../errors.ts';
 import type { Invocation } from './command.ts';
 import { placesOf } from './places.ts';
@@ -7,11 +9,13 @@ import { placesOf } from './places.ts';
 /** Asks the running gateway of this configuration, through its control socket. */
 export async function askGateway<T>(invocation: Invocation, method: string, path: string, body?: unknown): Promise<T> {
   const { dataDir } = placesOf(invocation);
+  const socketPath = controlSocketPath(dataDir, invocation.env);
+  if (existsSync(dirname(socketPath))) assertPrivate(dirname(socketPath));
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
     const asking = request(
       {
-        socketPath: controlSocketPath(dataDir, invocation.env),
+        socketPath,
         method,
         path,
         headers: bytes === undefined ? {} : { 'content-type': 'application/json', 'content-length': bytes.length },

@@ -1,4 +1,4 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assertOutOfReach } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
@@ -6,6 +6,7 @@ import { AmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import { createPlainRunner } from '../runners/plain.ts';
+import { removeFolder } from '../runners/remove-folder.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import { openSession } from '../sessions/open-session.ts';
@@ -52,6 +53,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   await mkdir(tmpParent, { recursive: true, mode: 0o700 });
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
+  await sweepRunFolders(dataDir, tmpParent, tmpRoot);
   const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'));
   const warden = createWarden({ tmpRoot });
   const sessions = createSessions(config.sessions);
@@ -68,18 +70,21 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     outward: outwardCorridor(journal),
   });
 
-  const ending = new Set<Promise<void>>();
+  /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
+  const ending = new Map<Promise<unknown>, Promise<void>>();
   sessions.onOpened((session) => {
     journal.record({ kind: 'session', event: 'created', ...facts(session) });
   });
   sessions.onEnded((session, reason) => {
     journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
     callers.endSession(session.id);
-    const ended = links
-      .endSession(session.id, goneBecause(reason))
-      .then(() => rm(join(dataDir, 'run', session.id), { recursive: true, force: true }))
-      .finally(() => ending.delete(ended));
-    ending.add(ended);
+    const stopped = links.endSession(session.id, goneBecause(reason));
+    const over = stopped
+      // Whoever a process left behind may still be writing there.
+      .then(() => warden.settled())
+      .then(() => removeFolder(join(dataDir, 'run', session.id)))
+      .finally(() => ending.delete(over));
+    ending.set(over, stopped);
   });
 
   const parts = {
@@ -111,14 +116,26 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     openSession: (draft) => openSession(sessions, config, draft),
     async close() {
       sessions.close();
-      await Promise.all([...ending]);
+      await Promise.all([...ending.values()]);
       await links.close();
       await warden.close();
-      await rm(tmpRoot, { recursive: true, force: true });
+      await Promise.all([...ending.keys()]);
+      await removeFolder(tmpRoot);
       journal.record({ kind: 'gateway', event: 'closed', pid: process.pid });
       await journal.close();
     },
   };
+}
+
+/** Sessions live in memory: what lies in `run` belongs to none, unless another instance is at work on this directory. */
+async function sweepRunFolders(dataDir: string, tmpParent: string, tmpRoot: string): Promise<void> {
+  if ((await readdir(tmpParent)).length > 1) return;
+  // Moved away in one step: an instance that starts meanwhile keeps what it makes.
+  const moved = join(tmpRoot, 'earlier');
+  await rename(join(dataDir, 'run'), moved).then(
+    () => removeFolder(moved),
+    () => undefined,
+  );
 }
 
 function facts(session: Session): Record<string, string | number | undefined> {

@@ -6,7 +6,7 @@ import type { Channel } from '../wire/channel.ts';
 import { errorMessage, refusalText, resultMessage } from '../wire/compose.ts';
 import { memberOf, rawAt } from '../wire/scan.ts';
 import { type Target, targetsOf } from './attribute-push.ts';
-import { journeyFrom, type Next, type Stage } from './chain.ts';
+import { journeyFrom, type Next, type Stage, widen } from './chain.ts';
 
 export type Attributed = Sent & { readonly targets: readonly Target[] };
 export type Permitted = Attributed & { readonly permitted: true };
@@ -68,7 +68,7 @@ function attribute(): Stage<Sent, Attributed, Delivery> {
       }
       throw new AmbitError('CLIENT_UNREACHABLE');
     }
-    return next({ ...sent, targets });
+    return next(widen(sent, { targets }));
   };
 }
 
@@ -84,7 +84,7 @@ function permit(): Stage<Attributed, Permitted, Delivery> {
     if (kind !== undefined && !sent.upstream.push[kind]) {
       throw new AmbitError('PUSH_DENIED', { rule: `servers.${sent.upstream.name}.push.${kind}` });
     }
-    return next({ ...sent, permitted: true });
+    return next(widen(sent, { permitted: true as const }));
   };
 }
 

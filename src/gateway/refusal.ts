@@ -10,7 +10,9 @@ export function asAmbitError(error: unknown): AmbitError {
 /** Turns a refusal into what the caller's protocol makes of it. */
 export function refuse(exchange: Arrived, error: AmbitError): Reply {
   const { message } = exchange;
-  if (message.id === undefined || message.kind !== 'request') return accepted;
+  if (message.id === undefined || message.kind !== 'request') {
+    return untaken(exchange, refusedRequest('null', error), error.row.http);
+  }
   // A caller without a credential has no business reading results: it gets the status its client acts on.
   if (error.code === 'UNAUTHENTICATED') {
     return { kind: 'message', bytes: refusedRequest(message.id, error), status: error.row.http };
@@ -19,4 +21,9 @@ export function refuse(exchange: Arrived, error: AmbitError): Reply {
     return { kind: 'message', bytes: refusedCall(message.id, error, exchange.era === 'modern') };
   }
   return { kind: 'message', bytes: refusedRequest(message.id, error) };
+}
+
+/** Nobody waits for an answer to a notification; over HTTP the status still tells that it was not taken. */
+export function untaken(exchange: Arrived, bytes: Buffer, status: number): Reply {
+  return exchange.entrance === 'http' ? { kind: 'message', bytes, status: Math.max(status, 400) } : accepted;
 }

@@ -8,9 +8,9 @@ import type { Next, Stage } from './chain.ts';
 import type { Approach, Bound } from './exchange.ts';
 import { asAmbitError } from './refusal.ts';
 
-/** Someone at the door without a message: the handshake era's GET and DELETE. */
+/** Someone at the door without a message: the handshake era's GET and DELETE, and whoever brings several at once. */
 export interface Visit extends Approach {
-  readonly intent: 'stream' | 'goodbye';
+  readonly intent: 'stream' | 'goodbye' | 'batch';
   /** Where the stream would go. */
   readonly channel: Channel;
 }
@@ -18,6 +18,8 @@ export interface Visit extends Approach {
 export type Visited =
   | { readonly kind: 'streaming' }
   | { readonly kind: 'gone' }
+  /** The revision that this transport session negotiated: it decides how a batch is read. */
+  | { readonly kind: 'known'; readonly version: string }
   | { readonly kind: 'refused'; readonly status: number; readonly bytes: Buffer };
 
 /** `record` for visits: outermost, and the place where a refusal gets its form. */
@@ -42,7 +44,7 @@ export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
         entrance: visit.entrance,
         era: visit.era,
         server: visit.server,
-        method: visit.intent === 'stream' ? '(stream)' : '(goodbye)',
+        method: `(${visit.intent})`,
         outcome,
         rule: visit.entry.rule,
       });
@@ -58,6 +60,7 @@ export function welcome(callers: Callers): Next<Bound<Visit>, Visited> {
       callers.end(caller);
       return { kind: 'gone' };
     }
+    if (visit.intent === 'batch') return { kind: 'known', version: caller.version };
     // A second stream must not take the first one's place: it would be a way to steal a session's messages.
     if (caller.stream !== undefined && !caller.stream.gone) {
       throw new ProtocolFault(-32000, 409, 'Conflict: this transport session already has a stream');

@@ -63,19 +63,21 @@ export function supervise(
   }
 
   /** A wrapper such as npx may leave at once while the server behind it still needs the time it is given. */
-  async function groupGoneWithin(ms: number): Promise<void> {
+  async function groupGoneWithin(ms: number): Promise<boolean> {
     const deadline = performance.now() + ms;
     await leftWithin(ms);
-    while (performance.now() < deadline && signalGroup(pid, 0)) await delay(pollMs);
+    while (signalGroup(pid, 0)) {
+      if (performance.now() >= deadline) return false;
+      await delay(pollMs);
+    }
+    return true;
   }
 
   async function endTree(): Promise<Exit> {
     stdin.end();
     await leftWithin(timing.closeMs);
-    if (signalGroup(pid, 'SIGTERM')) {
-      await groupGoneWithin(timing.termMs);
-      signalGroup(pid, 'SIGKILL');
-    }
+    const wasThere = signalGroup(pid, 'SIGTERM');
+    if (wasThere && !(await groupGoneWithin(timing.termMs))) signalGroup(pid, 'SIGKILL');
     if (!(await leftWithin(killLimitMs))) settle({ code: null, signal: 'SIGKILL' });
     onGone();
     return exited;

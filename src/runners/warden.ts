@@ -1,13 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import type { Socket } from 'node:net';
 import { basename, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { type InstanceOwner, isOwnedBy, thisProcess } from './instance-owner.ts';
+import { isOwnedBy, thisProcess } from './instance-owner.ts';
 import { startTimeOf } from './process-table.ts';
-import { readLines } from './read-lines.ts';
 import { removeFolder } from './remove-folder.ts';
-import { formatCommand, parseSwept, type Ward, type WardenCommand, wardKey, wardName } from './warden-protocol.ts';
+import { type Post, startPost } from './warden-post.ts';
+import { type Ward, wardKey, wardName } from './warden-protocol.ts';
 
 /** Sees to it that what Ambit started is gone when Ambit is, however that comes about. */
 export interface Warden {
@@ -19,6 +16,8 @@ export interface Warden {
   watch(pid: number, tmpDir: string): void;
   /** The process has ended: resolves when what it left behind is gone too. Never rejects, may be asked again. */
   release(pid: number, tmpDir: string): Promise<void>;
+  /** Resolves when what all processes released so far left behind is gone. */
+  settled(): Promise<void>;
   /** Resolves when everything is swept and the warden has left, after two seconds at the latest. */
   close(): Promise<void>;
 }
@@ -36,16 +35,6 @@ interface Release {
   readonly swept: () => void;
 }
 
-interface Post {
-  readonly child: ChildProcess | undefined;
-  readonly ready: Promise<void>;
-  readonly since: number;
-  tell(command: WardenCommand): void;
-  /** The last thing it hears. */
-  dismiss(): void;
-}
-
-const smallProcess = ['--max-old-space-size=32', '--max-semi-space-size=1', '--no-opt'];
 const startAttempts = 3;
 const startPauseMs = 100;
 const closeLimitMs = 2000;
@@ -53,112 +42,60 @@ const longestPauseMs = 5000;
 /** Having lived this long, a warden that dies is started again at once. */
 const provenMs = 10_000;
 
-const program = fileURLToPath(
-  import.meta.url.endsWith('.ts')
-    ? new URL('../../dist/runners/warden-process.js', import.meta.url)
-    : new URL('./warden-process.js', import.meta.url),
-);
-
 export function createWarden(options: WardenOptions): Warden {
   const root = resolve(options.tmpRoot);
-  const self = thisProcess();
-  const processTable = options.processTable ?? (self.start === 0 ? 'groups' : 'proc');
+  const ambit = thisProcess();
+  const processTable = options.processTable ?? (ambit.start === 0 ? 'groups' : 'proc');
   const watched = new Map<string, Ward>();
   const released = new Map<string, Release>();
   let post: Post | undefined;
   let restart: NodeJS.Timeout | undefined;
   let failures = 0;
+  let isClosing = false;
   let closed: Promise<void> | undefined;
-  let left: (() => void) | undefined;
+  let left: () => void = () => {};
 
-  function startPost(): Post {
+  function ensure(): Post {
+    if (post !== undefined) return post;
     clearTimeout(restart);
-    const since = performance.now();
-    let child: ChildProcess;
-    try {
-      child = startProgram(root, self, processTable);
-    } catch (cause) {
-      const failed: Post = {
-        child: undefined,
-        ready: Promise.reject(couldNotStart(cause)),
-        since,
-        tell() {},
-        dismiss() {},
-      };
-      failed.ready.catch(() => onLeft(failed));
-      return failed;
-    }
-    // Without a free descriptor Node makes no streams; the error event says so.
-    const stdin = child.stdin as Socket | undefined;
-    const stdout = child.stdout as Socket | undefined;
-    const ready = new Promise<void>((accept, reject) => {
-      const leave = (cause: unknown, code?: number | null) => {
-        reject(couldNotStart(cause));
-        onLeft(started, code);
-      };
-      child.once('error', (error) => leave(error));
-      child.once('exit', (code, signal) => leave(new Error(`It left with ${code ?? signal}.`), code));
-      if (stdout === undefined) return;
-      readLines(stdout, {
-        maxBytes: 512,
-        onLine(line) {
-          const text = line.toString('latin1');
-          if (text === 'ready') accept();
-          else onSwept(parseSwept(text));
-        },
-        onTooLong() {},
-        onRunaway() {},
-      });
-    });
-    for (const stream of [stdin, stdout]) stream?.on('error', () => {});
-    const letGo = () => {
-      // Once it stands, it must not be what keeps Ambit from leaving.
-      if (closed === undefined) for (const handle of [child, stdin, stdout]) handle?.unref();
-    };
-    ready.then(letGo, letGo);
-    const started: Post = {
-      child,
-      ready,
-      since,
-      tell: (command) => stdin?.write(formatCommand(command)),
-      dismiss() {
-        child.ref();
-        stdin?.end(formatCommand({ do: 'close' }));
-      },
-    };
+    const started = startPost({ root, ambit, processTable, onSwept, onLeft });
+    post = started;
     for (const ward of watched.values()) started.tell({ do: 'watch', ward });
     for (const { ward } of released.values()) started.tell({ do: 'release', ward });
+    started.ready.then(holdIfNeeded, () => {});
     return started;
   }
 
-  function ensure(): Post {
-    post ??= startPost();
-    return post;
+  /** Once it stands and nothing is awaited from it, it must not be what keeps Ambit from leaving. */
+  function holdIfNeeded(): void {
+    post?.hold(isClosing || released.size > 0);
   }
 
-  function onSwept(key: string | undefined): void {
-    if (key === undefined) return;
+  function onSwept(key: string): void {
     released.get(key)?.swept();
     released.delete(key);
+    if (released.size === 0) holdIfNeeded();
   }
 
-  function onLeft(leaver: Post, code?: number | null): void {
+  function onLeft(leaver: Post, code: number | null): void {
     if (post !== leaver) return;
     post = undefined;
-    if (closed !== undefined && code === 0) {
-      left?.();
+    if (isClosing && code === 0) {
+      left();
       return;
     }
-    failures = performance.now() - leaver.since > provenMs ? 0 : failures + 1;
-    if (closed === undefined && watched.size === 0 && released.size === 0) return;
+    failures = performance.now() - leaver.startedAt > provenMs ? 0 : failures + 1;
+    if (!isClosing && watched.size === 0 && released.size === 0) return;
     const pause = failures <= 1 ? 0 : Math.min(50 * 2 ** failures, longestPauseMs);
-    restart = setTimeout(() => (closed === undefined ? ensure() : ensure().dismiss()), pause);
-    restart.unref();
+    restart = setTimeout(() => {
+      const next = ensure();
+      if (isClosing) next.dismiss();
+    }, pause);
   }
 
   async function closeOnce(): Promise<void> {
     if (post === undefined && watched.size === 0 && released.size === 0) {
-      if (await isOwnedBy(root, self)) await removeFolder(root);
+      if (await isOwnedBy(root, ambit)) await removeFolder(root);
       return;
     }
     await new Promise<void>((accept) => {
@@ -168,21 +105,22 @@ export function createWarden(options: WardenOptions): Warden {
         accept();
       };
       ensure().dismiss();
+      holdIfNeeded();
     });
     // Past the limit it is left to finish by itself: it has been told all, and its stdin is closed.
     clearTimeout(restart);
-    post?.child?.unref();
+    post?.hold(false);
     for (const { swept } of released.values()) swept();
     released.clear();
   }
 
   return {
     get pid() {
-      return post?.child?.pid;
+      return post?.pid;
     },
     async start() {
       for (let attempt = 1; ; attempt++) {
-        if (closed !== undefined) throw new Error('The warden has been closed.');
+        if (isClosing) throw new Error('The warden has been closed.');
         try {
           return await ensure().ready;
         } catch (error) {
@@ -193,7 +131,7 @@ export function createWarden(options: WardenOptions): Warden {
       }
     },
     watch(pid, tmpDir) {
-      if (closed !== undefined) throw new Error('The warden has been closed.');
+      if (isClosing) throw new Error('The warden has been closed.');
       if (!Number.isSafeInteger(pid) || pid <= 1) throw new Error(`Not a process that can be watched: ${pid}`);
       const ward = { pid, start: startTimeOf(pid) ?? 0, name: wardName(root, tmpDir) };
       // First the warden, then the entry: a warden started just here is told all entries there are.
@@ -204,7 +142,7 @@ export function createWarden(options: WardenOptions): Warden {
     release(pid, tmpDir) {
       const key = wardKey({ pid, name: basename(tmpDir) });
       const ward = watched.get(key);
-      if (ward === undefined || closed !== undefined) return released.get(key)?.done ?? Promise.resolve();
+      if (ward === undefined || isClosing) return released.get(key)?.done ?? Promise.resolve();
       watched.delete(key);
       let swept: () => void = () => {};
       const done = new Promise<void>((accept) => {
@@ -212,26 +150,16 @@ export function createWarden(options: WardenOptions): Warden {
       });
       released.set(key, { ward, done, swept });
       post?.tell({ do: 'release', ward });
+      holdIfNeeded();
       return done;
     },
+    async settled() {
+      await Promise.all([...released.values()].map(({ done }) => done));
+    },
     close() {
+      isClosing = true;
       closed ??= closeOnce();
       return closed;
     },
   };
-}
-
-function startProgram(root: string, self: InstanceOwner, processTable: string): ChildProcess {
-  const args = [program, root, String(self.pid), String(self.start), processTable];
-  return spawn(process.execPath, [...smallProcess, ...args], {
-    cwd: '/',
-    detached: true,
-    stdio: ['pipe', 'pipe', 'ignore'],
-    // Named as undefined, the coverage variable is not handed down by Node on its own.
-    env: { NODE_V8_COVERAGE: undefined, UV_THREADPOOL_SIZE: '1' },
-  });
-}
-
-function couldNotStart(cause: unknown): Error {
-  return new Error('The warden process could not be started.', { cause });
 }

@@ -51,6 +51,7 @@ export function createCallers(): Callers {
     siblings?.delete(caller);
     if (siblings?.size === 0) bySession.delete(caller.sessionId);
     caller.link.detach(caller);
+    caller.stream?.close();
   }
 
   return {

@@ -10,6 +10,8 @@ export interface Channel {
   onDrain(listener: () => void): void;
   readonly gone: boolean;
   onGone(listener: () => void): void;
+  /** Nothing will come any more: ends a stream that stands open for this channel alone. */
+  close(): void;
 }
 
 /** The final message, or nothing for what is only taken note of. */

@@ -1,12 +1,13 @@
+import { foldKey } from './fold-key.ts';
 import { type Message, MessageFault } from './message.ts';
-import type { Shape } from './scan.ts';
+import { memberOf, type Shape } from './scan.ts';
 
 /**
  * Two readers of `{"name": "a", "Name": "b"}` may see two different tools. What a caller sends is therefore refused
  * when a name that the protocol gives meaning to occurs twice or in another spelling; a tool's own arguments may
  * have what they like.
  */
-const paramNames = new Set(
+const canonical = new Map(
   [
     '_meta',
     'name',
@@ -31,40 +32,57 @@ const paramNames = new Set(
     'notifications',
   ].map((name) => [name.toLowerCase(), name] as const),
 );
-const canonical = new Map(paramNames);
 
 const namespaces =
   /^(?:initialize$|ping$|(?:server|tools|prompts|resources|completion|logging|subscriptions|tasks|notifications|sampling|elicitation|roots)\/)/;
 
 export function refuseAmbiguousKeys(message: Message): void {
-  const params = message.params?.shape;
-  if (params === undefined) return;
-  refuseRepeats(params, 'params');
-  if (namespaces.test(message.method)) {
-    for (const { key } of params.members) {
-      const name = canonical.get(key.toLowerCase());
-      if (name !== undefined && name !== key) {
-        throw new MessageFault(`params."${key}" is not a name of the protocol; write "${name}"`, false);
-      }
-    }
+  try {
+    refuseAmbiguousParams(message);
+  } catch (fault) {
+    if (!(fault instanceof MessageFault) || message.kind !== 'request') throw fault;
+    throw new MessageFault(fault.message, false, message.id);
   }
-  if (message.meta !== undefined) refuseMetaVariants(message.meta);
 }
 
-function refuseMetaVariants(meta: Shape): void {
-  refuseRepeats(meta, 'params._meta');
+function refuseAmbiguousParams(message: Message): void {
+  if (message.kind === 'response' && message.params !== undefined) {
+    throw new MessageFault('a message is either a request or a response', false);
+  }
+  const where = message.kind === 'response' ? 'result' : 'params';
+  const holder = message[where]?.shape;
+  if (holder === undefined) return;
+  refuseRepeats(holder, where);
+  // What others' methods, or answers, call their own parts is not ours to judge; `_meta` means the same everywhere.
+  const known = message.kind !== 'response' && namespaces.test(message.method);
+  for (const { key } of holder.members) {
+    const name = canonical.get(foldKey(key));
+    if (name !== undefined && name !== key && (known || name === '_meta')) {
+      throw new MessageFault(`${where}."${key}" is not a name of the protocol; write "${name}"`, false);
+    }
+  }
+  if (message.meta !== undefined) refuseMetaVariants(message.meta, `${where}._meta`);
+}
+
+function refuseMetaVariants(meta: Shape, where: string): void {
+  refuseRepeats(meta, where);
   const seen = new Set<string>();
   for (const { key } of meta.members) {
-    const lower = key.toLowerCase();
-    if (seen.has(lower)) throw new MessageFault(`params._meta has "${lower}" in two spellings`, false);
-    seen.add(lower);
-    const reserved = lower.startsWith('io.modelcontextprotocol/') || lower === 'progresstoken';
-    if (reserved && !reservedMeta.has(key) && reservedLower.has(lower)) {
-      throw new MessageFault(`params._meta."${key}" is not a name of the protocol`, false);
+    const folded = foldKey(key);
+    if (seen.has(folded)) throw new MessageFault(`${where} has "${folded}" in two spellings`, false);
+    seen.add(folded);
+    if (!reservedMeta.has(key) && reservedFolded.has(folded)) {
+      throw new MessageFault(`${where}."${key}" is not a name of the protocol`, false);
     }
+  }
+  // The task named here is opened like a handle of ours: there must be exactly one.
+  const task = memberOf(meta, relatedTask)?.shape?.members.filter(({ key }) => foldKey(key) === 'taskid') ?? [];
+  if (task.length > 1 || (task[0] !== undefined && task[0].key !== 'taskId')) {
+    throw new MessageFault(`${where}."${relatedTask}" must name one "taskId"`, false);
   }
 }
 
+const relatedTask = 'io.modelcontextprotocol/related-task';
 const reservedMeta = new Set([
   'progressToken',
   'io.modelcontextprotocol/protocolVersion',
@@ -72,9 +90,9 @@ const reservedMeta = new Set([
   'io.modelcontextprotocol/clientInfo',
   'io.modelcontextprotocol/logLevel',
   'io.modelcontextprotocol/subscriptionId',
-  'io.modelcontextprotocol/related-task',
+  relatedTask,
 ]);
-const reservedLower = new Set([...reservedMeta].map((key) => key.toLowerCase()));
+const reservedFolded = new Set([...reservedMeta].map(foldKey));
 
 function refuseRepeats(shape: Shape, where: string): void {
   const { members } = shape;

@@ -1,3 +1,4 @@
+import { foldKey } from './fold-key.ts';
 import { type Member, memberOf, type Plan, rawAt, ScanFault, type Shape, scanObject, stringAt } from './scan.ts';
 
 /** One JSON-RPC message: its bytes as they came, and where its parts lie. */
@@ -20,11 +21,14 @@ export interface Message {
 export class MessageFault extends Error {
   /** True when the bytes are not JSON at all (−32700), false when they are no JSON-RPC message (−32600). */
   readonly notJson: boolean;
+  /** The id of the request that failed, as far as it can be known: on stdio only it tells the sender which one. */
+  readonly id: string;
 
-  constructor(what: string, notJson: boolean) {
+  constructor(what: string, notJson: boolean, id = 'null') {
     super(what);
     this.name = 'MessageFault';
     this.notJson = notJson;
+    this.id = id;
   }
 }
 
@@ -39,6 +43,27 @@ const plan: Plan = {
 export function readMessage(text: Buffer): Message {
   const shape = scan(text);
   const bytes = shape.end === text.length ? text : text.subarray(0, shape.end);
+  try {
+    return readEnvelope(bytes, shape);
+  } catch (fault) {
+    if (!(fault instanceof MessageFault)) throw fault;
+    throw new MessageFault(fault.message, false, knownId(bytes, shape));
+  }
+}
+
+// An answer with a broken body keeps its id to itself: it counts the other side's requests, not the sender's.
+function knownId(bytes: Buffer, shape: Shape): string {
+  const ids = shape.members.filter((member) => member.key === 'id');
+  const isRequest = memberOf(shape, 'method') && !memberOf(shape, 'result') && !memberOf(shape, 'error');
+  if (!isRequest || ids.length !== 1) return 'null';
+  try {
+    return readId(bytes, ids[0] as Member);
+  } catch {
+    return 'null';
+  }
+}
+
+function readEnvelope(bytes: Buffer, shape: Shape): Message {
   let version: Member | undefined;
   let idMember: Member | undefined;
   let methodMember: Member | undefined;
@@ -119,8 +144,9 @@ function once(seen: Member | undefined, member: Member): Member {
 const envelope = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
 
 function refuseVariant(key: string): void {
-  if (envelope.has(key.toLowerCase())) {
-    throw new MessageFault(`"${key}" is not a name of the protocol; write "${key.toLowerCase()}"`, false);
+  const folded = foldKey(key);
+  if (envelope.has(folded)) {
+    throw new MessageFault(`"${key}" is not a name of the protocol; write "${folded}"`, false);
   }
 }
 

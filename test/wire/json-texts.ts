@@ -58,7 +58,7 @@ export const objectText: fc.Arbitrary<WrittenObject> = fc
   )
   .map(([before, members, after]) => {
     const inside = members.map(
-      (each) => each.before + each.key + each.colon + ':' + each.gap + each.value + each.after,
+      (each) => `${each.before}${each.key}${each.colon}:${each.gap}${each.value}${each.after}`,
     );
     return { text: `${before}{${inside.join(',')}}${after}`, members };
   });

@@ -1,4 +1,4 @@
-import { chmodSync, lstatSync, mkdirSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
@@ -6,6 +6,7 @@ import { type AdminRequest, handleAdmin } from '../../admin/handle.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { readBody } from '../http/read-body.ts';
+import { assertPrivate } from './socket-path.ts';
 
 const bodyLimit = 256 * 1024;
 
@@ -45,19 +46,11 @@ export async function listenControl(gateway: Gateway, path: string): Promise<{ c
       new Promise((resolve) => {
         // Only our own: another gateway may have taken the place meanwhile.
         if (lstatSync(path, { throwIfNoEntry: false })?.ino === ino) rmSync(path, { force: true });
+        removeIfEmpty(folder);
         server.closeAllConnections();
         server.close(() => resolve());
       }),
   };
-}
-
-function assertPrivate(folder: string): void {
-  const { uid, mode } = statSync(folder);
-  if (uid === (process.getuid?.() ?? uid) && (mode & 0o022) === 0) return;
-  throw new AmbitError('CONFIG_INVALID', {
-    what: `The folder of the control socket belongs to, or can be written by, somebody else.`,
-    hint: 'Choose another data directory with --data-dir, or correct its owner and mode.',
-  });
 }
 
 async function removeStale(path: string): Promise<void> {
@@ -76,4 +69,13 @@ async function removeStale(path: string): Promise<void> {
     });
   }
   rmSync(path, { force: true });
+}
+
+/** A folder made for the socket alone goes with it; a data directory holds more. */
+function removeIfEmpty(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch {
+    // Not empty.
+  }
 }

@@ -18,6 +18,7 @@ export interface Answer {
 
 const keepAliveMs = 15_000;
 const stuckMs = 30_000;
+const shortBytes = 16 * 1024;
 const streamHeaders = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-cache, no-transform',
@@ -26,6 +27,8 @@ const streamHeaders = {
 };
 const before = Buffer.from('event: message\ndata: ');
 const after = Buffer.from('\n\n');
+
+function ignore(): void {}
 
 export function createAnswer(request: IncomingMessage, response: ServerResponse): Answer {
   let streaming = false;
@@ -36,14 +39,16 @@ export function createAnswer(request: IncomingMessage, response: ServerResponse)
 
   response.on('close', () => {
     clearInterval(keepAlive);
-    if (gone || response.writableFinished) {
-      gone = true;
-      return;
-    }
+    if (response.writableFinished) gone = true;
+    else leave();
+  });
+  response.on('error', ignore);
+
+  function leave(): void {
+    if (gone) return;
     gone = true;
     for (const listener of goneListeners) listener();
-  });
-  response.on('error', () => {});
+  }
 
   function stream(headers: Readonly<Record<string, string>> = {}): void {
     if (streaming || gone) return;
@@ -75,6 +80,11 @@ export function createAnswer(request: IncomingMessage, response: ServerResponse)
       if (gone) listener();
       else goneListeners.push(listener);
     },
+    close() {
+      if (gone || !streaming) return;
+      response.end();
+      leave();
+    },
   };
 
   return {
@@ -91,7 +101,9 @@ export function createAnswer(request: IncomingMessage, response: ServerResponse)
         return;
       }
       response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length, ...headers });
-      response.end(bytes);
+      // Node sends a short text together with the head, in one write; bytes it would send apart.
+      if (bytes.length <= shortBytes) response.end(bytes.toString('utf8'));
+      else response.end(bytes);
     },
     empty(status, headers) {
       if (gone) return;

@@ -1,13 +1,11 @@
 import type { Gateway } from '../../gateway/gateway.ts';
-import type { Reply } from '../../wire/channel.ts';
-import { errorMessage } from '../../wire/compose.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
 import { claimedVersion } from '../../wire/modern-envelope.ts';
 import { ScanFault, scanArray } from '../../wire/scan.ts';
 import { batchVersion } from '../../wire/versions.ts';
 import type { Answer } from './answer.ts';
-import { arrived, fault, type HttpApproach } from './post.ts';
+import { arrived, fault, finish, type HttpApproach } from './post.ts';
 
 const maxElements = 64;
 
@@ -21,7 +19,19 @@ export async function serveBatch(
   body: Buffer,
   answer: Answer,
 ): Promise<void> {
-  if (gateway.transportVersion(approach.transportId) !== batchVersion) {
+  // Asked through the corridor: to anyone else, what a transport session negotiated would tell that it exists.
+  const visited = await gateway.visit({
+    ...approach,
+    era: 'handshake',
+    entry: {},
+    intent: 'batch',
+    channel: answer.channel,
+  });
+  if (visited.kind === 'refused') {
+    finish(answer, { kind: 'message', bytes: visited.bytes, status: visited.status });
+    return;
+  }
+  if (visited.kind !== 'known' || visited.version !== batchVersion) {
     fault(answer, 400, 'null', -32600, 'Batches are not part of this protocol version: send one message a request');
     return;
   }
@@ -44,15 +54,14 @@ export async function serveBatch(
   const replies = await Promise.all(
     messages.map((message) => gateway.serve(arrived(approach, 'handshake', message, answer))),
   );
-  const said = replies.filter((reply): reply is Extract<Reply, { kind: 'message' }> => reply.kind === 'message');
-  const refused = said.find((reply) => reply.status === 401 || reply.status === 404);
+  const said = replies.flatMap((reply, index) =>
+    reply.kind === 'message' && messages[index]?.kind === 'request' ? [reply.bytes] : [],
+  );
   if (said.length === 0) answer.empty(202);
-  else if (refused !== undefined)
-    answer.finish(errorMessage('null', -32600, 'The batch was refused'), refused.status ?? 400);
   else if (answer.streaming) {
-    for (const reply of said) answer.channel.emit(reply.bytes);
+    for (const bytes of said) answer.channel.emit(bytes);
     answer.empty(200);
-  } else answer.finish(joined(said.map((reply) => reply.bytes)), 200);
+  } else answer.finish(joined(said), 200);
 }
 
 function joined(elements: readonly Buffer[]): Buffer {

@@ -19,7 +19,7 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
 
   return function guard(request) {
     const host = request.headers.host;
-    if (host === undefined || !hosts.has(hostName(host))) {
+    if (host === undefined || !(hosts.has(hostName(host)) || hosts.has(lower(host)))) {
       return { status: 403, message: 'The Host header names a host that this gateway does not answer for' };
     }
     const origin = request.headers.origin;
@@ -44,9 +44,11 @@ function lower(text: string): string {
   return text.toLowerCase();
 }
 
+const hostAndPort = /^(\[[0-9a-f:.]+\]|[^\s:@/[\]]+)(?::\d{0,5})?$/;
+
+/** Empty for what is no host and port, so that nothing can hide behind a name we know. */
 function hostName(host: string): string {
-  const name = host.toLowerCase();
-  return name.startsWith('[') ? name.slice(0, name.indexOf(']') + 1) : (name.split(':', 1)[0] as string);
+  return hostAndPort.exec(host.toLowerCase())?.[1] ?? '';
 }
 
 function originHost(origin: string): string {

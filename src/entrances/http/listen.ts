@@ -51,7 +51,7 @@ export async function listenHttp(
   }
 
   const http = createServer(
-    { keepAliveTimeout: 65_000, headersTimeout: 15_000, requestTimeout: 60_000 },
+    { keepAliveTimeout: 65_000, headersTimeout: 15_000, requestTimeout: 60_000, connectionsCheckingInterval: 5000 },
     (request, response) => {
       answer(request, response).catch((error: unknown) => {
         log.warn(`an exchange failed: ${String((error as Error)?.stack ?? error)}`);
@@ -60,6 +60,8 @@ export async function listenHttp(
       });
     },
   );
+  // Node drops the lines beyond a count without a word, an Origin among them; their size bounds them well enough.
+  http.maxHeadersCount = 0;
   const sockets = new Set<Socket>();
   http.on('connection', (socket) => {
     socket.setNoDelay(true);

@@ -11,7 +11,7 @@ import { type Answer, createAnswer } from './answer.ts';
 import { serveBatch } from './batch.ts';
 import { credentialOf } from './credential.ts';
 import { isJson } from './guards.ts';
-import { readBody } from './read-body.ts';
+import { passOver, readBody } from './read-body.ts';
 
 const openBracket = 0x5b;
 
@@ -31,8 +31,8 @@ export async function servePost(
   const body = await readBody(request, gateway.config.limits.bodyBytes).catch(() => null);
   if (body === null) return;
   if (body === undefined) {
-    // The rest of such a body is not worth reading: the connection goes with it.
-    fault(answer, 413, 'null', -32600, 'The body is longer than limits.bodyBytes allows', { connection: 'close' });
+    passOver(request);
+    fault(answer, 413, 'null', -32600, 'The body is longer than limits.bodyBytes allows');
     return;
   }
   const approach = approachOf(server, request);
@@ -46,7 +46,7 @@ export async function servePost(
     refuseAmbiguousKeys(message);
   } catch (error) {
     if (!(error instanceof MessageFault)) throw error;
-    fault(answer, 400, 'null', error.notJson ? -32700 : -32600, error.message);
+    fault(answer, 400, error.id, error.notJson ? -32700 : -32600, error.message);
     return;
   }
   const era = eraOf(message, request);

@@ -11,7 +11,6 @@ export function readBody(request: IncomingMessage, maxBytes: number): Promise<Bu
       size += chunk.length;
       if (size > maxBytes) {
         request.removeAllListeners('data');
-        request.pause();
         resolve(undefined);
       } else if (first === undefined) first = chunk;
       else {
@@ -21,6 +20,18 @@ export function readBody(request: IncomingMessage, maxBytes: number): Promise<Bu
     });
     request.on('end', () => resolve(more === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(more)));
     request.on('error', reject);
-    request.on('close', () => reject(new Error('the client broke off')));
+    request.on('close', () => {
+      if (!request.complete) reject(new Error('the client broke off'));
+    });
   });
+}
+
+const lingerMs = 2000;
+
+/** Lets the rest of a body go by for a while: whoever is cut off while sending never gets to read the answer. */
+export function passOver(request: IncomingMessage): void {
+  request.resume();
+  const cut = setTimeout(() => request.destroy(), lingerMs).unref();
+  request.once('end', () => clearTimeout(cut));
+  request.once('close', () => clearTimeout(cut));
 }

@@ -28,7 +28,8 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   const { gateway, server, sessionId, input, output } = options;
   const connection = {};
   const underWay = new Set<Promise<void>>();
-  const goneListeners: (() => void)[] = [];
+  /** What each channel in use wants done when the client leaves. */
+  const farewells = new Set<Set<() => void>>();
   let gone = false;
   let transportId: string | undefined;
   let lastEra: Era = 'handshake';
@@ -41,10 +42,24 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     const out = Buffer.allocUnsafe(line.length + 1);
     line.copy(out);
     out[line.length] = 0x0a;
-    return output.write(out);
+    const room = output.write(out);
+    if (!room) holdBack();
+    return room;
   }
 
-  function channel(): Channel {
+  // Whoever does not read gets no further word in: what they ask for would only pile up here.
+  let heldBack = false;
+  function holdBack(): void {
+    if (heldBack) return;
+    heldBack = true;
+    lines.pause();
+    output.once('drain', () => {
+      heldBack = false;
+      lines.resume();
+    });
+  }
+
+  function channel(farewell: Set<() => void>): Channel {
     return {
       owner: connection,
       get gone() {
@@ -52,7 +67,8 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       },
       emit: write,
       onDrain: (listener) => void output.once('drain', listener),
-      onGone: (listener) => void goneListeners.push(listener),
+      onGone: (listener) => void farewell.add(listener),
+      close() {},
     };
   }
 
@@ -83,6 +99,8 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     if (message.kind === 'request') lastEra = era;
     const opens = message.method === 'initialize' && era === 'handshake';
     if (!opens && era === 'handshake') await shaking;
+    const farewell = new Set<() => void>();
+    farewells.add(farewell);
     const arrived: Arrived = {
       entrance: 'stdio',
       era,
@@ -91,11 +109,13 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       transportId: era === 'modern' ? undefined : transportId,
       headers: {},
       message,
-      channel: channel(),
+      channel: channel(farewell),
       entry: {},
     };
     const serving = gateway.serve(arrived).then((reply) => {
       if (reply.kind === 'message' && reply.transportId !== undefined) transportId = reply.transportId;
+      // The handshake's channel stays in use, as the way to this client; every other one has done its work.
+      if (!opens) farewells.delete(farewell);
       return reply;
     });
     if (opens) shaking = serving;
@@ -134,7 +154,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       return message;
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
-      write(errorMessage('null', error.notJson ? -32700 : -32600, error.message));
+      write(errorMessage(error.id, error.notJson ? -32700 : -32600, error.message));
       return undefined;
     }
   }
@@ -147,11 +167,11 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   function leave(): void {
     if (gone) return;
     gone = true;
-    for (const listener of goneListeners) listener();
+    for (const farewell of farewells) for (const listener of farewell) listener();
     input.destroy();
   }
 
-  readLines(input, {
+  const lines = readLines(input, {
     maxBytes: gateway.config.limits.bodyBytes,
     onLine: receive,
     onTooLong: () => void write(errorMessage('null', -32600, 'The line is longer than limits.bodyBytes allows')),

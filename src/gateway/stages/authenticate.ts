@@ -2,7 +2,7 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { anonymousUser, localUser } from '../../identity/principal.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import type { Stage } from '../chain.ts';
+import { type Stage, widen } from '../chain.ts';
 import type { Approach, Identified } from '../exchange.ts';
 
 export interface AuthenticateOptions {
@@ -27,23 +27,23 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
     }
   }
 
-  return async function authenticate(exchange, next) {
+  return function authenticate(exchange, next) {
     const { credential, entry } = exchange;
     switch (credential.kind) {
       case 'pipe': {
         entry.userId = sessions.get(credential.sessionId)?.userId ?? localUser;
-        return next({ ...exchange, principal: { kind: 'local', userId: entry.userId } });
+        return next(widen(exchange, { principal: { kind: 'local', userId: entry.userId } }));
       }
       case 'bearer': {
         const session = proven(credential.token, credential.loopback);
-        if (session === undefined) return next({ ...exchange, principal: anonymous });
+        if (session === undefined) return next(widen(exchange, { principal: anonymous }));
         entry.sessionId = session.id;
         entry.userId = session.userId;
-        return next({ ...exchange, principal: { kind: 'session', sessionId: session.id, userId: session.userId } });
+        return next(widen(exchange, { principal: { kind: 'session', sessionId: session.id, userId: session.userId } }));
       }
       case 'none': {
         if (options.anonymous === 'loopback' && credential.loopback) {
-          return next({ ...exchange, principal: anonymous });
+          return next(widen(exchange, { principal: anonymous }));
         }
         throw new AmbitError('UNAUTHENTICATED', { what: 'The request carries no credential.' });
       }

@@ -1,13 +1,13 @@
 import { AmbitError } from '../../errors.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import type { Stage } from '../chain.ts';
+import { type Stage, widen } from '../chain.ts';
 import type { Approach, Authorized, InSession } from '../exchange.ts';
 
 /** Fourth on the inward corridor: may this session use this server? Unknown and not permitted look alike. */
 export function authorize<E extends Approach, Out>(
   servers: ReadonlyMap<string, ServerDefinition>,
 ): Stage<InSession<E>, Authorized<E>, Out> {
-  return async function authorize(exchange, next) {
+  return function authorize(exchange, next) {
     const upstream = servers.get(exchange.server);
     if (upstream === undefined || !upstream.trust.includes(exchange.session.trustLevel)) {
       if (upstream !== undefined) exchange.entry.rule = `servers.${upstream.name}.trust`;
@@ -15,6 +15,6 @@ export function authorize<E extends Approach, Out>(
         what: `No server "${exchange.server}" is available to this session.`,
       });
     }
-    return next({ ...exchange, upstream });
+    return next(widen(exchange, { upstream }));
   };
 }

@@ -1,6 +1,6 @@
 import type { Callers } from '../../upstreams/caller.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
-import type { Stage } from '../chain.ts';
+import { type Stage, widen } from '../chain.ts';
 import type { Approach, Authorized, Bound } from '../exchange.ts';
 import { unknownTransport } from './resolve-session.ts';
 
@@ -12,11 +12,11 @@ export function bindTransport<E extends Approach, Out>(
   callers: Callers,
   opens: (exchange: E) => boolean,
 ): Stage<Authorized<E>, Bound<E>, Out> {
-  return async function bindTransport(exchange, next) {
-    if (exchange.era === 'modern') return next({ ...exchange, caller: undefined });
+  return function bindTransport(exchange, next) {
+    if (exchange.era === 'modern') return next(widen(exchange, { caller: undefined }));
     const opening = opens(exchange);
     if (exchange.transportId === undefined) {
-      if (opening) return next({ ...exchange, caller: undefined });
+      if (opening) return next(widen(exchange, { caller: undefined }));
       throw new ProtocolFault(-32000, 400, 'Bad Request: the Mcp-Session-Id header is missing; initialize first');
     }
     const caller = callers.get(exchange.transportId);
@@ -24,6 +24,6 @@ export function bindTransport<E extends Approach, Out>(
       throw unknownTransport();
     }
     caller.lastActiveAt = Date.now();
-    return next({ ...exchange, caller: opening ? undefined : caller });
+    return next(widen(exchange, { caller: opening ? undefined : caller }));
   };
 }

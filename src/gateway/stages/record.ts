@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Journal } from '../../journal/journal.ts';
 import type { Log } from '../../log.ts';
-import { accepted, type Reply } from '../../wire/channel.ts';
+import type { Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
 import type { Stage } from '../chain.ts';
 import type { Arrived } from '../exchange.ts';
-import { asAmbitError, refuse } from '../refusal.ts';
+import { asAmbitError, refuse, untaken } from '../refusal.ts';
 
 /** Outermost on the inward corridor, so that refusals are recorded too; it also gives every refusal its wire form. */
 export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Reply> {
@@ -59,7 +59,9 @@ function nameOf(exchange: Arrived): string | undefined {
 
 function protocolReply(exchange: Arrived, fault: ProtocolFault): Reply {
   const { id, kind } = exchange.message;
-  if (id === undefined || kind !== 'request') return accepted;
+  if (id === undefined || kind !== 'request') {
+    return untaken(exchange, errorMessage('null', fault.rpc, fault.message), fault.status);
+  }
   return {
     kind: 'message',
     bytes: errorMessage(id, fault.rpc, fault.message, fault.data),

@@ -4,7 +4,7 @@ import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Callers } from '../../upstreams/caller.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
-import type { Stage } from '../chain.ts';
+import { type Stage, widen } from '../chain.ts';
 import type { Approach, Identified, InSession } from '../exchange.ts';
 
 export interface ResolveOptions {
@@ -38,7 +38,7 @@ export function resolveSession<E extends Approach, Out>(
     return opened;
   }
 
-  return async function resolveSession(exchange, next) {
+  return function resolveSession(exchange, next) {
     const { principal, credential } = exchange;
     let session: Session | undefined;
     if (principal.kind === 'session') session = sessions.get(principal.sessionId);
@@ -46,7 +46,7 @@ export function resolveSession<E extends Approach, Out>(
     else session = ofUser(exchange);
     if (session === undefined) throw new AmbitError('SESSION_ENDED');
     exchange.entry.sessionId = session.id;
-    return next({ ...exchange, session });
+    return next(widen(exchange, { session }));
   };
 }
 

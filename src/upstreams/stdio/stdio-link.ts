@@ -35,6 +35,8 @@ export interface StdioLinkOptions {
 
 const stdinBacklogLimit = 32 << 20;
 const newline = '\n';
+const earlyMs = 3000;
+const earlyLimit = 8;
 
 /** A session's own process of one server: started on first need, once, however many calls wait. */
 export function createStdioLink(options: StdioLinkOptions): Link {
@@ -107,6 +109,7 @@ export function createStdioLink(options: StdioLinkOptions): Link {
         timeoutMs: listening ? Number.POSITIVE_INFINITY : server.timeoutMs,
         lastHeardAt: Date.now(),
       });
+      for (const earlier of early.keys()) sayEarly(earlier);
       // In the modern era a closed response stream is the cancellation; before, a client says so.
       if (era === 'modern') call.channel.onGone(() => abandon(upstreamId));
       lastUsedAt = Date.now();
@@ -132,7 +135,21 @@ export function createStdioLink(options: StdioLinkOptions): Link {
     }
     if (message.kind === 'response') answered(message);
     else if (!rate.admit()) noise('too many notifications');
+    else if (isEarly(message)) early.set(message, setTimeout(() => sayEarly(message), earlyMs).unref());
     else say(message);
+  }
+
+  // Clients over HTTP open their stream a moment after the handshake, and some servers ask for roots at once.
+  const early = new Map<Message, NodeJS.Timeout>();
+  function isEarly({ kind, method }: Message): boolean {
+    if (era === 'modern' || kind !== 'request' || method === 'ping' || early.size >= earlyLimit) return false;
+    for (const { stream, underWay } of callers) if (stream?.gone === false || underWay.size > 0) return false;
+    return true;
+  }
+
+  function sayEarly(message: Message): void {
+    clearTimeout(early.get(message));
+    if (early.delete(message)) say(message);
   }
 
   function answered(message: Message): void {
@@ -201,6 +218,8 @@ export function createStdioLink(options: StdioLinkOptions): Link {
     current = undefined;
     running = undefined;
     recordNoise();
+    for (const timer of early.values()) clearTimeout(timer);
+    early.clear();
     for (const caller of callers) caller.pushes.clear();
     const how = exit.signal === null ? `with code ${exit.code}` : `by ${exit.signal}`;
     const failure =
@@ -270,7 +289,9 @@ export function createStdioLink(options: StdioLinkOptions): Link {
       }
       caller.pushes.clear();
     },
-    listen() {},
+    listen() {
+      for (const message of early.keys()) sayEarly(message);
+    },
 
     tend(now) {
       recordNoise();

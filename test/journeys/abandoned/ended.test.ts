@@ -54,6 +54,14 @@ const ways: readonly Way[] = [
   { name: 'with a server that ignores the end of its stdin and TERM', server: 'stubborn', abandon: endAll },
   { name: 'with grandchildren in sessions of their own', server: 'family', abandon: endAll },
   {
+    name: 'with somebody who goes on writing into the working directory',
+    server: 'plain',
+    async abandon(guests, ambit) {
+      await Promise.all(guests.map((guest) => guest.call('scatter').answered));
+      await endAll(guests, ambit);
+    },
+  },
+  {
     name: 'with files lying about, some of them write-protected',
     server: 'plain',
     async abandon(guests, ambit) {
@@ -71,7 +79,7 @@ describe.skipIf(process.platform !== 'linux')('sessions that are ended', () => {
     const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });
     ambit = await startProbedAmbit({
       sessions: { maxPerUser: 100_000, maxSessions: 100_000 },
-      servers: { plain: server(), stubborn: server('--stubborn'), family: server('--grandchildren') },
+      servers: { plain: server(), stubborn: server('--stubborn'), family: server('--grandchild') },
     });
     before = await warmUp(ambit, ways);
   });

@@ -1,11 +1,12 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { isAlive } from '../../runners/tagged-processes.ts';
 import { type Held, type ProbedAmbit, patienceMs, untilNothingIsLeft } from './probed-ambit.ts';
 import { type Era, enter, eras, type Visitor, type Whoami } from './visitor.ts';
 
-/** A session that a client has entered and used once, so that there is a process to leave behind. */
+/** A session with a client in it and a process of its own. */
 export interface Guest extends Visitor {
   readonly id: string;
   readonly token: string;
@@ -17,19 +18,21 @@ export interface Way {
   readonly name: string;
   readonly server: string;
   readonly ttlSeconds?: number;
-  abandon(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void>;
+  /** A call is under way in each session until `release`, so that none expires before its time. */
+  abandon(guests: readonly Guest[], ambit: ProbedAmbit, release: () => void): Promise<void>;
 }
 
 const waveSize = 20;
+let waves = 0;
 
 /** Sends so many sessions the way, in waves, and after each looks for what is left. */
 export async function abandonInWaves(ambit: ProbedAmbit, way: Way, sessions: number): Promise<Held> {
   for (let left = sessions; left > 0; left -= waveSize) {
     const size = Math.min(left, waveSize);
-    const guests = await Promise.all(Array.from({ length: size }, (_, index) => welcome(ambit, way, index)));
+    const { guests, release } = await welcomeAll(ambit, way, size);
     const family = guests.flatMap(({ upstream }) => [upstream.pid, ...upstream.grandchildren]).map(identify);
     expect(ambit.leftovers().processes.length).toBeGreaterThanOrEqual(size);
-    await way.abandon(guests, ambit);
+    await way.abandon(guests, ambit, release);
     await untilNothingIsLeft(ambit.dataDir);
     expect(family.filter(isStillThere)).toEqual([]);
     await untilUnheld(ambit);
@@ -38,10 +41,45 @@ export async function abandonInWaves(ambit: ProbedAmbit, way: Way, sessions: num
   return untilUnheld(ambit);
 }
 
-async function welcome(ambit: ProbedAmbit, way: Way, index: number): Promise<Guest> {
+/** Once every way, all at the same time: code is compiled and buffers have their size before anything is measured. */
+export async function warmUp(ambit: ProbedAmbit, ways: readonly Way[]): Promise<Held> {
+  await Promise.all(
+    ways.map(async (way) => {
+      const { guests, release } = await welcomeAll(ambit, way, eras.length);
+      await way.abandon(guests, ambit, release);
+    }),
+  );
+  await untilNothingIsLeft(ambit.dataDir);
+  return untilUnheld(ambit);
+}
+
+/** The promise: what the gateway holds comes back to within a tenth of what it held before. */
+export function expectHeapBack(before: Held, after: Held): void {
+  expect(after.heapUsed + after.external).toBeLessThan((before.heapUsed + before.external) * 1.1);
+}
+
+export async function within<T>(promise: Promise<T>, what: string): Promise<T> {
+  const late = Symbol('late');
+  const limit = new AbortController();
+  const first = await Promise.race([promise, delay(patienceMs, late, { signal: limit.signal })]);
+  limit.abort();
+  if (first === late) throw new Error(`not within ${patienceMs} ms: ${what}`);
+  return first as T;
+}
+
+async function welcomeAll(ambit: ProbedAmbit, way: Way, size: number) {
+  const file = join(ambit.folder, `release-${++waves}`);
+  const guests = await Promise.all(
+    Array.from({ length: size }, (_, index) => welcome(ambit, way, eras[index % eras.length] as Era, file)),
+  );
+  return { guests, release: () => writeFileSync(file, '') };
+}
+
+async function welcome(ambit: ProbedAmbit, way: Way, era: Era, file: string): Promise<Guest> {
   const ttl = way.ttlSeconds === undefined ? {} : { ttlSeconds: way.ttlSeconds };
   const { id, token } = await ambit.open(ttl);
-  const visitor = await enter(eras[index % eras.length] as Era, { url: ambit.mcp(way.server), token });
+  const visitor = await enter(era, { url: ambit.mcp(way.server), token });
+  if (way.ttlSeconds !== undefined) await visitor.call('wait', { file }).begun;
   return { ...visitor, id, token, upstream: await visitor.whoami() };
 }
 
@@ -52,6 +90,7 @@ async function untilUnheld(ambit: ProbedAmbit): Promise<Held> {
     const held = await ambit.held();
     if (held.sockets === 0 && held.children === 0) return held;
     if (performance.now() - began > patienceMs) throw new Error(`still held: ${JSON.stringify(held)}`);
+    await delay(20);
   }
 }
 
@@ -68,27 +107,4 @@ function isStillThere(identity: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** The promise: what the gateway holds comes back to within a tenth of what it held before. */
-export function expectHeapBack(before: Held, after: Held): void {
-  expect(after.heapUsed + after.external).toBeLessThan((before.heapUsed + before.external) * 1.1);
-}
-
-/** Once every way, all at the same time: code is compiled and buffers have their size before anything is measured. */
-export async function warmUp(ambit: ProbedAmbit, ways: readonly Way[]): Promise<Held> {
-  await Promise.all(
-    ways.map(async (way) => way.abandon(await Promise.all(eras.map((_, index) => welcome(ambit, way, index))), ambit)),
-  );
-  await untilNothingIsLeft(ambit.dataDir);
-  return untilUnheld(ambit);
-}
-
-export async function within<T>(promise: Promise<T>, what: string): Promise<T> {
-  const late = Symbol('late');
-  const limit = new AbortController();
-  const first = await Promise.race([promise, delay(patienceMs, late, { signal: limit.signal })]);
-  limit.abort();
-  if (first === late) throw new Error(`not within ${patienceMs} ms: ${what}`);
-  return first as T;
 }

@@ -1,0 +1,149 @@
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { counts } from '../../proof.ts';
+import { type Exited, runAmbit, type Serving, serve } from './ambit-command.ts';
+import { ask, upstreamProgram } from './probed-ambit.ts';
+import { enter } from './visitor.ts';
+
+const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
+const servers = { plain: { command: process.execPath, args: [upstreamProgram] } };
+
+let folder: string;
+let running: Serving[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ambit-control-'));
+  mkdirSync(join(folder, 'etc'));
+  writeFileSync(join(folder, 'etc', 'ambit.yaml'), JSON.stringify({ version: 1, servers }));
+  running = [];
+});
+afterEach(async () => {
+  await Promise.all(running.map((each) => each.stop('SIGKILL')));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const placesIn = (dataDir: string) => ['--config', join(folder, 'etc', 'ambit.yaml'), '--data-dir', dataDir];
+
+async function start(dataDir: string, env: NodeJS.ProcessEnv = {}): Promise<Serving> {
+  const serving = await serve(placesIn(dataDir), env);
+  running.push(serving);
+  return serving;
+}
+
+describe('the control socket', () => {
+  it('is for the user alone, and so is its folder, whatever the umask', async () => {
+    const dataDir = join(folder, 'data');
+    const umask = process.umask(0);
+    try {
+      await start(dataDir);
+    } finally {
+      process.umask(umask);
+    }
+    expect(mode(join(dataDir, 'control.sock'))).toBe('600');
+    expect(mode(dataDir)).toBe('700');
+  });
+
+  it('does not stand in a folder others can write to', async () => {
+    const dataDir = join(folder, 'data');
+    mkdirSync(dataDir);
+    chmodSync(dataDir, 0o777);
+    const { code, stderr } = await runAmbit(['serve', '--port', '0', ...placesIn(dataDir)]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/can be written by, somebody else/);
+  });
+
+  it('is gone when the gateway has ended, and replaced when the gateway was killed', async () => {
+    const dataDir = join(folder, 'data');
+    const socket = join(dataDir, 'control.sock');
+    await (await start(dataDir)).stop('SIGKILL');
+    expect(existsSync(socket)).toBe(true);
+    const second = await start(dataDir);
+    expect(await ask(socket, 'GET', '/api/v1/sessions')).toEqual({ sessions: [] });
+    expect(await second.stop('SIGTERM')).toBe(0);
+    expect(existsSync(socket)).toBe(false);
+  });
+
+  it('keeps a second gateway off the data directory, and the first one unharmed', async () => {
+    const dataDir = join(folder, 'data');
+    const first = await start(dataDir);
+    const socket = join(dataDir, 'control.sock');
+    const { id, token } = await ask<{ id: string; token: string }>(socket, 'POST', '/api/v1/sessions', {
+      trustLevel: 'direct',
+    });
+    const visitor = await enter('modern', { url: `${first.url}/mcp/plain`, token });
+    const { pid } = await visitor.whoami();
+    const { code, stdout, stderr } = await runAmbit(['serve', '--port', '0', '--json', ...placesIn(dataDir)]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/Another gateway is already running on this data directory/);
+    expect(stderr).toMatch(/--data-dir/);
+    expect((await visitor.whoami()).pid).toBe(pid);
+    expect(readdirSync(join(dataDir, 'run'))).toEqual([id]);
+    expect(await ask(socket, 'GET', '/api/v1/sessions')).toMatchObject({ sessions: [{ id }] });
+  });
+
+  it(
+    'is taken by one of two gateways that start at the same moment',
+    async () => {
+      for (let round = 0; round < counts(3, 50); round++) {
+        const dataDir = join(folder, `data-${round}`);
+        // Every other time there is a stale one to be replaced.
+        if (round % 2 === 1) await (await start(dataDir)).stop('SIGKILL');
+        const [first, second] = await Promise.allSettled([start(dataDir), start(dataDir)]);
+        const refused = [first, second].flatMap((each) => (each.status === 'rejected' ? [each.reason as Error] : []));
+        expect(refused.map(({ message }) => message)).toEqual([
+          expect.stringMatching(/Another gateway is already running/),
+        ]);
+        expect(await ask(join(dataDir, 'control.sock'), 'GET', '/api/v1/sessions')).toEqual({ sessions: [] });
+        await Promise.all(running.splice(0).map((each) => each.stop('SIGTERM')));
+      }
+    },
+    counts(20_000, 300_000),
+  );
+});
+
+describe('with a data directory too deep for a socket', () => {
+  const deep = () => join(folder, ...Array.from({ length: 8 }, () => 'a-rather-long-name'), 'data');
+  const command = (dataDir: string, env: NodeJS.ProcessEnv, ...args: string[]): Promise<Exited> =>
+    runAmbit([...args, ...placesIn(dataDir)], env);
+
+  it.each(['XDG_RUNTIME_DIR', 'TMPDIR'])('the control socket stands below %s, found by the commands', async (name) => {
+    const runtime = join(folder, 'rt');
+    mkdirSync(runtime, { mode: 0o700 });
+    const env = { XDG_RUNTIME_DIR: undefined, [name]: runtime };
+    const serving = await start(deep(), env);
+    const created = await command(deep(), env, 'session', 'create', '--trust', 'direct', '--json');
+    const { token } = JSON.parse(created.stdout) as { token: string };
+    const visitor = await enter('handshake', { url: `${serving.url}/mcp/plain`, token });
+    expect((await visitor.whoami()).initialized).toBe(true);
+    const sockets = readdirSync(runtime, { recursive: true, encoding: 'utf8' }).filter((path) =>
+      path.endsWith('.sock'),
+    );
+    expect(sockets).toHaveLength(1);
+    expect(mode(join(runtime, sockets[0] as string))).toBe('600');
+    expect(mode(join(runtime, sockets[0] as string, '..'))).toBe('700');
+    await expect(start(deep(), env)).rejects.toThrow(/Another gateway is already running/);
+    expect(await serving.stop('SIGTERM')).toBe(0);
+    expect(readdirSync(runtime)).toEqual([]);
+  });
+
+  it('nothing of it stands in a folder that somebody else could exchange', async () => {
+    const shared = join(folder, 'shared');
+    mkdirSync(shared);
+    chmodSync(shared, 0o1777);
+    const serving = await start(deep(), { XDG_RUNTIME_DIR: undefined, TMPDIR: shared });
+    const folders = readdirSync(shared, { recursive: true, encoding: 'utf8' }).filter(
+      (path) => !path.endsWith('.sock'),
+    );
+    expect(folders).toHaveLength(1);
+    // Somebody was here first: in a sticky folder that is all they can do.
+    await serving.stop('SIGTERM');
+    mkdirSync(join(shared, folders[0] as string), { recursive: true });
+    chmodSync(join(shared, folders[0] as string), 0o777);
+    await expect(start(deep(), { XDG_RUNTIME_DIR: undefined, TMPDIR: shared })).rejects.toThrow(/somebody else/);
+    const env = { XDG_RUNTIME_DIR: undefined, TMPDIR: shared };
+    expect(await command(deep(), env, 'session', 'list')).toMatchObject({ code: 1, stdout: '' });
+  });
+});

@@ -1,0 +1,144 @@
+import { once } from 'node:events';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { counts } from '../../proof.ts';
+import { isAlive, killTagged, until } from '../../runners/tagged-processes.ts';
+import { serve } from './ambit-command.ts';
+import {
+  leftoversOf,
+  type ProbedAmbit,
+  startProbedAmbit,
+  untilNothingIsLeft,
+  upstreamProgram,
+} from './probed-ambit.ts';
+import { type Door, type Era, enter, eras, whoamiIn } from './visitor.ts';
+
+const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });
+const servers = {
+  plain: server(),
+  stubborn: server('--stubborn'),
+  family: server('--grandchild'),
+  worst: server('--stubborn', '--grandchild'),
+};
+const names = Object.keys(servers);
+const killedMs = 3000;
+const termMs = 5000;
+
+async function start(): Promise<ProbedAmbit> {
+  const ambit = await startProbedAmbit({ servers, sessions: { maxPerUser: 100_000, maxSessions: 100_000 } });
+  onTestFinished(async () => {
+    await ambit.stop('SIGKILL');
+    killTagged(ambit.dataDir);
+  });
+  return ambit;
+}
+
+const placesOf = ({ folder, dataDir }: ProbedAmbit) => [
+  '--config',
+  join(folder, 'etc', 'ambit.yaml'),
+  '--data-dir',
+  dataDir,
+];
+
+async function doorOf(ambit: ProbedAmbit, name: string): Promise<Door> {
+  return { token: (await ambit.open()).token, url: ambit.mcp(name) };
+}
+
+/** A session with a call under way and a stream open; all its processes. */
+async function occupy(ambit: ProbedAmbit, index: number): Promise<number[]> {
+  const visitor = await enter(
+    eras[index % 2] as Era,
+    await doorOf(ambit, names[(index >> 1) % names.length] as string),
+  );
+  const { pid, grandchildren } = await visitor.whoami();
+  const exchanges = [visitor.call('hang'), visitor.stream()];
+  await Promise.all(exchanges.map(({ begun }) => begun));
+  return [pid, ...grandchildren];
+}
+
+async function occupyAll(ambit: ProbedAmbit, sessions: number): Promise<number[]> {
+  return (await Promise.all(Array.from({ length: sessions }, (_, index) => occupy(ambit, index)))).flat();
+}
+
+function wardenOf(ambit: ProbedAmbit): number {
+  const children = readFileSync(`/proc/${ambit.pid}/task/${ambit.pid}/children`, 'utf8').trim().split(' ').map(Number);
+  const found = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('ambit-warden'));
+  expect(found).toHaveLength(1);
+  return found[0] as number;
+}
+
+describe.skipIf(process.platform !== 'linux')('when ambit serve is killed', () => {
+  it(
+    'everything it started is gone within three seconds, and the next start clears what its sessions wrote',
+    async () => {
+      for (let round = 0; round < counts(1, 20); round++) {
+        const ambit = await start();
+        const pids = await occupyAll(ambit, counts(16, 24));
+        const warden = wardenOf(ambit);
+        expect(pids.filter(isAlive)).toHaveLength(pids.length);
+        const exited = once(ambit.process, 'exit');
+        ambit.process.kill('SIGKILL');
+        await exited;
+        const left = () => [...leftoversOf(ambit.dataDir).processes, ...[...pids, warden].filter(isAlive)];
+        await until(
+          () => left().length === 0 && readdirSync(join(ambit.dataDir, 'tmp')).length === 0,
+          killedMs,
+          () => `left ${left()}`,
+        );
+        const next = await serve(placesOf(ambit));
+        expect(leftoversOf(ambit.dataDir).run).toEqual([]);
+        expect(await next.stop('SIGTERM')).toBe(0);
+      }
+    },
+    counts(60_000, 900_000),
+  );
+});
+
+describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end', () => {
+  it.each(eras)('it lets a %s call under way finish, takes no new ones and leaves with 0', async (era) => {
+    const ambit = await start();
+    const visitor = await enter(era, await doorOf(ambit, 'plain'));
+    const { pid } = await visitor.whoami();
+    const file = join(ambit.folder, 'release');
+    const call = visitor.call('wait', { file });
+    await call.begun;
+    const exited = once(ambit.process, 'exit');
+    const began = performance.now();
+    ambit.process.kill('SIGTERM');
+    await untilRefused(new URL(ambit.url));
+    writeFileSync(file, '');
+    expect(whoamiIn(await call.answered).pid).toBe(pid);
+    expect(await exited).toEqual([0, null]);
+    expect(performance.now() - began).toBeLessThan(termMs);
+    await untilNothingIsLeft(ambit.dataDir, 0);
+  });
+
+  it('it is gone within five seconds, whatever is under way', async () => {
+    const ambit = await start();
+    const pids = await occupyAll(ambit, counts(8, 24));
+    const exited = once(ambit.process, 'exit');
+    const began = performance.now();
+    ambit.process.kill('SIGTERM');
+    expect(await exited).toEqual([0, null]);
+    expect(performance.now() - began).toBeLessThan(termMs);
+    await untilNothingIsLeft(ambit.dataDir, 0);
+    expect(pids.filter(isAlive)).toEqual([]);
+  }, 60_000);
+});
+
+async function untilRefused({ hostname, port }: URL): Promise<void> {
+  for (;;) {
+    const refused = await new Promise<boolean>((resolve) => {
+      const probe = connect(Number(port), hostname, () => {
+        probe.destroy();
+        resolve(false);
+      });
+      probe.on('error', () => resolve(true));
+    });
+    if (refused) return;
+    await delay(10);
+  }
+}

@@ -1,0 +1,109 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
+import { runAmbit } from './ambit-command.ts';
+
+const commands = [['create'], ['list'], ['show', 'some-session'], ['end', 'some-session']];
+let folder: string;
+let places: string[];
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ambit-commands-'));
+  places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('without a running gateway', () => {
+  it.each(commands)('"ambit session %s" says so and exits with 1', async (...command) => {
+    const { code, stdout, stderr } = await runAmbit(['session', ...command, '--json', ...places]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/GATEWAY_UNREACHABLE: No gateway is running/);
+    expect(stderr).toMatch(/ambit serve/);
+  });
+
+  it('a socket that a killed gateway left behind makes no difference', async () => {
+    const ambit = await startAmbit({ servers: {} });
+    const left = ['--config', join(ambit.folder, 'etc', 'ambit.yaml'), '--data-dir', ambit.dataDir];
+    const exited = new Promise((resolve) => ambit.process.once('exit', resolve));
+    ambit.process.kill('SIGKILL');
+    await exited;
+    const { code, stdout, stderr } = await runAmbit(['session', 'list', ...left]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/GATEWAY_UNREACHABLE/);
+    await ambit.stop();
+  });
+});
+
+describe('wrong usage exits with 2 and says what is wrong', () => {
+  it.each([
+    [['session', 'create', '--colour', 'red'], /--colour/],
+    [['session', 'create', '--server', 'notes'], /--server/],
+    [['session', 'create', '--permission', 'notes:write'], /--permission/],
+    [['session', 'create', '--meta', 'a=b'], /--meta/],
+    [['session', 'create', '--ttl', '0'], /--ttl/],
+    [['session', 'create', '--ttl', 'soon'], /--ttl/],
+    [['session', 'create', '--ttl'], /--ttl/],
+    [['session', 'create', 'extra'], /extra/],
+    [['session', 'list', '--all'], /--all/],
+    [['session', 'show'], /ID/],
+    [['session', 'show', 'a', 'b'], /ID/],
+    [['session', 'end'], /ID/],
+    [['session', 'end', 'a', '--force'], /--force/],
+    [['session', 'restrict', 'a'], /create, list, show, end/],
+    [['session'], /create, list, show, end/],
+    [['serve', '--port', 'http'], /--port/],
+    [['serve', '--prot', '1'], /--prot/],
+    [['run'], /ambit run -- CMD/],
+    [['run', '--trust', 'full', '--', 'true'], /--trust/],
+  ])('ambit %j', async (args, what) => {
+    const { code, stdout, stderr } = await runAmbit([...args, ...places]);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(what);
+    expect(stderr).not.toMatch(/^\s+at /m);
+  });
+});
+
+describe('with a running gateway', () => {
+  let ambit: RunningAmbit;
+  const command = (...args: string[]) =>
+    runAmbit([...args, '--config', join(ambit.folder, 'etc', 'ambit.yaml'), '--data-dir', ambit.dataDir]);
+
+  beforeAll(async () => {
+    ambit = await startAmbit({ servers: {}, workspaces: {} });
+  });
+  afterAll(() => ambit?.stop());
+
+  it('a session is created, listed, shown and ended', async () => {
+    const options = ['--name', 'task#049', '--user', 'ada', '--agent', 'a1', '--ttl', '60', '--trust', 'direct'];
+    const created = await command('session', 'create', ...options, '--json');
+    const { token, ...record } = JSON.parse(created.stdout) as { id: string; token: string };
+    expect(created.code).toBe(0);
+    expect(token).toMatch(/^ambs_/);
+    const facts = { name: 'task#049', userId: 'ada', agentId: 'a1', ttlSeconds: 60, trustLevel: 'direct' };
+    expect(record).toMatchObject(facts);
+    const listed = await command('session', 'list', '--json');
+    expect(JSON.parse(listed.stdout)).toMatchObject({ sessions: [facts] });
+    for (const reference of [record.id, 'task#049', record.id.slice(0, 8)]) {
+      const shown = await command('session', 'show', reference, '--json');
+      expect(JSON.parse(shown.stdout)).toMatchObject({ id: record.id, ...facts });
+    }
+    expect((await command('session', 'end', 'task#049')).code).toBe(0);
+    expect(await command('session', 'end', 'task#049')).toMatchObject({ code: 1, stdout: '' });
+    expect(JSON.parse((await command('session', 'list', '--json')).stdout)).toEqual({ sessions: [] });
+  });
+
+  it.each([
+    [['show', 'nobody'], /SESSION_NOT_FOUND/],
+    [['end', 'nobody'], /SESSION_NOT_FOUND/],
+    [['create', '--trust', 'root'], /"direct" or "sandboxed"/],
+    [['create', '--workspace', 'nowhere'], /WORKSPACE_NOT_FOUND/],
+    [['create', '--name', 'two words'], /REQUEST_INVALID/],
+    [['create', '--ttl', '99999999'], /REQUEST_INVALID/],
+  ])('ambit session %j is refused with 1', async (args, what) => {
+    const { code, stdout, stderr } = await command('session', ...args);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(what);
+  });
+});

@@ -1,0 +1,100 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { vi } from 'vitest';
+
+/** What an upstream saw and said, told by something that is no part of Ambit. */
+export interface Evidence {
+  /** The youngest request that fits, once it has arrived. */
+  request(fits: Fits): Promise<SeenRequest>;
+  /** Resolves when the upstream can take notice of what nobody asked for: its GET stream is open, where it has one. */
+  listening(): Promise<void>;
+  /** Whether the client's goodbye has arrived. */
+  farewell(): Promise<void>;
+  /** Process ids of the upstream, the oldest first; empty over HTTP. */
+  pids(): number[];
+}
+
+export interface SeenRequest {
+  readonly cancelled: boolean;
+  readonly answered: boolean;
+}
+
+export interface WireMessage {
+  readonly id?: string | number;
+  readonly method?: string;
+  readonly params?: { readonly requestId?: string | number; readonly _meta?: Readonly<Record<string, unknown>> };
+}
+
+export type Fits = (message: WireMessage) => boolean;
+
+export const markKey = 'com.example/mark';
+
+/** Fits the request that carries this mark in its `_meta`, which no part of MCP touches. */
+export function marked(mark: string): Fits {
+  return ({ params }) => params?._meta?.[markKey] === mark;
+}
+
+const tap = pathToFileURL(join(import.meta.dirname, 'tap-stdio.js')).href;
+
+/** Arguments for node that make a stdio server leave evidence in a folder. */
+export function tapped(folder: string): string[] {
+  return ['--import', `${tap}?to=${encodeURIComponent(folder)}`];
+}
+
+export function stdioEvidence(folder: string): Evidence {
+  function pids(): number[] {
+    const names = readdirSync(folder).filter((name) => name.endsWith('.in'));
+    return names.map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b);
+  }
+
+  function messages(pid: number, way: 'in' | 'out'): WireMessage[] {
+    const file = join(folder, `${pid}.${way}`);
+    if (!existsSync(file)) return [];
+    const lines = readFileSync(file, 'utf8').split('\n');
+    return lines.slice(0, -1).map((line) => JSON.parse(line) as WireMessage);
+  }
+
+  function find(fits: Fits): SeenRequest {
+    for (const pid of pids()) {
+      const request = messages(pid, 'in').findLast(fits);
+      if (request === undefined) continue;
+      return {
+        get cancelled() {
+          return messages(pid, 'in').some(({ method, params }) => cancels(method) && params?.requestId === request.id);
+        },
+        get answered() {
+          return messages(pid, 'out').some(({ id, method }) => method === undefined && id === request.id);
+        },
+      };
+    }
+    throw new Error('the upstream has not seen the request');
+  }
+
+  return {
+    pids,
+    request: (fits) => vi.waitFor(() => find(fits), { timeout: 5000, interval: 15 }),
+    listening: async () => {},
+    farewell: () =>
+      vi.waitFor(
+        () => {
+          const left = pids().filter(isAlive);
+          if (left.length > 0) throw new Error(`still running: ${left}`);
+        },
+        { timeout: 8000, interval: 10 },
+      ),
+  };
+}
+
+export function cancels(method: string | undefined): boolean {
+  return method === 'notifications/cancelled';
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,56 @@
+import { elicitation, roots, sampling } from './checks-asked.ts';
+import { cancel, goodbye } from './checks-ending.ts';
+import { callTool, completion, listTools, ping, progress, prompts, resources } from './checks-plain.ts';
+import { listChanged, logging, updates } from './checks-unasked.ts';
+import { Absent, type Check, type Visit } from './feature.ts';
+
+export const features = {
+  'list tools': listTools,
+  'call a tool': callTool,
+  progress,
+  cancel,
+  logging,
+  'list, read': resources,
+  subscribe: updates,
+  'list, get prompt': prompts,
+  completion,
+  sampling,
+  elicitation,
+  roots,
+  list_changed: listChanged,
+  ping,
+  goodbye,
+} satisfies Record<string, Check>;
+
+export type Feature = keyof typeof features;
+export const featureNames = Object.keys(features) as Feature[];
+
+export type Outcome =
+  | { readonly mark: '✓' }
+  | { readonly mark: '–'; readonly reason: string }
+  | { readonly mark: '✗'; readonly reason: string };
+
+const patienceMs = 9000;
+
+/** Tries features in their order, `goodbye` last. */
+export async function tryFeatures(visit: Visit, names: readonly Feature[]): Promise<Map<Feature, Outcome>> {
+  const outcomes = new Map<Feature, Outcome>();
+  for (const name of names) outcomes.set(name, await attempt(features[name], visit));
+  return outcomes;
+}
+
+async function attempt(check: Check, visit: Visit): Promise<Outcome> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`nothing came for ${patienceMs} ms`)), patienceMs);
+  });
+  try {
+    await Promise.race([check(visit), late]);
+    return { mark: '✓' };
+  } catch (error) {
+    if (error instanceof Absent) return { mark: '–', reason: error.message };
+    return { mark: '✗', reason: error instanceof Error ? error.message : String(error) };
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, test } from 'vitest';
+import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
+import { type ClientName, clientNames } from './clients.ts';
+import { stdioEvidence, tapped } from './evidence.ts';
+import { type Column, grid } from './grid.ts';
+import { runRow } from './row.ts';
+import { type HttpTap, startHttpTap } from './tap-http.ts';
+import {
+  createPlace,
+  type HttpUpstream,
+  type Place,
+  startHttpUpstream,
+  stdioArgs,
+  type UpstreamName,
+} from './upstreams.ts';
+
+const overHttp: readonly UpstreamName[] = ['everything http', 'fixture http'];
+const upstreams: readonly UpstreamName[] = [
+  'everything stdio',
+  'everything http',
+  'filesystem',
+  'fixture stdio',
+  'fixture http',
+];
+const places = new Map<string, Place>();
+const taps = new Map<UpstreamName, HttpTap>();
+const columns = new Map(upstreams.map((upstream) => [upstream, new Map<string, Column>()]));
+let running: HttpUpstream[] = [];
+let ambit: RunningAmbit;
+let token: string;
+
+// A server of its own for each pair, so that each has its own process and evidence.
+const serverName = (client: ClientName, upstream: UpstreamName) => `${upstream.replace(' ', '-')}-${client}`;
+
+beforeAll(async () => {
+  running = await Promise.all(overHttp.map(startHttpUpstream));
+  for (const [index, upstream] of overHttp.entries()) taps.set(upstream, await startHttpTap(running[index]!.url));
+  const servers: Record<string, unknown> = {};
+  for (const upstream of upstreams) {
+    for (const client of clientNames) {
+      const place = createPlace();
+      const name = serverName(client, upstream);
+      const tap = taps.get(upstream);
+      places.set(name, place);
+      // Without the key `push` a server may ask its client for anything: sampling, elicitation, roots.
+      servers[name] =
+        tap === undefined
+          ? { command: process.execPath, args: [...tapped(place.taps), ...stdioArgs(upstream, place)] }
+          : { url: tap.url };
+    }
+  }
+  ambit = await startAmbit({ servers });
+  ({ token } = await ambit.session('--trust', 'direct'));
+});
+
+afterAll(async () => {
+  process.stdout.write(`\n${grid('Clients over HTTP, through ambit serve', columns)}\n`);
+  await ambit?.stop();
+  for (const tap of taps.values()) tap.stop();
+  await Promise.all(running.map((server) => server.stop()));
+  for (const place of places.values()) place.remove();
+});
+
+test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 40_000 }, async (upstream) => {
+  const tap = taps.get(upstream);
+  for (const client of clientNames) {
+    const name = serverName(client, upstream);
+    const place = places.get(name)!;
+    const column = await runRow({
+      client,
+      upstream,
+      target: { kind: 'http', url: ambit.mcp(name), token },
+      evidence: tap?.watch() ?? stdioEvidence(place.taps),
+      place,
+      tap,
+      // For servers on stdio the other entrance's test compares, client by client, with the same result expected.
+      compare: tap !== undefined,
+    });
+    columns.get(upstream)?.set(client, column);
+  }
+});

@@ -1,0 +1,89 @@
+import { expect } from 'vitest';
+import { type ClientName, connect } from './clients.ts';
+import { type Evidence, stdioEvidence, tapped } from './evidence.ts';
+import type { Visit } from './feature.ts';
+import { type Feature, featureNames, type Outcome, tryFeatures } from './features.ts';
+import type { Column } from './grid.ts';
+import { lacking, speaksModern } from './lacking.ts';
+import type { Target } from './mcp-client.ts';
+import { handshakeOnly, refusalOf } from './refusal.ts';
+import type { HttpTap } from './tap-http.ts';
+import { createPlace, type Place, scriptOf, stdioArgs, type UpstreamName } from './upstreams.ts';
+import { strays } from './wire-log.ts';
+
+/** One client at one upstream, through Ambit. */
+export interface Row {
+  readonly client: ClientName;
+  readonly upstream: UpstreamName;
+  readonly target: Target;
+  readonly evidence: Evidence;
+  readonly place: Place;
+  /** In front of the upstream, where that is reached over HTTP. */
+  readonly tap: HttpTap | undefined;
+  /** Whether to try without Ambit what does not work with it. */
+  readonly compare: boolean;
+}
+
+/** Tries every feature, and fails when one does not work that works without Ambit. */
+export async function runRow(row: Row): Promise<Column> {
+  if (row.client === 'pin' && !speaksModern(row.upstream)) return refused(row);
+  const visited = await visit(row);
+  const outcomes = await tryFeatures(visited, featureNames);
+  const absent = featureNames.filter((name) => outcomes.get(name)?.mark === '–');
+  for (const name of row.compare ? await foundWithoutAmbit(row, absent) : []) {
+    outcomes.set(name, { mark: '✗', reason: 'it works without Ambit' });
+  }
+  const failed = [...outcomes].filter(([, { mark }]) => mark === '✗');
+  expect({ client: row.client, failed }).toEqual({ client: row.client, failed: [] });
+  expect(absent).toEqual(featureNames.filter((name) => lacking(row.upstream, visited.client.era).includes(name)));
+  expect(strays(visited.client.wire)).toEqual([]);
+  return outcomes;
+}
+
+/** A client that insists on an era gets the protocol's own word for it; without Ambit it gets nowhere either. */
+async function refused(row: Row): Promise<Column> {
+  const { client, place } = row;
+  expect(await refusalOf(connect(client, row.target, place.files))).toMatchObject(handshakeOnly);
+  if (row.compare) {
+    await expect(connect(client, directly(row).target, place.files)).rejects.toThrow('did not offer pinned');
+  }
+  return 'the server knows only the handshake era: −32022';
+}
+
+async function foundWithoutAmbit(row: Row, names: readonly Feature[]): Promise<Feature[]> {
+  if (names.length === 0) return [];
+  const place = createPlace();
+  try {
+    const direct = await visit({ ...row, ...directly({ ...row, place }), place });
+    const outcomes: ReadonlyMap<Feature, Outcome> = await tryFeatures(direct, names);
+    await direct.client.close();
+    return names.filter((name) => outcomes.get(name)?.mark !== '–');
+  } finally {
+    place.remove();
+  }
+}
+
+function directly({ upstream, place, tap }: Row): Pick<Row, 'target' | 'evidence'> {
+  if (tap !== undefined) return { target: { kind: 'http', url: tap.url }, evidence: tap.watch() };
+  const args = [...tapped(place.taps), ...stdioArgs(upstream, place)];
+  return { target: { kind: 'stdio', args }, evidence: stdioEvidence(place.taps) };
+}
+
+async function visit({ client, upstream, target, evidence, place }: Row): Promise<Visit> {
+  const connected = await connect(client, target, place.files);
+  const token = target.kind === 'http' ? target.token : undefined;
+  if (connected.era === 'handshake') {
+    // Ambit answers a GET at once, not every server does: there the request has to do, and a round trip after it.
+    if (token !== undefined) await connected.streamOpened;
+    await evidence.listening();
+    await connected.ping();
+  }
+  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  return {
+    client: connected,
+    script: scriptOf(upstream, place),
+    evidence,
+    folder: place.folder,
+    address: target.kind === 'http' ? { url: target.url, headers } : undefined,
+  };
+}

@@ -1,0 +1,34 @@
+import { join } from 'node:path';
+import { afterAll, test } from 'vitest';
+import { ambitBin } from '../start-ambit.ts';
+import { clientNames } from './clients.ts';
+import { stdioEvidence, tapped } from './evidence.ts';
+import { type Column, grid } from './grid.ts';
+import { runRow } from './row.ts';
+import { createPlace, stdioArgs, type UpstreamName } from './upstreams.ts';
+
+const upstreams: readonly UpstreamName[] = ['everything stdio', 'filesystem', 'fixture stdio'];
+const columns = new Map(upstreams.map((upstream) => [upstream, new Map<string, Column>()]));
+
+afterAll(() => {
+  process.stdout.write(`\n${grid('Clients over stdio, through ambit run', columns)}\n`);
+});
+
+test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 40_000 }, async (upstream) => {
+  for (const client of clientNames) {
+    const place = createPlace();
+    const places = ['--config', join(place.folder, 'none.yaml'), '--data-dir', join(place.folder, 'data')];
+    const server = [process.execPath, ...tapped(place.taps), ...stdioArgs(upstream, place)];
+    const column = await runRow({
+      client,
+      upstream,
+      target: { kind: 'stdio', args: [ambitBin, 'run', '--trust', 'direct', ...places, '--', ...server] },
+      evidence: stdioEvidence(place.taps),
+      place,
+      tap: undefined,
+      compare: true,
+    });
+    columns.get(upstream)?.set(client, column);
+    place.remove();
+  }
+});

@@ -1,0 +1,94 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { startFixture } from '../conformance/fixture.ts';
+import { repository } from '../start-ambit.ts';
+import { everything, filesystem, fixture, type Script } from './script.ts';
+
+export type UpstreamName = 'everything stdio' | 'everything http' | 'filesystem' | 'fixture stdio' | 'fixture http';
+
+const packages = join(repository, 'node_modules', '@modelcontextprotocol');
+const everythingServer = join(packages, 'server-everything', 'dist', 'index.js');
+
+/** Folders for one visit: what the server may read, where evidence goes. */
+export interface Place {
+  readonly folder: string;
+  readonly files: string;
+  readonly taps: string;
+  remove(): void;
+}
+
+export function createPlace(): Place {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-clients-'));
+  const place = { folder, files: join(folder, 'files'), taps: join(folder, 'taps') };
+  for (const each of [place.files, place.taps, join(folder, 'start')]) mkdirSync(each);
+  writeFileSync(join(place.files, 'note.txt'), 'a note');
+  execFileSync('mkfifo', [join(place.files, 'pipe')]);
+  return { ...place, remove: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+export function scriptOf(name: UpstreamName, place: Place): Script {
+  if (name === 'filesystem') return filesystem(place.files);
+  return name.startsWith('everything') ? everything : fixture;
+}
+
+/** The arguments for node that start a stdio server. */
+export function stdioArgs(name: UpstreamName, place: Place): string[] {
+  switch (name) {
+    case 'everything stdio':
+      return [everythingServer, 'stdio'];
+    case 'filesystem':
+      // Not the folder of the client's root: so it shows whether the server was told of that.
+      return [join(packages, 'server-filesystem', 'dist', 'index.js'), join(place.folder, 'start')];
+    case 'fixture stdio':
+      return [join(repository, 'test', 'fixtures', 'conformance', 'stdio.js')];
+    default:
+      throw new Error(`${name} is no stdio server`);
+  }
+}
+
+export interface HttpUpstream {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+export async function startHttpUpstream(name: UpstreamName): Promise<HttpUpstream> {
+  return name === 'fixture http' ? startFixture() : startEverything();
+}
+
+// The server takes a port but does not tell which one it got for 0.
+async function startEverything(): Promise<HttpUpstream> {
+  const port = await freePort();
+  // Its channel is never written to: the server ends when it closes, even if this process is killed.
+  const farewell = "data:text/javascript,process.once('disconnect',()=>process.exit())";
+  const child: ChildProcess = spawn(process.execPath, ['--import', farewell, everythingServer, 'streamableHttp'], {
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    env: { ...process.env, PORT: String(port) },
+  });
+  const exited = once(child, 'exit');
+  const lines = createInterface({ input: child.stderr! });
+  await Promise.race([
+    new Promise<void>((resolve) => lines.on('line', (line) => line.includes('listening') && resolve())),
+    exited.then(() => Promise.reject(new Error('server-everything did not start'))),
+  ]);
+  return {
+    url: `http://127.0.0.1:${port}/mcp`,
+    async stop() {
+      child.kill('SIGKILL');
+      await exited;
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}

@@ -1,0 +1,52 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Attacked, startAttacked } from './attacked.ts';
+import { type Exchange, exchange } from './raw-exchange.ts';
+import { answerOf, bearer, shakeHands, textOf } from './speaking.ts';
+
+let attacked: Attacked;
+const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+const initialize =
+  '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}';
+const call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}';
+
+beforeAll(async () => {
+  const config = (url: string) => ({
+    auth: { anonymous: 'loopback' },
+    servers: { web: { url, trust: ['direct', 'sandboxed'] } },
+  });
+  attacked = await startAttacked(config);
+});
+
+afterAll(() => attacked?.stop());
+
+function send(url: string, body: string, headers: Record<string, string> = {}): Promise<Exchange> {
+  return exchange(url, { headers: { ...json, ...headers }, body });
+}
+
+test('whoever comes without a credential is sandboxed, and gets no process', async () => {
+  const { error } = await answerOf(send(attacked.pipe, initialize));
+  expect(error).toMatchObject({ data: { code: 'SANDBOX_UNAVAILABLE' } });
+});
+
+test('a transport session opened with a token cannot be used without it', async () => {
+  const { token } = await attacked.open();
+  const client = await shakeHands(attacked.pipe, token);
+  expect((await send(attacked.pipe, call, { 'mcp-session-id': client.transportId })).status).toBe(404);
+  expect(await textOf(client.call('echo', '{}'))).toContain('"echo"');
+});
+
+test('no session with a token can be named like the anonymous user, whose transport sessions anyone may use', async () => {
+  await expect(attacked.open({ userId: 'anonymous' })).rejects.toThrow(/REQUEST_INVALID/);
+});
+
+test('a transport session opened without a credential is not raised by a token', async () => {
+  const opened = await send(attacked.web, initialize);
+  const transport = { 'mcp-session-id': opened.headers['mcp-session-id'] as string };
+  expect((await send(attacked.web, call, transport)).status).toBe(200);
+  const { token } = await attacked.open();
+  expect((await send(attacked.web, call, { ...transport, ...bearer(token) })).status).toBe(404);
+});
+
+test('a credential that does not verify is not none', async () => {
+  expect((await send(attacked.pipe, initialize, bearer('nonsense'))).status).toBe(401);
+});

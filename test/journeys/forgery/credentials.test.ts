@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { mintToken } from '../../../src/identity/token.ts';
+import type { CreatedSession } from '../start-ambit.ts';
+import { type Attacked, startAttacked } from './attacked.ts';
+import { type Exchange, exchange } from './raw-exchange.ts';
+import { answerOf, bearer, callModern, modernBody, shakeHands, textOf } from './speaking.ts';
+
+let attacked: Attacked;
+let live: CreatedSession;
+let ended: CreatedSession;
+let expired: CreatedSession;
+let transportId: string;
+
+beforeAll(async () => {
+  attacked = await startAttacked();
+  [live, ended, expired] = await Promise.all([attacked.open(), attacked.open(), attacked.open({ ttlSeconds: 1 })]);
+  ({ transportId } = await shakeHands(attacked.pipe, live.token));
+  await shakeHands(attacked.pipe, ended.token);
+  await attacked.control('DELETE', `/api/v1/sessions/${ended.id}`);
+  await vi.waitFor(async () => {
+    const { sessions } = await attacked.control<{ sessions: { id: string }[] }>('GET', '/api/v1/sessions');
+    expect(sessions.map(({ id }) => id)).not.toContain(expired.id);
+  }, 10_000);
+});
+
+afterAll(() => attacked?.stop());
+
+const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+
+/** Every way to knock at the door. */
+const knocks: Record<string, (authorization: Record<string, string>) => Promise<Exchange>> = {
+  'modern tools/call': (auth) =>
+    exchange(attacked.pipe, {
+      headers: {
+        ...json,
+        ...auth,
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/call',
+        'mcp-name': 'echo',
+      },
+      body: modernBody({ params: '"name":"echo","arguments":{}' }),
+    }),
+  'modern tools/list': (auth) =>
+    exchange(attacked.web, {
+      headers: { ...json, ...auth, 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' },
+      body: modernBody({ method: 'tools/list' }),
+    }),
+  initialize: (auth) =>
+    exchange(attacked.pipe, {
+      headers: { ...json, ...auth },
+      body: '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}',
+    }),
+  'handshake tools/call': (auth) =>
+    onTransport(auth, '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}'),
+  'a notification': (auth) => onTransport(auth, '{"jsonrpc":"2.0","method":"notifications/x"}'),
+  'an answer': (auth) => onTransport(auth, '{"jsonrpc":"2.0","id":1,"result":{}}'),
+  GET: (auth) =>
+    exchange(attacked.pipe, {
+      method: 'GET',
+      headers: { ...auth, accept: 'text/event-stream', 'mcp-session-id': transportId },
+    }),
+  DELETE: (auth) => exchange(attacked.pipe, { method: 'DELETE', headers: { ...auth, 'mcp-session-id': transportId } }),
+  'an unknown server': (auth) =>
+    exchange(attacked.ambit.mcp('nowhere'), {
+      headers: { ...json, ...auth, 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' },
+      body: modernBody({ method: 'tools/list' }),
+    }),
+};
+
+function onTransport(auth: Record<string, string>, body: string): Promise<Exchange> {
+  return exchange(attacked.pipe, { headers: { ...json, ...auth, 'mcp-session-id': transportId }, body });
+}
+
+async function whole(sent: Promise<Exchange>): Promise<string> {
+  const got = await sent;
+  const headers = Object.entries(got.headers).filter(([name]) => name !== 'date');
+  return JSON.stringify([got.status, headers, await got.rest()]);
+}
+
+/** The same id, the right checksum, another secret. */
+function forged({ id }: CreatedSession): string {
+  return mintToken('ambs', id).token;
+}
+
+function unsignedJwt(): string {
+  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  return `${part({ alg: 'none', typ: 'JWT' })}.${part({ sub: 'local', sessionId: live.id })}.`;
+}
+
+describe.each(Object.keys(knocks))('%s', (name) => {
+  const knock = knocks[name]!;
+
+  test('without the secret, there is one answer: 401', async () => {
+    const reference = await whole(knock(bearer(mintToken('ambs', 'f'.repeat(32)).token)));
+    expect(JSON.parse(reference)[0]).toBe(401);
+    expect(reference).toContain('UNAUTHENTICATED');
+    const last = live.token.at(-1) === 'a' ? 'b' : 'a';
+    const tokens = {
+      'wrong secret': forged(live),
+      'wrong secret of an ended session': forged(ended),
+      'wrong secret of an expired session': forged(expired),
+      'wrong checksum': live.token.slice(0, -1) + last,
+      'ended, wrong checksum': ended.token.slice(0, -1) + last,
+      'the id alone': live.id,
+      'the id of another kind': live.token.replace('ambs_', 'ambk_'),
+      'upper case': live.token.toUpperCase(),
+      'with something after it': `${live.token}x`,
+      'two of them': `${live.token},${live.token}`,
+      'an unsigned JWT': unsignedJwt(),
+      'a name of Object': 'constructor',
+    };
+    for (const [what, token] of Object.entries(tokens)) expect(await whole(knock(bearer(token))), what).toBe(reference);
+    for (const authorization of [live.token, `Basic ${live.token}`, 'Bearer', `Bearer  `, `Token ${live.token}`]) {
+      expect(await whole(knock({ authorization })), authorization).toBe(reference);
+    }
+  });
+
+  test('without any credential: 401, and the same however one tries to be somebody', async () => {
+    const reference = await whole(knock({}));
+    expect(JSON.parse(reference)[0]).toBe(401);
+    expect(reference).toContain('UNAUTHENTICATED');
+    const claims = {
+      'x-forwarded-user': 'local',
+      'x-user-id': 'local',
+      'x-mcp-userid': 'local',
+      'ambit-session-id': live.id,
+      cookie: `session=${live.token}; authorization=${live.token}`,
+      'proxy-authorization': `Bearer ${live.token}`,
+      'x-authorization': `Bearer ${live.token}`,
+      'txn-token': live.token,
+      'x-forwarded-for': '127.0.0.1',
+    };
+    expect(await whole(knock(claims))).toBe(reference);
+  });
+});
+
+describe('with the secret', () => {
+  test.each([
+    ['ended', 'SESSION_ENDED'],
+    ['expired', 'SESSION_EXPIRED'],
+  ] as const)('of a session that has %s, the reason is told', async (which, code) => {
+    const { token } = { ended, expired }[which];
+    for (const name of ['modern tools/call', 'handshake tools/call']) {
+      const sent = await knocks[name]!(bearer(token));
+      expect(sent.status).toBe(200);
+      const { result } = await answerOf(sent);
+      expect(result).toMatchObject({ isError: true, _meta: { 'ambit/error': { code, hint: expect.any(String) } } });
+      expect(result?.content?.[0]?.text).toMatch(new RegExp(`^${code}: `));
+      expect(result).not.toHaveProperty('structuredContent');
+      expect(result?.resultType).toBe(name.startsWith('modern') ? 'complete' : undefined);
+    }
+    for (const name of ['modern tools/list', 'initialize', 'GET', 'DELETE']) {
+      const { error } = await answerOf(knocks[name]!(bearer(token)));
+      expect(error).toMatchObject({ data: { code } });
+      expect(error?.code).toBeGreaterThan(-32000);
+    }
+  });
+
+  test('the session works, so that the refusals above mean something', async () => {
+    expect(await textOf(callModern(attacked.pipe, live.token, 'echo', '{"marker":"alive"}'))).toContain('alive');
+  });
+});
+
+test('knocking without a credential opens no session and starts nothing', async () => {
+  const before = await attacked.control<{ sessions: unknown[] }>('GET', '/api/v1/sessions');
+  await Promise.all(Array.from({ length: 30 }, () => knocks['initialize']!({})));
+  const after = await attacked.control<{ sessions: unknown[] }>('GET', '/api/v1/sessions');
+  expect(after.sessions).toHaveLength(before.sessions.length);
+});
+
+test('ids cannot be guessed: 128 random bits, no two alike', async () => {
+  const sessions = await Promise.all(Array.from({ length: 20 }, () => attacked.open()));
+  const clients = await Promise.all(Array.from({ length: 5 }, () => shakeHands(attacked.pipe, live.token)));
+  const ids = [...sessions.map(({ id }) => id), ...clients.map((client) => client.transportId)];
+  for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32,}$/);
+  expect(new Set(ids.map((id) => id.slice(0, 16))).size).toBe(ids.length);
+});

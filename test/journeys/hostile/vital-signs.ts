@@ -1,0 +1,87 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { taggedProcesses } from '../../runners/tagged-processes.ts';
+import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
+import { callModern, openClient, outcome } from './mcp-calls.ts';
+
+export const fixtures = join(repository, 'test', 'fixtures', 'hostile');
+
+export function fixture(file: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return { command: process.execPath, args: [join(fixtures, file)], ...more };
+}
+
+/** A gateway under attack, with a harmless server beside the hostile ones and a look at what it complains about. */
+export interface Patient extends RunningAmbit {
+  readonly token: string;
+  /** What stderr said of failures inside the gateway itself. */
+  complaints(): string[];
+  /** Alive under the same pid, healthy, serving others in both eras, and no complaint. */
+  expectWell(): Promise<void>;
+  memoryMb(): number;
+  /** Open files and sockets of the gateway. */
+  handles(): number;
+  upstreams(): number;
+}
+
+export async function startPatient(config: {
+  readonly servers?: Record<string, unknown>;
+  readonly limits?: Record<string, number>;
+  readonly processes?: Record<string, number>;
+  readonly listen?: Record<string, unknown>;
+}): Promise<Patient> {
+  const ambit = await startAmbit({ ...config, servers: { calm: fixture('well-behaved.js'), ...config.servers } });
+  let words = '';
+  ambit.process.stderr?.on('data', (chunk: Buffer) => {
+    words += chunk.toString();
+  });
+  const { token } = await ambit.session('--trust', 'direct');
+  const complaints = () =>
+    words.split('\n').filter((line) => /failed|failure|Error|Warning|Exception|^\s+at /.test(line));
+
+  return {
+    ...ambit,
+    token,
+    complaints,
+    async expectWell() {
+      expect(complaints()).toEqual([]);
+      expect([ambit.process.exitCode, ambit.process.signalCode]).toEqual([null, null]);
+      const health = await fetch(`${ambit.url}/healthz`);
+      expect([health.status, await health.json()]).toEqual([200, { status: 'ok' }]);
+      expect(outcome(await callModern(ambit.mcp('calm'), token, 'echo', { text: 'still here' }))).toBe('still here');
+      const client = await openClient(ambit.mcp('calm'), token);
+      expect(outcome(await client.call('echo', { text: 'and here' }))).toBe('and here');
+    },
+    memoryMb: () => residentMb(ambit.pid),
+    handles: () => readdirSync(`/proc/${ambit.pid}/fd`).length,
+    upstreams: () => taggedProcesses(join(ambit.dataDir, 'tmp')).length,
+  };
+}
+
+export function residentMb(pid: number): number {
+  const kb = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Number(kb) / 1024;
+}
+
+/** The most memory seen while something went on. */
+export async function peakMbDuring(patient: Patient, work: Promise<unknown>): Promise<number> {
+  let peak = patient.memoryMb();
+  const timer = setInterval(() => {
+    peak = Math.max(peak, patient.memoryMb());
+  }, 20);
+  try {
+    await work;
+  } finally {
+    clearInterval(timer);
+  }
+  return Math.max(peak, patient.memoryMb());
+}
+
+const paths = [repository, homedir(), process.execPath].filter((path) => path.length > 1);
+
+/** Nothing of the inside may show in what a caller reads. */
+export function expectDiscreet(ambit: RunningAmbit, text: string): void {
+  const shown = [...paths, ambit.folder].filter((path) => text.includes(path));
+  if (shown.length > 0 || /\n\s+at |node:internal|\.[jt]s:\d+/.test(text)) expect.unreachable(`not discreet: ${text}`);
+}

@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { handshake, initialize, openClient, post } from './mcp-calls.ts';
+import { sendAll } from './proper-answer.ts';
+import { type Patient, startPatient } from './vital-signs.ts';
+import { variantsOf } from './wrong-types.ts';
+
+let patient: Patient;
+
+beforeAll(async () => {
+  patient = await startPatient({});
+});
+afterAll(() => patient?.stop());
+
+const call = { name: 'echo', arguments: { text: 'hello', deep: { list: [1] } } };
+const related = { 'io.modelcontextprotocol/related-task': { taskId: 'none' } };
+
+const messages: readonly Record<string, unknown>[] = [
+  initialize({ roots: { listChanged: true } }),
+  { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { ...call, _meta: { progressToken: 3, ...related } } },
+  { jsonrpc: '2.0', id: 'seven', method: 'ping' },
+  { jsonrpc: '2.0', id: 7, method: 'resources/subscribe', params: { uri: 'file:///r' } },
+  { jsonrpc: '2.0', id: 7, method: 'resources/unsubscribe', params: { uri: 'file:///r' } },
+  { jsonrpc: '2.0', id: 7, method: 'logging/setLevel', params: { level: 'info' } },
+  { jsonrpc: '2.0', id: 7, method: 'tasks/result', params: { taskId: 't' } },
+  { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: 3, progress: 1 } },
+  { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7, reason: 'r' } },
+  { jsonrpc: '2.0', method: 'notifications/initialized', params: { _meta: { a: 1 } } },
+  { jsonrpc: '2.0', id: 7, result: { roots: [], _meta: { 'ambit/x': 1 } } },
+  { jsonrpc: '2.0', id: 7, error: { code: 1, message: 'm' } },
+];
+
+test.each(messages.map((message) => [String(message['method'] ?? 'a response'), message] as const))(
+  '%s with every value of every wrong type',
+  async (method, message) => {
+    const url = patient.mcp('calm');
+    const client = await openClient(url, patient.token);
+    const headers: Record<string, string> =
+      method === 'initialize' ? { 'mcp-protocol-version': handshake } : client.headers;
+    const sent = await sendAll(patient, variantsOf(message), (text) => post(url, patient.token, text, headers));
+    expect(sent).toBeGreaterThan(50);
+    await patient.expectWell();
+  },
+);

@@ -1,0 +1,26 @@
+import { createSeals, type Seals } from '../../../src/upstreams/relay/seals.ts';
+import type { Binding } from '../../../src/upstreams/relay/towards-upstream.ts';
+import { type Message, readMessage } from '../../../src/wire/message.ts';
+
+export const seals: Seals = createSeals(Buffer.alloc(32, 1));
+export const mine: Binding = { seals, sessionId: 'session-a', server: 'notes' };
+export const otherSession: Binding = { ...mine, sessionId: 'session-b' };
+export const otherServer: Binding = { ...mine, server: 'search' };
+
+export const relatedTask = 'io.modelcontextprotocol/related-task';
+
+export function read(text: string): Message {
+  return readMessage(Buffer.from(text));
+}
+
+export function request(method: string, params: string, id = '"client-id"'): Message {
+  return read(`{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params}}`);
+}
+
+export function response(result: string, id = '41'): Message {
+  return read(`{"jsonrpc":"2.0","id":${id},"result":${result}}`);
+}
+
+export function parsed<T = Record<string, unknown>>(bytes: Buffer): T {
+  return JSON.parse(bytes.toString()) as T;
+}

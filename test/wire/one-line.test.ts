@@ -1,0 +1,25 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { oneLine } from '../../src/wire/one-line.ts';
+import { scanObject } from '../../src/wire/scan.ts';
+import { objectText } from './json-texts.ts';
+
+test('the same JSON, on one line, every byte in its place', () => {
+  fc.assert(
+    fc.property(objectText, ({ text }) => {
+      const bytes = Buffer.from(text);
+      const line = oneLine(bytes);
+      expect(line.length).toBe(bytes.length);
+      expect(/[\r\n]/.test(line.toString())).toBe(false);
+      expect(scanObject(line)).toEqual(scanObject(bytes));
+      expect(JSON.stringify(JSON.parse(line.toString()))).toBe(JSON.stringify(JSON.parse(text)));
+      for (const [at, byte] of line.entries()) if (byte !== bytes[at]) expect([0x0a, 0x0d]).toContain(bytes[at]);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test('what is one line already is not copied', () => {
+  const bytes = Buffer.from('{"a":"\u2028\\n"}');
+  expect(oneLine(bytes)).toBe(bytes);
+});
