@@ -9,7 +9,8 @@ import { stderrLog } from '../log.ts';
 import { type Command, text, UsageFault } from './command.ts';
 import { configOf, placesOf } from './places.ts';
 
-const drainMs = 2500;
+// Of the five seconds, a server that ignores everything but KILL takes two, and sweeping up needs some as well.
+const drainMs = 1500;
 
 export const serveCommand: Command = {
   path: ['serve'],
@@ -21,6 +22,7 @@ export const serveCommand: Command = {
   },
   async run(invocation) {
     const log = stderrLog();
+    const askedPort = portOf(invocation.flags.port);
     const places = placesOf(invocation);
     const config = await configOf(places);
     const host = text(invocation, 'host') ?? config.listen.host;
@@ -29,11 +31,8 @@ export const serveCommand: Command = {
     const gateway = await openGateway({ config, ...places, log });
     try {
       const control = await listenControl(gateway, controlSocketPath(places.dataDir, invocation.env));
-      const http = await listenHttp(
-        gateway,
-        { host, port: portOf(invocation.flags.port, config.listen.port) },
-        log,
-      ).catch(async (error: NodeJS.ErrnoException) => {
+      const address = { host, port: askedPort ?? config.listen.port };
+      const http = await listenHttp(gateway, address, log).catch(async (error: NodeJS.ErrnoException) => {
         await control.close();
         throw new AmbitError('CONFIG_INVALID', {
           what: `The gateway cannot listen: ${error.message}.`,
@@ -55,8 +54,8 @@ export const serveCommand: Command = {
   },
 };
 
-function portOf(flag: unknown, configured: number): number {
-  if (typeof flag !== 'string') return configured;
+function portOf(flag: unknown): number | undefined {
+  if (typeof flag !== 'string') return undefined;
   const port = Number(flag);
   if (!/^[0-9]{1,5}$/.test(flag) || port > 65535) throw new UsageFault('--port takes a number from 0 to 65535');
   return port;

@@ -56,6 +56,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   await sweepRunFolders(dataDir, tmpParent, tmpRoot);
   const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'));
   const warden = createWarden({ tmpRoot });
+  // Started ahead, so that the first call need not wait for it; where it cannot be, that call says so.
+  void warden.start().catch(() => {});
   const sessions = createSessions(config.sessions);
   const callers = createCallers();
   const servers = defineServers(config, dirname(configFile));

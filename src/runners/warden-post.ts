@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { readLines } from '../wire/read-lines.ts';
 import type { InstanceOwner } from './instance-owner.ts';
-import { readLines } from './read-lines.ts';
 import { formatCommand, parseSwept, type WardenCommand } from './warden-protocol.ts';
 
 /** The warden's process, seen from Ambit; it can die, and then the next one takes its post. */

@@ -8,7 +8,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   journal: ['(hall)'],
   wire: ['(hall)'],
   identity: ['(hall)'],
-  runners: ['(hall)'],
+  runners: ['(hall)', 'wire'],
   config: ['(hall)', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'trust'],
   upstreams: ['(hall)', 'config', 'journal', 'runners', 'sessions', 'trust', 'wire'],

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { readLines } from '../../src/runners/read-lines.ts';
+import { readLines } from '../../src/wire/read-lines.ts';
 import { ensureBuilt } from './ensure-built.ts';
 import { isAlive, killTagged, taggedProcesses, until } from './tagged-processes.ts';
 

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { baseEnvironment } from '../../src/runners/environment.ts';
 import { createPlainRunner } from '../../src/runners/plain.ts';
-import { readLines } from '../../src/runners/read-lines.ts';
 import type { EndTiming, Launch, Runner, RunningProcess } from '../../src/runners/runner.ts';
 import { createTmpRoot } from '../../src/runners/sweep-leftovers.ts';
 import { createWarden, type Warden, type WardenOptions } from '../../src/runners/warden.ts';
+import { readLines } from '../../src/wire/read-lines.ts';
 import { killTagged } from './tagged-processes.ts';
 
 export interface Harness {

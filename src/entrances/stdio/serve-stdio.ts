@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import type { Arrived } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import { readLines } from '../../runners/read-lines.ts';
 import type { Channel, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
 import { claimedVersion, envelopeFault } from '../../wire/modern-envelope.ts';
 import { oneLine } from '../../wire/one-line.ts';
+import { readLines } from '../../wire/read-lines.ts';
 import { ScanFault, scanArray } from '../../wire/scan.ts';
 import { batchVersion } from '../../wire/versions.ts';
 

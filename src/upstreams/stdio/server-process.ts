@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { baseEnvironment } from '../../runners/environment.ts';
-import { readLines } from '../../runners/read-lines.ts';
 import type { Exit, Runner } from '../../runners/runner.ts';
+import { readLines } from '../../wire/read-lines.ts';
 import type { StdioServer } from '../definition.ts';
 
 export interface ServerProcess {

@@ -12,6 +12,7 @@ import { createHeard } from './heard.ts';
 import { adapt, type McpClient, requestTimeoutMs, type SdkClient, type Target, textOf } from './mcp-client.ts';
 import { noticeStream } from './open-stream.ts';
 import type { Person } from './person.ts';
+import { telling } from './telling.ts';
 import { logWire } from './wire-log.ts';
 
 export const allCapabilities = { sampling: {}, elicitation: {}, roots: { listChanged: true } };
@@ -40,10 +41,10 @@ export async function connectV1(
       : undefined;
   const stdio =
     target.kind === 'stdio'
-      ? new StdioClientTransport({ command: process.execPath, args: [...target.args], stderr: 'ignore' })
+      ? new StdioClientTransport({ command: process.execPath, args: [...target.args], stderr: 'pipe' })
       : undefined;
   const transport = (http ?? stdio) as Transport;
-  await client.connect(transport, { timeout: requestTimeoutMs });
+  await telling(stdio, client.connect(transport, { timeout: requestTimeoutMs }));
   const wire = logWire(transport);
   return adapt(client as SdkClient, {
     era: 'handshake',

@@ -6,6 +6,8 @@ import { Absent, type Check, type Visit } from './feature.ts';
 
 export const features = {
   'list tools': listTools,
+  // Early, because server-filesystem serves nothing but the roots it was told of.
+  roots,
   'call a tool': callTool,
   progress,
   cancel,
@@ -16,7 +18,6 @@ export const features = {
   completion,
   sampling,
   elicitation,
-  roots,
   list_changed: listChanged,
   ping,
   goodbye,

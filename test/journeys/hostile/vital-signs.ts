@@ -59,9 +59,10 @@ export async function startPatient(config: {
   };
 }
 
+/** 0 for a process that has just left. */
 export function residentMb(pid: number): number {
   const kb = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Number(kb) / 1024;
+  return Number(kb ?? 0) / 1024;
 }
 
 /** The most memory seen while something went on. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type LineReader, readLines } from '../../src/runners/read-lines.ts';
+import { type LineReader, readLines } from '../../src/wire/read-lines.ts';
 import { fixturePath } from './runner-harness.ts';
 
 type Event = ['line', string] | ['too long', string, string] | ['runaway'] | ['end'];
