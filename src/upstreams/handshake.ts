@@ -1,4 +1,7 @@
-import type { Message } from '../wire/message.ts';
+import { applyEdits, removeMembers } from '../wire/edit.ts';
+import { type Message, readMessage } from '../wire/message.ts';
+import { oneLine } from '../wire/one-line.ts';
+import { stripOurKeys } from '../wire/our-keys.ts';
 import { ProtocolFault } from '../wire/protocol-fault.ts';
 import { memberOf, rawAt, stringAt } from '../wire/scan.ts';
 import { modernVersion } from '../wire/versions.ts';
@@ -10,6 +13,17 @@ export function handshakeKey(initialize: Message): string {
   const capabilities = memberOf(params, 'capabilities');
   const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(initialize.bytes, capabilities)) as unknown);
   return `${version} ${JSON.stringify(sorted(declared))}`;
+}
+
+/**
+ * The params of a handshake, fit to be sent again by ourselves: as policed as any message, on one line, and without
+ * the progress token of a request that is long over.
+ */
+export function repeatableParams(initialize: Message): string {
+  const clean = readMessage(applyEdits(oneLine(initialize.bytes), stripOurKeys(initialize)));
+  const tokens = clean.meta === undefined ? [] : removeMembers(clean.meta, ({ key }) => key === 'progressToken');
+  const again = readMessage(applyEdits(clean.bytes, tokens));
+  return again.params === undefined ? '{}' : rawAt(again.bytes, again.params);
 }
 
 /** The protocol's word for an upstream that knows no handshake; undefined when its error says something else. */

@@ -13,7 +13,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   sessions: ['(hall)', 'config', 'identity', 'trust'],
   upstreams: ['(hall)', 'config', 'journal', 'runners', 'sessions', 'trust', 'wire'],
   gateway: ['(hall)', 'config', 'identity', 'journal', 'runners', 'sessions', 'trust', 'upstreams', 'wire'],
-  admin: ['(hall)', 'gateway', 'sessions', 'trust'],
+  admin: ['(hall)', 'gateway', 'identity', 'sessions', 'trust'],
   entrances: ['(hall)', 'admin', 'config', 'gateway', 'identity', 'wire'],
   cli: ['(hall)', 'config', 'entrances', 'gateway', 'sessions', 'trust'],
 };

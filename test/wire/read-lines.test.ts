@@ -4,7 +4,7 @@ import { PassThrough, Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type LineReader, readLines } from '../../src/wire/read-lines.ts';
-import { fixturePath } from './runner-harness.ts';
+import { fixturePath } from '../runners/runner-harness.ts';
 
 type Event = ['line', string] | ['too long', string, string] | ['runaway'] | ['end'];
 

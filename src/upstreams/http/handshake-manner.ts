@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Message } from '../../wire/message.ts';
-import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
+import { memberOf, stringAt } from '../../wire/scan.ts';
 import type { HttpServer } from '../definition.ts';
+import { repeatableParams } from '../handshake.ts';
 import type { HttpManner } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
 import { handshakeHeaders } from './request-headers.ts';
@@ -57,7 +58,7 @@ export function handshakeManner(server: HttpServer, maxBytes: number): HttpManne
     completed(message, answer) {
       if (message.method !== 'initialize' || answer.result === undefined) return;
       version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
-      initializeParams = message.params === undefined ? '{}' : rawAt(message.bytes, message.params);
+      initializeParams = repeatableParams(message);
     },
 
     listen(caller, receive) {

@@ -5,6 +5,7 @@ import type { Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { idMember, type Message } from '../../wire/message.ts';
+import { stripOurKeys } from '../../wire/our-keys.ts';
 import { memberOf } from '../../wire/scan.ts';
 import type { Caller } from '../caller.ts';
 import type { HttpServer } from '../definition.ts';
@@ -210,7 +211,8 @@ export function createHttpLink(options: HttpLinkOptions): Link {
       const named = memberOf(message.params?.shape, 'requestId');
       pending.take(call.upstreamId);
       if (named !== undefined && manner.era === 'handshake') {
-        post(notificationTowardsUpstream(message, [replaceValue(named, String(call.upstreamId))], binding), message);
+        const edits = [...stripOurKeys(message), replaceValue(named, String(call.upstreamId))];
+        post(notificationTowardsUpstream(message, edits, binding), message);
       }
       forget(call);
       call.settle({ kind: 'accepted' });

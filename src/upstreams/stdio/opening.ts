@@ -5,6 +5,7 @@ import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import { handshakeVersions, modernVersion } from '../../wire/versions.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';
+import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 
 export type Ask = (method: string, params: string) => Promise<Message>;
@@ -99,7 +100,7 @@ export function handshakeOpening(): HandshakeOpening {
     },
     remember(request, answer) {
       if (answer.result === undefined || request.params === undefined) return undefined;
-      params = rawAt(request.bytes, request.params);
+      params = repeatableParams(request);
       const version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
       if (version === undefined) return undefined;
       handshake = { version, result: rawAt(answer.bytes, answer.result) };

@@ -273,7 +273,8 @@ export function createStdioLink(options: StdioLinkOptions): Link {
       const call = pending.find(from, requestId);
       if (call === undefined || running === undefined) return;
       const reason = memberOf(message.params?.shape, 'reason');
-      running.write(cancelled(call.upstreamId, undefined, reason && rawAt(message.bytes, reason)));
+      // A line break inside the reason would end the message and begin another, past every stage of the corridor.
+      running.write(cancelled(call.upstreamId, undefined, reason && rawAt(oneLine(message.bytes), reason)));
       // Whoever cancels expects no answer; one that comes all the same is dropped.
       pending.take(call.upstreamId);
       call.settle({ kind: 'accepted' });

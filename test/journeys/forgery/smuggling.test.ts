@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Attacked, startAttacked } from './attacked.ts';
-import { answerOf, type HandshakeClient, modernBody, sendModern, shakeHands, textOf } from './speaking.ts';
+import { type HandshakeClient, modernBody, sendModern, shakeHands, textOf } from './speaking.ts';
 
 let attacked: Attacked;
 let token: string;
 
 beforeAll(async () => {
   attacked = await startAttacked();
+  ({ token } = await attacked.open());
 });
 
-beforeEachSession();
 afterAll(() => attacked?.stop());
 
 /** A whole message on a line of its own, hidden in white space between the tokens of another one. */
@@ -113,11 +113,4 @@ function expectMessagesOnly(lines: readonly string[]): void {
     expect(line).not.toBe(smuggled);
     expect((JSON.parse(line) as { jsonrpc?: string }).jsonrpc).toBe('2.0');
   }
-}
-
-function beforeEachSession(): void {
-  beforeAll(async () => {
-    ({ token } = await attacked.open());
-    await answerOf(sendModern(attacked.pipe, token, { method: 'server/discover' }));
-  });
 }
