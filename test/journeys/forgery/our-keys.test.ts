@@ -66,8 +66,7 @@ describe.each(servers)('P4: forged keys on the way to %s', (server) => {
     const meta = `"_meta":{${forged},${kept}}`;
     const { token: fresh } = await attacked.open();
     const client = await shakeHands(attacked[server], fresh, '2025-11-25', `{},${meta}`);
-    const raw =
-      server === 'web' ? await overHttp('"method":"initialize"') : await overStdio(client, '"method":"initialize"');
+    const raw = await seen(server, () => textOf(client.call('recorded', '{}')), '"method":"initialize"');
     expect(raw.at(-1)).toContain(`"_meta":{${kept}}`);
   });
 
@@ -77,15 +76,15 @@ describe.each(servers)('P4: forged keys on the way to %s', (server) => {
     const notification = (name: string, meta: string) =>
       `{"jsonrpc":"2.0","method":"notifications/${name}","params":{"_meta":{${meta}${forged},${kept}}}}`;
     expect((await client.post(notification('early', ''))).status).toBe(202);
-    expect(line((await seen(server, client, 'notifications/early'))[0]!).params?._meta).toEqual(
-      JSON.parse(`{${kept}}`),
-    );
+    expect(
+      line((await seen(server, () => textOf(client.call('recorded', '{}')), 'notifications/early'))[0]!).params?._meta,
+    ).toEqual(JSON.parse(`{${kept}}`));
     await textOf(callModern(attacked[server], fresh, 'echo', '{}'));
     const late = notification('late', `${modernMeta},`);
     expect((await sendModern(attacked[server], fresh, { method: 'notifications/late' }, late)).status).toBe(202);
-    const raw =
-      server === 'web' ? await overHttp('notifications/late') : await overModernStdio(fresh, 'notifications/late');
-    expect(ours(line(raw[0]!).params?._meta)).toEqual([]);
+    const recorded = () => textOf(callModern(attacked.pipe, fresh, 'recorded', '{}'));
+    const [raw] = await seen(server, recorded, 'notifications/late');
+    expect(ours(line(raw!).params?._meta)).toEqual([]);
   });
 
   test('in the answer to a push', async () => {
@@ -178,29 +177,15 @@ describe.each(servers)('forged keys on the way back from %s', (server) => {
   });
 });
 
-async function overHttp(part: string): Promise<string[]> {
-  return (await attacked.recordedOverHttp()).map(({ body }) => body).filter((body) => body.includes(part));
-}
-
-async function overStdio(client: Awaited<ReturnType<typeof shakeHands>>, part: string): Promise<string[]> {
-  const lines = JSON.parse(await textOf(client.call('recorded', '{}'))) as string[];
-  return lines.filter((raw) => raw.includes(part));
-}
-
-async function overModernStdio(token: string, part: string): Promise<string[]> {
-  const lines = JSON.parse(await textOf(callModern(attacked.pipe, token, 'recorded', '{}'))) as string[];
-  return lines.filter((raw) => raw.includes(part));
-}
-
-/** Nobody answers a notification, so its arrival over HTTP has to be looked for. */
-async function seen(
-  server: (typeof servers)[number],
-  client: Awaited<ReturnType<typeof shakeHands>>,
-  part: string,
-): Promise<string[]> {
+/** Nobody answers a notification, so its arrival has to be looked for. */
+async function seen(server: string, recorded: () => Promise<string>, part: string): Promise<string[]> {
   return vi.waitFor(async () => {
-    const lines = server === 'web' ? await overHttp(part) : await overStdio(client, part);
-    expect(lines.length).toBeGreaterThan(0);
-    return lines;
+    const lines =
+      server === 'web'
+        ? (await attacked.recordedOverHttp()).map(({ body }) => body)
+        : (JSON.parse(await recorded()) as string[]);
+    const found = lines.filter((raw) => raw.includes(part));
+    expect(found.length).toBeGreaterThan(0);
+    return found;
   });
 }

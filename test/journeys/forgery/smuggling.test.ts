@@ -73,7 +73,7 @@ describe('forged keys do not come in by a side door', () => {
 
   test('not with a cancellation', async () => {
     for (const server of ['web', 'pipe'] as const) {
-      const client = await shakeHands(attacked[server], token);
+      const client = await shakeHands(attacked[server], (await attacked.open()).token);
       const held = client.call('slow', `{"key":"${server}"}`, { id: '"held"' });
       await vi.waitFor(async () =>
         expect(await linesOf(server, client)).toContainEqual(expect.stringContaining('"slow"')),
