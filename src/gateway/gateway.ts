@@ -13,6 +13,7 @@ import { openSession } from '../sessions/open-session.ts';
 import type { EndReason, Session, SessionDraft } from '../sessions/session.ts';
 import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import { createCallers } from '../upstreams/caller.ts';
+import { createConnect } from '../upstreams/connect.ts';
 import { defineServers, type ServerDefinition } from '../upstreams/definition.ts';
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks } from '../upstreams/links.ts';
@@ -62,14 +63,17 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const callers = createCallers();
   const servers = defineServers(config, dirname(configFile));
   const links = createLinks({
-    config,
-    dataDir,
-    tmpRoot,
-    runner: createPlainRunner({ warden }),
-    journal,
-    seals: createSeals(),
+    connect: createConnect({
+      config,
+      dataDir,
+      tmpRoot,
+      runner: createPlainRunner({ warden }),
+      journal,
+      seals: createSeals(),
+    }),
     verdicts: createEraVerdicts([...servers.values()].map((server) => [server.name, server.era] as const)),
     outward: outwardCorridor(journal),
+    messageBytes: config.limits.messageBytes,
   });
 
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */

@@ -60,7 +60,8 @@ function recordPush(journal: Journal): Stage<Sent, Sent, Delivery> {
 function attribute(): Stage<Sent, Attributed, Delivery> {
   return async function attribute(sent, next) {
     const targets = targetsOf(sent);
-    if (targets.length === 0 && sent.message.kind === 'request' && sent.message.id !== undefined) {
+    const askable = targets.length > 0 || (sent.hold !== undefined && sent.message.method !== 'ping');
+    if (!askable && sent.message.kind === 'request' && sent.message.id !== undefined) {
       // A server that only asks whether anyone is there must not be left waiting.
       if (sent.message.method === 'ping') {
         sent.respond(resultMessage(sent.message.id, '{}'));
@@ -90,6 +91,10 @@ function permit(): Stage<Attributed, Permitted, Delivery> {
 
 function deliver(): Next<Permitted, Delivery> {
   return async function deliver(sent) {
+    if (sent.message.kind === 'request' && sent.hold !== undefined) {
+      if (!sent.hold(sent)) throw new AmbitError('CLIENT_UNREACHABLE');
+      return { delivered: true, full: undefined };
+    }
     let delivered = false;
     let full: Channel | undefined;
     for (const target of sent.targets) {
@@ -111,7 +116,7 @@ function push(sent: Permitted, target: Target): Buffer {
   const { caller } = target;
   if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
   if (caller.pushes.size >= pushesPerCaller) throw new AmbitError('OVERLOADED');
-  const id = String(sent.link.nextPushId());
+  const id = String(caller.nextPushId());
   const token = memberOf(sent.message.meta, 'progressToken');
   caller.pushes.set(id, {
     link: sent.link,

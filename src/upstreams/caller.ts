@@ -25,6 +25,8 @@ export interface Caller {
   /** Channels of the requests under way, the youngest last. */
   readonly underWay: Set<Channel>;
   readonly pushes: Map<string, Push>;
+  /** Ids for what is asked of this client, never used twice. */
+  nextPushId(): number;
   /** Resources this caller has subscribed to. */
   readonly subscriptions: Set<string>;
   lastActiveAt: number;
@@ -56,6 +58,7 @@ export function createCallers(): Callers {
 
   return {
     open({ sessionId, server, version, link }) {
+      let pushCount = 0;
       const caller: Caller = {
         id: randomBytes(16).toString('hex'),
         sessionId,
@@ -65,6 +68,7 @@ export function createCallers(): Callers {
         stream: undefined,
         underWay: new Set(),
         pushes: new Map(),
+        nextPushId: () => ++pushCount,
         subscriptions: new Set(),
         lastActiveAt: Date.now(),
       };

@@ -4,7 +4,7 @@ import { oneLine } from '../wire/one-line.ts';
 import { stripOurKeys } from '../wire/our-keys.ts';
 import { ProtocolFault } from '../wire/protocol-fault.ts';
 import { memberOf, rawAt, stringAt } from '../wire/scan.ts';
-import { modernVersion } from '../wire/versions.ts';
+import { handshakeVersions, modernVersion } from '../wire/versions.ts';
 
 /** Clients that ask for the same revision with the same capabilities may share a process: it offers them the same. */
 export function handshakeKey(initialize: Message): string {
@@ -26,16 +26,29 @@ export function repeatableParams(initialize: Message): string {
   return again.params === undefined ? '{}' : rawAt(again.bytes, again.params);
 }
 
-/** The protocol's word for an upstream that knows no handshake; undefined when its error says something else. */
-export function unsupportedHandshake(initialize: Message): ProtocolFault;
-export function unsupportedHandshake(initialize: Message, answer: Message): ProtocolFault | undefined;
-export function unsupportedHandshake(initialize: Message, answer?: Message): ProtocolFault | undefined {
-  if (answer !== undefined) {
-    const code = memberOf(answer.error?.shape, 'code');
-    if (code === undefined || !['-32601', '-32022'].includes(rawAt(answer.bytes, code))) return undefined;
-  }
+/** The protocol's word for an upstream that knows no handshake. */
+export function unsupportedHandshake(initialize: Message): ProtocolFault {
   const requested = stringAt(initialize.bytes, memberOf(initialize.params?.shape, 'protocolVersion'));
   return new ProtocolFault(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion], requested });
+}
+
+/** How a modern server answers `initialize`. */
+export function knowsNoHandshake(answer: Message): boolean {
+  const code = memberOf(answer.error?.shape, 'code');
+  return code !== undefined && ['-32601', '-32022'].includes(rawAt(answer.bytes, code));
+}
+
+/** The params of a handshake that Ambit makes for a modern client, from what that client says of itself. */
+export function ownHandshake(request: Message): string {
+  const capabilities = memberOf(request.meta, 'io.modelcontextprotocol/clientCapabilities');
+  const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(request.bytes, capabilities)) as object);
+  // Extensions are agreed on per request in the modern era; the handshake era does not know them.
+  const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
+  return JSON.stringify({
+    protocolVersion: handshakeVersions[0],
+    capabilities: sorted(known),
+    clientInfo: { name: 'ambit', version: '0' },
+  });
 }
 
 function sorted(value: unknown): unknown {

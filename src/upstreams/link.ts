@@ -3,6 +3,7 @@ import type { Channel, Era, Reply } from '../wire/channel.ts';
 import type { Edit } from '../wire/edit.ts';
 import type { Message } from '../wire/message.ts';
 import type { Caller } from './caller.ts';
+import type { PendingCalls } from './relay/pending.ts';
 
 /** One request on its way to an upstream. */
 export interface Call {
@@ -13,6 +14,8 @@ export interface Call {
   readonly headers: Readonly<Record<string, string>>;
   /** Handshake era only. */
   readonly caller: Caller | undefined;
+  /** In the modern era a closed response is the cancellation; before, a client says so. */
+  readonly cancelOnGone: boolean;
 }
 
 /** A connection to one upstream on behalf of one session, in one era: a process, or an HTTP endpoint. */
@@ -27,8 +30,6 @@ export interface Link {
   answer(upstreamId: string, message: Message, edits: readonly Edit[]): void;
   /** The request that this connection or caller made under this id is no longer wanted. */
   cancel(from: object, requestId: string, message: Message): void;
-  /** Ids for what upstreams ask of callers, never used twice on a link. */
-  nextPushId(): number;
   attach(caller: Caller): void;
   detach(caller: Caller): void;
   /** The caller opened its stream, for upstreams that need to be told. */
@@ -44,4 +45,13 @@ export interface Handshake {
   readonly version: string;
   /** The `result` of initialize, as the upstream wrote it. */
   readonly result: string;
+}
+
+/** A link that speaks to its upstream itself; bridges between the eras stand on one. */
+export interface BaseLink extends Link {
+  readonly pending: PendingCalls;
+  /** Connects without asking anything. */
+  ready(): Promise<void>;
+  /** Opens the upstream's stream for what no request waits for, as long as `stream` stands; over stdio it always is. */
+  openStream(stream: Channel): void;
 }

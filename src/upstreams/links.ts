@@ -1,32 +1,26 @@
-import { join } from 'node:path';
-import type { Config } from '../config/schema.ts';
+import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../errors.ts';
-import type { Journal } from '../journal/journal.ts';
-import type { Runner } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
-import type { Outward } from '../upstreams/sent.ts';
 import type { Reply } from '../wire/channel.ts';
 import { readMessage } from '../wire/message.ts';
-import type { ServerDefinition, StdioServer } from './definition.ts';
+import { EraFault } from '../wire/protocol-fault.ts';
+import { bridgeToHandshake } from './bridge/to-handshake.ts';
+import { translateHandshake } from './bridge/translate-handshake.ts';
+import type { Connect } from './connect.ts';
+import type { ServerDefinition } from './definition.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
-import { handshakeKey, unsupportedHandshake } from './handshake.ts';
+import { handshakeKey, knowsNoHandshake, ownHandshake } from './handshake.ts';
 import { handshakeManner } from './http/handshake-manner.ts';
-import { createHttpLink, type HttpManner } from './http/http-link.ts';
 import { modernManner } from './http/modern-manner.ts';
-import type { Call, Link } from './link.ts';
-import type { Seals } from './relay/seals.ts';
-import { type HandshakeOpening, handshakeOpening, modernOpening, type Opening } from './stdio/opening.ts';
-import { createStdioLink } from './stdio/stdio-link.ts';
+import type { BaseLink, Call, Link } from './link.ts';
+import type { Outward } from './sent.ts';
+import { type HandshakeOpening, handshakeOpening, modernOpening, selfOpening } from './stdio/opening.ts';
 
 export interface LinksOptions {
-  readonly config: Config;
-  readonly dataDir: string;
-  readonly tmpRoot: string;
-  readonly runner: Runner;
-  readonly journal: Journal;
-  readonly seals: Seals;
+  readonly connect: Connect;
   readonly verdicts: EraVerdicts;
   readonly outward: Outward;
+  readonly messageBytes: number;
 }
 
 export interface Opened {
@@ -37,8 +31,9 @@ export interface Opened {
 }
 
 export interface Links {
-  modern(session: Session, server: ServerDefinition): Link;
-  /** Answers an `initialize`: by a handshake with the upstream, or from the first one with equal capabilities. */
+  /** A modern request: straight to a modern upstream, over a bridge to any other. */
+  modern(session: Session, server: ServerDefinition, call: Call): Promise<Reply>;
+  /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
   handshake(session: Session, server: ServerDefinition, call: Call): Promise<Opened>;
   of(sessionId: string, server: string): Link[];
   endSession(sessionId: string, reason: AmbitError): Promise<void>;
@@ -55,8 +50,7 @@ interface Shared {
 const tendEveryMs = 1000;
 
 /** The live connections to upstreams, each belonging to exactly one session. */
-export function createLinks(options: LinksOptions): Links {
-  const { config, verdicts, outward, journal } = options;
+export function createLinks({ connect, verdicts, outward, messageBytes }: LinksOptions): Links {
   const bySession = new Map<string, Map<string, Shared>>();
 
   function entriesOf(sessionId: string): Map<string, Shared> {
@@ -67,48 +61,53 @@ export function createLinks(options: LinksOptions): Links {
     return fresh;
   }
 
-  function stdioLink(session: Session, server: StdioServer, era: Link['era'], opening: Opening): Link {
-    if (session.trustLevel !== 'direct') {
-      throw new AmbitError('SANDBOX_UNAVAILABLE', {
-        what: `The session is sandboxed, and no sandbox can be had for the server "${server.name}" here.`,
-        rule: 'trust',
-      });
-    }
-    const workspace = session.workspaceId === undefined ? undefined : config.workspaces[session.workspaceId];
-    return createStdioLink({
-      server,
-      era,
-      opening,
-      outward,
-      binding: { seals: options.seals, sessionId: session.id, server: server.name },
-      limits: config.limits,
-      lifetimes: {
-        startMs: config.processes.startSeconds * 1000,
-        idleMs: config.processes.idleSeconds * 1000,
-        maxMs: config.processes.maxSeconds * 1000,
-      },
-      place: {
-        runner: options.runner,
-        tmpRoot: options.tmpRoot,
-        cwd: workspace?.path ?? join(options.dataDir, 'run', session.id),
-        journal,
-        sessionId: session.id,
-        messageBytes: config.limits.messageBytes,
-      },
-    });
+  function keep<L extends Link>(session: Session, key: string, make: () => L): L {
+    const entries = entriesOf(session.id);
+    const known = entries.get(key);
+    if (known !== undefined && !known.link.closed) return known.link as L;
+    const link = make();
+    entries.set(key, { link, opening: undefined, shaking: undefined });
+    return link;
   }
 
-  function httpLink(session: Session, server: Extract<ServerDefinition, { kind: 'http' }>, manner: HttpManner): Link {
-    const binding = { seals: options.seals, sessionId: session.id, server: server.name };
-    return createHttpLink({ server, sessionId: session.id, manner, binding, outward, limits: config.limits });
+  function native(session: Session, server: ServerDefinition): BaseLink {
+    return keep(session, `${server.name} modern`, () =>
+      server.kind === 'stdio'
+        ? connect.stdio(session, server, 'modern', modernOpening(server.name, verdicts), outward)
+        : connect.http(session, server, modernManner(server, verdicts, messageBytes), outward),
+    );
+  }
+
+  /** A modern client's way to a server of the handshake era. Clients with equal capabilities share one. */
+  function bridged(session: Session, server: ServerDefinition, call: Call): Link {
+    const params = ownHandshake(call.message);
+    return keep(session, `${server.name} bridged ${params}`, () =>
+      bridgeToHandshake(connect.binding(session, server.name), outward, (hear) => {
+        if (server.kind === 'stdio') {
+          const opening = selfOpening(params);
+          return {
+            link: connect.stdio(session, server, 'handshake', opening, hear),
+            handshake: () => opening.handshake,
+          };
+        }
+        const manner = handshakeManner(server, messageBytes, params);
+        return { link: connect.http(session, server, manner, hear), handshake: () => manner.handshake };
+      }),
+    );
+  }
+
+  async function translated(session: Session, server: ServerDefinition, call: Call): Promise<Opened> {
+    const opened = await translateHandshake(server, native(session, server), call);
+    keep(session, `${server.name} translated ${randomUUID()}`, () => opened.link);
+    return opened;
   }
 
   function sharedFor(session: Session, server: ServerDefinition, call: Call): { key: string; shared: Shared } {
     const entries = entriesOf(session.id);
     if (server.kind === 'http') {
       // Over HTTP each client has a session of the upstream's own: nothing is shared.
-      const link = httpLink(session, server, handshakeManner(server, config.limits.messageBytes));
-      const key = `${server.name} handshake http ${entries.size} ${Math.random()}`;
+      const link = connect.http(session, server, handshakeManner(server, messageBytes), outward);
+      const key = `${server.name} handshake ${randomUUID()}`;
       const shared = { link, opening: undefined, shaking: undefined };
       entries.set(key, shared);
       return { key, shared };
@@ -117,9 +116,15 @@ export function createLinks(options: LinksOptions): Links {
     const known = entries.get(key);
     if (known !== undefined && !known.link.closed) return { key, shared: known };
     const opening = handshakeOpening();
-    const shared = { link: stdioLink(session, server, 'handshake', opening), opening, shaking: undefined };
+    const link = connect.stdio(session, server, 'handshake', opening, outward);
+    const shared = { link, opening, shaking: undefined };
     entries.set(key, shared);
     return { key, shared };
+  }
+
+  function discard(sessionId: string, key: string, shared: Shared): void {
+    bySession.get(sessionId)?.delete(key);
+    void shared.link.close(new AmbitError('UPSTREAM_FAILED'));
   }
 
   const timer = setInterval(() => {
@@ -139,21 +144,19 @@ export function createLinks(options: LinksOptions): Links {
       return total;
     },
 
-    modern(session, server) {
-      const entries = entriesOf(session.id);
-      const key = `${server.name} modern`;
-      const known = entries.get(key);
-      if (known !== undefined && !known.link.closed) return known.link;
-      const link =
-        server.kind === 'stdio'
-          ? stdioLink(session, server, 'modern', modernOpening(server.name, verdicts))
-          : httpLink(session, server, modernManner(server, verdicts, config.limits.messageBytes));
-      entries.set(key, { link, opening: undefined, shaking: undefined });
-      return link;
+    async modern(session, server, call) {
+      if (verdicts.get(server.name) !== 'handshake') {
+        try {
+          return await native(session, server).request(call);
+        } catch (error) {
+          if (!(error instanceof EraFault)) throw error;
+        }
+      }
+      return bridged(session, server, call).request(call);
     },
 
     async handshake(session, server, call) {
-      if (server.era === 'modern') throw unsupportedHandshake(call.message);
+      if (server.era === 'modern') return translated(session, server, call);
       const { key, shared } = sharedFor(session, server, call);
       // However many clients come at once, the process is shaken hands with once.
       while (shared.shaking !== undefined) await shared.shaking.catch(() => {});
@@ -175,8 +178,7 @@ export function createLinks(options: LinksOptions): Links {
         (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
       if (version !== undefined) return { reply, link: shared.link, version };
       discard(session.id, key, shared);
-      const refusal = answer === undefined ? undefined : unsupportedHandshake(call.message, answer);
-      if (refusal !== undefined) throw refusal;
+      if (answer !== undefined && knowsNoHandshake(answer)) return translated(session, server, call);
       return { reply, link: shared.link, version };
     },
 
@@ -192,15 +194,9 @@ export function createLinks(options: LinksOptions): Links {
     async close() {
       clearInterval(timer);
       const reason = new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' });
-      await Promise.all(
-        [...bySession.values()].flatMap((entries) => [...entries.values()].map(({ link }) => link.close(reason))),
-      );
+      const all = [...bySession.values()].flatMap((entries) => [...entries.values()]);
+      await Promise.all(all.map(({ link }) => link.close(reason)));
       bySession.clear();
     },
   };
-
-  function discard(sessionId: string, key: string, shared: Shared): void {
-    bySession.get(sessionId)?.delete(key);
-    void shared.link.close(new AmbitError('UPSTREAM_FAILED'));
-  }
 }

@@ -18,6 +18,8 @@ export interface Sent {
   readonly call: PendingCall | undefined;
   /** Tells the upstream how its own request ended. */
   respond(message: Buffer): void;
+  /** Where a bridge can carry a push to a client that is not pushed to; false when nobody is there to ask. */
+  readonly hold?: (sent: Sent) => boolean;
 }
 
 export interface Delivery {

@@ -12,3 +12,6 @@ export class ProtocolFault extends Error {
     this.data = data;
   }
 }
+
+/** The upstream does not speak the caller's era: where a bridge can stand, one is built instead. */
+export class EraFault extends ProtocolFault {}

@@ -14,7 +14,7 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
   async function request(exchange: Prepared): Promise<Reply> {
     const { message, session, upstream, caller } = exchange;
     const call = callOf(exchange);
-    if (exchange.era === 'modern') return links.modern(session, upstream).request(call);
+    if (exchange.era === 'modern') return links.modern(session, upstream, call);
     if (caller === undefined) return initialize(exchange, call);
     if (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe') {
       return subscribe(exchange, caller, call);
@@ -56,10 +56,8 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
       }
       return accepted;
     }
-    if (caller === undefined) {
-      if (exchange.era === 'modern') links.modern(session, upstream).notify(callOf(exchange));
-      return accepted;
-    }
+    // The modern era knows no other notification from a client.
+    if (caller === undefined) return accepted;
     if (message.method === 'notifications/progress') return progress(exchange, caller);
     caller.link.notify(callOf(exchange));
     return accepted;
@@ -102,5 +100,5 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
 
 function callOf(exchange: Prepared): Call {
   const { message, edits, channel, headers, caller } = exchange;
-  return { message, edits, channel, headers, caller };
+  return { message, edits, channel, headers, caller, cancelOnGone: exchange.era === 'modern' };
 }

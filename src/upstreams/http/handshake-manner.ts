@@ -1,20 +1,27 @@
 import type { IncomingMessage } from 'node:http';
 import type { Message } from '../../wire/message.ts';
-import { memberOf, stringAt } from '../../wire/scan.ts';
+import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { HttpServer } from '../definition.ts';
 import { repeatableParams } from '../handshake.ts';
+import type { Handshake } from '../link.ts';
 import type { HttpManner } from './http-link.ts';
-import { readAnswer } from './read-answer.ts';
+import { failure, readAnswer } from './read-answer.ts';
 import { handshakeHeaders } from './request-headers.ts';
 import { send } from './send.ts';
 
 const reconnectMs = 1000;
 
 /** The handshake era over HTTP: one session of the upstream's own for each client, opened anew when it is lost. */
-export function handshakeManner(server: HttpServer, maxBytes: number): HttpManner {
+export function handshakeManner(
+  server: HttpServer,
+  maxBytes: number,
+  ownParams?: string,
+): HttpManner & { readonly handshake: Handshake | undefined } {
   let upstreamSession: string | undefined;
   let version: string | undefined;
-  let initializeParams: string | undefined;
+  /** Given beforehand where Ambit shakes hands itself, for a client that knows no handshake. */
+  let initializeParams = ownParams;
+  let handshake: Handshake | undefined;
   let healing: Promise<void> | undefined;
   let closed = false;
 
@@ -29,14 +36,41 @@ export function handshakeManner(server: HttpServer, maxBytes: number): HttpManne
     const body = Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":"initialize","params":${initializeParams}}`);
     const response = await send(server, 'POST', handshakeHeaders(undefined, undefined), body).response;
     learn(response);
-    await readAnswer(response, { server: server.name, maxBytes, onMessage: (message) => message.kind === 'response' });
+    await readAnswer(response, {
+      server: server.name,
+      maxBytes,
+      onMessage(message) {
+        if (message.kind !== 'response') return false;
+        remember(message);
+        return true;
+      },
+    });
+    if (handshake === undefined) throw failure(server.name, response);
     const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
     (await send(server, 'POST', handshakeHeaders(upstreamSession, version), initialized).response).resume();
   }
 
+  function remember(answer: Message): void {
+    if (answer.result === undefined) return;
+    version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
+    handshake = { version: version ?? '', result: rawAt(answer.bytes, answer.result) };
+  }
+
+  function healed(): Promise<void> {
+    healing ??= heal().finally(() => {
+      healing = undefined;
+    });
+    return healing;
+  }
+
   return {
     era: 'handshake',
-    async prepare() {},
+    get handshake() {
+      return handshake;
+    },
+    async prepare() {
+      if (ownParams !== undefined && handshake === undefined) await healed();
+    },
     headers: (message) =>
       message.method === 'initialize'
         ? handshakeHeaders(undefined, undefined)
@@ -48,22 +82,17 @@ export function handshakeManner(server: HttpServer, maxBytes: number): HttpManne
         return false;
       }
       if (response.statusCode !== 404 || upstreamSession === undefined || initializeParams === undefined) return false;
-      healing ??= heal().finally(() => {
-        healing = undefined;
-      });
-      await healing;
+      await healed();
       return true;
     },
 
     completed(message, answer) {
       if (message.method !== 'initialize' || answer.result === undefined) return;
-      version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
+      remember(answer);
       initializeParams = repeatableParams(message);
     },
 
-    listen(caller, receive) {
-      const { stream } = caller;
-      if (stream === undefined) return;
+    listen(stream, receive) {
       let lastEventId: string | undefined;
       let abort = () => {};
       stream.onGone(() => abort());

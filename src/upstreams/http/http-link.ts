@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Outward, Sent } from '../../upstreams/sent.ts';
-import type { Era, Reply } from '../../wire/channel.ts';
+import type { Channel, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { idMember, type Message } from '../../wire/message.ts';
@@ -9,7 +9,7 @@ import { stripOurKeys } from '../../wire/our-keys.ts';
 import { memberOf } from '../../wire/scan.ts';
 import type { Caller } from '../caller.ts';
 import type { HttpServer } from '../definition.ts';
-import type { Call, Link } from '../link.ts';
+import type { BaseLink, Call } from '../link.ts';
 import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
@@ -37,7 +37,7 @@ export interface HttpManner {
   /** After the final message of a request. */
   completed(message: Message, answer: Message): void;
   /** Opens the upstream's stream for what no request waits for. */
-  listen(caller: Caller, receive: (message: Message) => void): void;
+  listen(stream: Channel, receive: (message: Message) => void): void;
   close(): void;
 }
 
@@ -55,14 +55,13 @@ export interface HttpLinkOptions {
 }
 
 /** One session's way to an upstream over HTTP: each request is an exchange of its own. */
-export function createHttpLink(options: HttpLinkOptions): Link {
+export function createHttpLink(options: HttpLinkOptions): BaseLink {
   const { server, manner, binding, limits } = options;
   const pending = createPendingCalls();
   const sendings = new Map<number, Sending>();
   const rate = createRateLimit(limits.notificationsPerSecond);
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
-  let pushCount = 0;
 
   async function exchange(call: Call, outgoing: Outgoing, waiting: PendingCall): Promise<void> {
     for (let attempt = 0; ; attempt++) {
@@ -143,14 +142,15 @@ export function createHttpLink(options: HttpLinkOptions): Link {
     sendings.delete(call.upstreamId);
   }
 
-  const link: Link = {
+  const link: BaseLink = {
     sessionId: options.sessionId,
     server: server.name,
     era: manner.era,
     get closed() {
       return closing !== undefined;
     },
-    nextPushId: () => ++pushCount,
+    pending,
+    ready: () => manner.prepare(),
 
     async request(call) {
       if (closing !== undefined) throw closing;
@@ -175,7 +175,7 @@ export function createHttpLink(options: HttpLinkOptions): Link {
           lastHeardAt: Date.now(),
         };
         pending.add(waiting);
-        if (manner.era === 'modern') {
+        if (call.cancelOnGone) {
           call.channel.onGone(() => {
             if (pending.take(upstreamId) === undefined) return;
             forget(waiting);
@@ -223,10 +223,14 @@ export function createHttpLink(options: HttpLinkOptions): Link {
       callers.delete(caller);
       if (callers.size === 0) void link.close(new AmbitError('SESSION_ENDED'));
     },
-    listen: (caller) =>
-      manner.listen(caller, (message) => {
+    listen({ stream }) {
+      if (stream !== undefined) link.openStream(stream);
+    },
+    openStream(stream) {
+      manner.listen(stream, (message) => {
         if (message.kind !== 'response') hear(message, undefined);
-      }),
+      });
+    },
 
     tend(now) {
       for (const call of pending.overdue(now)) {

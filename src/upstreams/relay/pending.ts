@@ -23,6 +23,8 @@ export interface PendingCalls {
   get(upstreamId: number): PendingCall | undefined;
   /** Takes the call out: whoever takes it settles it, once. */
   take(upstreamId: number): PendingCall | undefined;
+  /** The call goes on for somebody else, or for nobody: bridges let a caller go and come back. */
+  replace(upstreamId: number, changes: Partial<PendingCall>): void;
   find(from: object, clientId: string): PendingCall | undefined;
   youngest(fits: (call: PendingCall) => boolean): PendingCall | undefined;
   overdue(now: number): PendingCall[];
@@ -48,6 +50,10 @@ export function createPendingCalls(): PendingCalls {
       calls.delete(upstreamId);
       call.caller?.underWay.delete(call.channel);
       return call;
+    },
+    replace(upstreamId, changes) {
+      const call = calls.get(upstreamId);
+      if (call !== undefined) calls.set(upstreamId, { ...call, ...changes, lastHeardAt: Date.now() });
     },
     find(from, clientId) {
       for (const call of calls.values()) {

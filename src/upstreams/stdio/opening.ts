@@ -1,7 +1,8 @@
+import { AmbitError } from '../../errors.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import type { Message } from '../../wire/message.ts';
-import { ProtocolFault } from '../../wire/protocol-fault.ts';
+import { EraFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import { handshakeVersions, modernVersion } from '../../wire/versions.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';
@@ -44,8 +45,8 @@ export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
 }
 
 /** What a client of the modern era is told by a server that only knows the handshake. */
-export function unsupportedModern(): ProtocolFault {
-  return new ProtocolFault(-32022, 400, 'Unsupported protocol version', {
+export function unsupportedModern(): EraFault {
+  return new EraFault(-32022, 400, 'Unsupported protocol version', {
     supported: handshakeVersions,
     requested: modernVersion,
   });
@@ -106,5 +107,27 @@ export function handshakeOpening(): HandshakeOpening {
       handshake = { version, result: rawAt(answer.bytes, answer.result) };
       return handshake;
     },
+  };
+}
+
+/** Handshake era, on behalf of a client that knows no handshake: Ambit shakes hands itself. */
+export function selfOpening(params: string): Opening & { readonly handshake: Handshake | undefined } {
+  let handshake: Handshake | undefined;
+  return {
+    get handshake() {
+      return handshake;
+    },
+    check() {},
+    async perform(ask, write) {
+      const answer = await ask('initialize', params);
+      if (answer.result === undefined) {
+        throw new AmbitError('UPSTREAM_FAILED', { what: 'The server refused the handshake.' });
+      }
+      const version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion')) ?? '';
+      handshake = { version, result: rawAt(answer.bytes, answer.result) };
+      write(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}\n'));
+    },
+    answer: () => undefined,
+    swallows: () => false,
   };
 }

@@ -9,7 +9,7 @@ import { oneLine } from '../../wire/one-line.ts';
 import { memberOf, rawAt } from '../../wire/scan.ts';
 import type { Caller } from '../caller.ts';
 import type { StdioServer } from '../definition.ts';
-import type { Call, Link } from '../link.ts';
+import type { BaseLink, Call } from '../link.ts';
 import { createAsks } from '../relay/asks.ts';
 import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
@@ -39,7 +39,7 @@ const earlyMs = 3000;
 const earlyLimit = 8;
 
 /** A session's own process of one server: started on first need, once, however many calls wait. */
-export function createStdioLink(options: StdioLinkOptions): Link {
+export function createStdioLink(options: StdioLinkOptions): BaseLink {
   const { server, era, place, binding, opening, limits, lifetimes } = options;
   const pending = createPendingCalls();
   const asks = createAsks(pending.nextId);
@@ -51,7 +51,6 @@ export function createStdioLink(options: StdioLinkOptions): Link {
   let starting: Promise<ServerProcess> | undefined;
   let closing: AmbitError | undefined;
   let lastUsedAt = Date.now();
-  let pushCount = 0;
 
   function ready(): ServerProcess | Promise<ServerProcess> {
     if (running !== undefined) return running;
@@ -110,8 +109,7 @@ export function createStdioLink(options: StdioLinkOptions): Link {
         lastHeardAt: Date.now(),
       });
       for (const earlier of early.keys()) sayEarly(earlier);
-      // In the modern era a closed response stream is the cancellation; before, a client says so.
-      if (era === 'modern') call.channel.onGone(() => abandon(upstreamId));
+      if (call.cancelOnGone) call.channel.onGone(() => abandon(upstreamId));
       lastUsedAt = Date.now();
       to.write(outgoing.bytes);
     });
@@ -231,14 +229,15 @@ export function createStdioLink(options: StdioLinkOptions): Link {
     for (const call of waiting) call.fail(failure);
   }
 
-  const link: Link = {
+  const link: BaseLink = {
     sessionId: place.sessionId,
     server: server.name,
     era,
     get closed() {
       return closing !== undefined;
     },
-    nextPushId: () => ++pushCount,
+    pending,
+    ready: async () => void (await ready()),
 
     async request(call) {
       if (closing !== undefined) throw closing;
@@ -290,6 +289,7 @@ export function createStdioLink(options: StdioLinkOptions): Link {
       }
       caller.pushes.clear();
     },
+    openStream() {},
     listen() {
       for (const message of early.keys()) sayEarly(message);
     },

@@ -1,0 +1,27 @@
+import { AmbitError } from '../../errors.ts';
+import type { Channel } from '../../wire/channel.ts';
+import { type Message, readMessage } from '../../wire/message.ts';
+import type { Call, Link } from '../link.ts';
+
+const mute: Channel = {
+  owner: {},
+  gone: false,
+  emit: () => true,
+  onDrain() {},
+  onGone() {},
+  close() {},
+};
+
+/** A call of Ambit's own. `params` is JSON text. */
+export function ownCall(method: string, params: string, channel: Channel = mute): Call {
+  const message = readMessage(
+    Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":${JSON.stringify(method)},"params":${params}}`),
+  );
+  return { message, edits: [], channel, headers: {}, caller: undefined, cancelOnGone: true };
+}
+
+export async function askUpstream(link: Link, method: string, params = '{}'): Promise<Message> {
+  const reply = await link.request(ownCall(method, params));
+  if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
+  return readMessage(reply.bytes);
+}

@@ -1,0 +1,174 @@
+import { AmbitError } from '../../errors.ts';
+import type { Channel, Reply } from '../../wire/channel.ts';
+import { errorMessage, resultMessage } from '../../wire/compose.ts';
+import { type Message, readMessage } from '../../wire/message.ts';
+import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+import type { Call } from '../link.ts';
+import type { PendingCall, PendingCalls } from '../relay/pending.ts';
+import { type Binding, nameOf, stateBindings } from '../relay/towards-upstream.ts';
+import type { Sent } from '../sent.ts';
+import { withId } from './result-edits.ts';
+
+/** One question of the upstream's, and how to tell it the answer. */
+interface Question {
+  readonly key: string;
+  readonly method: string;
+  readonly params: string | undefined;
+  readonly upstreamId: string;
+  respond(message: Buffer): void;
+}
+
+interface Held {
+  readonly upstreamId: number;
+  readonly method: string;
+  readonly name: string;
+  readonly questions: Question[];
+  readonly until: number;
+  /** The upstream's answer, when it came before the client did. */
+  finished: Reply | Error | undefined;
+}
+
+export interface HeldCalls {
+  /** Lets the caller go with the question, and keeps the upstream's call open. False when there is no caller to ask. */
+  hold(sent: Sent): boolean;
+  /** Undefined when this is not the retry of a held call. */
+  resume(call: Call, pending: PendingCalls): Promise<Reply> | undefined;
+  tend(now: number, pending: PendingCalls): void;
+}
+
+const prefix = 'held:';
+const mostHeld = 32;
+const holdMs = 10 * 60 * 1000;
+const carriers = new Set(['tools/call', 'prompts/get', 'resources/read']);
+const nobody: Channel = {
+  owner: {},
+  gone: true,
+  emit: () => true,
+  onDrain() {},
+  onGone() {},
+  close() {},
+};
+
+/**
+ * The bridge between a server that asks by pushing and a client that is asked by an answer: the server's call stays
+ * open, the client gets `input_required` with a state of ours, and its retry answers the question.
+ */
+export function createHeldCalls(binding: Binding): HeldCalls {
+  const held = new Map<number, Held>();
+  let count = 0;
+
+  function ask(id: number, call: Held, clientId: string): Reply {
+    const { key, method, params } = call.questions[0] as Question;
+    const request = params === undefined ? { method } : { method, params: JSON.parse(params) as unknown };
+    const requestState = binding.seals.seal(
+      `${prefix}${id}`,
+      stateBindings(binding, call.method, call.name),
+      call.until,
+    );
+    const result = { resultType: 'input_required', inputRequests: { [key]: request }, requestState };
+    return { kind: 'message', bytes: resultMessage(clientId, JSON.stringify(result)), status: 200 };
+  }
+
+  function park(id: number, carrier: PendingCall, pending: PendingCalls): void {
+    const finish = (outcome: Reply | Error) => {
+      const call = held.get(id);
+      if (call !== undefined) call.finished = outcome;
+    };
+    pending.replace(carrier.upstreamId, {
+      channel: nobody,
+      progressToken: undefined,
+      settle: finish,
+      fail: finish,
+      timeoutMs: holdMs,
+    });
+  }
+
+  return {
+    hold({ message, pending, respond }) {
+      const waiting = [...held.values()].find((call) => call.finished === undefined && call.questions.length > 0);
+      const carrier = pending.youngest((call) => carriers.has(call.method) && !call.channel.gone);
+      const question: Question = {
+        key: `ask-${++count}`,
+        method: message.method,
+        params: message.params === undefined ? undefined : rawAt(message.bytes, message.params),
+        upstreamId: message.id as string,
+        respond,
+      };
+      if (carrier === undefined) {
+        // The client is away answering the last question: this one waits for its return.
+        waiting?.questions.push(question);
+        return waiting !== undefined;
+      }
+      if (held.size >= mostHeld) throw new AmbitError('OVERLOADED');
+      const call: Held = {
+        upstreamId: carrier.upstreamId,
+        method: carrier.method,
+        name: carrier.name,
+        questions: [question],
+        until: Date.now() + holdMs,
+        finished: undefined,
+      };
+      held.set(count, call);
+      const { settle, clientId } = carrier;
+      park(count, carrier, pending);
+      settle(ask(count, call, clientId));
+      return true;
+    },
+
+    resume(call, pending) {
+      const { message } = call;
+      const params = message.params?.shape;
+      const state = stringAt(message.bytes, memberOf(params, 'requestState'));
+      if (state === undefined) return undefined;
+      const bindings = stateBindings(binding, message.method, nameOf(message));
+      const value = binding.seals.open(state, bindings, Date.now());
+      if (value === undefined || !value.startsWith(prefix)) return undefined;
+      const id = Number(value.slice(prefix.length));
+      const kept = held.get(id);
+      if (kept === undefined) throw new AmbitError('UPSTREAM_FAILED', { what: 'The question is no longer open.' });
+      const clientId = message.id as string;
+      const [question] = kept.questions;
+      const answers = memberOf(params, 'inputResponses');
+      const answer =
+        question === undefined || answers === undefined
+          ? undefined
+          : memberOf(shapeAt(message.bytes, answers), question.key);
+      if (question !== undefined && answer === undefined) return Promise.resolve(ask(id, kept, clientId));
+      if (question !== undefined && answer !== undefined) {
+        kept.questions.shift();
+        question.respond(resultMessage(question.upstreamId, rawAt(message.bytes, answer)));
+      }
+      if (kept.questions.length > 0 && kept.finished === undefined) return Promise.resolve(ask(id, kept, clientId));
+      held.delete(id);
+      if (kept.finished !== undefined) return Promise.resolve(deliver(kept.finished, clientId));
+      return new Promise<Reply>((settle, fail) => {
+        const token = memberOf(message.meta, 'progressToken');
+        pending.replace(kept.upstreamId, {
+          clientId,
+          channel: call.channel,
+          progressToken: token === undefined ? undefined : rawAt(message.bytes, token),
+          settle,
+          fail,
+        });
+      });
+    },
+
+    tend(now, pending) {
+      for (const [id, call] of held) {
+        if (now < call.until) continue;
+        held.delete(id);
+        pending.take(call.upstreamId);
+        for (const question of call.questions) {
+          question.respond(errorMessage(question.upstreamId, -32603, 'Nobody answered in time'));
+        }
+      }
+    },
+  };
+}
+
+function deliver(outcome: Reply | Error, clientId: string): Reply {
+  if (outcome instanceof Error) throw outcome;
+  if (outcome.kind !== 'message') return outcome;
+  const answer: Message = readMessage(outcome.bytes);
+  return { ...outcome, bytes: withId(answer, clientId) };
+}

@@ -1,0 +1,51 @@
+import { type Edit, removeMembers } from '../../wire/edit.ts';
+import type { Message } from '../../wire/message.ts';
+import { memberOf } from '../../wire/scan.ts';
+import { modernVersion } from '../../wire/versions.ts';
+
+const envelopeKeys = new Set([
+  'io.modelcontextprotocol/protocolVersion',
+  'io.modelcontextprotocol/clientCapabilities',
+  'io.modelcontextprotocol/clientInfo',
+  'io.modelcontextprotocol/logLevel',
+]);
+
+/** Takes a modern request's description of itself out: a server of the handshake era has had it in `initialize`. */
+export function withoutEnvelope(message: Message): Edit[] {
+  return message.meta === undefined ? [] : removeMembers(message.meta, (member) => envelopeKeys.has(member.key));
+}
+
+export interface Envelope {
+  /** JSON texts, as the client wrote them in `initialize`. */
+  readonly capabilities: string;
+  readonly clientInfo: string | undefined;
+  readonly logLevel: string | undefined;
+}
+
+/** Adds to a handshake-era request what a modern server wants to read in each. */
+export function withEnvelope(message: Message, envelope: Envelope): Edit[] {
+  const members = [
+    `"io.modelcontextprotocol/protocolVersion":"${modernVersion}"`,
+    `"io.modelcontextprotocol/clientCapabilities":${envelope.capabilities}`,
+    ...(envelope.clientInfo === undefined ? [] : [`"io.modelcontextprotocol/clientInfo":${envelope.clientInfo}`]),
+    ...(envelope.logLevel === undefined
+      ? []
+      : [`"io.modelcontextprotocol/logLevel":${JSON.stringify(envelope.logLevel)}`]),
+  ].join(',');
+  return insertMeta(message, members);
+}
+
+/** Puts members into `params._meta`, making `_meta` and `params` where there are none. */
+export function insertMeta(message: Message, members: string): Edit[] {
+  const params = message.params?.shape;
+  if (message.meta !== undefined) return [insertAt(message.meta.start + 1, members, message.meta.members.length > 0)];
+  const meta = memberOf(params, '_meta');
+  // `_meta` that is no object is for the upstream to refuse.
+  if (meta !== undefined) return [];
+  if (params !== undefined) return [insertAt(params.start + 1, `"_meta":{${members}}`, params.members.length > 0)];
+  return [insertAt(message.shape.start + 1, `"params":{"_meta":{${members}}}`, true)];
+}
+
+function insertAt(at: number, text: string, more: boolean): Edit {
+  return { start: at, end: at, text: more ? `${text},` : text };
+}

@@ -1,0 +1,177 @@
+import { AmbitError } from '../../errors.ts';
+import type { Channel, Reply } from '../../wire/channel.ts';
+import { notificationMessage, resultMessage } from '../../wire/compose.ts';
+import { readMessage } from '../../wire/message.ts';
+import { ProtocolFault } from '../../wire/protocol-fault.ts';
+import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
+import type { BaseLink, Call, Handshake, Link } from '../link.ts';
+import type { Binding } from '../relay/towards-upstream.ts';
+import type { Outward, Sent } from '../sent.ts';
+import { askUpstream } from './ask-upstream.ts';
+import { discoverResult } from './capabilities.ts';
+import { createHeldCalls } from './held-calls.ts';
+import { withoutEnvelope } from './meta-edits.ts';
+import { modernised } from './result-edits.ts';
+
+/** A link that shakes hands by itself. */
+export interface SelfOpened {
+  readonly link: BaseLink;
+  /** What the upstream said of itself; known once the link is ready. */
+  handshake(): Handshake | undefined;
+}
+
+interface Listener {
+  readonly clientId: string;
+  readonly channel: Channel;
+  readonly wants: ReadonlySet<string>;
+  readonly resources: ReadonlySet<string>;
+}
+
+const gone = new Set(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
+const changes: Readonly<Record<string, string>> = {
+  'notifications/tools/list_changed': 'toolsListChanged',
+  'notifications/prompts/list_changed': 'promptsListChanged',
+  'notifications/resources/list_changed': 'resourcesListChanged',
+};
+/** A channel that stands as long as the link: whatever comes on it is heard by `hear`. */
+const standing: Channel = { owner: {}, gone: false, emit: () => true, onDrain() {}, onGone() {}, close() {} };
+const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
+
+/** A modern client in front of a server of the handshake era. */
+export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (hear: Outward) => SelfOpened): Link {
+  const held = createHeldCalls(binding);
+  const listeners = new Map<string, Listener>();
+  let level: string | undefined;
+  let count = 0;
+
+  const base = connect((sent) => hear(sent));
+  let streaming = false;
+
+  async function handshake(): Promise<Handshake> {
+    await base.link.ready();
+    const shaken = base.handshake();
+    if (shaken === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    return shaken;
+  }
+
+  function hear(sent: Sent): ReturnType<Outward> {
+    announce(sent);
+    return outward({ ...sent, link: bridge, hold: (asked) => held.hold(asked) });
+  }
+
+  /** What a listen stream was opened for goes there, under the name of that stream. */
+  function announce({ message }: Sent): void {
+    const change = changes[message.method];
+    const uri =
+      message.method === 'notifications/resources/updated'
+        ? stringAt(message.bytes, memberOf(message.params?.shape, 'uri'))
+        : undefined;
+    if (change === undefined && uri === undefined) return;
+    for (const listener of listeners.values()) {
+      const wanted = change === undefined ? listener.resources.has(uri as string) : listener.wants.has(change);
+      if (wanted) listener.channel.emit(tagged(message.method, uri === undefined ? {} : { uri }, listener.clientId));
+    }
+  }
+
+  async function listen(call: Call): Promise<Reply> {
+    const { message } = call;
+    const asked = memberOf(message.params?.shape, 'notifications');
+    const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
+    await handshake();
+    if (!streaming) base.link.openStream(standing);
+    streaming = true;
+    const wants = new Set(Object.values(changes).filter((name) => filter[name] === true));
+    const uris = Array.isArray(filter.resourceSubscriptions) ? (filter.resourceSubscriptions as string[]) : [];
+    for (const uri of uris) await subscribe('resources/subscribe', uri);
+    const clientId = message.id as string;
+    const key = String(++count);
+    listeners.set(key, { clientId, channel: call.channel, wants, resources: new Set(uris) });
+    const honoured = {
+      ...Object.fromEntries([...wants].map((name) => [name, true])),
+      ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
+    };
+    call.channel.emit(tagged('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId));
+    return new Promise<Reply>((settle) => {
+      call.channel.onGone(() => {
+        listeners.delete(key);
+        for (const uri of uris) {
+          const shared = [...listeners.values()].some((listener) => listener.resources.has(uri));
+          if (!shared && !base.link.closed) void subscribe('resources/unsubscribe', uri);
+        }
+        settle({ kind: 'accepted' });
+      });
+      closers.push(() => {
+        listeners.delete(key);
+        const end = { resultType: 'complete', _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } };
+        settle({ kind: 'message', bytes: resultMessage(clientId, JSON.stringify(end)) });
+      });
+    });
+  }
+  const closers: (() => void)[] = [];
+
+  async function subscribe(method: string, uri: string): Promise<void> {
+    await askUpstream(base.link, method, JSON.stringify({ uri })).catch(() => {});
+  }
+
+  /** The handshake era has one log level for all; the modern one a level for each request. */
+  async function setLevel(wanted: string | undefined): Promise<void> {
+    if (wanted === undefined || wanted === level) return;
+    const { result } = await handshake();
+    if (!('logging' in ((JSON.parse(result) as { capabilities?: object }).capabilities ?? {}))) return;
+    level = wanted;
+    await askUpstream(base.link, 'logging/setLevel', JSON.stringify({ level: wanted })).catch(() => {});
+  }
+
+  async function pass(call: Call): Promise<Reply> {
+    const { message } = call;
+    const wanted = stringAt(message.bytes, memberOf(message.meta, 'io.modelcontextprotocol/logLevel'));
+    if (wanted !== level) await setLevel(wanted);
+    const reply =
+      (await held.resume(call, base.link.pending)) ??
+      (await base.link.request({ ...call, edits: [...call.edits, ...withoutEnvelope(message)] }));
+    if (reply.kind !== 'message') return reply;
+    const answer = readMessage(reply.bytes);
+    const missing =
+      answer.error !== undefined &&
+      rawAt(answer.bytes, memberOf(answer.error.shape, 'code') ?? answer.error) === '-32601';
+    return { ...reply, bytes: modernised(answer, message.method), status: missing ? 404 : 200 };
+  }
+
+  const bridge: Link = {
+    sessionId: base.link.sessionId,
+    server: base.link.server,
+    era: 'modern',
+    get closed() {
+      return base.link.closed;
+    },
+    async request(call) {
+      const { method, id } = call.message;
+      if (gone.has(method)) throw new ProtocolFault(-32601, 404, 'Method not found');
+      if (method === 'server/discover') {
+        const { result } = await handshake();
+        return { kind: 'message', bytes: resultMessage(id as string, discoverResult(result)), status: 200 };
+      }
+      if (method === 'subscriptions/listen') return listen(call);
+      return pass(call);
+    },
+    notify() {},
+    answer() {},
+    cancel: (from, requestId, message) => base.link.cancel(from, requestId, message),
+    attach() {},
+    detach() {},
+    listen() {},
+    tend(now) {
+      held.tend(now, base.link.pending);
+      base.link.tend(now);
+    },
+    async close(reason) {
+      for (const close of closers.splice(0)) close();
+      await base.link.close(reason);
+    },
+  };
+  return bridge;
+}
+
+function tagged(method: string, params: Record<string, unknown>, clientId: string): Buffer {
+  return notificationMessage(method, { ...params, _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } });
+}

@@ -1,0 +1,221 @@
+import { AmbitError } from '../../errors.ts';
+import type { Channel, Reply } from '../../wire/channel.ts';
+import { resultMessage } from '../../wire/compose.ts';
+import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
+import { type Message, readMessage } from '../../wire/message.ts';
+import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+import type { Caller } from '../caller.ts';
+import type { ServerDefinition } from '../definition.ts';
+import type { Call, Link } from '../link.ts';
+import { ownCall } from './ask-upstream.ts';
+import { type Envelope, withEnvelope } from './meta-edits.ts';
+import { withoutModernParts } from './result-edits.ts';
+
+const mostRounds = 10;
+const pushKinds: Readonly<Record<string, 'sampling' | 'elicitation' | 'roots'>> = {
+  'sampling/createMessage': 'sampling',
+  'elicitation/create': 'elicitation',
+  'roots/list': 'roots',
+};
+const levels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
+
+export interface ToModernOptions {
+  readonly server: ServerDefinition;
+  /** JSON texts of what the client said of itself in `initialize`. */
+  readonly capabilities: string;
+  readonly clientInfo: string | undefined;
+  /** The session's own modern link: requests describe themselves, so all its clients can share it. */
+  readonly base: Link;
+}
+
+interface Waiting {
+  answered(message: Message): void;
+  failed(error: Error): void;
+}
+
+/** A client of the handshake era in front of a modern server. */
+export function bridgeToModern(options: ToModernOptions): Link {
+  const { server, capabilities, clientInfo, base } = options;
+  const callers = new Set<Caller>();
+  const waiting = new Map<string, Waiting>();
+  let logLevel: string | undefined;
+  let closed = false;
+  let listening: { end(): void } | undefined;
+
+  function envelope(): Envelope {
+    return { capabilities, clientInfo, logLevel };
+  }
+
+  function described(message: Message): Message {
+    return readMessage(applyEdits(message.bytes, withEnvelope(message, envelope())));
+  }
+
+  async function pass(call: Call): Promise<Reply> {
+    // Read again with what was added, so that the link below sees what the server will.
+    let message = described(readMessage(applyEdits(call.message.bytes, call.edits)));
+    for (let round = 0; round < mostRounds; round++) {
+      const reply = await base.request({ ...call, message, edits: [] });
+      if (reply.kind !== 'message') return reply;
+      const answer = readMessage(reply.bytes);
+      const asks = stringAt(answer.bytes, memberOf(answer.result?.shape, 'resultType')) === 'input_required';
+      if (!asks) return { ...reply, bytes: withoutModernParts(answer), status: 200 };
+      message = described(await retried(call, answer));
+    }
+    throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" never stopped asking.` });
+  }
+
+  /** The call once more, with the client's answers to what the server asked. */
+  async function retried(call: Call, answer: Message): Promise<Message> {
+    const result = answer.result?.shape;
+    const requests = memberOf(result, 'inputRequests');
+    const asked = requests === undefined ? undefined : shapeAt(answer.bytes, requests);
+    const answers = await Promise.all(
+      (asked?.members ?? []).map(async (member) => {
+        const question = JSON.parse(rawAt(answer.bytes, member)) as { method: string; params?: unknown };
+        return `${JSON.stringify(member.key)}:${await ask(call, question)}`;
+      }),
+    );
+    const state = memberOf(result, 'requestState');
+    const additions = [`"inputResponses":{${answers.join(',')}}`];
+    if (state !== undefined) additions.push(`"requestState":${rawAt(answer.bytes, state)}`);
+    return readMessage(applyEdits(call.message.bytes, [insertParams(call.message, additions.join(','))]));
+  }
+
+  function ask(call: Call, question: { method: string; params?: unknown }): Promise<string> {
+    const { caller } = call;
+    const kind = pushKinds[question.method];
+    if (kind === undefined || caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
+    if (!server.push[kind]) throw new AmbitError('PUSH_DENIED', { rule: `servers.${server.name}.push.${kind}` });
+    const id = String(caller.nextPushId());
+    const name = `ambit ${id}`;
+    caller.pushes.set(id, { link: bridge, upstreamId: name, progressToken: undefined });
+    const request = { jsonrpc: '2.0', id: Number(id), method: question.method, params: question.params };
+    return new Promise<string>((resolve, reject) => {
+      waiting.set(name, {
+        answered(message) {
+          if (message.result !== undefined) resolve(rawAt(message.bytes, message.result));
+          else
+            reject(new AmbitError('UPSTREAM_FAILED', { what: 'The client could not answer what the server asked.' }));
+        },
+        failed: reject,
+      });
+      channelOf(call, caller).emit(Buffer.from(JSON.stringify(request)));
+    });
+  }
+
+  /** What a handshake-era client hears of by itself, a modern server tells on a listen stream. */
+  async function listen(caller: Caller): Promise<void> {
+    listening?.end();
+    const gone: (() => void)[] = [];
+    const channel: Channel = {
+      owner: {},
+      gone: false,
+      emit(bytes) {
+        return relayed(bytes, caller);
+      },
+      onDrain() {},
+      onGone: (listener) => void gone.push(listener),
+      close() {},
+    };
+    listening = {
+      end() {
+        for (const listener of gone) listener();
+      },
+    };
+    const notifications = {
+      toolsListChanged: true,
+      promptsListChanged: true,
+      resourcesListChanged: true,
+      ...(caller.subscriptions.size > 0 ? { resourceSubscriptions: [...caller.subscriptions] } : {}),
+    };
+    const call = ownCall('subscriptions/listen', JSON.stringify({ notifications }), channel);
+    await base.request({ ...call, message: described(call.message) }).catch(() => {});
+  }
+
+  function relayed(bytes: Buffer, caller: Caller): boolean {
+    const message = readMessage(bytes);
+    if (message.kind !== 'notification' || message.method === 'notifications/subscriptions/acknowledged') return true;
+    const meta = memberOf(message.params?.shape, '_meta');
+    const edits: Edit[] = meta === undefined ? [] : [replaceValue(meta, '{}')];
+    const out = caller.stream ?? [...caller.underWay].at(-1);
+    return out === undefined || out.gone ? true : out.emit(applyEdits(bytes, edits));
+  }
+
+  const bridge: Link = {
+    sessionId: base.sessionId,
+    server: base.server,
+    era: 'handshake',
+    get closed() {
+      return closed || base.closed;
+    },
+
+    async request(call) {
+      const { message, caller } = call;
+      const id = message.id as string;
+      const done = (): Reply => ({ kind: 'message', bytes: resultMessage(id, '{}'), status: 200 });
+      switch (message.method) {
+        case 'ping':
+          return done();
+        case 'logging/setLevel': {
+          const level = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
+          if (level !== undefined && levels.includes(level)) logLevel = level;
+          return done();
+        }
+        case 'resources/subscribe':
+        case 'resources/unsubscribe': {
+          const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
+          if (caller === undefined) return done();
+          if (message.method === 'resources/subscribe') caller.subscriptions.add(uri);
+          else caller.subscriptions.delete(uri);
+          void listen(caller);
+          return done();
+        }
+        default:
+          return pass(call);
+      }
+    },
+
+    notify(call) {
+      if (call.message.method === 'notifications/initialized' && call.caller !== undefined) void listen(call.caller);
+    },
+
+    answer(upstreamId, message) {
+      const asked = waiting.get(upstreamId);
+      waiting.delete(upstreamId);
+      asked?.answered(message);
+    },
+
+    cancel: (from, requestId, message) => base.cancel(from, requestId, message),
+    attach: (caller) => void callers.add(caller),
+    detach(caller) {
+      callers.delete(caller);
+      for (const asked of waiting.values()) asked.failed(new AmbitError('CLIENT_UNREACHABLE'));
+      waiting.clear();
+      listening?.end();
+      if (callers.size === 0) closed = true;
+    },
+    listen() {},
+    tend() {},
+    async close() {
+      closed = true;
+      listening?.end();
+    },
+  };
+  return bridge;
+}
+
+function channelOf(call: Call, caller: Caller): Channel {
+  if (!call.channel.gone) return call.channel;
+  if (caller.stream !== undefined && !caller.stream.gone) return caller.stream;
+  throw new AmbitError('CLIENT_UNREACHABLE');
+}
+
+function insertParams(message: Message, members: string): Edit {
+  const params = message.params?.shape;
+  if (params === undefined) {
+    const at = message.shape.start + 1;
+    return { start: at, end: at, text: `"params":{${members}},` };
+  }
+  const at = params.start + 1;
+  return { start: at, end: at, text: params.members.length > 0 ? `${members},` : members };
+}

@@ -1,0 +1,84 @@
+import { join } from 'node:path';
+import type { Config } from '../config/schema.ts';
+import { AmbitError } from '../errors.ts';
+import type { Journal } from '../journal/journal.ts';
+import type { Runner } from '../runners/runner.ts';
+import type { Session } from '../sessions/session.ts';
+import type { Era } from '../wire/channel.ts';
+import type { HttpServer, StdioServer } from './definition.ts';
+import { createHttpLink, type HttpManner } from './http/http-link.ts';
+import type { BaseLink } from './link.ts';
+import type { Seals } from './relay/seals.ts';
+import type { Binding } from './relay/towards-upstream.ts';
+import type { Outward } from './sent.ts';
+import type { Opening } from './stdio/opening.ts';
+import { createStdioLink } from './stdio/stdio-link.ts';
+
+export interface ConnectOptions {
+  readonly config: Config;
+  readonly dataDir: string;
+  readonly tmpRoot: string;
+  readonly runner: Runner;
+  readonly journal: Journal;
+  readonly seals: Seals;
+}
+
+/** Makes the links that speak to an upstream themselves, for one session each. */
+export interface Connect {
+  binding(session: Session, server: string): Binding;
+  stdio(session: Session, server: StdioServer, era: Era, opening: Opening, hear: Outward): BaseLink;
+  http(session: Session, server: HttpServer, manner: HttpManner, hear: Outward): BaseLink;
+}
+
+export function createConnect(options: ConnectOptions): Connect {
+  const { config, journal } = options;
+  const binding = (session: Session, server: string) => ({ seals: options.seals, sessionId: session.id, server });
+
+  return {
+    binding,
+
+    stdio(session, server, era, opening, hear) {
+      if (session.trustLevel !== 'direct') {
+        throw new AmbitError('SANDBOX_UNAVAILABLE', {
+          what: `The session is sandboxed, and no sandbox can be had for the server "${server.name}" here.`,
+          rule: 'trust',
+        });
+      }
+      const workspace = session.workspaceId === undefined ? undefined : config.workspaces[session.workspaceId];
+      return createStdioLink({
+        server,
+        era,
+        opening,
+        outward: hear,
+        binding: binding(session, server.name),
+        limits: config.limits,
+        lifetimes: {
+          startMs: config.processes.startSeconds * 1000,
+          idleMs: config.processes.idleSeconds * 1000,
+          maxMs: config.processes.maxSeconds * 1000,
+        },
+        place: {
+          runner: options.runner,
+          tmpRoot: options.tmpRoot,
+          cwd: workspace?.path ?? join(options.dataDir, 'run', session.id),
+          journal,
+          sessionId: session.id,
+          messageBytes: config.limits.messageBytes,
+        },
+      });
+    },
+
+    http(session, server, manner, hear) {
+      const { limits } = config;
+      const link = {
+        server,
+        sessionId: session.id,
+        manner,
+        binding: binding(session, server.name),
+        outward: hear,
+        limits,
+      };
+      return createHttpLink(link);
+    },
+  };
+}
