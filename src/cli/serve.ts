@@ -42,7 +42,7 @@ export const serveCommand: Command = {
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info(`listening on ${http.url}`);
-      for (const name of gateway.servers.keys()) log.info(`  ${http.url}/mcp/${name}`);
+      for (const name of gateway.servers().keys()) log.info(`  ${http.url}/mcp/${name}`);
       await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
       log.info('ending');
       await control.close();

@@ -5,12 +5,16 @@ import type { Callers } from '../upstreams/caller.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import type { Links } from '../upstreams/links.ts';
 import type { Reply } from '../wire/channel.ts';
+import type { Aggregate } from './aggregate/aggregate.ts';
+import { allServers } from './aggregate/for-all.ts';
 import { journeyFrom, type Next } from './chain.ts';
-import type { Arrived } from './exchange.ts';
+import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
 import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts';
 import { authorize } from './stages/authorize.ts';
+import { authorizeAll } from './stages/authorize-all.ts';
 import { bindTransport } from './stages/bind-transport.ts';
 import { forward } from './stages/forward.ts';
+import { forwardToAll } from './stages/forward-to-all.ts';
 import { record } from './stages/record.ts';
 import { type ResolveOptions, resolveSession } from './stages/resolve-session.ts';
 import { stripKeys } from './stages/strip-keys.ts';
@@ -22,30 +26,45 @@ export interface CorridorParts {
   readonly sessions: Sessions;
   readonly callers: Callers;
   readonly links: Links;
-  readonly servers: ReadonlyMap<string, ServerDefinition>;
+  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+  readonly aggregate: Aggregate;
   readonly identity: AuthenticateOptions;
   readonly resolving: ResolveOptions;
 }
 
 /** The inward corridor, assembled once: HTTP, stdio, tests and the library all pass it. */
 export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
-  return journeyFrom<Arrived, Reply>()
+  const opens = ({ message }: Arrived) => message.method === 'initialize';
+  const inSession = journeyFrom<Arrived, Reply>()
     .through(record(parts.journal, parts.log))
     .through(authenticate(parts.identity))
-    .through(resolveSession(parts.resolving))
+    .through(resolveSession(parts.resolving));
+  const one = inSession
     .through(authorize(parts.servers))
-    .through(bindTransport<Arrived, Reply>(parts.callers, ({ message }) => message.method === 'initialize'))
+    .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys())
     .to(forward(parts.sessions, parts.callers, parts.links));
+  const all = inSession
+    .through(authorizeAll(parts.servers))
+    .through(bindTransport<AuthorizedForAll<Arrived>, Reply>(parts.callers, opens))
+    .through(stripKeys())
+    .to(forwardToAll(parts.sessions, parts.aggregate));
+  return (exchange) => (exchange.server === allServers ? all(exchange) : one(exchange));
 }
 
 /** The same stages for those who bring no message: a stream to open (GET), a transport session to end (DELETE). */
 export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
-  return journeyFrom<Visit, Visited>()
+  const never = () => false;
+  const inSession = journeyFrom<Visit, Visited>()
     .through(recordVisit(parts.journal))
     .through(authenticate(parts.identity))
-    .through(resolveSession(parts.resolving))
+    .through(resolveSession(parts.resolving));
+  const one = inSession
     .through(authorize(parts.servers))
-    .through(bindTransport<Visit, Visited>(parts.callers, () => false))
+    .through(bindTransport<Authorized<Visit>, Visited>(parts.callers, never))
     .to(welcome(parts.callers));
+  const all = inSession
+    .through(bindTransport<InSession<Visit>, Visited>(parts.callers, never))
+    .to(welcome(parts.callers));
+  return (visit) => (visit.server === allServers ? all(visit) : one(visit));
 }

@@ -34,6 +34,10 @@ export interface Arrived extends Approach {
 export type Identified<E extends Approach = Approach> = E & { readonly principal: Principal };
 export type InSession<E extends Approach = Approach> = Identified<E> & { readonly session: Session };
 export type Authorized<E extends Approach = Approach> = InSession<E> & { readonly upstream: ServerDefinition };
+/** At the address of all servers: those this session may use, in the order of the configuration. */
+export type AuthorizedForAll<E extends Approach = Approach> = InSession<E> & {
+  readonly available: readonly ServerDefinition[];
+};
 /** `caller` is the handshake-era client behind the transport session; none on initialize and in the modern era. */
 export type Bound<E extends Approach = Approach> = Authorized<E> & { readonly caller: Caller | undefined };
 /** `edits` are the changes we mean to make; everything else of the message goes on as it came. */

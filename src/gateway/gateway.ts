@@ -13,12 +13,15 @@ import { openSession } from '../sessions/open-session.ts';
 import type { EndReason, Session, SessionDraft } from '../sessions/session.ts';
 import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import { createCallers } from '../upstreams/caller.ts';
+import { createCatalog } from '../upstreams/catalog/catalog.ts';
+import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
 import { createConnect } from '../upstreams/connect.ts';
 import { defineServers, type ServerDefinition } from '../upstreams/definition.ts';
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
 import type { Reply } from '../wire/channel.ts';
+import { createAggregate } from './aggregate/aggregate.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
@@ -38,7 +41,7 @@ export interface Gateway {
   readonly serve: Next<Arrived, Reply>;
   readonly visit: Next<Visit, Visited>;
   readonly sessions: Sessions;
-  readonly servers: ReadonlyMap<string, ServerDefinition>;
+  servers(): ReadonlyMap<string, ServerDefinition>;
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
   openSession(draft: SessionDraft): { readonly session: Session; readonly token: string };
@@ -62,6 +65,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const sessions = createSessions(config.sessions);
   const callers = createCallers();
   const servers = defineServers(config, dirname(configFile));
+  const catalog = createCatalog(catalogFile(join(dataDir, 'catalog.json')));
+  const deliver = outwardCorridor(journal);
   const links = createLinks({
     connect: createConnect({
       config,
@@ -72,9 +77,14 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       seals: createSeals(),
     }),
     verdicts: createEraVerdicts([...servers.values()].map((server) => [server.name, server.era] as const)),
-    outward: outwardCorridor(journal),
+    outward(sent) {
+      if (/^notifications\/\w+\/list_changed$/.test(sent.message.method)) catalog.changed(sent.upstream.name);
+      return deliver(sent);
+    },
     messageBytes: config.limits.messageBytes,
   });
+
+  const aggregate = createAggregate({ links, callers, catalog });
 
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
@@ -84,6 +94,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   sessions.onEnded((session, reason) => {
     journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
     callers.endSession(session.id);
+    aggregate.forget(session.id);
     const stopped = links.endSession(session.id, goneBecause(reason));
     const over = stopped
       // Whoever a process left behind may still be writing there.
@@ -99,7 +110,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     sessions,
     callers,
     links,
-    servers,
+    servers: () => servers,
+    aggregate,
     identity: { sessions, ...config.auth },
     resolving: {
       sessions,
@@ -117,7 +129,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     serve: inwardCorridor(parts),
     visit: visitCorridor(parts),
     sessions,
-    servers,
+    servers: () => servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     openSession: (draft) => openSession(sessions, config, draft),
     async close() {

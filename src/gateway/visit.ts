@@ -1,11 +1,11 @@
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
-import type { Callers } from '../upstreams/caller.ts';
+import type { Caller, Callers } from '../upstreams/caller.ts';
 import type { Channel } from '../wire/channel.ts';
 import { errorMessage, refusedRequest } from '../wire/compose.ts';
 import { ProtocolFault } from '../wire/protocol-fault.ts';
 import type { Next, Stage } from './chain.ts';
-import type { Approach, Bound } from './exchange.ts';
+import type { Approach, InSession } from './exchange.ts';
 import { asAmbitError } from './refusal.ts';
 
 /** Someone at the door without a message: the handshake era's GET and DELETE, and whoever brings several at once. */
@@ -52,7 +52,7 @@ export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
   };
 }
 
-export function welcome(callers: Callers): Next<Bound<Visit>, Visited> {
+export function welcome(callers: Callers): Next<InSession<Visit> & { readonly caller: Caller | undefined }, Visited> {
   return async function welcome(visit) {
     const { caller, channel } = visit;
     if (caller === undefined) throw new AmbitError('REQUEST_INVALID');

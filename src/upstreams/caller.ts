@@ -20,6 +20,7 @@ export interface Caller {
   readonly server: string;
   readonly version: string;
   readonly link: Link;
+  readonly parent: Caller | undefined;
   /** The stream for what no request waits for: an open GET, or stdout. */
   stream: Channel | undefined;
   /** Channels of the requests under way, the youngest last. */
@@ -33,7 +34,8 @@ export interface Caller {
 }
 
 export interface Callers {
-  open(caller: Pick<Caller, 'sessionId' | 'server' | 'version' | 'link'>): Caller;
+  /** `parent` is the client of all servers this one stands behind: what is asked of it is asked of the parent. */
+  open(caller: Pick<Caller, 'sessionId' | 'server' | 'version' | 'link'> & { readonly parent?: Caller }): Caller;
   get(id: string): Caller | undefined;
   end(caller: Caller): void;
   endSession(sessionId: string): void;
@@ -57,18 +59,25 @@ export function createCallers(): Callers {
   }
 
   return {
-    open({ sessionId, server, version, link }) {
+    open({ sessionId, server, version, link, parent }) {
       let pushCount = 0;
+      let stream: Channel | undefined;
       const caller: Caller = {
         id: randomBytes(16).toString('hex'),
         sessionId,
         server,
         version,
         link,
-        stream: undefined,
+        parent,
+        get stream() {
+          return parent === undefined ? stream : parent.stream;
+        },
+        set stream(opened) {
+          stream = opened;
+        },
         underWay: new Set(),
-        pushes: new Map(),
-        nextPushId: () => ++pushCount,
+        pushes: parent?.pushes ?? new Map(),
+        nextPushId: parent?.nextPushId ?? (() => ++pushCount),
         subscriptions: new Set(),
         lastActiveAt: Date.now(),
       };

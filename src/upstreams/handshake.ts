@@ -38,6 +38,16 @@ export function knowsNoHandshake(answer: Message): boolean {
   return code !== undefined && ['-32601', '-32022'].includes(rawAt(answer.bytes, code));
 }
 
+/** What a client can do, in either era's words; clients that can do the same are offered the same. */
+export function capabilitiesKey(message: Message): string {
+  const member =
+    memberOf(message.meta, 'io.modelcontextprotocol/clientCapabilities') ??
+    memberOf(message.params?.shape, 'capabilities');
+  const declared = member === undefined ? {} : (JSON.parse(rawAt(message.bytes, member)) as object);
+  const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
+  return JSON.stringify(sorted(known));
+}
+
 /** The params of a handshake that Ambit makes for a modern client, from what that client says of itself. */
 export function ownHandshake(request: Message): string {
   const capabilities = memberOf(request.meta, 'io.modelcontextprotocol/clientCapabilities');

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { allServers } from '../../gateway/aggregate/for-all.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../log.ts';
 import { createGuards } from './guards.ts';
@@ -35,7 +36,7 @@ export async function listenHttp(
       json(response, ready ? 200 : 503, { status: ready ? 'ok' : 'closing' });
       return;
     }
-    const server = serverPath.exec(path)?.[1];
+    const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
     if (server === undefined) {
       request.resume();
       json(response, 404, { error: 'Not found' });

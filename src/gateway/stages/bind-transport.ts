@@ -1,22 +1,22 @@
-import type { Callers } from '../../upstreams/caller.ts';
+import type { Caller, Callers } from '../../upstreams/caller.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { type Stage, widen } from '../chain.ts';
-import type { Approach, Authorized, Bound } from '../exchange.ts';
+import type { InSession } from '../exchange.ts';
 import { unknownTransport } from './resolve-session.ts';
 
 /**
  * Fifth on the inward corridor: in the handshake era, the transport session must be one that this very session
  * opened for this very server, whatever the credential. It is checked, never trusted.
  */
-export function bindTransport<E extends Approach, Out>(
+export function bindTransport<E extends InSession, Out>(
   callers: Callers,
   opens: (exchange: E) => boolean,
-): Stage<Authorized<E>, Bound<E>, Out> {
+): Stage<E, E & { readonly caller: Caller | undefined }, Out> {
   return function bindTransport(exchange, next) {
-    if (exchange.era === 'modern') return next(widen(exchange, { caller: undefined }));
+    if (exchange.era === 'modern') return next(widen(exchange, { caller: undefined as Caller | undefined }));
     const opening = opens(exchange);
     if (exchange.transportId === undefined) {
-      if (opening) return next(widen(exchange, { caller: undefined }));
+      if (opening) return next(widen(exchange, { caller: undefined as Caller | undefined }));
       throw new ProtocolFault(-32000, 400, 'Bad Request: the Mcp-Session-Id header is missing; initialize first');
     }
     const caller = callers.get(exchange.transportId);
@@ -24,6 +24,6 @@ export function bindTransport<E extends Approach, Out>(
       throw unknownTransport();
     }
     caller.lastActiveAt = Date.now();
-    return next(widen(exchange, { caller: opening ? undefined : caller }));
+    return next(widen(exchange, { caller: (opening ? undefined : caller) as Caller | undefined }));
   };
 }

@@ -4,10 +4,10 @@ import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
 import { accepted, type Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
-import { replaceValue } from '../../wire/edit.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { Next } from '../chain.ts';
 import type { Prepared } from '../exchange.ts';
+import { answerPush, progressOfPush } from './answer-push.ts';
 
 /** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
 export function forward(sessions: Sessions, callers: Callers, links: Links): Next<Prepared, Reply> {
@@ -58,29 +58,8 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
     }
     // The modern era knows no other notification from a client.
     if (caller === undefined) return accepted;
-    if (message.method === 'notifications/progress') return progress(exchange, caller);
+    if (message.method === 'notifications/progress') return progressOfPush(exchange);
     caller.link.notify(callOf(exchange));
-    return accepted;
-  }
-
-  /** Progress on something the upstream asked for: it goes on under the name the upstream gave it. */
-  function progress(exchange: Prepared, caller: Caller): Reply {
-    const { message } = exchange;
-    const token = memberOf(message.params?.shape, 'progressToken');
-    const push = token === undefined ? undefined : caller.pushes.get(rawAt(message.bytes, token));
-    if (token === undefined || push?.progressToken === undefined) return accepted;
-    const edits = [...exchange.edits, replaceValue(token, push.progressToken)];
-    caller.link.notify({ ...callOf(exchange), edits });
-    return accepted;
-  }
-
-  /** An answer to a push. Only the caller that was asked can give it, once. */
-  function respond(exchange: Prepared): Reply {
-    const { message, caller } = exchange;
-    const push = caller?.pushes.get(message.id ?? '');
-    if (caller === undefined || push === undefined) return accepted;
-    caller.pushes.delete(message.id as string);
-    push.link.answer(push.upstreamId, message, exchange.edits);
     return accepted;
   }
 
@@ -91,7 +70,7 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
     if (message.method === 'subscriptions/listen') done();
     try {
       if (message.kind === 'request') return await request(exchange);
-      return message.kind === 'notification' ? notify(exchange) : respond(exchange);
+      return message.kind === 'notification' ? notify(exchange) : answerPush(exchange);
     } finally {
       done();
     }

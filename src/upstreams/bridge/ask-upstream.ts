@@ -1,6 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import type { Channel } from '../../wire/channel.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
+import type { Caller } from '../caller.ts';
 import type { Call, Link } from '../link.ts';
 
 const mute: Channel = {
@@ -20,8 +21,8 @@ export function ownCall(method: string, params: string, channel: Channel = mute)
   return { message, edits: [], channel, headers: {}, caller: undefined, cancelOnGone: true };
 }
 
-export async function askUpstream(link: Link, method: string, params = '{}'): Promise<Message> {
-  const reply = await link.request(ownCall(method, params));
+export async function askUpstream(link: Link, method: string, params = '{}', caller?: Caller): Promise<Message> {
+  const reply = await link.request({ ...ownCall(method, params), caller });
   if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
   return readMessage(reply.bytes);
 }

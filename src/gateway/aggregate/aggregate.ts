@@ -1,0 +1,259 @@
+import { AmbitError } from '../../errors.ts';
+import { askUpstream, ownCall } from '../../upstreams/bridge/ask-upstream.ts';
+import { insertMeta } from '../../upstreams/bridge/meta-edits.ts';
+import type { Caller, Callers } from '../../upstreams/caller.ts';
+import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
+import type { AskServer } from '../../upstreams/catalog/offer.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import { capabilitiesKey } from '../../upstreams/handshake.ts';
+import type { Call } from '../../upstreams/link.ts';
+import type { Links } from '../../upstreams/links.ts';
+import { accepted, type Reply } from '../../wire/channel.ts';
+import { resultMessage } from '../../wire/compose.ts';
+import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
+import { type Message, readMessage } from '../../wire/message.ts';
+import { ProtocolFault } from '../../wire/protocol-fault.ts';
+import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+import { type Composite, createComposite } from './children.ts';
+import { type Found, findNamed, findUri } from './find-server.ts';
+import { allServers, type ForAll } from './for-all.ts';
+import { listenToAll } from './listen-to-all.ts';
+import { gather, gatherResources, listReply, lookAtAll } from './lists.ts';
+import { discoverAll, initializeAll } from './own-results.ts';
+
+export interface AggregateParts {
+  readonly links: Links;
+  readonly callers: Callers;
+  readonly catalog: Catalog;
+}
+
+type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
+
+/** Many servers as one. */
+export interface Aggregate {
+  request(exchange: ForAll): Promise<Reply>;
+  notify(exchange: ForAll): Reply;
+  /** Forgets what a session was told. */
+  forget(sessionId: string): void;
+}
+
+export function createAggregate({ links, callers, catalog }: AggregateParts): Aggregate {
+  /** What each session was last told about resources. */
+  const routes = new Map<string, Routes>();
+
+  function initialize(exchange: ForAll): Reply {
+    const { message, session } = exchange;
+    const requested = stringAt(message.bytes, memberOf(message.params?.shape, 'protocolVersion'));
+    const { version, result } = initializeAll(requested);
+    const clean = readMessage(applyEdits(message.bytes, exchange.edits));
+    const link = createComposite(session, clean, links, callers);
+    const caller = callers.open({ sessionId: session.id, server: allServers, version, link });
+    if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
+    return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
+  }
+
+  /** The message to one server, as if it had come to that server's own address. */
+  async function toServer(exchange: ForAll, server: ServerDefinition, message: Message): Promise<Reply> {
+    const { channel, headers, session } = exchange;
+    const call: Call = { message, edits: [], channel, headers, caller: undefined, cancelOnGone: true };
+    if (exchange.era === 'modern') return links.modern(session, server, call);
+    const child = await childOf(exchange, server);
+    return child.link.request({ ...call, caller: child, cancelOnGone: false });
+  }
+
+  function childOf(exchange: ForAll, server: ServerDefinition): Promise<Caller> {
+    const { caller } = exchange;
+    if (caller === undefined) throw new AmbitError('INTERNAL');
+    return (caller.link as Composite).child(caller, server);
+  }
+
+  /** Asks a server on the client's behalf, describing the client as it described itself. */
+  function askOf(exchange: ForAll): (server: ServerDefinition) => AskServer {
+    const { session, message } = exchange;
+    const described = (method: string, params: string): Call => {
+      const call = ownCall(method, params);
+      const members = (message.meta?.members ?? []).filter(({ key }) => key.startsWith('io.modelcontextprotocol/'));
+      const texts = members.map((member) => `${JSON.stringify(member.key)}:${rawAt(message.bytes, member)}`);
+      return {
+        ...call,
+        message: readMessage(applyEdits(call.message.bytes, insertMeta(call.message, texts.join(',')))),
+      };
+    };
+    return (server) => async (method, params) => {
+      if (exchange.era === 'handshake') {
+        const child = await childOf(exchange, server);
+        return askUpstream(child.link, method, params, child);
+      }
+      const reply = await links.modern(session, server, described(method, params));
+      if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
+      return readMessage(reply.bytes);
+    };
+  }
+
+  function look(exchange: ForAll): Promise<Listed[]> {
+    const client = exchange.caller === undefined ? exchange.message : (exchange.caller.link as Composite).initialize;
+    return lookAtAll(exchange, catalog, capabilitiesKey(client), askOf(exchange));
+  }
+
+  async function listResources(exchange: ForAll): Promise<Reply> {
+    const list = await gatherResources(await look(exchange), askOf(exchange));
+    routes.set(exchange.session.id, list.routes);
+    return listReply(exchange, 'resources', list);
+  }
+
+  async function uriRoute(exchange: ForAll, uri: string): Promise<Found | undefined> {
+    const offers = () => look(exchange);
+    const known = routes.get(exchange.session.id) ?? new Map();
+    const found = await findUri(exchange, uri, known, offers);
+    if (found !== undefined) return found;
+    const list = await gatherResources(await look(exchange), askOf(exchange));
+    routes.set(exchange.session.id, list.routes);
+    return findUri(exchange, uri, list.routes, offers);
+  }
+
+  async function byName(exchange: ForAll, what: 'tools' | 'prompts'): Promise<Reply> {
+    const { message } = exchange;
+    const member = memberOf(message.params?.shape, 'name');
+    const name = stringAt(message.bytes, member) ?? '';
+    const found = await findNamed(exchange, name, what, () => look(exchange));
+    if (found === undefined || member === undefined) {
+      throw new AmbitError('SERVER_NOT_AVAILABLE', {
+        what: `No server available to this session has "${name.slice(0, 100)}".`,
+        hint: `Use a name from ${what}/list: they are called server__name.`,
+      });
+    }
+    return toServer(exchange, found.server, changed(exchange, replaceValue(member, JSON.stringify(found.name))));
+  }
+
+  async function byUri(exchange: ForAll): Promise<Reply> {
+    const { message } = exchange;
+    const member = memberOf(message.params?.shape, 'uri');
+    const uri = stringAt(message.bytes, member) ?? '';
+    const found = await uriRoute(exchange, uri);
+    if (found === undefined || member === undefined) {
+      throw new ProtocolFault(exchange.era === 'modern' ? -32602 : -32002, 200, 'Resource not found', { uri });
+    }
+    const reply = await toServer(
+      exchange,
+      found.server,
+      changed(exchange, replaceValue(member, JSON.stringify(found.name))),
+    );
+    if (exchange.era === 'handshake') note(exchange, found, message.method);
+    return reply;
+  }
+
+  function note(exchange: ForAll, found: Found, method: string): void {
+    if (method === 'resources/subscribe')
+      void childOf(exchange, found.server).then((child) => child.subscriptions.add(found.name));
+    if (method === 'resources/unsubscribe')
+      void childOf(exchange, found.server).then((child) => child.subscriptions.delete(found.name));
+  }
+
+  async function complete(exchange: ForAll): Promise<Reply> {
+    const { message } = exchange;
+    const ref = memberOf(message.params?.shape, 'ref');
+    const shape = ref === undefined ? undefined : shapeAt(message.bytes, ref);
+    const isPrompt = stringAt(message.bytes, memberOf(shape, 'type')) === 'ref/prompt';
+    const member = memberOf(shape, isPrompt ? 'name' : 'uri');
+    const name = stringAt(message.bytes, member) ?? '';
+    const found = isPrompt
+      ? await findNamed(exchange, name, 'prompts', () => look(exchange))
+      : await uriRoute(exchange, name);
+    if (found === undefined || member === undefined)
+      throw new ProtocolFault(-32602, 200, 'Nothing of that name to complete');
+    return toServer(exchange, found.server, changed(exchange, replaceValue(member, JSON.stringify(found.name))));
+  }
+
+  async function setLevel(exchange: ForAll): Promise<Reply> {
+    const { message, caller } = exchange;
+    if (caller !== undefined) {
+      const composite = caller.link as Composite;
+      composite.logLevel = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
+      await Promise.all(
+        [...composite.children.values()].map((child) =>
+          child
+            .then((each) => each.link.request({ ...ownCall('logging/setLevel', rawParams(message)), caller: each }))
+            .catch(() => {}),
+        ),
+      );
+    }
+    return { kind: 'message', bytes: resultMessage(message.id as string, '{}'), status: 200 };
+  }
+
+  async function request(exchange: ForAll): Promise<Reply> {
+    const { message } = exchange;
+    const modern = exchange.era === 'modern';
+    switch (message.method) {
+      case 'tools/list':
+        return listReply(exchange, 'tools', gather(await look(exchange), 'tools'));
+      case 'prompts/list':
+        return listReply(exchange, 'prompts', gather(await look(exchange), 'prompts'));
+      case 'resources/templates/list':
+        return listReply(exchange, 'resourceTemplates', gather(await look(exchange), 'templates'));
+      case 'resources/list':
+        return listResources(exchange);
+      case 'tools/call':
+        return byName(exchange, 'tools');
+      case 'prompts/get':
+        return byName(exchange, 'prompts');
+      case 'resources/read':
+        return byUri(exchange);
+      case 'completion/complete':
+        return complete(exchange);
+    }
+    if (modern && message.method === 'server/discover') return own(message, discoverAll());
+    if (modern && message.method === 'subscriptions/listen') {
+      return listenToAll(exchange, { links, catalog, route: (uri) => uriRoute(exchange, uri) });
+    }
+    if (!modern && message.method === 'initialize') return initialize(exchange);
+    if (!modern && message.method === 'ping') return own(message, '{}');
+    if (!modern && message.method === 'logging/setLevel') return setLevel(exchange);
+    if (!modern && /^resources\/(?:un)?subscribe$/.test(message.method)) return byUri(exchange);
+    throw new ProtocolFault(-32601, modern ? 404 : 200, 'Method not found');
+  }
+
+  function notify(exchange: ForAll): Reply {
+    const { message, caller, session } = exchange;
+    if (message.method === 'notifications/cancelled') {
+      const requestId = memberOf(message.params?.shape, 'requestId');
+      if (requestId === undefined) return accepted;
+      const raw = rawAt(message.bytes, requestId);
+      const children = caller === undefined ? [] : [...(caller.link as Composite).children.values()];
+      for (const server of exchange.available) {
+        for (const link of links.of(session.id, server.name)) {
+          link.cancel(exchange.channel.owner, raw, message);
+          for (const child of children)
+            child.then(
+              (each) => link.cancel(each, raw, message),
+              () => {},
+            );
+        }
+      }
+      return accepted;
+    }
+    if (caller !== undefined && message.method === 'notifications/roots/list_changed') {
+      for (const child of (caller.link as Composite).children.values()) {
+        const { channel, headers, edits } = exchange;
+        child.then(
+          (each) => each.link.notify({ message, edits, channel, headers, caller: each, cancelOnGone: false }),
+          () => {},
+        );
+      }
+    }
+    return accepted;
+  }
+
+  return { request, notify, forget: (sessionId: string) => void routes.delete(sessionId) };
+}
+
+function changed(exchange: ForAll, edit: Edit): Message {
+  return readMessage(applyEdits(exchange.message.bytes, [...exchange.edits, edit]));
+}
+
+function own(message: Message, result: string): Reply {
+  return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
+}
+
+function rawParams(message: Message): string {
+  return message.params === undefined ? '{}' : rawAt(message.bytes, message.params);
+}

@@ -1,0 +1,86 @@
+import { AmbitError } from '../../errors.ts';
+import type { Session } from '../../sessions/session.ts';
+import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
+import type { Caller, Callers } from '../../upstreams/caller.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import type { Link } from '../../upstreams/link.ts';
+import type { Links } from '../../upstreams/links.ts';
+import { type Message, readMessage } from '../../wire/message.ts';
+import { allServers } from './for-all.ts';
+
+/** A handshake-era client of all servers: behind it, a client of each server it has used. */
+export interface Composite extends Link {
+  readonly initialize: Message;
+  child(parent: Caller, server: ServerDefinition): Promise<Caller>;
+  readonly children: ReadonlyMap<string, Promise<Caller>>;
+  /** The level the client asked for, told to servers as they come. */
+  logLevel: string | undefined;
+}
+
+export function createComposite(session: Session, initialize: Message, links: Links, callers: Callers): Composite {
+  const children = new Map<string, Promise<Caller>>();
+  let closed = false;
+
+  async function open(parent: Caller, server: ServerDefinition): Promise<Caller> {
+    const call = { ...ownCall('initialize', '{}'), message: initialize, cancelOnGone: false };
+    const { link, version, reply } = await links.handshake(session, server, call);
+    if (version === undefined) {
+      const words = reply.kind === 'message' ? reply.bytes.toString().slice(0, 200) : '';
+      throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" refused the handshake: ${words}` });
+    }
+    const child = callers.open({ sessionId: session.id, server: server.name, version, link, parent });
+    const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
+    link.notify({ ...call, message: initialized, caller: child });
+    if (child.stream !== undefined) link.listen(child);
+    if (composite.logLevel !== undefined) {
+      const level = ownCall('logging/setLevel', JSON.stringify({ level: composite.logLevel }));
+      await link.request({ ...level, caller: child, cancelOnGone: false }).catch(() => {});
+    }
+    return child;
+  }
+
+  const composite: Composite = {
+    sessionId: session.id,
+    server: allServers,
+    era: 'handshake',
+    initialize,
+    children,
+    logLevel: undefined,
+    get closed() {
+      return closed;
+    },
+    child(parent, server) {
+      const known = children.get(server.name);
+      if (known !== undefined) return known;
+      const opening = open(parent, server);
+      children.set(server.name, opening);
+      // A server that failed once may work the next time.
+      opening.catch(() => children.delete(server.name));
+      return opening;
+    },
+    async request() {
+      throw new AmbitError('INTERNAL');
+    },
+    notify() {},
+    answer() {},
+    cancel() {},
+    attach() {},
+    detach() {
+      closed = true;
+      for (const child of children.values()) child.then(callers.end, () => {});
+      children.clear();
+    },
+    listen() {
+      for (const child of children.values())
+        child.then(
+          (each) => each.link.listen(each),
+          () => {},
+        );
+    },
+    tend() {},
+    async close() {
+      closed = true;
+    },
+  };
+  return composite;
+}

@@ -1,0 +1,95 @@
+import { createHash } from 'node:crypto';
+import { AmbitError } from '../../errors.ts';
+import type { ServerDefinition } from '../definition.ts';
+import type { CatalogFile } from './catalog-file.ts';
+import { type AskServer, fetchOffer, type Offer, reasonOf } from './offer.ts';
+
+export interface Listed {
+  readonly server: ServerDefinition;
+  readonly offer: Offer | undefined;
+  /** Why there is no offer. */
+  readonly reason: string | undefined;
+}
+
+export interface Catalog {
+  /** What a server offers to clients with these capabilities; asked at most once however many want to know. */
+  look(server: ServerDefinition, capabilities: string, ask: AskServer): Promise<Listed>;
+  /** The server said that its lists have changed. */
+  changed(server: string): void;
+  /** Returns how to stop listening. */
+  onChange(listener: (server: string) => void): () => void;
+}
+
+const freshMs = 5 * 60_000;
+/** An answer must go out within 10 s, whatever one server does. */
+const deadlineMs = 5000;
+
+export function createCatalog(file: CatalogFile): Catalog {
+  const offers = file.load();
+  const stale = new Set<string>();
+  const asking = new Map<string, Promise<Offer>>();
+  const listeners = new Set<(server: string) => void>();
+
+  function refresh(key: string, ask: AskServer): Promise<Offer> {
+    const running = asking.get(key);
+    if (running !== undefined) return running;
+    const fetching = fetchOffer(ask)
+      .then((offer) => {
+        offers.set(key, offer);
+        stale.delete(key);
+        file.save(offers);
+        return offer;
+      })
+      .finally(() => asking.delete(key));
+    asking.set(key, fetching);
+    fetching.catch(() => {});
+    return fetching;
+  }
+
+  return {
+    async look(server, capabilities, ask) {
+      const key = keyOf(server, capabilities);
+      const known = offers.get(key);
+      if (known !== undefined && !stale.has(key)) {
+        // Old news are told at once, and looked after meanwhile.
+        if (Date.now() - known.at > freshMs) refresh(key, ask).catch(() => {});
+        return { server, offer: known, reason: undefined };
+      }
+      try {
+        return { server, offer: await within(refresh(key, ask)), reason: undefined };
+      } catch (error) {
+        return { server, offer: known, reason: known === undefined ? reasonOf(error) : undefined };
+      }
+    },
+    changed(server) {
+      for (const key of offers.keys()) if (key.startsWith(`${server} `)) stale.add(key);
+      for (const listener of listeners) listener(server);
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+/** Offers are shared by all sessions, so the key holds all that decides what a server says of itself. */
+function keyOf(server: ServerDefinition, capabilities: string): string {
+  const { name: _name, trust: _trust, timeoutMs: _timeout, push: _push, ...rest } = server;
+  const decisive = rest.kind === 'http' ? { ...rest, url: rest.url.href } : rest;
+  const hash = createHash('sha256')
+    .update(JSON.stringify([decisive, capabilities]))
+    .digest('hex');
+  return `${server.name} ${hash}`;
+}
+
+async function within(offer: Promise<Offer>): Promise<Offer> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new AmbitError('UPSTREAM_TIMEOUT')), deadlineMs);
+  });
+  try {
+    return await Promise.race([offer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,54 @@
+import { applyEdits, replaceValue } from '../../wire/edit.ts';
+import { memberOf, scanObject, stringAt } from '../../wire/scan.ts';
+import { publicName } from './tool-names.ts';
+
+export interface Entry {
+  readonly server: string;
+  /** The name on the server's side. */
+  readonly name: string;
+  readonly publicName: string;
+  /** JSON text, under the public name. */
+  readonly text: string;
+}
+
+/** Entries of a server under the names they have among those of all servers; what has no name is left out. */
+export function named(server: string, texts: readonly string[]): Entry[] {
+  return texts.flatMap((text) => {
+    const bytes = Buffer.from(text);
+    const member = memberOf(scanObject(bytes), 'name');
+    const name = stringAt(bytes, member);
+    if (member === undefined || name === undefined || name === '') return [];
+    const shown = publicName(server, name);
+    const edited = applyEdits(bytes, [replaceValue(member, JSON.stringify(shown))]).toString('utf8');
+    return [{ server, name, publicName: shown, text: edited }];
+  });
+}
+
+export function uriOf(text: string): string | undefined {
+  const bytes = Buffer.from(text);
+  return stringAt(bytes, memberOf(scanObject(bytes), 'uri'));
+}
+
+export function templateOf(text: string): string | undefined {
+  const bytes = Buffer.from(text);
+  return stringAt(bytes, memberOf(scanObject(bytes), 'uriTemplate'));
+}
+
+export function withUri(text: string, uri: string): string {
+  const bytes = Buffer.from(text);
+  const member = memberOf(scanObject(bytes), 'uri');
+  return member === undefined ? text : applyEdits(bytes, [replaceValue(member, JSON.stringify(uri))]).toString('utf8');
+}
+
+/** Whether a URI could come from a template (RFC 6570): each expression stands for anything. */
+export function fitsTemplate(uri: string, template: string): boolean {
+  const parts = template.split(/\{[^}]*\}/);
+  let at = 0;
+  for (const [index, part] of parts.entries()) {
+    const found = index === 0 ? (uri.startsWith(part) ? 0 : -1) : uri.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  const last = parts.at(-1) ?? '';
+  return parts.length === 1 ? uri === template : last === '' || uri.endsWith(last);
+}

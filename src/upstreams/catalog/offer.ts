@@ -1,0 +1,61 @@
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import type { Message } from '../../wire/message.ts';
+import { elementsAt, memberOf, rawAt, stringAt } from '../../wire/scan.ts';
+
+/** Asks one server, on behalf of whoever wants to know. `params` is JSON text. */
+export type AskServer = (method: string, params: string) => Promise<Message>;
+
+/** What a server offers, each entry as the server wrote it. */
+export interface Offer {
+  readonly tools: readonly string[];
+  readonly prompts: readonly string[];
+  readonly templates: readonly string[];
+  /** Resources are the session's own and are never kept; this says whether to ask for them. */
+  readonly hasResources: boolean;
+  readonly at: number;
+}
+
+const mostPages = 50;
+const mostEntries = 5000;
+
+export async function fetchOffer(ask: AskServer): Promise<Offer> {
+  // One after the other: a server that has just started need not answer four questions at once.
+  const tools = await listAll(ask, 'tools/list', 'tools');
+  const prompts = await listAll(ask, 'prompts/list', 'prompts');
+  const templates = await listAll(ask, 'resources/templates/list', 'resourceTemplates');
+  const resources = await listAll(ask, 'resources/list', 'resources');
+  return {
+    tools: tools ?? [],
+    prompts: prompts ?? [],
+    templates: templates ?? [],
+    hasResources: resources !== undefined,
+    at: Date.now(),
+  };
+}
+
+/** All pages of a list; undefined when the server does not know the method. */
+export async function listAll(ask: AskServer, method: string, member: string): Promise<string[] | undefined> {
+  const entries: string[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < mostPages; page++) {
+    const answer = await ask(method, JSON.stringify(cursor === undefined ? {} : { cursor }));
+    if (answer.error !== undefined) {
+      const code = memberOf(answer.error.shape, 'code');
+      if (code !== undefined && rawAt(answer.bytes, code) === '-32601') return undefined;
+      const words = stringAt(answer.bytes, memberOf(answer.error.shape, 'message'));
+      throw new AmbitError('UPSTREAM_FAILED', { what: `${method} was answered with an error: ${words ?? ''}` });
+    }
+    const list = memberOf(answer.result?.shape, member);
+    if (list !== undefined) {
+      for (const span of elementsAt(answer.bytes, list)) entries.push(rawAt(answer.bytes, span));
+    }
+    cursor = stringAt(answer.bytes, memberOf(answer.result?.shape, 'nextCursor'));
+    if (cursor === undefined || entries.length > mostEntries) return entries;
+  }
+  return entries;
+}
+
+/** Why a server is not in a list, in words. */
+export function reasonOf(error: unknown): string {
+  return isAmbitError(error) ? `${error.code}: ${error.message}` : 'it failed';
+}
