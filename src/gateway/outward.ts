@@ -1,9 +1,12 @@
 import { AmbitError, errorTable } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
+import { nameAsker } from '../upstreams/relay/name-asker.ts';
 import { pushTowardsClient } from '../upstreams/relay/towards-client.ts';
 import type { Delivery, Sent } from '../upstreams/sent.ts';
 import type { Channel } from '../wire/channel.ts';
 import { errorMessage, refusalText, resultMessage } from '../wire/compose.ts';
+import { applyEdits, replaceValue } from '../wire/edit.ts';
+import { readMessage } from '../wire/message.ts';
 import { memberOf, rawAt } from '../wire/scan.ts';
 import { type Target, targetsOf } from './attribute-push.ts';
 import { journeyFrom, type Next, type Stage, widen } from './chain.ts';
@@ -123,5 +126,13 @@ function push(sent: Permitted, target: Target): Buffer {
     upstreamId: sent.message.id as string,
     progressToken: token === undefined ? undefined : rawAt(sent.message.bytes, token),
   });
-  return pushTowardsClient(sent.message, sent.binding, { id });
+  const bytes = pushTowardsClient(sent.message, sent.binding, { id });
+  return caller.parent === undefined ? bytes : namingAsker(bytes, sent.upstream.name);
+}
+
+function namingAsker(bytes: Buffer, server: string): Buffer {
+  const message = readMessage(bytes);
+  if (message.params === undefined) return bytes;
+  const params = nameAsker(server, message.method, rawAt(bytes, message.params));
+  return applyEdits(bytes, [replaceValue(message.params, params)]);
 }

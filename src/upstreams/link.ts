@@ -16,6 +16,8 @@ export interface Call {
   readonly caller: Caller | undefined;
   /** In the modern era a closed response is the cancellation; before, a client says so. */
   readonly cancelOnGone: boolean;
+  /** The caller speaks to all servers at once: whoever asks something of a person says its name. */
+  readonly namesAsker?: boolean;
 }
 
 /** A connection to one upstream on behalf of one session, in one era: a process, or an HTTP endpoint. */

@@ -19,6 +19,7 @@ import { type Found, findNamed, findUri } from './find-server.ts';
 import { allServers, type ForAll } from './for-all.ts';
 import { listenToAll } from './listen-to-all.ts';
 import { gather, gatherResources, listReply, lookAtAll } from './lists.ts';
+import { namingAskers } from './naming-askers.ts';
 import { discoverAll, initializeAll } from './own-results.ts';
 
 export interface AggregateParts {
@@ -55,8 +56,16 @@ export function createAggregate({ links, callers, catalog }: AggregateParts): Ag
   /** The message to one server, as if it had come to that server's own address. */
   async function toServer(exchange: ForAll, server: ServerDefinition, message: Message): Promise<Reply> {
     const { channel, headers, session } = exchange;
-    const call: Call = { message, edits: [], channel, headers, caller: undefined, cancelOnGone: true };
-    if (exchange.era === 'modern') return links.modern(session, server, call);
+    const call: Call = {
+      message,
+      edits: [],
+      channel,
+      headers,
+      caller: undefined,
+      cancelOnGone: true,
+      namesAsker: true,
+    };
+    if (exchange.era === 'modern') return namingAskers(await links.modern(session, server, call), server.name);
     const child = await childOf(exchange, server);
     return child.link.request({ ...call, caller: child, cancelOnGone: false });
   }

@@ -4,6 +4,7 @@ import { errorMessage, resultMessage } from '../../wire/compose.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { Call } from '../link.ts';
+import { nameAsker } from '../relay/name-asker.ts';
 import type { PendingCall, PendingCalls } from '../relay/pending.ts';
 import { type Binding, nameOf, stateBindings } from '../relay/towards-upstream.ts';
 import type { Sent } from '../sent.ts';
@@ -90,7 +91,12 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       const question: Question = {
         key: `ask-${++count}`,
         method: message.method,
-        params: message.params === undefined ? undefined : rawAt(message.bytes, message.params),
+        params:
+          message.params === undefined
+            ? undefined
+            : carrier?.namesAsker
+              ? nameAsker(binding.server, message.method, rawAt(message.bytes, message.params))
+              : rawAt(message.bytes, message.params),
         upstreamId: message.id as string,
         respond,
       };

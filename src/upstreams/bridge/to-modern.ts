@@ -7,6 +7,7 @@ import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { Caller } from '../caller.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { Call, Link } from '../link.ts';
+import { nameAsker } from '../relay/name-asker.ts';
 import { ownCall } from './ask-upstream.ts';
 import { type Envelope, withEnvelope } from './meta-edits.ts';
 import { withoutModernParts } from './result-edits.ts';
@@ -89,7 +90,9 @@ export function bridgeToModern(options: ToModernOptions): Link {
     const id = String(caller.nextPushId());
     const name = `ambit ${id}`;
     caller.pushes.set(id, { link: bridge, upstreamId: name, progressToken: undefined });
-    const request = { jsonrpc: '2.0', id: Number(id), method: question.method, params: question.params };
+    const params = JSON.stringify(question.params ?? {});
+    const named = caller.parent === undefined ? params : nameAsker(server.name, question.method, params);
+    const request = `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(question.method)},"params":${named}}`;
     return new Promise<string>((resolve, reject) => {
       waiting.set(name, {
         answered(message) {
@@ -99,7 +102,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
         },
         failed: reject,
       });
-      channelOf(call, caller).emit(Buffer.from(JSON.stringify(request)));
+      channelOf(call, caller).emit(Buffer.from(request));
     });
   }
 

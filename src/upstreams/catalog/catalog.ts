@@ -23,11 +23,14 @@ export interface Catalog {
 const freshMs = 5 * 60_000;
 /** An answer must go out within 10 s, whatever one server does. */
 const deadlineMs = 5000;
+/** A server that failed is asked again after a while, so that the lists of the others do not wait for it each time. */
+const failureMs = 15_000;
 
 export function createCatalog(file: CatalogFile): Catalog {
   const offers = file.load();
   const stale = new Set<string>();
   const asking = new Map<string, Promise<Offer>>();
+  const failed = new Map<string, { readonly reason: string; readonly until: number }>();
   const listeners = new Set<(server: string) => void>();
 
   function refresh(key: string, ask: AskServer): Promise<Offer> {
@@ -36,6 +39,7 @@ export function createCatalog(file: CatalogFile): Catalog {
     const fetching = fetchOffer(ask)
       .then((offer) => {
         offers.set(key, offer);
+        failed.delete(key);
         stale.delete(key);
         file.save(offers);
         return offer;
@@ -55,10 +59,16 @@ export function createCatalog(file: CatalogFile): Catalog {
         if (Date.now() - known.at > freshMs) refresh(key, ask).catch(() => {});
         return { server, offer: known, reason: undefined };
       }
+      const failure = failed.get(key);
+      if (failure !== undefined && Date.now() < failure.until) {
+        return { server, offer: known, reason: known === undefined ? failure.reason : undefined };
+      }
       try {
         return { server, offer: await within(refresh(key, ask)), reason: undefined };
       } catch (error) {
-        return { server, offer: known, reason: known === undefined ? reasonOf(error) : undefined };
+        const reason = reasonOf(error);
+        failed.set(key, { reason, until: Date.now() + failureMs });
+        return { server, offer: known, reason: known === undefined ? reason : undefined };
       }
     },
     changed(server) {

@@ -169,6 +169,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
           wantsLogs: memberOf(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
           channel: call.channel,
           caller: call.caller,
+          namesAsker: call.namesAsker ?? false,
           settle,
           fail,
           timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : server.timeoutMs,

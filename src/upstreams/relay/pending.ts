@@ -9,6 +9,7 @@ export interface PendingCall extends Origin {
   readonly wantsLogs: boolean;
   readonly channel: Channel;
   readonly caller: Caller | undefined;
+  readonly namesAsker: boolean;
   readonly settle: (reply: Reply) => void;
   readonly fail: (error: Error) => void;
   /** How long the upstream may stay silent; a listen stream, silent by nature, has no limit. */

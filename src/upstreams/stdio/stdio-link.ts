@@ -103,6 +103,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         wantsLogs: memberOf(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
         channel: call.channel,
         caller: call.caller,
+        namesAsker: call.namesAsker ?? false,
         settle,
         fail,
         timeoutMs: listening ? Number.POSITIVE_INFINITY : server.timeoutMs,

@@ -1,0 +1,27 @@
+import { nameAsker } from '../../upstreams/relay/name-asker.ts';
+import type { Reply } from '../../wire/channel.ts';
+import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
+import { readMessage } from '../../wire/message.ts';
+import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+
+const mark = Buffer.from('"input_required"');
+
+/** In an answer that asks for input, each question to a person says which server asks. */
+export function namingAskers(reply: Reply, server: string): Reply {
+  if (reply.kind !== 'message' || !reply.bytes.includes(mark)) return reply;
+  const { bytes, result } = readMessage(reply.bytes);
+  const requests = memberOf(result?.shape, 'inputRequests');
+  if (requests === undefined || stringAt(bytes, memberOf(result?.shape, 'resultType')) !== 'input_required')
+    return reply;
+  const edits: Edit[] = [];
+  for (const member of shapeAt(bytes, requests)?.members ?? []) {
+    const request = shapeAt(bytes, member);
+    const params = memberOf(request, 'params');
+    const method = stringAt(bytes, memberOf(request, 'method')) ?? '';
+    const named = params === undefined ? '' : nameAsker(server, method, rawAt(bytes, params));
+    // A question the bridge has named already is not named twice.
+    if (params !== undefined && !rawAt(bytes, params).includes(`"${server} asks: `))
+      edits.push(replaceValue(params, named));
+  }
+  return { ...reply, bytes: applyEdits(bytes, edits) };
+}
