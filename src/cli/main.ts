@@ -8,10 +8,19 @@ import { sessionCreate } from './session-create.ts';
 import { sessionEnd } from './session-end.ts';
 import { sessionList } from './session-list.ts';
 import { sessionShow } from './session-show.ts';
+import { stdioCommand } from './stdio.ts';
 import { usage } from './usage.ts';
 import { version } from './version.ts';
 
-const commands: readonly Command[] = [serveCommand, runCommand, sessionCreate, sessionList, sessionShow, sessionEnd];
+const commands: readonly Command[] = [
+  serveCommand,
+  stdioCommand,
+  runCommand,
+  sessionCreate,
+  sessionList,
+  sessionShow,
+  sessionEnd,
+];
 
 /** Finds the command and gives back the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {

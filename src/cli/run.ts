@@ -3,11 +3,8 @@ import { basename } from 'node:path';
 import { loadConfig } from '../config/load.ts';
 import { resolveArgs, resolveCommand } from '../config/resolve-args.ts';
 import type { Config } from '../config/schema.ts';
-import { serveStdio } from '../entrances/stdio/serve-stdio.ts';
-import { openGateway } from '../gateway/gateway.ts';
-import { stderrLog } from '../log.ts';
-import { normalizeTrust } from '../trust/trust-level.ts';
 import { type Command, text, UsageFault } from './command.ts';
+import { serveOnPipes, sessionFlags } from './on-pipes.ts';
 import { configOf, placesOf } from './places.ts';
 
 export const runCommand: Command = {
@@ -15,45 +12,18 @@ export const runCommand: Command = {
   operands: '-- CMD ARGS…',
   help: 'one stdio server, wrapped; needs no configuration',
   flags: {
-    workspace: { type: 'string', value: 'W', help: 'where it works' },
-    trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
+    ...sessionFlags,
     name: { type: 'string', value: 'N', help: 'what to call the server' },
     env: { type: 'string', value: 'NAME', help: 'pass this variable on; repeatable', multiple: true },
   },
   async run(invocation) {
     const [command, ...args] = invocation.rest;
     if (command === undefined) throw new UsageFault('the command to wrap is missing: ambit run -- CMD ARGS…');
-    const trust = text(invocation, 'trust');
-    const trustLevel = trust === undefined ? undefined : normalizeTrust(trust);
-    if (trust !== undefined && trustLevel === undefined) throw new UsageFault('--trust is "direct" or "sandboxed"');
     const name = text(invocation, 'name') ?? nameOf(command);
     const places = placesOf(invocation);
     const base = existsSync(places.configFile) ? await configOf(places) : undefined;
     const env = passedOn(invocation.flags.env, invocation.env);
-    const gateway = await openGateway({
-      ...places,
-      config: await wrap(base, name, { command, args, env }),
-      log: stderrLog(),
-    });
-    const workspaceId = text(invocation, 'workspace');
-    try {
-      const { session } = gateway.openSession({
-        ...(workspaceId === undefined ? {} : { workspaceId }),
-        ...(trustLevel === undefined ? {} : { trustLevel }),
-      });
-      const served = serveStdio({
-        gateway,
-        server: name,
-        sessionId: session.id,
-        input: process.stdin,
-        output: process.stdout,
-      });
-      await Promise.race([served, signalled('SIGTERM'), signalled('SIGINT'), signalled('SIGHUP')]);
-      return 0;
-    } finally {
-      await gateway.close();
-      process.stdin.destroy();
-    }
+    return serveOnPipes(invocation, places, await wrap(base, name, { command, args, env }), name);
   },
 };
 
@@ -91,8 +61,4 @@ function passedOn(names: unknown, env: NodeJS.ProcessEnv): Record<string, string
     found[name] = value;
   }
   return found;
-}
-
-function signalled(signal: NodeJS.Signals): Promise<void> {
-  return new Promise((resolve) => process.once(signal, () => resolve()));
 }

@@ -8,6 +8,7 @@ import { openGateway } from '../gateway/gateway.ts';
 import { stderrLog } from '../log.ts';
 import { type Command, text, UsageFault } from './command.ts';
 import { configOf, placesOf } from './places.ts';
+import { watchConfig } from './watch-config.ts';
 
 // Of the five seconds, a server that ignores everything but KILL takes two, and sweeping up needs some as well.
 const drainMs = 1500;
@@ -43,7 +44,9 @@ export const serveCommand: Command = {
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info(`listening on ${http.url}`);
       for (const name of gateway.servers().keys()) log.info(`  ${http.url}/mcp/${name}`);
+      const watching = watchConfig(places.configFile, gateway, log);
       await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+      watching.close();
       log.info('ending');
       await control.close();
       await http.close(drainMs);

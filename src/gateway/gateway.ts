@@ -16,16 +16,18 @@ import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
 import { createConnect } from '../upstreams/connect.ts';
-import { defineServers, type ServerDefinition } from '../upstreams/definition.ts';
+import { describing, type ServerDefinition } from '../upstreams/definition.ts';
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
 import type { Reply } from '../wire/channel.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
+import { announceChange } from './announce.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { outwardCorridor } from './outward.ts';
+import { createSettings } from './settings.ts';
 import type { Visit, Visited } from './visit.ts';
 
 export interface GatewayOptions {
@@ -45,12 +47,19 @@ export interface Gateway {
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
   openSession(draft: SessionDraft): { readonly session: Session; readonly token: string };
+  /**
+   * Puts another configuration in place without dropping calls; returns the servers that changed. Bounds of sessions,
+   * identity and addresses keep what they were at the start.
+   */
+  reload(next: Config): string[];
   /** Ends every session and process, and writes down what is still unwritten. */
   close(): Promise<void>;
 }
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
-  const { config, configFile, dataDir, log } = options;
+  const { configFile, dataDir, log } = options;
+  const settings = createSettings(options.config, dirname(configFile));
+  const { config } = options;
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   assertOutOfReach({ configFile, dataDir, config });
   const tmpParent = join(dataDir, 'tmp');
@@ -64,19 +73,23 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   void warden.start().catch(() => {});
   const sessions = createSessions(config.sessions);
   const callers = createCallers();
-  const servers = defineServers(config, dirname(configFile));
+  const verdicts = createEraVerdicts(join(dataDir, 'eras.json'));
+  const describe = () => {
+    for (const server of settings.servers().values()) verdicts.describe(server.name, server.era, describing(server));
+  };
+  describe();
   const catalog = createCatalog(catalogFile(join(dataDir, 'catalog.json')));
   const deliver = outwardCorridor(journal);
   const links = createLinks({
     connect: createConnect({
-      config,
+      config: settings.config,
       dataDir,
       tmpRoot,
       runner: createPlainRunner({ warden }),
       journal,
       seals: createSeals(),
     }),
-    verdicts: createEraVerdicts([...servers.values()].map((server) => [server.name, server.era] as const)),
+    verdicts,
     outward(sent) {
       if (/^notifications\/\w+\/list_changed$/.test(sent.message.method)) catalog.changed(sent.upstream.name);
       return deliver(sent);
@@ -110,7 +123,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     sessions,
     callers,
     links,
-    servers: () => servers,
+    servers: settings.servers,
     aggregate,
     identity: { sessions, ...config.auth },
     resolving: {
@@ -118,20 +131,34 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       callers,
       openFor(principal: { readonly userId: string }) {
         log.warn(`a session was opened for the ${principal.userId} user`);
-        return openSession(sessions, config, { userId: principal.userId, trustLevel: 'sandboxed' }).session;
+        return openSession(sessions, settings.config(), { userId: principal.userId, trustLevel: 'sandboxed' }).session;
       },
     },
   };
   journal.record({ kind: 'gateway', event: 'opened', pid: process.pid });
 
   return {
-    config,
+    get config() {
+      return settings.config();
+    },
     serve: inwardCorridor(parts),
     visit: visitCorridor(parts),
     sessions,
-    servers: () => servers,
+    servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
-    openSession: (draft) => openSession(sessions, config, draft),
+    openSession: (draft) => openSession(sessions, settings.config(), draft),
+    reload(next) {
+      assertOutOfReach({ configFile, dataDir, config: next });
+      const changed = settings.replace(next);
+      describe();
+      for (const name of changed) {
+        links.retire(name);
+        catalog.changed(name);
+      }
+      if (changed.length > 0) announceChange(callers);
+      journal.record({ kind: 'gateway', event: 'reloaded', changed: changed.join(' ') });
+      return changed;
+    },
     async close() {
       sessions.close();
       await Promise.all([...ending.values()]);

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Channel } from '../wire/channel.ts';
+import type { Message } from '../wire/message.ts';
 import type { Link } from './link.ts';
 
 /** A request an upstream has pushed to a caller, waiting for the caller's answer. */
@@ -19,7 +20,10 @@ export interface Caller {
   readonly sessionId: string;
   readonly server: string;
   readonly version: string;
-  readonly link: Link;
+  /** Changes when its server is described anew. */
+  link: Link;
+  /** What the client said when it opened, for whoever has to say it again. */
+  readonly initialize: Message;
   readonly parent: Caller | undefined;
   /** The stream for what no request waits for: an open GET, or stdout. */
   stream: Channel | undefined;
@@ -35,11 +39,14 @@ export interface Caller {
 
 export interface Callers {
   /** `parent` is the client of all servers this one stands behind: what is asked of it is asked of the parent. */
-  open(caller: Pick<Caller, 'sessionId' | 'server' | 'version' | 'link'> & { readonly parent?: Caller }): Caller;
+  open(
+    caller: Pick<Caller, 'sessionId' | 'server' | 'version' | 'link' | 'initialize'> & { readonly parent?: Caller },
+  ): Caller;
   get(id: string): Caller | undefined;
   end(caller: Caller): void;
   endSession(sessionId: string): void;
   ofLink(link: Link): Caller[];
+  ofServer(server: string): Caller[];
   readonly size: number;
 }
 
@@ -59,7 +66,7 @@ export function createCallers(): Callers {
   }
 
   return {
-    open({ sessionId, server, version, link, parent }) {
+    open({ sessionId, server, version, link, initialize, parent }) {
       let pushCount = 0;
       let stream: Channel | undefined;
       const caller: Caller = {
@@ -68,6 +75,7 @@ export function createCallers(): Callers {
         server,
         version,
         link,
+        initialize,
         parent,
         get stream() {
           return parent === undefined ? stream : parent.stream;
@@ -96,6 +104,7 @@ export function createCallers(): Callers {
     endSession(sessionId) {
       for (const caller of [...(bySession.get(sessionId) ?? [])]) end(caller);
     },
+    ofServer: (server) => [...all.values()].filter((caller) => caller.server === server),
     ofLink: (link) => [...all.values()].filter((caller) => caller.link === link),
     get size() {
       return all.size;

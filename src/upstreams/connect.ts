@@ -15,7 +15,7 @@ import type { Opening } from './stdio/opening.ts';
 import { createStdioLink } from './stdio/stdio-link.ts';
 
 export interface ConnectOptions {
-  readonly config: Config;
+  readonly config: () => Config;
   readonly dataDir: string;
   readonly tmpRoot: string;
   readonly runner: Runner;
@@ -31,13 +31,14 @@ export interface Connect {
 }
 
 export function createConnect(options: ConnectOptions): Connect {
-  const { config, journal } = options;
+  const { journal } = options;
   const binding = (session: Session, server: string) => ({ seals: options.seals, sessionId: session.id, server });
 
   return {
     binding,
 
     stdio(session, server, era, opening, hear) {
+      const config = options.config();
       if (session.trustLevel !== 'direct') {
         throw new AmbitError('SANDBOX_UNAVAILABLE', {
           what: `The session is sandboxed, and no sandbox can be had for the server "${server.name}" here.`,
@@ -69,7 +70,7 @@ export function createConnect(options: ConnectOptions): Connect {
     },
 
     http(session, server, manner, hear) {
-      const { limits } = config;
+      const { limits } = options.config();
       const link = {
         server,
         sessionId: session.id,

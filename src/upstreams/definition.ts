@@ -64,3 +64,9 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
   }
   return servers;
 }
+
+/** All that decides what a server is and says of itself, in one text; only ever compared or hashed. */
+export function describing(server: ServerDefinition): string {
+  if (server.kind === 'http') return JSON.stringify([server.url.href, server.headers]);
+  return JSON.stringify([server.command, server.args, server.env]);
+}

@@ -1,26 +1,69 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+
 export type EraVerdict = 'modern' | 'handshake';
 
 /** Whether a server speaks the modern era, found out once and remembered. */
 export interface EraVerdicts {
   get(server: string): EraVerdict | undefined;
-  /** `doubtful` verdicts are asked again after a while. */
+  /** `doubtful` verdicts are asked again after a while, and are not written down. */
   set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
+  /** A server is described anew: what was configured holds, and what was found out under another description does not. */
+  describe(server: string, era: 'auto' | EraVerdict, description: string): void;
+}
+
+interface Remembered {
+  readonly verdict: EraVerdict;
+  readonly until: number;
+  /** The description it was found out under; undefined for what the configuration says. */
+  readonly definition: string | undefined;
 }
 
 const doubtMs = 60_000;
+/** A server may learn the new era with its next release. */
+const rememberMs = 7 * 24 * 3600_000;
 
-export function createEraVerdicts(configured: Iterable<readonly [string, 'auto' | EraVerdict]>): EraVerdicts {
-  const verdicts = new Map<string, { readonly verdict: EraVerdict; readonly until: number }>();
-  for (const [server, era] of configured) {
-    if (era !== 'auto') verdicts.set(server, { verdict: era, until: Number.POSITIVE_INFINITY });
+export function createEraVerdicts(file?: string): EraVerdicts {
+  const verdicts = new Map<string, Remembered>(file === undefined ? [] : load(file));
+  const definitions = new Map<string, string>();
+
+  function save(): void {
+    if (file === undefined) return;
+    const found = [...verdicts].filter(
+      ([, { definition, until }]) => definition !== undefined && until - Date.now() > doubtMs,
+    );
+    try {
+      writeFileSync(`${file}.tmp`, JSON.stringify(found), { mode: 0o600 });
+      renameSync(`${file}.tmp`, file);
+    } catch {
+      // What cannot be remembered is found out again.
+    }
   }
+
   return {
     get(server) {
       const known = verdicts.get(server);
       return known !== undefined && Date.now() < known.until ? known.verdict : undefined;
     },
     set(server, verdict, doubtful = false) {
-      verdicts.set(server, { verdict, until: doubtful ? Date.now() + doubtMs : Number.POSITIVE_INFINITY });
+      const until = Date.now() + (doubtful ? doubtMs : rememberMs);
+      verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '' });
+      if (!doubtful) save();
+    },
+    describe(server, era, description) {
+      const definition = createHash('sha256').update(description).digest('hex');
+      definitions.set(server, definition);
+      if (era !== 'auto') {
+        verdicts.set(server, { verdict: era, until: Number.POSITIVE_INFINITY, definition: undefined });
+      } else if (verdicts.get(server)?.definition !== definition) verdicts.delete(server);
     },
   };
+}
+
+function load(file: string): [string, Remembered][] {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as [string, Remembered][];
+  } catch {
+    return [];
+  }
 }

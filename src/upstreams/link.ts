@@ -40,6 +40,8 @@ export interface Link {
   tend(now: number): void;
   close(reason: AmbitError): Promise<void>;
   readonly closed: boolean;
+  /** Somebody waits for an answer. */
+  readonly busy: boolean;
 }
 
 /** The first handshake of a link: what the client asked, what the upstream answered. */

@@ -36,6 +36,9 @@ export interface Links {
   /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
   handshake(session: Session, server: ServerDefinition, call: Call): Promise<Opened>;
   of(sessionId: string, server: string): Link[];
+  /** The server is gone or described anew: its links take no new clients, finish what is under way, and end. */
+  retire(server: string): void;
+  isRetired(link: Link): boolean;
   endSession(sessionId: string, reason: AmbitError): Promise<void>;
   close(): Promise<void>;
   readonly size: number;
@@ -48,10 +51,12 @@ interface Shared {
 }
 
 const tendEveryMs = 1000;
+const drainMs = 60_000;
 
 /** The live connections to upstreams, each belonging to exactly one session. */
 export function createLinks({ connect, verdicts, outward, messageBytes }: LinksOptions): Links {
   const bySession = new Map<string, Map<string, Shared>>();
+  const retired = new Map<Link, number>();
 
   function entriesOf(sessionId: string): Map<string, Shared> {
     const known = bySession.get(sessionId);
@@ -135,6 +140,12 @@ export function createLinks({ connect, verdicts, outward, messageBytes }: LinksO
         else link.tend(now);
       }
     }
+    for (const [link, until] of retired) {
+      link.tend(now);
+      if (link.busy && now < until) continue;
+      retired.delete(link);
+      void link.close(new AmbitError('SERVER_NOT_AVAILABLE'));
+    }
   }, tendEveryMs).unref();
 
   return {
@@ -185,18 +196,34 @@ export function createLinks({ connect, verdicts, outward, messageBytes }: LinksO
     of: (sessionId, server) =>
       [...(bySession.get(sessionId)?.values() ?? [])].map(({ link }) => link).filter((link) => link.server === server),
 
+    retire(server) {
+      for (const entries of bySession.values()) {
+        for (const [key, { link }] of entries) {
+          if (link.server !== server) continue;
+          entries.delete(key);
+          retired.set(link, Date.now() + drainMs);
+        }
+      }
+    },
+
+    isRetired: (link) => retired.has(link) || link.closed,
+
     async endSession(sessionId, reason) {
       const entries = bySession.get(sessionId);
       bySession.delete(sessionId);
-      await Promise.all([...(entries?.values() ?? [])].map(({ link }) => link.close(reason)));
+      const old = [...retired.keys()].filter((link) => link.sessionId === sessionId);
+      for (const link of old) retired.delete(link);
+      const all = [...[...(entries?.values() ?? [])].map(({ link }) => link), ...old];
+      await Promise.all(all.map((link) => link.close(reason)));
     },
 
     async close() {
       clearInterval(timer);
       const reason = new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' });
-      const all = [...bySession.values()].flatMap((entries) => [...entries.values()]);
-      await Promise.all(all.map(({ link }) => link.close(reason)));
+      const all = [...bySession.values()].flatMap((entries) => [...entries.values()].map(({ link }) => link));
+      await Promise.all([...all, ...retired.keys()].map((link) => link.close(reason)));
       bySession.clear();
+      retired.clear();
     },
   };
 }

@@ -48,7 +48,7 @@ export function createAggregate({ links, callers, catalog }: AggregateParts): Ag
     const { version, result } = initializeAll(requested);
     const clean = readMessage(applyEdits(message.bytes, exchange.edits));
     const link = createComposite(session, clean, links, callers);
-    const caller = callers.open({ sessionId: session.id, server: allServers, version, link });
+    const caller = callers.open({ sessionId: session.id, server: allServers, version, link, initialize: clean });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
     return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
   }

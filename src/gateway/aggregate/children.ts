@@ -28,7 +28,7 @@ export function createComposite(session: Session, initialize: Message, links: Li
       const words = reply.kind === 'message' ? reply.bytes.toString().slice(0, 200) : '';
       throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" refused the handshake: ${words}` });
     }
-    const child = callers.open({ sessionId: session.id, server: server.name, version, link, parent });
+    const child = callers.open({ sessionId: session.id, server: server.name, version, link, initialize, parent });
     const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
     link.notify({ ...call, message: initialized, caller: child });
     if (child.stream !== undefined) link.listen(child);
@@ -39,6 +39,13 @@ export function createComposite(session: Session, initialize: Message, links: Li
     return child;
   }
 
+  /** The server was described anew: the client is introduced to what there is now. */
+  function renew(parent: Caller, server: ServerDefinition, old: Caller): Promise<Caller> {
+    callers.end(old);
+    children.delete(server.name);
+    return composite.child(parent, server);
+  }
+
   const composite: Composite = {
     sessionId: session.id,
     server: allServers,
@@ -46,12 +53,14 @@ export function createComposite(session: Session, initialize: Message, links: Li
     initialize,
     children,
     logLevel: undefined,
+    busy: false,
     get closed() {
       return closed;
     },
     child(parent, server) {
       const known = children.get(server.name);
-      if (known !== undefined) return known;
+      if (known !== undefined)
+        return known.then((child) => (links.isRetired(child.link) ? renew(parent, server, child) : child));
       const opening = open(parent, server);
       children.set(server.name, opening);
       // A server that failed once may work the next time.

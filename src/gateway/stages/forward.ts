@@ -1,9 +1,12 @@
+import { AmbitError } from '../../errors.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
 import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
 import { accepted, type Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
+import { applyEdits } from '../../wire/edit.ts';
+import { readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { Next } from '../chain.ts';
 import type { Prepared } from '../exchange.ts';
@@ -16,6 +19,7 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
     const call = callOf(exchange);
     if (exchange.era === 'modern') return links.modern(session, upstream, call);
     if (caller === undefined) return initialize(exchange, call);
+    if (links.isRetired(caller.link)) await renew(exchange, caller, call);
     if (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe') {
       return subscribe(exchange, caller, call);
     }
@@ -26,9 +30,23 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
     const { reply, link, version } = await links.handshake(exchange.session, exchange.upstream, call);
     if (version === undefined) return reply;
     const { id: sessionId } = exchange.session;
-    const caller = callers.open({ sessionId, server: exchange.upstream.name, version, link });
+    const initialize = readMessage(applyEdits(exchange.message.bytes, exchange.edits));
+    const caller = callers.open({ sessionId, server: exchange.upstream.name, version, link, initialize });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;
+  }
+
+  /** The server was described anew since this client shook hands: it is introduced to what there is now. */
+  async function renew({ session, upstream }: Prepared, caller: Caller, call: Call): Promise<void> {
+    const again = { ...call, message: caller.initialize, edits: [] };
+    const { link, version } = await links.handshake(session, upstream, again);
+    if (version === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    caller.link.detach(caller);
+    caller.link = link;
+    link.attach(caller);
+    const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
+    link.notify({ ...again, message: initialized });
+    if (caller.stream !== undefined) link.listen(caller);
   }
 
   /** Clients of one process share its subscriptions: the last one to leave says goodbye. */

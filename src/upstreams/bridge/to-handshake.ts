@@ -141,6 +141,9 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     sessionId: base.link.sessionId,
     server: base.link.server,
     era: 'modern',
+    get busy() {
+      return base.link.busy || listeners.size > 0;
+    },
     get closed() {
       return base.link.closed;
     },

@@ -41,6 +41,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
   const waiting = new Map<string, Waiting>();
   let logLevel: string | undefined;
   let closed = false;
+  let underWay = 0;
   let listening: { end(): void } | undefined;
 
   function envelope(): Envelope {
@@ -148,6 +149,9 @@ export function bridgeToModern(options: ToModernOptions): Link {
     sessionId: base.sessionId,
     server: base.server,
     era: 'handshake',
+    get busy() {
+      return underWay > 0;
+    },
     get closed() {
       return closed || base.closed;
     },
@@ -174,7 +178,10 @@ export function bridgeToModern(options: ToModernOptions): Link {
           return done();
         }
         default:
-          return pass(call);
+          underWay++;
+          return pass(call).finally(() => {
+            underWay--;
+          });
       }
     },
 

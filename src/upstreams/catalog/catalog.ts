@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import type { ServerDefinition } from '../definition.ts';
+import { describing, type ServerDefinition } from '../definition.ts';
 import type { CatalogFile } from './catalog-file.ts';
 import { type AskServer, fetchOffer, type Offer, reasonOf } from './offer.ts';
 
@@ -84,10 +84,8 @@ export function createCatalog(file: CatalogFile): Catalog {
 
 /** Offers are shared by all sessions, so the key holds all that decides what a server says of itself. */
 function keyOf(server: ServerDefinition, capabilities: string): string {
-  const { name: _name, trust: _trust, timeoutMs: _timeout, push: _push, ...rest } = server;
-  const decisive = rest.kind === 'http' ? { ...rest, url: rest.url.href } : rest;
   const hash = createHash('sha256')
-    .update(JSON.stringify([decisive, capabilities]))
+    .update(JSON.stringify([describing(server), capabilities]))
     .digest('hex');
   return `${server.name} ${hash}`;
 }

@@ -146,6 +146,9 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     sessionId: options.sessionId,
     server: server.name,
     era: manner.era,
+    get busy() {
+      return pending.size > 0;
+    },
     get closed() {
       return closing !== undefined;
     },

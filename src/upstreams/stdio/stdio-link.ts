@@ -234,6 +234,9 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     sessionId: place.sessionId,
     server: server.name,
     era,
+    get busy() {
+      return pending.size > 0;
+    },
     get closed() {
       return closing !== undefined;
     },

@@ -1,0 +1,27 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Config } from '../config/schema.ts';
+import { defineServers, type ServerDefinition } from '../upstreams/definition.ts';
+
+/** What is configured now; a reload puts the next in its place as a whole. */
+export interface Settings {
+  config(): Config;
+  servers(): ReadonlyMap<string, ServerDefinition>;
+  /** Returns the servers that were added, removed or described anew. */
+  replace(next: Config): string[];
+}
+
+export function createSettings(first: Config, configDir: string): Settings {
+  let config = first;
+  let servers = defineServers(first, configDir);
+  return {
+    config: () => config,
+    servers: () => servers,
+    replace(next) {
+      const before = servers;
+      config = next;
+      servers = defineServers(next, configDir);
+      const names = new Set([...before.keys(), ...servers.keys()]);
+      return [...names].filter((name) => !isDeepStrictEqual(before.get(name), servers.get(name)));
+    },
+  };
+}
