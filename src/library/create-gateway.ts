@@ -1,0 +1,75 @@
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { loadConfig } from '../config/load.ts';
+import { locateDataDir } from '../config/locate.ts';
+import type { ConfigDraft } from '../config/schema.ts';
+import { type Listening, listenHttp } from '../entrances/http/listen.ts';
+import { AmbitError } from '../errors.ts';
+import { allServers } from '../gateway/aggregate/for-all.ts';
+import { openGateway } from '../gateway/gateway.ts';
+import { type Log, stderrLog } from '../log.ts';
+import type { SessionDraft, SessionView } from '../sessions/session.ts';
+import { inProcessTransport, type McpTransport } from './in-process-transport.ts';
+
+export interface CreateGatewayOptions {
+  /** A configuration as an object, or the path of a file that holds one. */
+  readonly config: ConfigDraft | string;
+  /** Where Ambit keeps its files; by default where `ambit serve` would. */
+  readonly dataDir?: string;
+  readonly log?: Log;
+}
+
+export interface EmbeddedGateway {
+  /** Opens a session inside its bounds; the token is shown only here. */
+  createSession(draft?: SessionDraft): SessionView & { readonly token: string };
+  listSessions(): SessionView[];
+  endSession(id: string): boolean;
+  /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
+  connect(sessionId: string, server?: string): McpTransport;
+  listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
+  /** Puts another configuration in place without dropping calls; returns the servers that changed. */
+  reload(config: ConfigDraft | string): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+/** The gateway in your process: the same corridor, without a command line around it. */
+export async function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
+  const log = options.log ?? stderrLog();
+  const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');
+  const dataDir = options.dataDir ?? locateDataDir({ env: process.env, configFile, home: homedir() });
+
+  async function read(config: ConfigDraft | string) {
+    const source =
+      typeof config === 'string' ? { file: resolve(config) } : { text: JSON.stringify(config), file: configFile };
+    const loaded = await loadConfig(source);
+    for (const warning of loaded.warnings) log.warn(warning);
+    return loaded.config;
+  }
+
+  const gateway = await openGateway({ config: await read(options.config), configFile, dataDir, log });
+  const listening = new Set<Listening>();
+
+  return {
+    createSession(draft = {}) {
+      const { session, token } = gateway.openSession(draft);
+      return { ...gateway.sessions.view(session), token };
+    },
+    listSessions: () => gateway.sessions.list(),
+    endSession: (id) => gateway.sessions.end(id),
+    connect(sessionId, server = allServers) {
+      if (gateway.sessions.get(sessionId) === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+      return inProcessTransport(gateway, sessionId, server);
+    },
+    async listen(address = {}) {
+      const { host, port } = gateway.config.listen;
+      const http = await listenHttp(gateway, { host: address.host ?? host, port: address.port ?? port }, log);
+      listening.add(http);
+      return http;
+    },
+    reload: async (config) => gateway.reload(await read(config)),
+    async close() {
+      await Promise.all([...listening].map((http) => http.close(1000)));
+      await gateway.close();
+    },
+  };
+}
