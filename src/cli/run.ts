@@ -30,6 +30,8 @@ export const runCommand: Command = {
     const places = placesOf(invocation);
     const base = existsSync(places.configFile) ? await configOf(places) : undefined;
     const env = passedOn(invocation.flags.env, invocation.env);
+    // From here on there is something to clear up: a signal must not find us without a handler.
+    const told = Promise.race([signalled('SIGTERM'), signalled('SIGINT'), signalled('SIGHUP')]);
     const gateway = await openGateway({
       ...places,
       config: await wrap(base, name, { command, args, env }),
@@ -48,7 +50,7 @@ export const runCommand: Command = {
         input: process.stdin,
         output: process.stdout,
       });
-      await Promise.race([served, signalled('SIGTERM'), signalled('SIGINT'), signalled('SIGHUP')]);
+      await Promise.race([served, told]);
       return 0;
     } finally {
       await gateway.close();

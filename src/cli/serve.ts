@@ -28,6 +28,8 @@ export const serveCommand: Command = {
     const host = text(invocation, 'host') ?? config.listen.host;
     const [problem] = listenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
+    // From here on there is something to clear up: a signal must not find us without a handler.
+    const told = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
     const gateway = await openGateway({ config, ...places, log });
     try {
       const control = await listenControl(gateway, controlSocketPath(places.dataDir, invocation.env));
@@ -43,7 +45,7 @@ export const serveCommand: Command = {
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info(`listening on ${http.url}`);
       for (const name of gateway.servers.keys()) log.info(`  ${http.url}/mcp/${name}`);
-      await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+      await told;
       log.info('ending');
       await control.close();
       await http.close(drainMs);

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { AmbitError } from '../../errors.ts';
 import type { Message } from '../../wire/message.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
 import type { HttpServer } from '../definition.ts';
@@ -6,7 +7,7 @@ import { repeatableParams } from '../handshake.ts';
 import type { HttpManner } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
 import { handshakeHeaders } from './request-headers.ts';
-import { send } from './send.ts';
+import { letGo, send } from './send.ts';
 
 const reconnectMs = 1000;
 
@@ -18,20 +19,30 @@ export function handshakeManner(server: HttpServer, maxBytes: number): HttpManne
   let healing: Promise<void> | undefined;
   let closed = false;
 
-  function learn(response: IncomingMessage): void {
+  function sessionOf(response: IncomingMessage): string | undefined {
     const id = response.headers['mcp-session-id'];
-    if (typeof id === 'string') upstreamSession = id;
+    return typeof id === 'string' ? id : undefined;
   }
 
   /** Repeats the first handshake, so that the caller need not notice that the upstream forgot its session. */
   async function heal(): Promise<void> {
-    upstreamSession = undefined;
     const body = Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":"initialize","params":${initializeParams}}`);
-    const response = await send(server, 'POST', handshakeHeaders(undefined, undefined), body).response;
-    learn(response);
-    await readAnswer(response, { server: server.name, maxBytes, onMessage: (message) => message.kind === 'response' });
+    const headers = handshakeHeaders(undefined, undefined);
+    const response = await send(server, 'POST', headers, body, server.timeoutMs).response;
+    let answer: Message | undefined;
+    await readAnswer(response, {
+      server: server.name,
+      maxBytes,
+      onMessage(message) {
+        if (message.kind === 'response') answer = message;
+        return message.kind === 'response';
+      },
+    });
+    if (answer?.result === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    upstreamSession = sessionOf(response);
     const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
-    (await send(server, 'POST', handshakeHeaders(upstreamSession, version), initialized).response).resume();
+    const afterwards = handshakeHeaders(upstreamSession, version);
+    letGo(await send(server, 'POST', afterwards, initialized, server.timeoutMs).response);
   }
 
   return {
@@ -42,22 +53,27 @@ export function handshakeManner(server: HttpServer, maxBytes: number): HttpManne
         ? handshakeHeaders(undefined, undefined)
         : handshakeHeaders(upstreamSession, version),
 
-    async inspect(message, response) {
+    async inspect(message, response, { 'mcp-session-id': sentWith }) {
       if (message.method === 'initialize') {
-        learn(response);
+        upstreamSession = sessionOf(response);
         return false;
       }
-      if (response.statusCode !== 404 || upstreamSession === undefined || initializeParams === undefined) return false;
-      healing ??= heal().finally(() => {
-        healing = undefined;
-      });
+      if (response.statusCode !== 404 || sentWith === undefined || initializeParams === undefined) return false;
+      // Another call may have found the session lost before this one did, and opened it anew.
+      if (sentWith === upstreamSession) {
+        healing ??= heal().finally(() => {
+          healing = undefined;
+        });
+      }
       await healing;
       return true;
     },
 
     completed(message, answer) {
       if (message.method !== 'initialize' || answer.result === undefined) return;
-      version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
+      const negotiated = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
+      // It goes into a header of every request: what is no revision of MCP does not.
+      version = negotiated !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(negotiated) ? negotiated : undefined;
       initializeParams = repeatableParams(message);
     },
 
@@ -78,7 +94,7 @@ export function handshakeManner(server: HttpServer, maxBytes: number): HttpManne
         abort = sending.abort;
         const response = await sending.response;
         if (response.statusCode !== 200) {
-          response.resume();
+          letGo(response);
           // 405 is a server without such a stream; anything else will show on the next request.
           return;
         }
@@ -86,7 +102,7 @@ export function handshakeManner(server: HttpServer, maxBytes: number): HttpManne
           server: server.name,
           maxBytes,
           onMessage(message: Message) {
-            receive(message);
+            receive(message, response);
             return false;
           },
           onEventId(id) {
@@ -101,11 +117,8 @@ export function handshakeManner(server: HttpServer, maxBytes: number): HttpManne
     close() {
       closed = true;
       if (upstreamSession === undefined) return;
-      const sending = send(server, 'DELETE', handshakeHeaders(upstreamSession, version));
-      sending.response.then(
-        (response) => response.resume(),
-        () => {},
-      );
+      const headers = handshakeHeaders(upstreamSession, version);
+      send(server, 'DELETE', headers, undefined, server.timeoutMs).response.then(letGo, () => {});
     },
   };
 }
