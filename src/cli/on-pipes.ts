@@ -20,6 +20,8 @@ export async function serveOnPipes(
 ): Promise<number> {
   const trustLevel = trustOf(invocation);
   const workspaceId = text(invocation, 'workspace');
+  // From here on there is something to clear up: a signal must not find us without a handler.
+  const told = signalled();
   const gateway = await openGateway({ ...places, config, log: stderrLog() });
   try {
     const { session } = gateway.openSession({
@@ -27,7 +29,7 @@ export async function serveOnPipes(
       ...(trustLevel === undefined ? {} : { trustLevel }),
     });
     const { stdin: input, stdout: output } = process;
-    await Promise.race([serveStdio({ gateway, server, sessionId: session.id, input, output }), signalled()]);
+    await Promise.race([serveStdio({ gateway, server, sessionId: session.id, input, output }), told]);
     return 0;
   } finally {
     await gateway.close();

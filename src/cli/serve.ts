@@ -29,6 +29,8 @@ export const serveCommand: Command = {
     const host = text(invocation, 'host') ?? config.listen.host;
     const [problem] = listenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
+    // From here on there is something to clear up: a signal must not find us without a handler.
+    const told = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
     const gateway = await openGateway({ config, ...places, log });
     try {
       const control = await listenControl(gateway, controlSocketPath(places.dataDir, invocation.env));
@@ -45,7 +47,7 @@ export const serveCommand: Command = {
       log.info(`listening on ${http.url}`);
       for (const name of gateway.servers().keys()) log.info(`  ${http.url}/mcp/${name}`);
       const watching = watchConfig(places.configFile, gateway, log);
-      await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+      await told;
       watching.close();
       log.info('ending');
       await control.close();

@@ -19,6 +19,7 @@ export function targetsOf(sent: Sent): readonly Target[] {
   const { message } = sent;
   if (message.kind === 'request') return forRequest(sent);
   if (message.method === 'notifications/progress') return forProgress(sent);
+  if (message.method === 'notifications/cancelled') return forCancelled(sent);
   const subscription = memberOf(message.meta, subscriptionKey);
   if (subscription !== undefined) return forSubscription(sent, subscription);
   return sent.link.era === 'modern' ? forModern(sent) : forCallers(sent);
@@ -29,7 +30,7 @@ function forProgress({ message, pending }: Sent): readonly Target[] {
   const call = token === undefined ? undefined : pending.get(Number(rawAt(message.bytes, token)));
   // A token nobody gave, or of a call already answered: strict clients drop the connection over it.
   if (call?.progressToken === undefined) return none;
-  call.lastHeardAt = Date.now();
+  if (!call.lost) call.lastHeardAt = Date.now();
   return [{ channel: call.channel, caller: call.caller, names: { progressToken: call.progressToken } }];
 }
 
@@ -54,8 +55,6 @@ function forCallers({ message, call, callers }: Sent): readonly Target[] {
   } else if (message.method === 'notifications/message') {
     const busy = callers.filter((caller) => caller.underWay.size > 0);
     if (busy.length > 0) audience = busy;
-  } else if (message.method === 'notifications/cancelled') {
-    return forCancelledPush(message, callers);
   }
   return audience.flatMap((caller) => {
     const channel = caller.stream ?? youngestOf(caller);
@@ -63,9 +62,14 @@ function forCallers({ message, call, callers }: Sent): readonly Target[] {
   });
 }
 
-function forCancelledPush(message: Sent['message'], callers: readonly Caller[]): readonly Target[] {
+/** The id named here is the upstream's: whoever is told must find its own in its place. */
+function forCancelled({ message, link, pending, callers }: Sent): readonly Target[] {
   const member = memberOf(message.params?.shape, 'requestId');
-  const upstreamId = member === undefined ? undefined : rawAt(message.bytes, member);
+  const upstreamId = member === undefined ? '' : rawAt(message.bytes, member);
+  if (link.era === 'modern') {
+    const call = pending.get(Number(upstreamId));
+    return call === undefined ? none : [{ ...plain(call), names: { requestId: call.clientId } }];
+  }
   for (const caller of callers) {
     for (const [id, push] of caller.pushes) {
       if (push.upstreamId !== upstreamId) continue;

@@ -33,8 +33,9 @@ const canonical = new Map(
   ].map((name) => [name.toLowerCase(), name] as const),
 );
 
-const namespaces =
-  /^(?:initialize$|ping$|(?:server|tools|prompts|resources|completion|logging|subscriptions|tasks|notifications|sampling|elicitation|roots)\/)/;
+const requests =
+  /^(?:initialize$|ping$|(?:server|tools|prompts|resources|completion|logging|subscriptions|tasks|sampling|elicitation|roots)\/)/;
+const notifications = /^notifications\//;
 
 export function refuseAmbiguousKeys(message: Message): void {
   try {
@@ -49,15 +50,19 @@ function refuseAmbiguousParams(message: Message): void {
   if (message.kind === 'response' && message.params !== undefined) {
     throw new MessageFault('a message is either a request or a response', false);
   }
+  // A call without an id, or a notification with one, is read as either: by then its handles were left unopened.
+  const calls = requests.test(message.method);
+  const notifies = notifications.test(message.method);
+  if (calls && message.kind === 'notification') throw new MessageFault('a request needs an "id"', false);
+  if (notifies && message.kind === 'request') throw new MessageFault('a notification has no "id"', false);
   const where = message.kind === 'response' ? 'result' : 'params';
   const holder = message[where]?.shape;
   if (holder === undefined) return;
   refuseRepeats(holder, where);
   // What others' methods, or answers, call their own parts is not ours to judge; `_meta` means the same everywhere.
-  const known = message.kind !== 'response' && namespaces.test(message.method);
   for (const { key } of holder.members) {
     const name = canonical.get(foldKey(key));
-    if (name !== undefined && name !== key && (known || name === '_meta')) {
+    if (name !== undefined && name !== key && (calls || notifies || name === '_meta')) {
       throw new MessageFault(`${where}."${key}" is not a name of the protocol; write "${name}"`, false);
     }
   }

@@ -49,6 +49,26 @@ describe('what a caller sends', () => {
     expect(() => check(call(params))).not.toThrow();
   });
 
+  test.each(['tools/call', 'initialize', 'ping', 'tasks/cancel', 'resources/read'])(
+    '%s without an id is refused',
+    (method) => {
+      expect(() => check(`{"jsonrpc":"2.0","method":"${method}","params":{}}`)).toThrow(MessageFault);
+      expect(() => check(`{"jsonrpc":"2.0","method":"${method}"}`)).toThrow(MessageFault);
+    },
+  );
+
+  test.each(['notifications/cancelled', 'notifications/progress', 'notifications/acme'])(
+    '%s with an id is refused',
+    (method) => {
+      expect(() => check(`{"jsonrpc":"2.0","id":1,"method":"${method}"}`)).toThrow(MessageFault);
+    },
+  );
+
+  test.each(['acme/do', 'initialized', 'pings', '$/x'])('%s may be either', (method) => {
+    expect(() => check(`{"jsonrpc":"2.0","id":1,"method":"${method}"}`)).not.toThrow();
+    expect(() => check(`{"jsonrpc":"2.0","method":"${method}"}`)).not.toThrow();
+  });
+
   test('a tool may call its arguments as it likes', () => {
     fc.assert(
       fc.property(valueText, (value) => {

@@ -13,9 +13,10 @@ test('the same JSON, on one line, every byte in its place', () => {
       expect(/[\r\n]/.test(line.toString())).toBe(false);
       expect(scanObject(line)).toEqual(scanObject(bytes));
       expect(JSON.stringify(JSON.parse(line.toString()))).toBe(JSON.stringify(JSON.parse(text)));
-      for (const [at, byte] of line.entries()) if (byte !== bytes[at]) expect([0x0a, 0x0d]).toContain(bytes[at]);
+      const changed = [...line.entries()].filter(([at, byte]) => byte !== bytes[at]);
+      expect(changed.filter(([at]) => bytes[at] !== 0x0a && bytes[at] !== 0x0d)).toEqual([]);
     }),
-    { numRuns: 1000 },
+    { numRuns: 500 },
   );
 });
 

@@ -33,7 +33,9 @@ export async function listenControl(gateway: Gateway, path: string): Promise<{ c
   const umask = process.umask(0o177);
   try {
     await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
+      server.once('error', (error: NodeJS.ErrnoException) =>
+        reject(error.code === 'EADDRINUSE' ? alreadyRunning() : error),
+      );
       server.listen(path, resolve);
     });
   } finally {
@@ -54,21 +56,33 @@ export async function listenControl(gateway: Gateway, path: string): Promise<{ c
 }
 
 async function removeStale(path: string): Promise<void> {
-  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
-  const alive = await new Promise<boolean>((resolve) => {
+  const found = identityOf(path);
+  if (found === undefined) return;
+  const stale = await new Promise<boolean>((resolve) => {
     const probe = connect(path, () => {
       probe.destroy();
-      resolve(true);
+      resolve(false);
     });
-    probe.on('error', () => resolve(false));
+    probe.on('error', ({ code }: NodeJS.ErrnoException) => resolve(deadSigns.has(code ?? '')));
   });
-  if (alive) {
-    throw new AmbitError('CONFIG_INVALID', {
-      what: 'Another gateway is already running on this data directory.',
-      hint: 'Stop it first, or choose another one with --data-dir.',
-    });
-  }
-  rmSync(path, { force: true });
+  if (!stale) throw alreadyRunning();
+  // Two that start at the same moment both find the stale one: only that is removed, not the other's fresh one.
+  if (identityOf(path) === found) rmSync(path, { force: true });
+}
+
+const deadSigns = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTSOCK']);
+
+/** The number of a removed file may be given to the next one, so the number alone says little. */
+function identityOf(path: string): string | undefined {
+  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return stat === undefined ? undefined : `${stat.ino} ${stat.birthtimeNs} ${stat.ctimeNs}`;
+}
+
+function alreadyRunning(): AmbitError {
+  return new AmbitError('CONFIG_INVALID', {
+    what: 'Another gateway is already running on this data directory.',
+    hint: 'Stop it first, or choose another one with --data-dir.',
+  });
 }
 
 /** A folder made for the socket alone goes with it; a data directory holds more. */

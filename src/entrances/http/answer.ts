@@ -34,6 +34,8 @@ export function createAnswer(request: IncomingMessage, response: ServerResponse)
   let streaming = false;
   let gone = false;
   let keepAlive: NodeJS.Timeout | undefined;
+  let stuck: NodeJS.Timeout | undefined;
+  let drainListeners: (() => void)[] = [];
   const goneListeners: (() => void)[] = [];
   const mute = !acceptsEvents(request);
 
@@ -41,6 +43,7 @@ export function createAnswer(request: IncomingMessage, response: ServerResponse)
     clearInterval(keepAlive);
     if (response.writableFinished) gone = true;
     else leave();
+    drained();
   });
   response.on('error', ignore);
 
@@ -50,18 +53,29 @@ export function createAnswer(request: IncomingMessage, response: ServerResponse)
     for (const listener of goneListeners) listener();
   }
 
+  /** An ended stream never says that it has drained: closing it has to count, or whoever waits would wait for ever. */
+  function drained(): void {
+    clearTimeout(stuck);
+    stuck = undefined;
+    const listeners = drainListeners;
+    drainListeners = [];
+    for (const listener of listeners) listener();
+  }
+
   function stream(headers: Readonly<Record<string, string>> = {}): void {
     if (streaming || gone) return;
     streaming = true;
     response.writeHead(200, { ...streamHeaders, ...headers });
     response.flushHeaders();
+    response.on('drain', drained);
     keepAlive = setInterval(() => response.write(': keep-alive\n\n'), keepAliveMs).unref();
   }
 
   function event(bytes: Buffer): boolean {
     const line = oneLine(bytes);
     const room = response.write(Buffer.concat([before, line, after], before.length + line.length + after.length));
-    if (!room) dropWhenStuck(response);
+    // A client that keeps its connection but stops reading would hold back everyone who shares its upstream.
+    if (!room) stuck ??= setTimeout(() => response.destroy(), stuckMs).unref();
     return room;
   }
 
@@ -75,7 +89,11 @@ export function createAnswer(request: IncomingMessage, response: ServerResponse)
       stream();
       return event(message);
     },
-    onDrain: (listener) => void response.once('drain', listener),
+    onDrain(listener) {
+      // It may have drained between the full write and the question.
+      if (gone || !response.writableNeedDrain) listener();
+      else drainListeners.push(listener);
+    },
     onGone(listener) {
       if (gone) listener();
       else goneListeners.push(listener);
@@ -103,7 +121,11 @@ export function createAnswer(request: IncomingMessage, response: ServerResponse)
       response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length, ...headers });
       // Node sends a short text together with the head, in one write; bytes it would send apart.
       if (bytes.length <= shortBytes) response.end(bytes.toString('utf8'));
-      else response.end(bytes);
+      else {
+        response.end(bytes);
+        // Progress counts: a slow reader gets all the time it needs, one that has stopped does not.
+        response.setTimeout(stuckMs, () => response.destroy());
+      }
     },
     empty(status, headers) {
       if (gone) return;
@@ -111,13 +133,6 @@ export function createAnswer(request: IncomingMessage, response: ServerResponse)
       response.end();
     },
   };
-}
-
-// A client that keeps its connection but stops reading would hold back everyone who shares its upstream.
-function dropWhenStuck(response: ServerResponse): void {
-  const timer = setTimeout(() => response.destroy(), stuckMs).unref();
-  response.once('drain', () => clearTimeout(timer));
-  response.once('close', () => clearTimeout(timer));
 }
 
 function acceptsEvents(request: IncomingMessage): boolean {

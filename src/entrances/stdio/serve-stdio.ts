@@ -66,7 +66,11 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
         return gone;
       },
       emit: write,
-      onDrain: (listener) => void output.once('drain', listener),
+      onDrain(listener) {
+        // It may have drained between the full write and the question.
+        if (!output.writableNeedDrain) listener();
+        else output.once('drain', listener);
+      },
       onGone: (listener) => void farewell.add(listener),
       close() {},
     };

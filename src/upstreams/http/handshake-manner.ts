@@ -1,13 +1,14 @@
 import type { IncomingMessage } from 'node:http';
+import { AmbitError } from '../../errors.ts';
 import type { Message } from '../../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { HttpServer } from '../definition.ts';
 import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 import type { HttpManner } from './http-link.ts';
-import { failure, readAnswer } from './read-answer.ts';
+import { readAnswer } from './read-answer.ts';
 import { handshakeHeaders } from './request-headers.ts';
-import { send } from './send.ts';
+import { letGo, send } from './send.ts';
 
 const reconnectMs = 1000;
 
@@ -24,35 +25,40 @@ export function handshakeManner(
   let handshake: Handshake | undefined;
   let healing: Promise<void> | undefined;
   let closed = false;
+  const streams = new Set<() => void>();
 
-  function learn(response: IncomingMessage): void {
+  function sessionOf(response: IncomingMessage): string | undefined {
     const id = response.headers['mcp-session-id'];
-    if (typeof id === 'string') upstreamSession = id;
+    return typeof id === 'string' ? id : undefined;
   }
 
   /** Repeats the first handshake, so that the caller need not notice that the upstream forgot its session. */
   async function heal(): Promise<void> {
-    upstreamSession = undefined;
     const body = Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":"initialize","params":${initializeParams}}`);
-    const response = await send(server, 'POST', handshakeHeaders(undefined, undefined), body).response;
-    learn(response);
+    const headers = handshakeHeaders(undefined, undefined);
+    const response = await send(server, 'POST', headers, body, server.timeoutMs).response;
+    let answer: Message | undefined;
     await readAnswer(response, {
       server: server.name,
       maxBytes,
       onMessage(message) {
-        if (message.kind !== 'response') return false;
-        remember(message);
-        return true;
+        if (message.kind === 'response') answer = message;
+        return message.kind === 'response';
       },
     });
-    if (handshake === undefined) throw failure(server.name, response);
+    if (answer?.result === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    remember(answer);
+    upstreamSession = sessionOf(response);
     const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
-    (await send(server, 'POST', handshakeHeaders(upstreamSession, version), initialized).response).resume();
+    const afterwards = handshakeHeaders(upstreamSession, version);
+    letGo(await send(server, 'POST', afterwards, initialized, server.timeoutMs).response);
   }
 
   function remember(answer: Message): void {
     if (answer.result === undefined) return;
-    version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
+    const negotiated = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
+    // It goes into a header of every request: what is no revision of MCP does not.
+    version = negotiated !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(negotiated) ? negotiated : undefined;
     handshake = { version: version ?? '', result: rawAt(answer.bytes, answer.result) };
   }
 
@@ -76,13 +82,15 @@ export function handshakeManner(
         ? handshakeHeaders(undefined, undefined)
         : handshakeHeaders(upstreamSession, version),
 
-    async inspect(message, response) {
+    async inspect(message, response, { 'mcp-session-id': sentWith }) {
       if (message.method === 'initialize') {
-        learn(response);
+        upstreamSession = sessionOf(response);
         return false;
       }
-      if (response.statusCode !== 404 || upstreamSession === undefined || initializeParams === undefined) return false;
-      await healed();
+      if (response.statusCode !== 404 || sentWith === undefined || initializeParams === undefined) return false;
+      // Another call may have found the session lost before this one did, and opened it anew.
+      if (sentWith === upstreamSession) void healed();
+      await healing;
       return true;
     },
 
@@ -95,7 +103,12 @@ export function handshakeManner(
     listen(stream, receive) {
       let lastEventId: string | undefined;
       let abort = () => {};
-      stream.onGone(() => abort());
+      const end = () => abort();
+      streams.add(end);
+      stream.onGone(() => {
+        streams.delete(end);
+        end();
+      });
       const open = async (): Promise<void> => {
         if (stream.gone || closed) return;
         const resume: Record<string, string> = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
@@ -107,7 +120,7 @@ export function handshakeManner(
         abort = sending.abort;
         const response = await sending.response;
         if (response.statusCode !== 200) {
-          response.resume();
+          letGo(response);
           // 405 is a server without such a stream; anything else will show on the next request.
           return;
         }
@@ -115,7 +128,7 @@ export function handshakeManner(
           server: server.name,
           maxBytes,
           onMessage(message: Message) {
-            receive(message);
+            receive(message, response);
             return false;
           },
           onEventId(id) {
@@ -129,12 +142,10 @@ export function handshakeManner(
 
     close() {
       closed = true;
+      for (const end of streams) end();
       if (upstreamSession === undefined) return;
-      const sending = send(server, 'DELETE', handshakeHeaders(upstreamSession, version));
-      sending.response.then(
-        (response) => response.resume(),
-        () => {},
-      );
+      const headers = handshakeHeaders(upstreamSession, version);
+      send(server, 'DELETE', headers, undefined, server.timeoutMs).response.then(letGo, () => {});
     },
   };
 }

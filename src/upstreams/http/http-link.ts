@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
-import type { Outward, Sent } from '../../upstreams/sent.ts';
+import type { Delivery, Outward, Sent } from '../../upstreams/sent.ts';
 import type { Channel, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
@@ -20,7 +20,7 @@ import {
   towardsUpstream,
 } from '../relay/towards-upstream.ts';
 import { brokenOff, failure, readAnswer } from './read-answer.ts';
-import { type Sending, send } from './send.ts';
+import { letGo, type Sending, send } from './send.ts';
 
 /** What differs between the eras: the headers of a request, and what a session of the upstream's own needs. */
 export interface HttpManner {
@@ -32,12 +32,12 @@ export interface HttpManner {
     outgoing: Pick<Outgoing, 'name' | 'taskId'>,
     params: Call['headers'],
   ): Record<string, string>;
-  /** Looks at every answer's head; true asks for the request to be sent once more. */
-  inspect(message: Message, response: IncomingMessage): Promise<boolean>;
+  /** Looks at the head of a first answer; true asks for the request to be sent once more. */
+  inspect(message: Message, response: IncomingMessage, headers: Readonly<Record<string, string>>): Promise<boolean>;
   /** After the final message of a request. */
   completed(message: Message, answer: Message): void;
   /** Opens the upstream's stream for what no request waits for. */
-  listen(stream: Channel, receive: (message: Message) => void): void;
+  listen(stream: Channel, receive: (message: Message, response: IncomingMessage) => void): void;
   close(): void;
 }
 
@@ -64,12 +64,16 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
   let closing: AmbitError | undefined;
 
   async function exchange(call: Call, outgoing: Outgoing, waiting: PendingCall): Promise<void> {
+    await manner.prepare();
+    // Cancelled, timed out or ended meanwhile: then the upstream must not get to see it.
+    if (pending.get(waiting.upstreamId) === undefined) return;
     for (let attempt = 0; ; attempt++) {
-      const sending = send(server, 'POST', manner.headers(call.message, outgoing, call.headers), outgoing.bytes);
+      const headers = manner.headers(call.message, outgoing, call.headers);
+      const sending = send(server, 'POST', headers, outgoing.bytes);
       sendings.set(waiting.upstreamId, sending);
       const response = await sending.response;
-      if ((await manner.inspect(call.message, response)) && attempt === 0) {
-        response.resume();
+      if (attempt === 0 && (await manner.inspect(call.message, response, headers))) {
+        letGo(response);
         continue;
       }
       await read(call, response, waiting);
@@ -81,7 +85,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     const status = response.statusCode ?? 0;
     // A login the upstream wants is between us and it: the caller must not take it for our own.
     if (status === 401 || status === 403 || status === 407) {
-      response.resume();
+      letGo(response);
       throw failure(server.name, response);
     }
     await readAnswer(response, {
@@ -119,22 +123,21 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       call,
       respond: (bytes) => post(bytes, message),
     };
-    void options.outward(sent).then(({ full }) => {
-      if (full === undefined || full.gone || response === undefined) return;
+    const holdBack = ({ full }: Delivery) => {
+      if (full === undefined || full.gone || response === undefined || response.isPaused()) return;
       response.pause();
       const resume = () => void response.resume();
       full.onDrain(resume);
       full.onGone(resume);
-    });
+    };
+    // What cannot be passed on is lost; it must not take the gateway with it.
+    options.outward(sent).then(holdBack, () => {});
   }
 
   // Nobody waits for these; what the upstream answers is let go.
   function post(bytes: Buffer, message: Message): void {
-    const sending = send(server, 'POST', manner.headers(message, { name: '', taskId: undefined }, {}), bytes);
-    sending.response.then(
-      (response) => response.resume(),
-      () => {},
-    );
+    const headers = manner.headers(message, { name: '', taskId: undefined }, {});
+    send(server, 'POST', headers, bytes, server.timeoutMs).response.then(letGo, () => {});
   }
 
   function forget(call: PendingCall): void {
@@ -158,7 +161,6 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     async request(call) {
       if (closing !== undefined) throw closing;
       if (pending.size >= limits.pendingPerUpstream) throw new AmbitError('OVERLOADED');
-      await manner.prepare();
       const { message } = call;
       const upstreamId = pending.nextId();
       const outgoing = towardsUpstream(message, call.edits, upstreamId, binding);
@@ -231,8 +233,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       if (stream !== undefined) link.openStream(stream);
     },
     openStream(stream) {
-      manner.listen(stream, (message) => {
-        if (message.kind !== 'response') hear(message, undefined);
+      manner.listen(stream, (message, response) => {
+        if (message.kind !== 'response') hear(message, undefined, response);
       });
     },
 

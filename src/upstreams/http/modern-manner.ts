@@ -33,8 +33,8 @@ export function modernManner(server: HttpServer, verdicts: EraVerdicts, maxBytes
 async function probe(server: HttpServer, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`);
   const question = readMessage(body);
-  const response = await send(server, 'POST', modernHeaders(question, { name: '', taskId: undefined }, {}), body)
-    .response;
+  const headers = modernHeaders(question, { name: '', taskId: undefined }, {});
+  const response = await send(server, 'POST', headers, body, server.timeoutMs).response;
   const status = response.statusCode ?? 0;
   let answer: Message | undefined;
   try {
@@ -47,8 +47,14 @@ async function probe(server: HttpServer, verdicts: EraVerdicts, maxBytes: number
       },
     });
   } catch (error) {
-    if (error instanceof MessageFault) throw error;
+    if (error instanceof MessageFault || !response.complete) throw error;
   }
   if (answer !== undefined && speaksModern(answer)) verdicts.set(server.name, 'modern');
-  else verdicts.set(server.name, 'handshake', status === 401 || status === 403 || status >= 500);
+  else verdicts.set(server.name, 'handshake', isDoubtful(status, answer));
+}
+
+/** A login page, an overloaded proxy or a friendly greeting says nothing about what stands behind it. */
+function isDoubtful(status: number, answer: Message | undefined): boolean {
+  if (status >= 500 || [401, 403, 407, 408, 425, 429].includes(status)) return true;
+  return answer === undefined && status < 400;
 }

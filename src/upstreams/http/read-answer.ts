@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
 import { readSse } from './read-sse.ts';
+import { letGo } from './send.ts';
 
 export interface AnswerReader {
   readonly server: string;
@@ -11,14 +12,12 @@ export interface AnswerReader {
   onEventId?(id: string): void;
 }
 
-const lingerMs = 1000;
-
 /** Hands over each JSON-RPC message of an answer, in JSON or as events; resolves when the answer has ended. */
 export function readAnswer(response: IncomingMessage, reader: AnswerReader): Promise<void> {
   const type = (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
   if (type === 'text/event-stream') return readEvents(response, reader);
   if (type === 'application/json') return readJson(response, reader);
-  response.resume();
+  letGo(response);
   throw failure(reader.server, response);
 }
 
@@ -29,8 +28,9 @@ function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void
     response.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > reader.maxBytes) {
-        response.destroy();
+        // Destroying it is told as breaking off, so the reason comes first.
         reject(new AmbitError('UPSTREAM_TOO_LARGE'));
+        response.destroy();
       } else chunks.push(chunk);
     });
     response.on('end', () => {
@@ -55,13 +55,13 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
         const message = read(event.data);
         if (message !== undefined && reader.onMessage(message)) {
           resolve();
-          // Most servers end the stream now, which keeps the connection for the next call; the others are cut off.
-          setTimeout(() => response.destroy(), lingerMs).unref();
+          // Most servers end the stream now; the others are cut off.
+          letGo(response);
         }
       },
       onTooLong() {
-        response.destroy();
         reject(new AmbitError('UPSTREAM_TOO_LARGE'));
+        response.destroy();
       },
     });
     response.on('end', resolve);

@@ -7,6 +7,8 @@ export interface SseEvent {
 
 const newline = 0x0a;
 const space = 0x20;
+/** What a line takes beside its text: an event of a million empty lines is not a small one. */
+const lineCost = 128;
 
 /**
  * Reads server-sent events as bytes (WHATWG HTML, "Server-sent events"), so that a large message inside one is not
@@ -35,8 +37,10 @@ export function readSse(
     const name = text.toString('latin1', 0, colon === -1 ? text.length : colon);
     let from = colon === -1 ? text.length : colon + 1;
     if (text[from] === space) from++;
-    if (name === 'data') data.push(text.subarray(from));
-    else if (name === 'id') id = text.toString('utf8', from);
+    if (name === 'data') {
+      data.push(text.subarray(from));
+      size += lineCost;
+    } else if (name === 'id') id = text.toString('utf8', from);
   }
 
   stream.on('data', (chunk: Buffer) => {

@@ -1,6 +1,6 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { AmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { HttpServer } from '../definition.ts';
 
 const agentOptions = { keepAlive: true, maxSockets: 256, maxFreeSockets: 16, timeout: 60_000 };
@@ -14,13 +14,15 @@ export interface Sending {
 
 /**
  * One HTTP request to an upstream. The headers are those given here and the operator's, nothing of the caller's:
- * no bearer, no cookie, no forwarded anything. Redirects are not followed.
+ * no bearer, no cookie, no forwarded anything. Redirects are not followed. `limitMs` bounds the whole of it, for
+ * requests that nobody else watches.
  */
 export function send(
   server: HttpServer,
   method: 'POST' | 'GET' | 'DELETE',
   headers: Readonly<Record<string, string>>,
   body?: Buffer,
+  limitMs?: number,
 ): Sending {
   const secure = server.url.protocol === 'https:';
   const request = (secure ? httpsRequest : httpRequest)(server.url, {
@@ -33,16 +35,31 @@ export function send(
     },
   });
   const response = new Promise<IncomingMessage>((resolve, reject) => {
+    const fail = (cause?: Error) => {
+      const what = `The server "${server.name}" cannot be reached.`;
+      reject(isAmbitError(cause) ? cause : new AmbitError('UPSTREAM_FAILED', { what, cause }));
+    };
     request.once('response', resolve);
-    request.once('error', (error) => {
-      reject(
-        new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" cannot be reached.`, cause: error }),
-      );
-    });
+    request.once('error', fail);
+    // A switch to another protocol ends a request without a response and without an error.
+    request.once('close', fail);
   });
+  if (limitMs !== undefined) {
+    const limit = setTimeout(() => request.destroy(new AmbitError('UPSTREAM_TIMEOUT')), limitMs).unref();
+    request.once('close', () => clearTimeout(limit));
+  }
   // Aborting after the answer began must not become an unhandled error.
   response.catch(() => {});
   request.on('error', () => {});
   request.end(body);
   return { response, abort: () => request.destroy() };
+}
+
+const letGoMs = 1000;
+
+/** Nobody wants the rest: a short one is read, which keeps the connection for the next request, a long one is cut. */
+export function letGo(response: IncomingMessage): void {
+  response.resume();
+  const cut = setTimeout(() => response.destroy(), letGoMs).unref();
+  response.once('close', () => clearTimeout(cut));
 }

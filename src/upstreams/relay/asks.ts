@@ -6,7 +6,8 @@ export interface Asks {
   ask(method: string, params: string, write: (bytes: Buffer) => void, timeoutMs: number): Promise<Message>;
   /** True when the answer was for us. */
   answered(id: number, message: Message): boolean;
-  fail(error: Error): void;
+  /** Fails the ask of this id, or all of them. */
+  fail(error: Error, id?: number): void;
 }
 
 export function createAsks(nextId: () => number): Asks {
@@ -33,8 +34,8 @@ export function createAsks(nextId: () => number): Asks {
       ask?.answer(message);
       return ask !== undefined;
     },
-    fail(error) {
-      for (const ask of [...waiting.values()]) ask.fail(error);
+    fail(error, id) {
+      for (const [each, ask] of [...waiting]) if (id === undefined || id === each) ask.fail(error);
     },
   };
 }

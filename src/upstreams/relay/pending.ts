@@ -15,6 +15,8 @@ export interface PendingCall extends Origin {
   /** How long the upstream may stay silent; a listen stream, silent by nature, has no limit. */
   readonly timeoutMs: number;
   lastHeardAt: number;
+  /** The connection it came on is gone. That cancels nothing in the handshake era, but nobody waits any more. */
+  lost?: boolean;
 }
 
 export interface PendingCalls {
@@ -43,6 +45,9 @@ export function createPendingCalls(): PendingCalls {
     add(call) {
       calls.set(call.upstreamId, call);
       call.caller?.underWay.add(call.channel);
+      call.channel.onGone(() => {
+        call.lost = true;
+      });
     },
     get: (upstreamId) => calls.get(upstreamId),
     take(upstreamId) {

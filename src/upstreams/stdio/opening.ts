@@ -1,4 +1,4 @@
-import { AmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import type { Message } from '../../wire/message.ts';
@@ -33,7 +33,11 @@ export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
     },
     async perform(ask) {
       if (verdicts.get(server) === 'modern') return;
-      const answer = await ask('server/discover', discoverParams).catch(() => undefined);
+      const answer = await ask('server/discover', discoverParams).catch((error: unknown) => {
+        // That the session has ended says nothing about the server.
+        if (isAmbitError(error) && !error.code.startsWith('UPSTREAM_')) throw error;
+        return undefined;
+      });
       const modern = answer !== undefined && speaksModern(answer);
       // Silence or an exit may have other reasons: such a verdict is not kept for long.
       verdicts.set(server, modern ? 'modern' : 'handshake', answer === undefined);

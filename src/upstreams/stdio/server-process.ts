@@ -31,6 +31,8 @@ export interface ProcessPlace {
 export interface ProcessListener {
   onLine(line: Buffer): void;
   onTooLong(head: Buffer, tail: Buffer): void;
+  /** Its output has ended; it may still be there. */
+  onSilence(): void;
   onExit(exit: Exit): void;
 }
 
@@ -77,6 +79,7 @@ export async function startServer(
       place.journal.record({ ...facts, event: 'endless-line', pid });
       void running.end();
     },
+    onEnd: listener.onSilence,
   });
   recordStderr(running.stderr, (line, dropped) =>
     place.journal.record({ ...facts, event: 'stderr', pid, line, dropped }),

@@ -1,7 +1,7 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Exit } from '../../runners/runner.ts';
 import type { Outward } from '../../upstreams/sent.ts';
-import type { Era, Reply } from '../../wire/channel.ts';
+import type { Channel, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
@@ -19,7 +19,7 @@ import { type Binding, notificationTowardsUpstream, towardsUpstream } from '../r
 import { createBackoff } from './backoff.ts';
 import type { Opening } from './opening.ts';
 import { type ProcessPlace, type ServerProcess, startServer } from './server-process.ts';
-import { idOfTooLong } from './too-long.ts';
+import { idOfTooLong, isNoAnswer } from './too-long.ts';
 
 export interface StdioLinkOptions {
   readonly server: StdioServer;
@@ -49,6 +49,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   let current: ServerProcess | undefined;
   let running: ServerProcess | undefined;
   let starting: Promise<ServerProcess> | undefined;
+  let leaving: Promise<void> | undefined;
   let closing: AmbitError | undefined;
   let lastUsedAt = Date.now();
 
@@ -62,12 +63,14 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   async function start(): Promise<ServerProcess> {
     opening.check();
+    await leaving;
     await backoff.wait();
     if (closing !== undefined) throw closing;
     let fresh: ServerProcess | undefined;
     fresh = await startServer(server, place, {
       onLine: (line) => receive(line),
       onTooLong: (head, tail) => tooLong(head, tail),
+      onSilence: () => fellSilent(fresh),
       onExit: (exit) => exited(fresh, exit),
     });
     current = fresh;
@@ -110,16 +113,25 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         lastHeardAt: Date.now(),
       });
       for (const earlier of early.keys()) sayEarly(earlier);
-      if (call.cancelOnGone) call.channel.onGone(() => abandon(upstreamId));
       lastUsedAt = Date.now();
       to.write(outgoing.bytes);
+      // In the modern era a closed response stream is the cancellation; before, a client says so. The caller may
+      // have left while the process started: the call must stand before its cancellation.
+      if (call.cancelOnGone) call.channel.onGone(() => abandon(upstreamId));
     });
+  }
+
+  /** For what nobody waits for: a process that does not read must not make us keep it all. */
+  function tell(bytes: Buffer): void {
+    if (running === undefined) return;
+    if (running.backlog > stdinBacklogLimit) noise('it does not read what it is told');
+    else running.write(bytes);
   }
 
   function abandon(upstreamId: number): void {
     const call = pending.take(upstreamId);
     if (call === undefined) return;
-    running?.write(cancelled(upstreamId, 'the caller is gone'));
+    tell(cancelled(upstreamId, 'the caller is gone'));
     call.settle({ kind: 'accepted' });
   }
 
@@ -170,19 +182,29 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   function say(message: Message): void {
-    const respond = (bytes: Buffer) => running?.write(Buffer.concat([bytes, Buffer.from(newline)]));
+    const respond = (bytes: Buffer) => tell(Buffer.concat([bytes, Buffer.from(newline)]));
     if (era === 'modern' && message.kind === 'request') {
       respond(errorMessage(message.id as string, -32601, 'Servers cannot send requests in this protocol version'));
       return;
     }
     const sent = { upstream: server, link, message, pending, callers: [...callers], binding, call: undefined, respond };
-    void options.outward(sent).then(({ full }) => {
-      if (full === undefined || full.gone) return;
-      running?.pause();
-      const resume = () => running?.resume();
-      full.onDrain(resume);
-      full.onGone(resume);
-    });
+    options.outward(sent).then(
+      ({ full }) => {
+        if (full === undefined || full.gone || full === blockedBy) return;
+        blockedBy = full;
+        running?.pause();
+        full.onDrain(resume);
+        full.onGone(resume);
+      },
+      () => noise('could not be passed on'),
+    );
+  }
+
+  /** The caller that does not read fast enough; nothing more is taken from the process until it does. */
+  let blockedBy: Channel | undefined;
+  function resume(): void {
+    blockedBy = undefined;
+    running?.resume();
   }
 
   const noises = new Map<string, number>();
@@ -205,11 +227,24 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   function tooLong(head: Buffer, tail: Buffer): void {
+    if (isNoAnswer(head)) {
+      noise('longer than the limit');
+      return;
+    }
     const id = idOfTooLong(head, tail);
     const error = new AmbitError('UPSTREAM_TOO_LARGE');
-    const call = id === undefined ? undefined : pending.take(id);
-    if (call !== undefined) call.fail(error);
-    else if (id === undefined) for (const each of pending.drain()) each.fail(error);
+    asks.fail(error, id);
+    if (id !== undefined) pending.take(id)?.fail(error);
+    else for (const each of pending.drain()) each.fail(error);
+  }
+
+  /** Its output has ended: it may live on, but it can answer nothing any more. */
+  function fellSilent(process: ServerProcess | undefined): void {
+    if (process === undefined || process !== current) return;
+    running = undefined;
+    leaving = process.end().finally(() => {
+      leaving = undefined;
+    });
   }
 
   function exited(process: ServerProcess | undefined, exit: Exit): void {
@@ -257,7 +292,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       const end = message.bytes.length;
       const edits = [...call.edits, { start: end, end, text: newline }];
       try {
-        running.write(notificationTowardsUpstream(message, edits, binding));
+        tell(notificationTowardsUpstream(message, edits, binding));
       } catch (error) {
         if (!isAmbitError(error)) noise('a notification about a foreign handle');
       }
@@ -269,7 +304,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       if (running === undefined || id === undefined) return;
       const end = bytes.length;
       const edits = [...corridorEdits, replaceValue(id, upstreamId), { start: end, end, text: newline }];
-      running.write(notificationTowardsUpstream({ ...message, bytes }, edits, binding));
+      tell(notificationTowardsUpstream({ ...message, bytes }, edits, binding));
     },
 
     cancel(from, requestId, message) {
@@ -277,7 +312,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       if (call === undefined || running === undefined) return;
       const reason = memberOf(message.params?.shape, 'reason');
       // A line break inside the reason would end the message and begin another, past every stage of the corridor.
-      running.write(cancelled(call.upstreamId, undefined, reason && rawAt(oneLine(message.bytes), reason)));
+      tell(cancelled(call.upstreamId, undefined, reason && rawAt(oneLine(message.bytes), reason)));
       // Whoever cancels expects no answer; one that comes all the same is dropped.
       pending.take(call.upstreamId);
       call.settle({ kind: 'accepted' });
@@ -287,9 +322,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     detach(caller) {
       callers.delete(caller);
       for (const push of caller.pushes.values()) {
-        running?.write(
-          Buffer.concat([errorMessage(push.upstreamId, -32603, 'The client is gone'), Buffer.from(newline)]),
-        );
+        tell(Buffer.concat([errorMessage(push.upstreamId, -32603, 'The client is gone'), Buffer.from(newline)]));
       }
       caller.pushes.clear();
     },
@@ -302,7 +335,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       recordNoise();
       for (const call of pending.overdue(now)) {
         pending.take(call.upstreamId);
-        running?.write(cancelled(call.upstreamId, 'timed out'));
+        tell(cancelled(call.upstreamId, 'timed out'));
         call.fail(
           new AmbitError('UPSTREAM_TIMEOUT', {
             what: `The server "${server.name}" was silent for ${call.timeoutMs / 1000} seconds.`,
@@ -324,7 +357,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       asks.fail(closing);
       const process = running ?? (await starting?.catch(() => undefined));
       running = undefined;
-      await process?.end();
+      await Promise.all([process?.end(), leaving]);
     },
   };
   return link;

@@ -8,3 +8,10 @@ export function idOfTooLong(head: Buffer, tail: Buffer): number | undefined {
   const back = /,\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$/.exec(tail.toString('latin1'));
   return back === null ? undefined : Number(back[1]);
 }
+
+const asking = /^\s*\{\s*(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]{0,256}"|\d{1,15})\s*,\s*){0,2}"(?:method|params)"\s*:/;
+
+/** A notification or a request of its own answers nobody, however long it is. */
+export function isNoAnswer(head: Buffer): boolean {
+  return asking.test(head.toString('latin1'));
+}

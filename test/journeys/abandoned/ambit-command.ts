@@ -42,7 +42,7 @@ export async function runAmbit(args: readonly string[], env: NodeJS.ProcessEnv =
   return { code: child.exitCode, stdout, stderr };
 }
 
-function spawnAmbit(args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
+export function spawnAmbit(args: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
   return spawn(process.execPath, [ambitBin, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },

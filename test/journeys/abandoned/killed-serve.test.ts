@@ -1,15 +1,17 @@
 import { once } from 'node:events';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { counts } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../runners/tagged-processes.ts';
-import { serve } from './ambit-command.ts';
+import { serve, spawnAmbit } from './ambit-command.ts';
 import {
   leftoversOf,
   type ProbedAmbit,
+  patienceMs,
   startProbedAmbit,
   untilNothingIsLeft,
   upstreamProgram,
@@ -115,6 +117,33 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end',
     expect(performance.now() - began).toBeLessThan(termMs);
     await untilNothingIsLeft(ambit.dataDir, 0);
   });
+
+  it.each(['tmp', 'journal', 'control.sock', 'ready'])(
+    'it leaves with 0 even before it has begun, as soon as there is its "%s"',
+    async (sign) => {
+      const folder = mkdtempSync(join(tmpdir(), 'ambit-term-'));
+      onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+      const config = join(folder, 'etc', 'ambit.yaml');
+      const dataDir = join(folder, 'data');
+      mkdirSync(join(folder, 'etc'));
+      writeFileSync(config, JSON.stringify({ version: 1, servers }));
+      const child = spawnAmbit(['serve', '--port', '0', '--json', '--config', config, '--data-dir', dataDir]);
+      const exited = once(child, 'exit');
+      let ready = false;
+      child.stdout?.once('data', () => {
+        ready = true;
+      });
+      await until(
+        () => (sign === 'ready' ? ready : existsSync(join(dataDir, sign))),
+        patienceMs,
+        () => `there is its ${sign}`,
+      );
+      child.kill('SIGTERM');
+      expect(await exited).toEqual([0, null]);
+      expect(existsSync(join(dataDir, 'control.sock'))).toBe(false);
+      expect(readdirSync(join(dataDir, 'tmp'))).toEqual([]);
+    },
+  );
 
   it('it is gone within five seconds, whatever is under way', async () => {
     const ambit = await start();

@@ -8,7 +8,7 @@ import { eras } from './visitor.ts';
 import { abandonInWaves, expectHeapBack, type Way, warmUp, within } from './waves.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'hanging-client.js');
-const base = { server: 'plain', ttlSeconds: 1 };
+const base = { server: 'plain', ttlSeconds: 2 };
 
 const ways: readonly Way[] = [
   { ...base, name: 'by silence', abandon: async (_guests, _ambit, release) => release() },
@@ -27,6 +27,16 @@ const ways: readonly Way[] = [
     name: 'by a cut connection in the middle of a call',
     async abandon(guests, _ambit, release) {
       const calls = guests.map((guest) => guest.call('hang'));
+      await Promise.all(calls.map(({ begun }) => begun));
+      for (const call of calls) call.cut();
+      release();
+    },
+  },
+  {
+    ...base,
+    name: 'by a cut connection in the middle of a call that goes on reporting progress',
+    async abandon(guests, ambit, release) {
+      const calls = guests.map((guest) => guest.call('wait', { file: join(ambit.folder, 'never') }));
       await Promise.all(calls.map(({ begun }) => begun));
       for (const call of calls) call.cut();
       release();
@@ -59,7 +69,7 @@ describe.skipIf(process.platform !== 'linux').concurrent('sessions nobody says g
       });
       try {
         const before = await warmUp(ambit, [way]);
-        const after = await abandonInWaves(ambit, way, counts(4, 200));
+        const after = await abandonInWaves(ambit, way, counts(4, 160));
         expectHeapBack(before, after);
       } finally {
         await ambit.stop();

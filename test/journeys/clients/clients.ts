@@ -4,10 +4,11 @@ import { connectV2 } from './connect-v2.ts';
 import type { McpClient, Target } from './mcp-client.ts';
 import { createPerson } from './person.ts';
 
-export const clientNames = ['v1', 'leg', 'auto', 'pin'] as const;
+export const clientLegend = 'v1: sdk 1.32.2 · leg, aut, pin: client 2.4.0 negotiating legacy, auto, 2026-07-28 only';
+export const clientNames = ['v1', 'leg', 'aut', 'pin'] as const;
 export type ClientName = (typeof clientNames)[number];
 
-/** `v1` is the SDK's first generation; the others are the second, named by how it negotiates. */
+/** Connects a client that can do everything; `root` is the folder it shows to servers. */
 export function connect(name: ClientName, target: Target, root: string): Promise<McpClient> {
   const person = createPerson([{ uri: pathToFileURL(root).href, name: 'files' }]);
   switch (name) {
@@ -15,7 +16,7 @@ export function connect(name: ClientName, target: Target, root: string): Promise
       return connectV1(target, person);
     case 'pin':
       return connectV2({ pin: '2026-07-28' }, target, person);
-    case 'auto':
+    case 'aut':
       return connectV2('auto', target, person);
     case 'leg':
       return connectV2('legacy', target, person);

@@ -22,10 +22,11 @@ export async function connectV1(
   target: Target,
   person: Person,
   capabilities: Partial<typeof allCapabilities> = allCapabilities,
+  streamAfter?: Promise<void>,
 ): Promise<McpClient> {
   const heard = createHeard();
   const errors: Error[] = [];
-  const stream = noticeStream();
+  const stream = noticeStream(streamAfter);
   const client = new Client({ name: 'test-v1', version: '1.0.0' }, { capabilities });
   client.onerror = (error) => void errors.push(error);
   client.fallbackNotificationHandler = async (notice) => heard.add(notice);

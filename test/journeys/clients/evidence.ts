@@ -16,6 +16,7 @@ export interface Evidence {
 }
 
 export interface SeenRequest {
+  readonly message: WireMessage;
   readonly cancelled: boolean;
   readonly answered: boolean;
 }
@@ -23,7 +24,11 @@ export interface SeenRequest {
 export interface WireMessage {
   readonly id?: string | number;
   readonly method?: string;
-  readonly params?: { readonly requestId?: string | number; readonly _meta?: Readonly<Record<string, unknown>> };
+  readonly params?: {
+    readonly requestId?: string | number;
+    readonly capabilities?: Readonly<Record<string, unknown>>;
+    readonly _meta?: Readonly<Record<string, unknown>>;
+  };
 }
 
 export type Fits = (message: WireMessage) => boolean;
@@ -42,7 +47,12 @@ export function tapped(folder: string): string[] {
   return ['--import', `${tap}?to=${encodeURIComponent(folder)}`];
 }
 
-export function stdioEvidence(folder: string): Evidence {
+export interface StdioEvidence extends Evidence {
+  /** Resolves when the server has sent this. */
+  said(fits: Fits): Promise<void>;
+}
+
+export function stdioEvidence(folder: string): StdioEvidence {
   function pids(): number[] {
     const names = readdirSync(folder).filter((name) => name.endsWith('.in'));
     return names.map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b);
@@ -60,6 +70,7 @@ export function stdioEvidence(folder: string): Evidence {
       const request = messages(pid, 'in').findLast(fits);
       if (request === undefined) continue;
       return {
+        message: request,
         get cancelled() {
           return messages(pid, 'in').some(({ method, params }) => cancels(method) && params?.requestId === request.id);
         },
@@ -73,7 +84,14 @@ export function stdioEvidence(folder: string): Evidence {
 
   return {
     pids,
-    request: (fits) => vi.waitFor(() => find(fits), { timeout: 5000, interval: 15 }),
+    request: (fits) => vi.waitFor(() => find(fits), { timeout: 10_000, interval: 15 }),
+    said: (fits) =>
+      vi.waitFor(
+        () => {
+          if (!pids().some((pid) => messages(pid, 'out').some(fits))) throw new Error('the server has not said it');
+        },
+        { timeout: 10_000, interval: 15 },
+      ),
     listening: async () => {},
     farewell: () =>
       vi.waitFor(
@@ -81,7 +99,7 @@ export function stdioEvidence(folder: string): Evidence {
           const left = pids().filter(isAlive);
           if (left.length > 0) throw new Error(`still running: ${left}`);
         },
-        { timeout: 8000, interval: 10 },
+        { timeout: 10_000, interval: 10 },
       ),
   };
 }

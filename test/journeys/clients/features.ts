@@ -3,6 +3,7 @@ import { cancel, goodbye } from './checks-ending.ts';
 import { callTool, completion, listTools, ping, progress, prompts, resources } from './checks-plain.ts';
 import { listChanged, logging, updates } from './checks-unasked.ts';
 import { Absent, type Check, type Visit } from './feature.ts';
+import type { Outcome } from './grid.ts';
 
 export const features = {
   'list tools': listTools,
@@ -12,9 +13,9 @@ export const features = {
   progress,
   cancel,
   logging,
-  'list, read': resources,
+  resources,
   subscribe: updates,
-  'list, get prompt': prompts,
+  prompts,
   completion,
   sampling,
   elicitation,
@@ -26,12 +27,7 @@ export const features = {
 export type Feature = keyof typeof features;
 export const featureNames = Object.keys(features) as Feature[];
 
-export type Outcome =
-  | { readonly mark: '✓' }
-  | { readonly mark: '–'; readonly reason: string }
-  | { readonly mark: '✗'; readonly reason: string };
-
-const patienceMs = 9000;
+const patienceMs = 15_000;
 
 /** Tries features in their order, `goodbye` last. */
 export async function tryFeatures(visit: Visit, names: readonly Feature[]): Promise<Map<Feature, Outcome>> {

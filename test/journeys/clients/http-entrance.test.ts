@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, test } from 'vitest';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { type ClientName, clientNames } from './clients.ts';
+import { type ClientName, clientLegend, clientNames } from './clients.ts';
 import { stdioEvidence, tapped } from './evidence.ts';
+import { featureNames } from './features.ts';
 import { type Column, grid } from './grid.ts';
 import { runRow } from './row.ts';
 import { type HttpTap, startHttpTap } from './tap-http.ts';
@@ -54,14 +55,14 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  process.stdout.write(`\n${grid('Clients over HTTP, through ambit serve', columns)}\n`);
+  process.stdout.write(`\n${grid(`Clients over HTTP, through ambit serve\n${clientLegend}`, featureNames, columns)}\n`);
   await ambit?.stop();
   for (const tap of taps.values()) tap.stop();
   await Promise.all(running.map((server) => server.stop()));
   for (const place of places.values()) place.remove();
 });
 
-test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 40_000 }, async (upstream) => {
+test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 120_000 }, async (upstream) => {
   const tap = taps.get(upstream);
   for (const client of clientNames) {
     const name = serverName(client, upstream);

@@ -9,9 +9,9 @@ export function lacking(upstream: UpstreamName, era: McpClient['era']): Feature[
   return [
     'progress',
     'logging',
-    'list, read',
+    'resources',
     'subscribe',
-    'list, get prompt',
+    'prompts',
     'completion',
     'sampling',
     'elicitation',

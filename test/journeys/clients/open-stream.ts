@@ -1,8 +1,11 @@
 /**
  * A fetch that tells when the GET stream is there. Clients open it beside their first requests and do not wait for
- * it; what a server says before then is lost, with a gateway between or without.
+ * it; what a server says before then is lost, with a gateway between or without. `after` holds the GET back.
  */
-export function noticeStream(): { readonly fetch: typeof fetch; readonly opened: Promise<void> } {
+export function noticeStream(after: Promise<void> = Promise.resolve()): {
+  readonly fetch: typeof fetch;
+  readonly opened: Promise<void>;
+} {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
     open = resolve;
@@ -10,6 +13,7 @@ export function noticeStream(): { readonly fetch: typeof fetch; readonly opened:
   return {
     opened,
     async fetch(input, init) {
+      if (init?.method === 'GET') await after;
       const response = await fetch(input, init);
       if (init?.method === 'GET') open();
       return response;

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { type ClientName, connect } from './clients.ts';
 import { type Evidence, stdioEvidence, tapped } from './evidence.ts';
 import type { Visit } from './feature.ts';
-import { type Feature, featureNames, type Outcome, tryFeatures } from './features.ts';
+import { type Feature, featureNames, tryFeatures } from './features.ts';
 import type { Column } from './grid.ts';
 import { lacking, speaksModern } from './lacking.ts';
 import type { Target } from './mcp-client.ts';
@@ -28,6 +28,8 @@ export interface Row {
 export async function runRow(row: Row): Promise<Column> {
   if (row.client === 'pin' && !speaksModern(row.upstream)) return refused(row);
   const visited = await visit(row);
+  const speaks = ['aut', 'pin'].includes(row.client) && speaksModern(row.upstream) ? 'modern' : 'handshake';
+  expect(visited.client.era).toBe(speaks);
   const outcomes = await tryFeatures(visited, featureNames);
   const absent = featureNames.filter((name) => outcomes.get(name)?.mark === '–');
   for (const name of row.compare ? await foundWithoutAmbit(row, absent) : []) {
@@ -35,7 +37,7 @@ export async function runRow(row: Row): Promise<Column> {
   }
   const failed = [...outcomes].filter(([, { mark }]) => mark === '✗');
   expect({ client: row.client, failed }).toEqual({ client: row.client, failed: [] });
-  expect(absent).toEqual(featureNames.filter((name) => lacking(row.upstream, visited.client.era).includes(name)));
+  expect(absent).toEqual(featureNames.filter((name) => lacking(row.upstream, speaks).includes(name)));
   expect(strays(visited.client.wire)).toEqual([]);
   return outcomes;
 }
@@ -55,7 +57,7 @@ async function foundWithoutAmbit(row: Row, names: readonly Feature[]): Promise<F
   const place = createPlace();
   try {
     const direct = await visit({ ...row, ...directly({ ...row, place }), place });
-    const outcomes: ReadonlyMap<Feature, Outcome> = await tryFeatures(direct, names);
+    const outcomes = await tryFeatures(direct, names);
     await direct.client.close();
     return names.filter((name) => outcomes.get(name)?.mark !== '–');
   } finally {

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { afterAll, test } from 'vitest';
 import { ambitBin } from '../start-ambit.ts';
-import { clientNames } from './clients.ts';
+import { clientLegend, clientNames } from './clients.ts';
 import { stdioEvidence, tapped } from './evidence.ts';
+import { featureNames } from './features.ts';
 import { type Column, grid } from './grid.ts';
 import { runRow } from './row.ts';
 import { createPlace, stdioArgs, type UpstreamName } from './upstreams.ts';
@@ -11,24 +12,27 @@ const upstreams: readonly UpstreamName[] = ['everything stdio', 'filesystem', 'f
 const columns = new Map(upstreams.map((upstream) => [upstream, new Map<string, Column>()]));
 
 afterAll(() => {
-  process.stdout.write(`\n${grid('Clients over stdio, through ambit run', columns)}\n`);
+  process.stdout.write(`\n${grid(`Clients over stdio, through ambit run\n${clientLegend}`, featureNames, columns)}\n`);
 });
 
-test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 40_000 }, async (upstream) => {
+test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 120_000 }, async (upstream) => {
   for (const client of clientNames) {
     const place = createPlace();
     const places = ['--config', join(place.folder, 'none.yaml'), '--data-dir', join(place.folder, 'data')];
     const server = [process.execPath, ...tapped(place.taps), ...stdioArgs(upstream, place)];
-    const column = await runRow({
-      client,
-      upstream,
-      target: { kind: 'stdio', args: [ambitBin, 'run', '--trust', 'direct', ...places, '--', ...server] },
-      evidence: stdioEvidence(place.taps),
-      place,
-      tap: undefined,
-      compare: true,
-    });
-    columns.get(upstream)?.set(client, column);
-    place.remove();
+    try {
+      const column = await runRow({
+        client,
+        upstream,
+        target: { kind: 'stdio', args: [ambitBin, 'run', '--trust', 'direct', ...places, '--', ...server] },
+        evidence: stdioEvidence(place.taps),
+        place,
+        tap: undefined,
+        compare: true,
+      });
+      columns.get(upstream)?.set(client, column);
+    } finally {
+      place.remove();
+    }
   }
 });

@@ -64,7 +64,7 @@ export async function startHttpTap(target: string): Promise<HttpTap> {
           if (found === undefined) throw new Error(`the upstream has not seen ${what}`);
           return found;
         },
-        { timeout: 5000, interval: 15 },
+        { timeout: 10_000, interval: 15 },
       );
     return {
       pids: () => [],
@@ -74,6 +74,7 @@ export async function startHttpTap(target: string): Promise<HttpTap> {
           'the request',
         );
         return {
+          message: call.message ?? {},
           get cancelled() {
             // In the handshake era a notification says so; in the modern era the closed stream does.
             if (call.session === undefined) return call.state === 'broken off';

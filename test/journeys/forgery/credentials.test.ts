@@ -1,3 +1,5 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { mintToken } from '../../../src/identity/token.ts';
 import type { CreatedSession } from '../start-ambit.ts';
@@ -82,6 +84,10 @@ function forged({ id }: CreatedSession): string {
   return mintToken('ambs', id).token;
 }
 
+function mistyped({ token }: CreatedSession): string {
+  return token.slice(0, -1) + (token.endsWith('a') ? 'b' : 'a');
+}
+
 function unsignedJwt(): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
   return `${part({ alg: 'none', typ: 'JWT' })}.${part({ sub: 'local', sessionId: live.id })}.`;
@@ -94,13 +100,12 @@ describe.each(Object.keys(knocks))('%s', (name) => {
     const reference = await whole(knock(bearer(mintToken('ambs', 'f'.repeat(32)).token)));
     expect(JSON.parse(reference)[0]).toBe(401);
     expect(reference).toContain('UNAUTHENTICATED');
-    const last = live.token.at(-1) === 'a' ? 'b' : 'a';
     const tokens = {
       'wrong secret': forged(live),
       'wrong secret of an ended session': forged(ended),
       'wrong secret of an expired session': forged(expired),
-      'wrong checksum': live.token.slice(0, -1) + last,
-      'ended, wrong checksum': ended.token.slice(0, -1) + last,
+      'wrong checksum': mistyped(live),
+      'ended, wrong checksum': mistyped(ended),
       'the id alone': live.id,
       'the id of another kind': live.token.replace('ambs_', 'ambk_'),
       'upper case': live.token.toUpperCase(),
@@ -159,6 +164,28 @@ describe('with the secret', () => {
   test('the session works, so that the refusals above mean something', async () => {
     expect(await textOf(callModern(attacked.pipe, live.token, 'echo', '{"marker":"alive"}'))).toContain('alive');
   });
+});
+
+test('what a session may not use looks like what does not exist', async () => {
+  const { token } = await attacked.open({ trustLevel: 'sandboxed' });
+  const answers = await Promise.all(
+    ['web', 'nowhere'].map(async (server) => {
+      const sent = await callModern(attacked.ambit.mcp(server), token, 'echo', '{}');
+      return { status: sent.status, body: (await sent.rest()).map((text) => text.replace(`\\"${server}\\"`, 'NAME')) };
+    }),
+  );
+  expect(answers[0]).toEqual(answers[1]);
+  expect(answers[0]?.body[0]).toContain('SERVER_NOT_AVAILABLE');
+});
+
+test('no token and no secret is written down', async () => {
+  const folder = join(attacked.ambit.dataDir, 'journal');
+  const written = (
+    await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), 'utf8')))
+  ).join();
+  expect(written).toContain(live.id);
+  for (const { token } of [live, ended, expired]) expect(written).not.toContain(token.split('_')[2]);
+  expect(written).not.toContain('ambs_');
 });
 
 test('knocking without a credential opens no session and starts nothing', async () => {

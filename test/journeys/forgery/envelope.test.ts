@@ -56,12 +56,23 @@ const attacks: [string, (text: string) => string][] = [
   ],
 ];
 
-describe.each(eraNames)('P4: two readings of one message, %s era', (era) => {
+describe.each(eraNames)('two readings of one message, %s era', (era) => {
   test.each(attacks)('%s is refused with 400', async (_name, change) => {
     const sent = await eras[era](asEra(era, good(change)));
     expect(sent.status).toBe(400);
     const { error } = await answerOf(sent);
     expect(error?.code).toBe(-32600);
+  });
+
+  test('a call without an id is refused with 400: its handles would pass unopened, its answer would have nowhere to go', async () => {
+    const call = good((text) => text.replace('"id":1,', '').replace('"arguments":{}', '"requestState":"forged"'));
+    expect((await eras[era](asEra(era, call))).status).toBe(400);
+  });
+
+  test('a cancellation with an id is refused with 400: the id it names would pass as it is', async () => {
+    const meta = era === 'modern' ? modernMeta : '';
+    const cancel = `{"jsonrpc":"2.0","id":1,"method":"notifications/cancelled","params":{"requestId":1,"_meta":{${meta}}}}`;
+    expect((await eras[era](cancel)).status).toBe(400);
   });
 
   test('inside arguments anything goes, and arrives byte for byte', async () => {

@@ -32,7 +32,7 @@ function line(raw: string): Line {
   return JSON.parse(raw) as Line;
 }
 
-describe.each(servers)('P4: forged keys on the way to %s', (server) => {
+describe.each(servers)('forged keys on the way to %s', (server) => {
   test('in a modern request', async () => {
     const raw = await textOf(callModern(attacked[server], token, 'echo', '{}', { meta: `${forged},${kept}` }));
     expect(ours(line(raw).params?._meta)).toEqual([]);

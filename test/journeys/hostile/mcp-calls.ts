@@ -110,6 +110,8 @@ export interface Client {
   readonly headers: Record<string, string>;
   send(message: Record<string, unknown>, signal?: AbortSignal): Promise<Said>;
   call(name: string, args?: Record<string, unknown>, id?: unknown): Promise<Said>;
+  /** Says DELETE. */
+  leave(): Promise<void>;
 }
 
 export function initialize(capabilities: Record<string, unknown> = {}, version = handshake): Record<string, unknown> {
@@ -140,6 +142,9 @@ export async function openClient(
     headers,
     send,
     call: (name, args = {}, id = 1) => send({ id, method: 'tools/call', params: { name, arguments: args } }),
+    async leave() {
+      await fetch(url, { method: 'DELETE', headers: { authorization: `Bearer ${token}`, ...headers } });
+    },
   };
 }
 

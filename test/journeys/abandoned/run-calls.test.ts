@@ -1,0 +1,78 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface, type Interface } from 'node:readline';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { counts } from '../../proof.ts';
+import { ambitBin } from '../start-ambit.ts';
+import { askProbe, probeEnvironment, untilNothingIsLeft, upstreamProgram } from './probed-ambit.ts';
+import { eras } from './visitor.ts';
+import { expectHeapBack } from './waves.ts';
+
+const atOnce = 100;
+const described = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+
+describe.skipIf(process.platform !== 'linux')('one client that calls and calls through ambit run', () => {
+  let folder: string;
+  let run: ChildProcess;
+  let lines: Interface;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'ambit-calls-'));
+    const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
+    const args = ['run', '--trust', 'direct', ...places, '--', process.execPath, upstreamProgram];
+    run = spawn(process.execPath, [ambitBin, ...args], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+      env: { ...process.env, ...probeEnvironment(join(folder, 'probe.sock')) },
+    });
+    lines = createInterface({ input: run.stdout! });
+  });
+  afterEach(() => {
+    run.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const say = (message: object) => run.stdin?.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+
+  /** Makes so many calls, some at the same time, and resolves when all are answered. */
+  async function call(times: number, meta: object): Promise<void> {
+    let asked = 0;
+    let answered = 0;
+    const ask = () => {
+      const _meta = { ...meta, progressToken: ++asked };
+      say({ id: asked, method: 'tools/call', params: { name: 'whoami', _meta } });
+    };
+    await new Promise<void>((resolve) => {
+      lines.on('line', (line) => {
+        if (!line.includes('"result"')) return;
+        if (++answered === times) resolve();
+        else if (asked < times) ask();
+      });
+      for (let i = 0; i < atOnce; i++) ask();
+    });
+    lines.removeAllListeners('line');
+  }
+
+  it.each(eras)('leaves nothing behind but the answers (%s)', { timeout: counts(30_000, 300_000) }, async (era) => {
+    if (era === 'handshake') {
+      const clientInfo = { name: 'caller', version: '1' };
+      say({ id: 0, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo } });
+      await once(lines, 'line');
+      say({ method: 'notifications/initialized' });
+    }
+    const meta = era === 'modern' ? described : {};
+    await call(3000, meta);
+    const before = await askProbe(join(folder, 'probe.sock'));
+    await call(counts(12_000, 200_000), meta);
+    expectHeapBack(before, await askProbe(join(folder, 'probe.sock')));
+    const exited = once(run, 'exit');
+    run.stdin?.end();
+    expect(await exited).toEqual([0, null]);
+    await untilNothingIsLeft(join(folder, 'data'), 0);
+  });
+});

@@ -1,0 +1,48 @@
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
+import { connectV1 } from './connect-v1.ts';
+import { stdioEvidence, tapped } from './evidence.ts';
+import { createPerson } from './person.ts';
+import { createPlace, type Place, stdioArgs } from './upstreams.ts';
+
+const places = new Map<string, Place>();
+const roots = { roots: { listChanged: true } };
+const patience = { timeout: 10_000, interval: 20 };
+let ambit: RunningAmbit;
+let token: string;
+
+beforeAll(async () => {
+  const servers: Record<string, unknown> = {};
+  for (const name of ['stream', 'call']) {
+    const place = createPlace();
+    places.set(name, place);
+    servers[name] = { command: process.execPath, args: [...tapped(place.taps), ...stdioArgs('filesystem', place)] };
+  }
+  ambit = await startAmbit({ servers });
+  ({ token } = await ambit.session('--trust', 'direct'));
+});
+
+afterAll(async () => {
+  await ambit?.stop();
+  for (const place of places.values()) place.remove();
+});
+
+// server-filesystem asks for roots as soon as it is initialized, when a client over HTTP has no stream open yet.
+test.each(['stream', 'call'])('a question that comes too early waits for the next %s', async (opening) => {
+  const { files, taps } = places.get(opening)!;
+  const person = createPerson([{ uri: pathToFileURL(files).href, name: 'files' }]);
+  let openStream = () => {};
+  const streamWanted = new Promise<void>((resolve) => {
+    openStream = resolve;
+  });
+  const client = await connectV1({ kind: 'http', url: ambit.mcp(opening), token }, person, roots, streamWanted);
+  await stdioEvidence(taps).said(({ method }) => method === 'roots/list');
+  expect(person.asked).toEqual([]);
+  if (opening === 'stream') openStream();
+  else await client.call('list_allowed_directories');
+  await vi.waitFor(() => expect(person.asked).toEqual(['roots/list']), patience);
+  await vi.waitFor(async () => expect(await client.call('list_allowed_directories')).toContain(files), patience);
+  openStream();
+  await client.leave();
+});

@@ -1,0 +1,144 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { proof } from '../../proof.ts';
+import { ambitBin, type RunningAmbit, startAmbit } from '../start-ambit.ts';
+import { type Column, grid, type Outcome } from './grid.ts';
+import { type InspectorEra, type InspectorFeature, inspect, inspectorFeatures, question } from './inspector.ts';
+import { speaksModern } from './lacking.ts';
+import type { Target } from './mcp-client.ts';
+import type { Script } from './script.ts';
+import {
+  createPlace,
+  type HttpUpstream,
+  type Place,
+  scriptOf,
+  startHttpUpstream,
+  stdioArgs,
+  type UpstreamName,
+} from './upstreams.ts';
+
+type Cell = readonly [name: string, era: InspectorEra, way: 'serve' | 'run', features: readonly InspectorFeature[]];
+
+const call: readonly InspectorFeature[] = ['call a tool'];
+const all = inspectorFeatures;
+const overHttp: readonly UpstreamName[] = ['everything http', 'fixture http'];
+// A run of the Inspector is a process that answers one question, so every cell is asked in `npm run proof` only.
+const plan: Readonly<Record<UpstreamName, readonly Cell[]>> = {
+  'everything stdio': [
+    ['leg', 'legacy', 'serve', ['call a tool', 'prompts', 'logging']],
+    ['aut', 'auto', 'serve', call],
+    ['mod', 'modern', 'serve', call],
+    ['run', 'legacy', 'run', call],
+  ],
+  'everything http': [
+    ['leg', 'legacy', 'serve', call],
+    ['aut', 'auto', 'serve', []],
+    ['mod', 'modern', 'serve', []],
+  ],
+  filesystem: [
+    ['leg', 'legacy', 'serve', ['call a tool', 'prompts']],
+    ['aut', 'auto', 'serve', []],
+    ['run', 'legacy', 'run', []],
+  ],
+  'fixture stdio': [
+    ['leg', 'legacy', 'serve', []],
+    ['aut', 'auto', 'serve', call],
+    ['mod', 'modern', 'serve', all],
+    ['run', 'modern', 'run', call],
+  ],
+  'fixture http': [
+    ['leg', 'legacy', 'serve', all],
+    ['mod', 'modern', 'serve', call],
+  ],
+};
+const upstreams = Object.keys(plan) as UpstreamName[];
+const serverName = (upstream: UpstreamName) => upstream.replace(' ', '-');
+const columns = new Map(upstreams.map((upstream) => [upstream, new Map<string, Column>()]));
+let place: Place;
+let home: string;
+let running: HttpUpstream[] = [];
+let ambit: RunningAmbit;
+let token: string;
+
+beforeAll(async () => {
+  place = createPlace();
+  home = join(place.folder, 'home');
+  mkdirSync(home);
+  running = await Promise.all(overHttp.map(startHttpUpstream));
+  const servers: Record<string, unknown> = {};
+  for (const upstream of upstreams) {
+    const started = { command: process.execPath, args: overHttp.includes(upstream) ? [] : stdioArgs(upstream, place) };
+    servers[serverName(upstream)] = urlOf(upstream) ?? started;
+  }
+  ambit = await startAmbit({ servers });
+  ({ token } = await ambit.session('--trust', 'direct'));
+});
+
+afterAll(async () => {
+  process.stdout.write(`\n${grid('The Inspector CLI, through ambit serve and ambit run', all, columns)}\n`);
+  await ambit?.stop();
+  await Promise.all(running.map((server) => server.stop()));
+  place?.remove();
+});
+
+function urlOf(upstream: UpstreamName): { url: string } | undefined {
+  const index = overHttp.indexOf(upstream);
+  return index === -1 ? undefined : { url: running[index]!.url };
+}
+
+function directly(upstream: UpstreamName): Target {
+  const http = urlOf(upstream);
+  return http === undefined ? { kind: 'stdio', args: stdioArgs(upstream, place) } : { kind: 'http', ...http };
+}
+
+function through(upstream: UpstreamName, way: 'serve' | 'run'): Target {
+  if (way === 'serve') return { kind: 'http', url: ambit.mcp(serverName(upstream)), token };
+  const places = ['--config', join(place.folder, 'none.yaml'), '--data-dir', join(place.folder, 'data')];
+  const args = [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath];
+  return { kind: 'stdio', args: [...args, ...stdioArgs(upstream, place)] };
+}
+
+/** The CLI shows no roots, so the files it can see are those the server was started with. */
+function scriptFor(upstream: UpstreamName): Script {
+  const own = scriptOf(upstream, place);
+  if (upstream !== 'filesystem') return own;
+  return { ...own, call: { tool: 'list_allowed_directories', says: join(place.folder, 'start') } };
+}
+
+/** An error counts as the server's or the CLI's own only when it comes without Ambit too. */
+async function ask(upstream: UpstreamName, [, era, way]: Cell, feature: InspectorFeature): Promise<Outcome> {
+  const { args, says } = question(feature, scriptFor(upstream));
+  const { result, error } = await inspect(home, era, through(upstream, way), args);
+  if (error === undefined) {
+    expect(JSON.stringify(result)).toContain(JSON.stringify(says).slice(1, -1));
+    return { mark: '✓' };
+  }
+  const direct = await inspect(home, era, directly(upstream), args);
+  expect(direct.error?.message).toBe(error.message);
+  return { mark: '–', reason: error.message.replace(/\. Supported .*/, '') };
+}
+
+test.concurrent.each(upstreams)('%s answers the Inspector', { timeout: 120_000 }, async (upstream) => {
+  for (const cell of plan[upstream]) {
+    const [name, era, way, features] = cell;
+    if (features.length === 0 && !proof) continue;
+    if (era === 'modern' && !speaksModern(upstream)) {
+      const { error } = await inspect(home, era, through(upstream, way), ['tools/list']);
+      expect(error?.message).toBe('Unsupported protocol version');
+      columns.get(upstream)?.set(name, 'the server knows only the handshake era: −32022');
+      continue;
+    }
+    const outcomes = new Map<string, Outcome>();
+    for (const feature of proof ? all : features) outcomes.set(feature, await ask(upstream, cell, feature));
+    columns.get(upstream)?.set(name, outcomes);
+    expect(outcomes.get('call a tool')).toEqual({ mark: '✓' });
+  }
+});
+
+test('the CLI has no word for ping, completion and subscriptions', async () => {
+  for (const method of proof ? ['ping', 'completion/complete', 'resources/subscribe'] : ['ping']) {
+    const { error } = await inspect(home, 'legacy', directly('fixture http'), [method]);
+    expect(error?.message).toContain(`Unsupported method: ${method}`);
+  }
+});

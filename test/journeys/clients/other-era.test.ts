@@ -1,0 +1,65 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ambitBin, type RunningAmbit, startAmbit } from '../start-ambit.ts';
+import { connect } from './clients.ts';
+import type { Target } from './mcp-client.ts';
+import { modernOnly, refusalOf } from './refusal.ts';
+
+const server = join(import.meta.dirname, 'modern-only.js');
+let folder: string;
+let ambit: RunningAmbit;
+let ways: Record<string, Target>;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ambit-era-'));
+  ambit = await startAmbit({ servers: { found: started(), told: { ...started(), era: 'modern' } } });
+  const { token } = await ambit.session('--trust', 'direct');
+  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
+  ways = {
+    'without Ambit': { kind: 'stdio', args: [server] },
+    'ambit run': {
+      kind: 'stdio',
+      args: [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath, server],
+    },
+    'ambit serve': { kind: 'http', url: ambit.mcp('found'), token },
+    'ambit serve, era configured': { kind: 'http', url: ambit.mcp('told'), token },
+  };
+});
+
+afterAll(async () => {
+  await ambit?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+function started() {
+  return { command: process.execPath, args: [server] };
+}
+
+// The other way round, servers of the handshake era only, is part of the grids: column `pin` there is refused with
+// −32022, and `aut` (auto) falls back to the handshake and can do everything.
+describe('a server that has left the handshake behind', () => {
+  test.each([
+    ['v1', 'without Ambit'],
+    ['v1', 'ambit run'],
+    ['v1', 'ambit serve'],
+    ['v1', 'ambit serve, era configured'],
+    ['leg', 'ambit run'],
+    ['leg', 'ambit serve'],
+  ] as const)('tells client %s that it wants another version: %s', async (client, way) => {
+    expect(await refusalOf(connect(client, ways[way]!, folder))).toMatchObject(modernOnly);
+  });
+
+  test.each([
+    ['aut', 'ambit run'],
+    ['aut', 'ambit serve'],
+    ['aut', 'ambit serve, era configured'],
+    ['pin', 'ambit serve'],
+  ] as const)('works with client %s: %s', async (client, way) => {
+    const connected = await connect(client, ways[way]!, folder);
+    expect(connected.era).toBe('modern');
+    expect(await connected.call('echo', { text: 'there and back' })).toBe('there and back');
+    await connected.close();
+  });
+});

@@ -1,0 +1,79 @@
+import { stat } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Attacked, startAttacked, stdioRecorder } from './attacked.ts';
+import { callModern, shakeHands, textOf } from './speaking.ts';
+
+let attacked: Attacked;
+let token: string;
+
+/** Set for the gateway; none of these is an upstream's business. */
+const hostSecrets = {
+  AWS_SECRET_ACCESS_KEY: 'host-secret',
+  GITHUB_TOKEN: 'host-secret',
+  AMBIT_SESSION_TOKEN: 'host-secret',
+  AMBIT_TRUST_LEVEL: 'direct',
+  NODE_EXTRA_CA_CERTS: '',
+  LD_LIBRARY_PATH: '/host-secret',
+  SSH_AUTH_SOCK: '/host-secret',
+  npm_config_token: 'host-secret',
+  XDG_RUNTIME_DIR: '/tmp',
+};
+
+beforeAll(async () => {
+  const configured = { CONFIGURED: 'yes', EMPTY: '', ODD: 'a=b\nc "é"' };
+  attacked = await startAttacked(
+    {
+      servers: {
+        told: { ...stdioRecorder, env: configured },
+        moved: { ...stdioRecorder, env: { TMPDIR: '/elsewhere' } },
+      },
+    },
+    { ...hostSecrets, LANG: 'C.UTF-8', HOME: '/home/of-the-host' },
+  );
+  ({ token } = await attacked.open());
+});
+
+afterAll(() => attacked?.stop());
+
+async function environmentOf(server: string): Promise<Record<string, string>> {
+  const text = await textOf(callModern(attacked.ambit.mcp(server), token, 'environment', '{}'));
+  return JSON.parse(text) as Record<string, string>;
+}
+
+test('PATH, HOME, LANG and a TMPDIR of its own, and nothing else', async () => {
+  const environment = await environmentOf('pipe');
+  expect(Object.keys(environment).sort()).toEqual(['HOME', 'LANG', 'PATH', 'TMPDIR']);
+  expect(environment).toMatchObject({ HOME: '/home/of-the-host', LANG: 'C.UTF-8', PATH: process.env.PATH });
+});
+
+test('and what the configuration says, word for word', async () => {
+  const { HOME, LANG, PATH, TMPDIR, ...rest } = await environmentOf('told');
+  expect(rest).toEqual({ CONFIGURED: 'yes', EMPTY: '', ODD: 'a=b\nc "é"' });
+  expect([HOME, LANG, PATH, TMPDIR].every((value) => value !== undefined)).toBe(true);
+});
+
+test('TMPDIR is private: another for every process, for its owner only, and nobody can move it', async () => {
+  const client = await shakeHands(attacked.pipe, token);
+  const handshake = JSON.parse(await textOf(client.call('environment', '{}'))) as Record<string, string>;
+  const folders = [
+    (await environmentOf('pipe')).TMPDIR,
+    (await environmentOf('told')).TMPDIR,
+    (await environmentOf('moved')).TMPDIR,
+    handshake.TMPDIR,
+  ];
+  expect(new Set(folders).size).toBe(4);
+  for (const folder of folders) {
+    expect(folder?.startsWith(attacked.ambit.dataDir)).toBe(true);
+    expect((await stat(folder!)).mode & 0o777).toBe(0o700);
+  }
+});
+
+test('no caller can add to it', async () => {
+  const meta = '"env":{"LD_PRELOAD":"x"},"ambit/context":{"env":{"A":"b"}}';
+  const headers = { 'x-env-ld-preload': 'x', 'mcp-param-path': '/attacker' };
+  const fresh = await attacked.open();
+  const text = await textOf(
+    callModern(attacked.tube, fresh.token, 'environment', '{"env":{"A":"b"}}', { meta, headers }),
+  );
+  expect(Object.keys(JSON.parse(text) as object).sort()).toEqual(['HOME', 'LANG', 'PATH', 'TMPDIR']);
+});

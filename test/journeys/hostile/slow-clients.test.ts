@@ -1,0 +1,150 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { counts, proof } from '../../proof.ts';
+import { until } from '../../runners/tagged-processes.ts';
+import { pour, sseOf, startUpstream, type Upstream } from './http-upstream.ts';
+import { type Client, callModern, modernHeaders, modernRequest, openClient, outcome } from './mcp-calls.ts';
+import { head, openWire, type Wire } from './raw-http.ts';
+import { fixture, type Patient, startPatient } from './vital-signs.ts';
+
+const data = 'x'.repeat(200_000);
+const count = counts(800, 1900);
+const flood = { name: 'flood', arguments: { count, data } };
+let patient: Patient;
+let upstream: Upstream;
+
+beforeAll(async () => {
+  const params = { level: 'info', data };
+  upstream = await startUpstream(
+    {},
+    {
+      GET(_asked, response) {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        pour(response, sseOf(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })));
+      },
+    },
+  );
+  patient = await startPatient({
+    servers: {
+      chatty: fixture('floods-notifications.js'),
+      big: fixture('answers-big.js'),
+      pouring: { url: upstream.url },
+    },
+  });
+  await patient.expectWell();
+});
+afterEach(() => patient.expectWell());
+afterAll(async () => {
+  await patient?.stop();
+  await upstream?.stop();
+});
+
+/** A connection that has asked for something and reads nothing of it. */
+async function ask(request: string): Promise<Wire> {
+  const wire = await openWire(patient.url);
+  wire.socket.pause();
+  await wire.say(request);
+  return wire;
+}
+
+function post(server: string, token: string, lines: Record<string, string>, message: object): string {
+  const body = JSON.stringify(message);
+  return head(`/mcp/${server}`, { authorization: `Bearer ${token}`, ...lines, 'content-length': body.length }) + body;
+}
+
+function get(server: string, token: string, client: Client): string {
+  return head(`/mcp/${server}`, { authorization: `Bearer ${token}`, ...client.headers }, 'GET');
+}
+
+/** While the slow client has us hold on, others are served by the same server and the memory stays where it was. */
+async function expectCalm(before: number, server: string): Promise<void> {
+  for (let round = 0; round < counts(3, 20); round++) {
+    const { token } = await patient.session('--trust', 'direct');
+    expect(outcome(await callModern(patient.mcp(server), token, 'echo', { text: 'other' }))).toMatch(/other|right/);
+    expect(patient.memoryMb() - before).toBeLessThan(100);
+  }
+}
+
+test('modern era: a stream that is not read holds back its own server only, and is delivered whole later', async () => {
+  const { token } = await patient.session('--trust', 'direct');
+  const meta = { 'io.modelcontextprotocol/logLevel': 'info' };
+  const message = modernRequest(1, 'tools/call', { ...flood, _meta: meta });
+  const before = patient.memoryMb();
+  const wire = await ask(post('chatty', token, modernHeaders('tools/call', 'flood'), message));
+  await expectCalm(before, 'chatty');
+  wire.socket.resume();
+  const text = await wire.hears(/"flooded"/);
+  expect(text.match(/notifications\/message/g)).toHaveLength(count);
+  wire.socket.destroy();
+});
+
+test('handshake era: a stream beside the calls that is not read', async () => {
+  const { token } = await patient.session('--trust', 'direct');
+  const client = await openClient(patient.mcp('chatty'), token);
+  const before = patient.memoryMb();
+  const wire = await ask(get('chatty', token, client));
+  const flooding = client.call('flood', flood.arguments);
+  await expectCalm(before, 'chatty');
+  wire.socket.resume();
+  expect(outcome(await flooding)).toBe('flooded');
+  wire.socket.destroy();
+});
+
+test('an upstream over HTTP that pours into a stream nobody reads', async () => {
+  const { token } = await patient.session('--trust', 'direct');
+  const client = await openClient(patient.mcp('pouring'), token);
+  const before = patient.memoryMb();
+  const wire = await ask(get('pouring', token, client));
+  await until(
+    () => upstream.seen.includes('GET'),
+    5000,
+    () => 'the stream was not opened',
+  );
+  await expectCalm(before, 'pouring');
+  expect(outcome(await client.call('echo'))).toBe('right');
+  wire.socket.destroy();
+});
+
+test('a client that leaves while it holds back its server frees it', async () => {
+  const { token } = await patient.session('--trust', 'direct');
+  const client = await openClient(patient.mcp('chatty'), token);
+  const wire = await ask(get('chatty', token, client));
+  const flooding = client.call('flood', flood.arguments);
+  await expectCalm(patient.memoryMb(), 'chatty');
+  wire.reset();
+  expect(outcome(await flooding)).toBe('flooded');
+});
+
+describe.runIf(proof)('clients that have stopped reading are cut off after a while', { timeout: 90_000 }, () => {
+  test('on a stream: the server behind it is freed', async () => {
+    const { token } = await patient.session('--trust', 'direct');
+    const client = await openClient(patient.mcp('chatty'), token);
+    const wire = await ask(get('chatty', token, client));
+    expect(outcome(await client.call('flood', flood.arguments))).toBe('flooded');
+    wire.socket.destroy();
+  });
+
+  test('on large answers: what was kept for them is let go', async () => {
+    const before = patient.handles();
+    const bytes = 16 << 20;
+    const wires = await Promise.all(
+      Array.from({ length: 10 }, async () => {
+        const { token } = await patient.session('--trust', 'direct');
+        const call = modernRequest(1, 'tools/call', { name: 'big', arguments: { bytes, shape: 'first' } });
+        return ask(post('big', token, modernHeaders('tools/call', 'big'), call));
+      }),
+    );
+    await until(
+      () => patient.handles() > before + 10,
+      20_000,
+      () => 'the answers never came',
+    );
+    // Each session has its process, which stays; the connections go.
+    const processes = 3 * 10;
+    await until(
+      () => patient.handles() <= before + processes,
+      60_000,
+      () => `${patient.handles()} handles, ${before} before`,
+    );
+    for (const wire of wires) wire.socket.destroy();
+  });
+});

@@ -1,0 +1,68 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { counts } from '../../proof.ts';
+import { inBothEras } from './both-eras.ts';
+import { fixture, type Patient, peakMbDuring, startPatient } from './vital-signs.ts';
+
+let patient: Patient;
+
+beforeAll(async () => {
+  patient = await startPatient({
+    servers: {
+      chatty: fixture('floods-notifications.js'),
+      asking: fixture('floods-requests.js'),
+      cursing: fixture('floods-stderr.js'),
+    },
+  });
+  await patient.expectWell();
+});
+afterEach(() => patient.expectWell());
+afterAll(() => patient?.stop());
+
+describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
+  test('a flood of notifications: other calls of the session are answered meanwhile', async () => {
+    const before = patient.memoryMb();
+    const flood = call('chatty', 'flood', { count: counts(100_000, 1_000_000) });
+    let others = 0;
+    const beside = (async () => {
+      let over = false;
+      void flood.then(() => {
+        over = true;
+      });
+      while (!over) {
+        expect(await call('calm', 'echo', { text: 'beside' })).toBe('beside');
+        expect(await call('chatty', 'echo', { text: 'within' })).toBe('within');
+        others++;
+      }
+    })();
+    const peak = await peakMbDuring(patient, beside);
+    expect(await flood).toBe('flooded');
+    expect(others).toBeGreaterThan(0);
+    expect(peak - before).toBeLessThan(150);
+  });
+
+  test('a flood of requests of its own: the call is answered, and so is what it asks', async () => {
+    const before = patient.memoryMb();
+    const asking = call('asking', 'ask', { count: 20_000, method: 'sampling/createMessage', answer: true });
+    const peak = await peakMbDuring(patient, asking);
+    expect(await asking).toBe('asked');
+    expect(peak - before).toBeLessThan(150);
+    // Some were dropped over the rate; what was taken was refused, since nobody is there to answer for long.
+    const outcomes = JSON.parse(await call('asking', 'outcomes')) as Record<string, number>;
+    expect(outcomes['result']).toBeUndefined();
+    expect(Object.values(outcomes).reduce((sum, each) => sum + each, 0)).toBeGreaterThan(0);
+  });
+
+  test('pings of its own are answered even when nobody else is there', async () => {
+    expect(await call('asking', 'ask', { count: 3, method: 'ping' })).toBe('asked');
+  });
+
+  test('a flood on stderr: the call is answered, and the journal stays readable', async () => {
+    const journal = join(patient.dataDir, 'journal', 'journal.jsonl');
+    const before = statSync(journal).size;
+    const lines = counts(100_000, 1_000_000);
+    expect(await call('cursing', 'curse', { lines, bytes: 8 << 20, text: 'there' })).toBe('there');
+    expect(statSync(journal).size - before).toBeLessThan((lines * 100) / 4);
+  });
+});

@@ -1,0 +1,76 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { counts } from '../../proof.ts';
+import { inBothEras } from './both-eras.ts';
+import { callModern, initialize, openClient, outcome, post } from './mcp-calls.ts';
+import { fixture, type Patient, peakMbDuring, startPatient } from './vital-signs.ts';
+
+const soon = { timeoutSeconds: 1 };
+const pad = 'x'.repeat(2 << 20);
+const volume = counts(64 << 20, 1 << 30);
+let patient: Patient;
+
+beforeAll(async () => {
+  patient = await startPatient({
+    processes: { startSeconds: 1 },
+    servers: {
+      late: fixture('answers-late.js', soon),
+      deaf: fixture('stops-reading.js', soon),
+      mute: fixture('closes-stdout.js', { timeoutSeconds: 20 }),
+      dead: fixture('never-reads.js', soon),
+      'dead-modern': fixture('never-reads.js', { ...soon, era: 'modern' }),
+    },
+  });
+  await patient.expectWell();
+});
+afterEach(() => patient.expectWell());
+afterAll(() => patient?.stop());
+
+describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
+  test('silence is UPSTREAM_TIMEOUT; the late answer is dropped and hurts nobody', async () => {
+    expect(await call('late', 'hold', {}, 'same')).toBe('!UPSTREAM_TIMEOUT');
+    expect(await call('late', 'release', { text: 'in time' }, 'same')).toBe('in time');
+    expect(await call('late', 'echo', { text: 'next' }, 'same')).toBe('next');
+  });
+
+  test('a server that closes its output but lives is replaced', async () => {
+    expect(await call('mute', 'close')).toBe('!UPSTREAM_FAILED');
+    expect(await call('mute', 'echo', { text: 'again' })).toBe('again');
+  });
+
+  test('a server that stops reading: OVERLOADED or UPSTREAM_TIMEOUT, and bounded memory', async () => {
+    expect(await call('deaf', 'stop')).toBe('stopped');
+    const before = patient.memoryMb();
+    const outcomes = new Set<string>();
+    const pouring = (async () => {
+      for (let sent = 0; sent < volume; sent += 32 * pad.length) {
+        const crowd = Array.from({ length: 32 }, (_, id) => call('deaf', 'echo', { pad }, id));
+        for (const said of await Promise.all(crowd)) outcomes.add(said);
+      }
+    })();
+    const peak = await peakMbDuring(patient, pouring);
+    expect([...outcomes].sort()).toEqual(['!OVERLOADED', '!UPSTREAM_TIMEOUT']);
+    expect(peak - before).toBeLessThan(250);
+  });
+});
+
+test('notifications for a server that has stopped reading are dropped, not kept', async () => {
+  const { token } = await patient.session('--trust', 'direct');
+  const client = await openClient(patient.mcp('deaf'), token);
+  expect(outcome(await client.call('stop'))).toBe('stopped');
+  const before = patient.memoryMb();
+  const pouring = (async () => {
+    for (let sent = 0; sent < volume * 3; sent += pad.length) {
+      expect((await client.send({ method: 'notifications/of/the/client', params: { pad } })).status).toBe(202);
+    }
+  })();
+  expect((await peakMbDuring(patient, pouring)) - before).toBeLessThan(150);
+});
+
+test('a server that never says anything: a timeout, whatever is asked of it', async () => {
+  expect(outcome(await callModern(patient.mcp('dead-modern'), patient.token, 'echo'))).toBe('!UPSTREAM_TIMEOUT');
+  expect(outcome(await post(patient.mcp('dead'), patient.token, JSON.stringify(initialize())))).toBe(
+    '!UPSTREAM_TIMEOUT',
+  );
+  // Whoever does not answer when asked for its era is taken for one of the handshake era, for a while.
+  expect(outcome(await callModern(patient.mcp('dead'), patient.token, 'echo'))).toBe('!-32022');
+});
