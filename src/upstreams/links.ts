@@ -33,6 +33,8 @@ export interface Opened {
 export interface Links {
   /** A modern request: straight to a modern upstream, over a bridge to any other. */
   modern(session: Session, server: ServerDefinition, call: Call): Promise<Reply>;
+  /** A modern client's notification; a server of the other era has no use for one. */
+  notifyModern(session: Session, server: ServerDefinition, call: Call): void;
   /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
   handshake(session: Session, server: ServerDefinition, call: Call): Promise<Opened>;
   of(sessionId: string, server: string): Link[];
@@ -164,6 +166,10 @@ export function createLinks({ connect, verdicts, outward, messageBytes }: LinksO
         }
       }
       return bridged(session, server, call).request(call);
+    },
+
+    notifyModern(session, server, call) {
+      if (verdicts.get(server.name) !== 'handshake') native(session, server).notify(call);
     },
 
     async handshake(session, server, call) {

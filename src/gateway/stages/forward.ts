@@ -74,8 +74,10 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
       }
       return accepted;
     }
-    // The modern era knows no other notification from a client.
-    if (caller === undefined) return accepted;
+    if (caller === undefined) {
+      if (exchange.era === 'modern') links.notifyModern(session, upstream, callOf(exchange));
+      return accepted;
+    }
     if (message.method === 'notifications/progress') return progressOfPush(exchange);
     caller.link.notify(callOf(exchange));
     return accepted;
