@@ -39,14 +39,14 @@ const sandboxed = await createSession('--name', 'demo-kitchen', '--workspace', '
 
 function clientConfig(session) {
   const headers = { Authorization: `Bearer ${session.token}` };
-  const servers = ['notes', 'files'].map((name) => [name, { type: 'http', url: `${url}/mcp/${name}`, headers }]);
-  return JSON.stringify({ mcpServers: Object.fromEntries(servers) }, null, 2);
+  return JSON.stringify({ mcpServers: { ambit: { type: 'http', url: `${url}/mcp`, headers } } }, null, 2);
 }
 
 const lines = [
   '',
   'Ambit is running.',
   '',
+  `  ${url}/mcp           all servers as one`,
   `  ${url}/mcp/notes     notes kept in the workspace`,
   `  ${url}/mcp/files     the files of the garden`,
   `  ${url}/healthz`,

@@ -1,0 +1,168 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { repository, sourceFiles } from './source-files.ts';
+
+/** What the pages show is run here, so that it stays true. */
+const pages = [
+  ...sourceFiles('docs', /\.md$/),
+  { path: 'README.md', text: await readFile(join(repository, 'README.md'), 'utf8') },
+];
+
+function blocks(path: string, language: string): string[] {
+  const text = pages.find((page) => page.path === path)?.text ?? '';
+  return [...text.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
+    (match) => match[1] as string,
+  );
+}
+
+const ambit = `${process.execPath} ${join(repository, 'bin', 'ambit.js')}`;
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ambit-docs-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function shell(script: string, env: NodeJS.ProcessEnv, cwd = repository): Promise<string> {
+  const { stdout } = await promisify(execFile)(
+    'bash',
+    ['-euo', 'pipefail', '-c', script.replaceAll('npx ambit', ambit)],
+    {
+      cwd,
+      env: { ...process.env, ...env },
+    },
+  );
+  return stdout;
+}
+
+async function stopped(child: ChildProcess): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) {
+    const exited = once(child, 'exit');
+    child.kill('SIGTERM');
+    await exited;
+  }
+}
+
+describe('the tutorial', () => {
+  let demo: ChildProcess;
+  let said = '';
+  const env = () => ({ AMBIT_DATA_DIR: join(folder, 'demo') });
+
+  beforeAll(async () => {
+    demo = spawn(process.execPath, ['examples/demo/start.js', '--port', '0'], {
+      cwd: repository,
+      env: { ...process.env, ...env() },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    for await (const chunk of demo.stdout as NodeJS.ReadableStream) {
+      said += chunk.toString();
+      if (said.includes('Ctrl-C')) break;
+    }
+  });
+  afterAll(() => stopped(demo));
+
+  test('npm start says where it listens, shows two sessions, and keeps the token out of what it prints', async () => {
+    expect(said).toMatch(/http:\/\/127\.0\.0\.1:\d+\/mcp/);
+    expect(said).toMatch(/demo-garden.*direct/);
+    expect(said).toMatch(/demo-kitchen.*sandboxed/);
+    expect(said).not.toContain('ambs_');
+    const file = /in (\S+demo-client\.json)/.exec(said)?.[1] ?? '';
+    expect(await readFile(file, 'utf8')).toContain('Bearer ambs_');
+  });
+
+  test('every command of it works, in order', { timeout: 60_000 }, async () => {
+    const url = /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0] ?? '';
+    const [start, ...rest] = blocks('docs/tutorial/first-session.md', 'sh');
+    expect(start).toBe('npm ci && npm start\n');
+    const outputs: string[] = [];
+    for (const block of rest) outputs.push(await shell(block.replaceAll('http://127.0.0.1:7420', url), env()));
+    expect(outputs[0]).toContain('demo-garden');
+    expect(outputs[1]).toContain('task-49');
+    expect(outputs.join('\n')).toContain('Kept. There are');
+    expect(outputs.at(-1)).toContain('has ended');
+  });
+});
+
+test('the sessions of the how-to and of the README are opened and ended', { timeout: 60_000 }, async () => {
+  const [yaml] = blocks('docs/how-to/open-sessions-for-agents.md', 'yaml');
+  const { config } = await loadConfig({ text: yaml as string, file: join(folder, 'ambit.yaml') });
+  expect(Object.keys(config.servers)).toEqual(['notes', 'search']);
+  const workspace = join(folder, 'my-project');
+  const etc = join(folder, 'etc');
+  await mkdir(workspace);
+  await mkdir(etc);
+  await writeFile(join(etc, 'ambit.yaml'), (yaml as string).replace('/srv/projects/my-project', workspace));
+  const env = { AMBIT_DATA_DIR: join(folder, 'how-to') };
+  const gateway = spawn('bash', ['-c', `exec ${ambit} serve --config ambit.yaml --port 0 --json`], {
+    cwd: etc,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    await once(gateway.stdout, 'data');
+    for (const page of ['docs/how-to/open-sessions-for-agents.md', 'README.md']) {
+      const block = blocks(page, 'sh').find((text) => text.includes('session create')) ?? '';
+      const lines = block.split('\n').filter((line) => line.includes('ambit session'));
+      expect(lines).toHaveLength(2);
+      const created = JSON.parse(await shell(lines[0] as string, env, etc)) as { token: string; workspaceId: string };
+      expect(created).toMatchObject({ workspaceId: 'my-project', userId: 'ada', agentId: 'coder' });
+      expect(await shell(lines[1] as string, env, etc)).toContain('has ended');
+    }
+  } finally {
+    await stopped(gateway);
+  }
+});
+
+test('ambit run wraps a server, as the how-to says', async () => {
+  const [block] = blocks('docs/how-to/wrap-one-server.md', 'sh');
+  const here = join(folder, 'wrap');
+  await mkdir(here);
+  await copyFile(join(repository, 'bench/trivial-server.js'), join(here, 'notes.js'));
+  const hello = JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'initialize',
+    params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'docs', version: '1' } },
+  });
+  const said = await shell(
+    `echo '${hello}' | ${(block as string).trim()}`,
+    { AMBIT_DATA_DIR: join(folder, 'run') },
+    here,
+  );
+  expect(JSON.parse(said)).toMatchObject({ id: 1, result: { protocolVersion: '2025-11-25' } });
+});
+
+test('the library pages run', { timeout: 60_000 }, async () => {
+  for (const code of blocks('docs/how-to/use-the-library.md', 'js')) {
+    const script = code.replace('/tmp/my-gateway', join(folder, 'library'));
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+      cwd: repository,
+    });
+    expect(stdout).toMatch(/\/mcp|notes__add_note/);
+  }
+});
+
+test('every JSON block parses', () => {
+  for (const page of pages)
+    for (const block of blocks(page.path, 'json')) expect(() => JSON.parse(block)).not.toThrow();
+});
+
+test('every link between pages leads somewhere', async () => {
+  const names = new Set([
+    ...pages.map((page) => page.path),
+    ...['ARCHITECTURE', 'GLOSSARY', 'SECURITY', 'CONTRIBUTING'].map((name) => `${name}.md`),
+  ]);
+  const folders = ['docs/tutorial', 'docs/how-to', 'docs/reference', 'docs/explanation', 'docs/decisions'];
+  for (const page of pages) {
+    for (const [, target] of page.text.matchAll(/\]\((?!https?:)([^)#]+)\)/g)) {
+      const path = join(page.path, '..', target as string);
+      expect(names.has(path) || folders.includes(path), `${page.path} → ${target}`).toBe(true);
+    }
+  }
+});
