@@ -40,7 +40,7 @@ async function approveTools(invocation: Invocation, declared: Declared, server: 
   const { approvals, config, places } = declared;
   const { name } = server;
   if (!approvals.hasPinnedTools(name)) return done(invocation, name, 'approved', 'It is approved as it stands.');
-  const { tools } = await inspectServer({ config, dataDir: places.dataDir, server });
+  const { tools } = await inspectServer({ config, dataDir: places.dataDir, server, approvals });
   const pins = pinsOf(tools);
   const changes = approvals.toolsChanged(server, pins);
   if (changes.length === 0) return done(invocation, name, 'approved', 'It is approved as it stands, with its tools.');

@@ -18,7 +18,7 @@ export const serverCheck: Command = {
     const verdict = approvals.check(server);
     if (verdict.state !== 'approved') tell(verdict.changes.map(({ line }) => `  ${line}`));
     assertApproved(approvals, server);
-    const { era, tools, seconds } = await inspectServer({ config, dataDir: places.dataDir, server });
+    const { era, tools, seconds } = await inspectServer({ config, dataDir: places.dataDir, server, approvals });
     const changes = approvals
       .toolsChanged(server, pinsOf(tools))
       .flatMap((tool) => tool.changes.map(({ line }) => line));

@@ -1,5 +1,7 @@
 import { mkdir, readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { createApprovals } from '../approvals/approvals.ts';
+import { assertApproved } from '../approvals/assert-approved.ts';
 import { assertOutOfReach } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
@@ -60,6 +62,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   void warden.start().catch(() => {});
   const sessions = createSessions(config.sessions);
   const callers = createCallers();
+  const approvals = createApprovals({ dataDir });
   const servers = defineServers(config, dirname(configFile));
   const links = createLinks({
     config,
@@ -70,6 +73,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     seals: createSeals(),
     verdicts: createEraVerdicts([...servers.values()].map((server) => [server.name, server.era] as const)),
     outward: outwardCorridor(journal),
+    assertApproved: (server) => assertApproved(approvals, server),
   });
 
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
@@ -120,6 +124,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       sessions.close();
       await Promise.all([...ending.values()]);
       await links.close();
+      approvals.close();
       await warden.close();
       await Promise.all([...ending.keys()]);
       await removeFolder(tmpRoot);

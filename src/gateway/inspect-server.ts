@@ -1,4 +1,6 @@
 import { join } from 'node:path';
+import type { Approvals } from '../approvals/approvals.ts';
+import { assertApproved } from '../approvals/assert-approved.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError, isAmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
@@ -28,6 +30,7 @@ export interface InspectOptions {
   readonly config: Config;
   readonly dataDir: string;
   readonly server: ServerDefinition;
+  readonly approvals: Approvals;
 }
 
 const mostPages = 100;
@@ -40,11 +43,8 @@ const nowhere: Channel = {
   close() {},
 };
 
-/**
- * Starts or calls a server as a direct session would, lists its tools, and ends it. It asks nobody's approval: that
- * is for whoever calls.
- */
-export async function inspectServer({ config, dataDir, server }: InspectOptions): Promise<Inspected> {
+/** Starts or calls a server as a direct session would, lists its tools, and ends it. Only what is approved starts. */
+export async function inspectServer({ config, dataDir, server, approvals }: InspectOptions): Promise<Inspected> {
   const tmpParent = join(dataDir, 'tmp');
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
@@ -59,6 +59,7 @@ export async function inspectServer({ config, dataDir, server }: InspectOptions)
     seals: createSeals(),
     verdicts: createEraVerdicts(server.era === 'auto' ? [] : [[server.name, server.era]]),
     outward: async () => ({ delivered: false, full: undefined }),
+    assertApproved: (each) => assertApproved(approvals, each),
   });
   const started = performance.now();
   try {
@@ -158,6 +159,7 @@ function lastWords(said: string[]): Journal {
 }
 
 function explained(error: unknown, name: string, said: readonly string[]): AmbitError {
+  if (isAmbitError(error) && error.code === 'SERVER_NOT_APPROVED') return error;
   const reason = isAmbitError(error) || error instanceof ProtocolFault ? error.message : String(error);
   const code = isAmbitError(error) ? error.code : 'UPSTREAM_FAILED';
   const words = said.map((line) => `\n  ${line}`).join('');

@@ -27,6 +27,8 @@ export interface LinksOptions {
   readonly seals: Seals;
   readonly verdicts: EraVerdicts;
   readonly outward: Outward;
+  /** Throws when a server is not approved as it stands: asked before a link is made, and before each start. */
+  readonly assertApproved: (server: ServerDefinition) => void;
 }
 
 export interface Opened {
@@ -94,6 +96,7 @@ export function createLinks(options: LinksOptions): Links {
         journal,
         sessionId: session.id,
         messageBytes: config.limits.messageBytes,
+        mayStart: () => options.assertApproved(server),
       },
     });
   }
@@ -106,6 +109,7 @@ export function createLinks(options: LinksOptions): Links {
   function sharedFor(session: Session, server: ServerDefinition, call: Call): { key: string; shared: Shared } {
     const entries = entriesOf(session.id);
     if (server.kind === 'http') {
+      options.assertApproved(server);
       // Over HTTP each client has a session of the upstream's own: nothing is shared.
       const link = httpLink(session, server, handshakeManner(server, config.limits.messageBytes));
       const key = `${server.name} handshake http ${entries.size} ${Math.random()}`;
@@ -116,6 +120,7 @@ export function createLinks(options: LinksOptions): Links {
     const key = `${server.name} handshake ${handshakeKey(call.message)}`;
     const known = entries.get(key);
     if (known !== undefined && !known.link.closed) return { key, shared: known };
+    options.assertApproved(server);
     const opening = handshakeOpening();
     const shared = { link: stdioLink(session, server, 'handshake', opening), opening, shaking: undefined };
     entries.set(key, shared);
@@ -144,6 +149,7 @@ export function createLinks(options: LinksOptions): Links {
       const key = `${server.name} modern`;
       const known = entries.get(key);
       if (known !== undefined && !known.link.closed) return known.link;
+      options.assertApproved(server);
       const link =
         server.kind === 'stdio'
           ? stdioLink(session, server, 'modern', modernOpening(server.name, verdicts))

@@ -13,7 +13,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   config: ['(hall)', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'trust'],
   import: ['(hall)', 'config'],
-  upstreams: ['(hall)', 'approvals', 'config', 'journal', 'runners', 'sessions', 'trust', 'wire'],
+  upstreams: ['(hall)', 'config', 'journal', 'runners', 'sessions', 'trust', 'wire'],
   gateway: [
     '(hall)',
     'approvals',
