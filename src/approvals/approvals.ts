@@ -104,8 +104,8 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
         };
       }
       const approval = entry(read.servers, server.name);
-      const now = preview(server);
       if (approval === undefined) return { state: 'unapproved', changes: [] };
+      const now = preview(server);
       const changes = diffOf(approval.pinned, now);
       // Whatever the words leave out, only equal pins are approved.
       if (changes.length === 0 && sameThing(approval.pinned, now)) return { state: 'approved' };
