@@ -69,6 +69,13 @@ export const errorTable = {
     rpc: 1010,
     retryable: false,
   },
+  SERVER_NOT_APPROVED: {
+    sentence: 'The server comes from a project or imported file and is not approved as it stands.',
+    hint: 'The operator can look at it and approve it with "ambit server approve NAME".',
+    http: 403,
+    rpc: 1011,
+    retryable: false,
+  },
   UPSTREAM_FAILED: {
     sentence: 'The server behind Ambit failed.',
     hint: 'Try again; if it goes on failing, the operator finds the reason in the journal.',

@@ -1,9 +1,13 @@
 import { isAmbitError } from '../errors.ts';
 import { escapeControls } from '../escape-controls.ts';
 import { type Command, type Invocation, UsageFault } from './command.ts';
+import { importCommand } from './import.ts';
 import { readInvocation } from './read-invocation.ts';
 import { runCommand } from './run.ts';
 import { serveCommand } from './serve.ts';
+import { serverApprove } from './server-approve.ts';
+import { serverCheck } from './server-check.ts';
+import { serverList } from './server-list.ts';
 import { sessionCreate } from './session-create.ts';
 import { sessionEnd } from './session-end.ts';
 import { sessionList } from './session-list.ts';
@@ -11,6 +15,8 @@ import { sessionShow } from './session-show.ts';
 import { stdioCommand } from './stdio.ts';
 import { usage } from './usage.ts';
 import { version } from './version.ts';
+import { workspaceList } from './workspace-list.ts';
+import { workspaceShow } from './workspace-show.ts';
 
 const commands: readonly Command[] = [
   serveCommand,
@@ -20,6 +26,12 @@ const commands: readonly Command[] = [
   sessionList,
   sessionShow,
   sessionEnd,
+  serverList,
+  serverCheck,
+  serverApprove,
+  workspaceList,
+  workspaceShow,
+  importCommand,
 ];
 
 /** Finds the command and gives back the exit code: 0 done, 1 refused or failed, 2 wrong usage. */

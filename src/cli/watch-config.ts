@@ -1,4 +1,4 @@
-import { watch } from 'node:fs';
+import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { loadConfig } from '../config/load.ts';
 import type { Gateway } from '../gateway/gateway.ts';
@@ -15,6 +15,7 @@ export function watchConfig(file: string, gateway: Gateway, log: Log): { close()
     try {
       const { config, warnings } = await loadConfig({ file });
       const changed = gateway.reload(config);
+      watchAll();
       for (const warning of warnings) log.warn(warning);
       log.info(changed.length === 0 ? 'configuration read again' : `configuration read again: ${changed.join(', ')}`);
     } catch (error) {
@@ -29,16 +30,31 @@ export function watchConfig(file: string, gateway: Gateway, log: Log): { close()
     }, settleMs);
   }
 
-  // The folder is watched: editors put a new file in the old one's place.
-  const watcher = watch(dirname(file), (_event, name) => {
-    if (name === null || name === basename(file)) soon();
-  });
-  watcher.on('error', () => {});
+  /** Folders are watched, not files: editors put a new file in the old one's place. */
+  const watchers = new Map<string, FSWatcher>();
+  function watchAll(): void {
+    const files = [file, ...gateway.config.include];
+    for (const folder of new Set(files.map((each) => dirname(each)))) {
+      if (watchers.has(folder)) continue;
+      try {
+        const names = () =>
+          [file, ...gateway.config.include].filter((each) => dirname(each) === folder).map((each) => basename(each));
+        const watcher = watch(folder, (_event, name) => {
+          if (name === null || names().includes(name)) soon();
+        });
+        watcher.on('error', () => {});
+        watchers.set(folder, watcher);
+      } catch {
+        // A folder that is not there yet is looked for again at the next reload.
+      }
+    }
+  }
+  watchAll();
   process.on('SIGHUP', soon);
   return {
     close() {
       clearTimeout(timer);
-      watcher.close();
+      for (const watcher of watchers.values()) watcher.close();
       process.off('SIGHUP', soon);
     },
   };

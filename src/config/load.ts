@@ -3,6 +3,8 @@ import { basename, dirname, resolve } from 'node:path';
 import { escapeControls } from '../escape-controls.ts';
 import { explainIssues } from './explain-issues.ts';
 import { frozenCopy } from './freeze.ts';
+import { importedProblems } from './imported-env.ts';
+import { includeServers } from './include.ts';
 import { listenChoiceOf, listenProblems } from './listen-rules.ts';
 import { findNotBuilt } from './not-built-yet.ts';
 import { configInvalid, type Problem } from './problem.ts';
@@ -16,7 +18,7 @@ export type ConfigSource = { readonly file: string } | { readonly text: string; 
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** One line for each key that is accepted and not acted on yet. */
+  /** One line for each key that is accepted and not acted on yet, and for what included files lack. */
   readonly warnings: string[];
 }
 
@@ -36,6 +38,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
     ...(parsed.success ? [] : explainIssues(parsed.error.issues, value)),
     ...notBuilt.filter(({ refused }) => refused),
     ...listenProblems(listenChoiceOf(value)),
+    ...(parsed.success ? importedProblems(parsed.data) : []),
   ];
   if (!parsed.success || problems.length > 0) throw configInvalid(file, problems, yaml.locate);
 
@@ -44,5 +47,8 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
     .sort((a, b) => a.line - b.line)
     .map(({ row, line }) => `${file}:${line} ${showPath(row.path)}: ${row.message}`);
   const folder = dirname(resolve(source.file));
-  return { config: frozenCopy(resolvePaths(parsed.data, folder, homedir())), warnings };
+  const own = resolvePaths(parsed.data, folder, homedir());
+  const included = await includeServers(own, folder);
+  const config = { ...own, servers: { ...own.servers, ...included.servers } };
+  return { config: frozenCopy(config), warnings: [...warnings, ...included.warnings] };
 }

@@ -37,7 +37,6 @@ export const notBuiltYet: readonly Row[] = [
   { key: 'sessions.bindAddress' },
   { key: 'quotas' },
   { key: 'context' },
-  { key: 'include' },
   { key: 'servers.*.scope' },
   { key: 'servers.*.contextAware' },
   { key: 'servers.*.context' },

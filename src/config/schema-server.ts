@@ -101,6 +101,9 @@ const serverKeys = z.strictObject({
   type: z.enum(carriers).optional().describe('Said in the files of other tools; must agree with command or url.'),
   transport: z.enum(carriers).optional().describe('The same as type.'),
   disabled: z.boolean().default(false).describe('Leave it out.'),
+  imported: line(4096)
+    .optional()
+    .describe('Where "ambit import" found it; such a server starts only as it was approved.'),
   trust: oneOrMore(trustLevel)
     .optional()
     .describe('Sessions that may use it; [direct, sandboxed] with a command, [direct] with a url, unless said.'),
@@ -145,8 +148,17 @@ function checkTogether(server: Partial<ServerKeys>, complain: Complain): void {
 
 type Common = Omit<
   ServerKeys,
-  'command' | 'args' | 'env' | 'sandbox' | 'url' | 'headers' | 'type' | 'transport' | 'trust' | 'context'
-> & { trust: TrustLevel[]; context: 'full' | 'pseudonymous' | 'none' };
+  'command' | 'args' | 'env' | 'sandbox' | 'url' | 'headers' | 'type' | 'transport' | 'trust' | 'context' | 'imported'
+> & {
+  trust: TrustLevel[];
+  context: 'full' | 'pseudonymous' | 'none';
+  /** Who wrote it down: the operator, a project's own file, or another tool whose file was imported. */
+  source: ServerSource;
+  /** The included file, or what was imported. */
+  file?: string;
+};
+
+export type ServerSource = 'operator' | 'project' | 'imported';
 
 /** A server that is started as a process. */
 export type StdioServer = Common & {
@@ -167,7 +179,11 @@ export type HttpServer = Common & {
 };
 
 function complete(server: ServerKeys): StdioServer | HttpServer {
-  const { command, args, env, sandbox, url, headers, type, transport, trust, context, ...rest } = server;
+  const { command, args, env, sandbox, url, headers, type, transport, trust, context, imported, ...own } = server;
+  const rest = {
+    ...own,
+    ...(imported === undefined ? { source: 'operator' as const } : { source: 'imported' as const, file: imported }),
+  };
   const levels = [...new Set(trust ?? (url === undefined ? (['direct', 'sandboxed'] as const) : ['direct' as const]))];
   if (url !== undefined) {
     return {

@@ -2,6 +2,7 @@ import type { Journal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Callers } from '../upstreams/caller.ts';
+import type { Catalog } from '../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import type { Links } from '../upstreams/links.ts';
 import type { Reply } from '../wire/channel.ts';
@@ -18,6 +19,7 @@ import { forwardToAll } from './stages/forward-to-all.ts';
 import { record } from './stages/record.ts';
 import { type ResolveOptions, resolveSession } from './stages/resolve-session.ts';
 import { stripKeys } from './stages/strip-keys.ts';
+import { vetTools } from './stages/vet-tools.ts';
 import { recordVisit, type Visit, type Visited, welcome } from './visit.ts';
 
 export interface CorridorParts {
@@ -28,6 +30,7 @@ export interface CorridorParts {
   readonly links: Links;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
   readonly aggregate: Aggregate;
+  readonly catalog: Catalog;
   readonly identity: AuthenticateOptions;
   readonly resolving: ResolveOptions;
 }
@@ -43,6 +46,7 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(authorize(parts.servers))
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys())
+    .through(vetTools(parts.catalog, parts.links))
     .to(forward(parts.sessions, parts.callers, parts.links));
   const all = inSession
     .through(authorizeAll(parts.servers))

@@ -1,5 +1,7 @@
 import { mkdir, readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { createApprovals } from '../approvals/approvals.ts';
+import { assertApproved } from '../approvals/assert-approved.ts';
 import { assertOutOfReach } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
@@ -16,7 +18,7 @@ import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
 import { createConnect } from '../upstreams/connect.ts';
-import { describing, type ServerDefinition } from '../upstreams/definition.ts';
+import type { ServerDefinition } from '../upstreams/definition.ts';
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
@@ -28,6 +30,7 @@ import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { outwardCorridor } from './outward.ts';
 import { createSettings } from './settings.ts';
+import { createVetting } from './vet-tools.ts';
 import type { Visit, Visited } from './visit.ts';
 
 export interface GatewayOptions {
@@ -73,12 +76,21 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   void warden.start().catch(() => {});
   const sessions = createSessions(config.sessions);
   const callers = createCallers();
+  const approvals = createApprovals({ dataDir });
   const verdicts = createEraVerdicts(join(dataDir, 'eras.json'));
   const describe = () => {
-    for (const server of settings.servers().values()) verdicts.describe(server.name, server.era, describing(server));
+    for (const server of settings.servers().values()) verdicts.describe(server.name, server.era, server.definitionHash);
   };
   describe();
-  const catalog = createCatalog(catalogFile(join(dataDir, 'catalog.json')));
+  const catalog = createCatalog(catalogFile(join(dataDir, 'catalog.json')), createVetting(approvals, journal, log));
+  const stopApprovals = approvals.onChange((names) => {
+    for (const name of names) {
+      // What runs under an approval that is no longer given ends with what is under way.
+      links.retire(name);
+      catalog.changed(name);
+    }
+    announceChange(callers);
+  });
   const deliver = outwardCorridor(journal);
   const links = createLinks({
     connect: createConnect({
@@ -88,6 +100,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       runner: createPlainRunner({ warden }),
       journal,
       seals: createSeals(),
+      assertApproved: (server) => assertApproved(approvals, server),
     }),
     verdicts,
     outward(sent) {
@@ -125,6 +138,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     links,
     servers: settings.servers,
     aggregate,
+    catalog,
     identity: { sessions, ...config.auth },
     resolving: {
       sessions,
@@ -163,6 +177,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       sessions.close();
       await Promise.all([...ending.values()]);
       await links.close();
+      stopApprovals();
+      approvals.close();
       await warden.close();
       await Promise.all([...ending.keys()]);
       await removeFolder(tmpRoot);

@@ -36,6 +36,7 @@ export function createPlainRunner(options: PlainRunnerOptions): Runner {
 type StartedChild = ChildProcessWithoutNullStreams & { readonly pid: number };
 
 async function spawnChild(launch: Launch, warden: Warden): Promise<StartedChild> {
+  launch.lastLook?.();
   const child = spawn(launch.command, launch.args, {
     cwd: launch.cwd,
     // Named as undefined, the coverage variable is not handed down by Node on its own.

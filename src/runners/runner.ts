@@ -8,6 +8,8 @@ export interface Launch {
   readonly cwd: string;
   /** Private to this process, also in env.TMPDIR; the runner makes it when missing and sees to its removal. */
   readonly tmpDir: string;
+  /** The last thing before the process is there; when it throws, there will be none. */
+  readonly lastLook?: (() => void) | undefined;
 }
 
 export interface Exit {

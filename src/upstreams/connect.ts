@@ -5,7 +5,7 @@ import type { Journal } from '../journal/journal.ts';
 import type { Runner } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Era } from '../wire/channel.ts';
-import type { HttpServer, StdioServer } from './definition.ts';
+import type { HttpServer, ServerDefinition, StdioServer } from './definition.ts';
 import { createHttpLink, type HttpManner } from './http/http-link.ts';
 import type { BaseLink } from './link.ts';
 import type { Seals } from './relay/seals.ts';
@@ -21,6 +21,8 @@ export interface ConnectOptions {
   readonly runner: Runner;
   readonly journal: Journal;
   readonly seals: Seals;
+  /** Throws when a server is not approved as it stands: asked before a link is made, and before each start. */
+  readonly assertApproved: (server: ServerDefinition) => void;
 }
 
 /** Makes the links that speak to an upstream themselves, for one session each. */
@@ -38,6 +40,7 @@ export function createConnect(options: ConnectOptions): Connect {
     binding,
 
     stdio(session, server, era, opening, hear) {
+      options.assertApproved(server);
       const config = options.config();
       if (session.trustLevel !== 'direct') {
         throw new AmbitError('SANDBOX_UNAVAILABLE', {
@@ -65,11 +68,13 @@ export function createConnect(options: ConnectOptions): Connect {
           journal,
           sessionId: session.id,
           messageBytes: config.limits.messageBytes,
+          mayStart: () => options.assertApproved(server),
         },
       });
     },
 
     http(session, server, manner, hear) {
+      options.assertApproved(server);
       const { limits } = options.config();
       const link = {
         server,

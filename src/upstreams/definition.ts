@@ -1,5 +1,8 @@
+import { dirname } from 'node:path';
+import { canonicalJson, hashedValues, sha256 } from '../canonical-json.ts';
 import { resolveArgs, resolveCommand } from '../config/resolve-args.ts';
 import type { Config } from '../config/schema.ts';
+import type { ServerSource } from '../config/schema-server.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 
 /** What may be asked of the person or model behind a session. */
@@ -15,6 +18,14 @@ interface Common {
   readonly era: 'auto' | 'modern' | 'handshake';
   readonly timeoutMs: number;
   readonly push: PushPermissions;
+  /** Who described it. Only what the operator wrote starts without an approval. */
+  readonly source: ServerSource;
+  /** The included file, or what was imported; undefined for the operator's own. */
+  readonly file: string | undefined;
+  /** Where its relative names start. */
+  readonly folder: string;
+  /** Over all that decides what runs or is called; values of variables and headers enter as hashes. */
+  readonly definitionHash: string;
 }
 
 export interface StdioServer extends Common {
@@ -37,36 +48,45 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
   const servers = new Map<string, ServerDefinition>();
   for (const [name, server] of Object.entries(config.servers)) {
     if (server.disabled) continue;
+    const folder = server.source === 'project' && server.file !== undefined ? dirname(server.file) : configDir;
     const common = {
       name,
       era: server.era,
       timeoutMs: server.timeoutSeconds * 1000,
       push: server.push ?? { sampling: true, elicitation: true, roots: true },
+      source: server.source,
+      file: server.file,
+      folder,
     };
     if (server.command !== undefined) {
+      const command = resolveCommand(server.command, folder);
+      const args = resolveArgs(server.args ?? [], folder);
+      const env = server.env ?? {};
       servers.set(name, {
         ...common,
         kind: 'stdio',
         trust: server.trust ?? ['direct', 'sandboxed'],
-        command: resolveCommand(server.command, configDir),
-        args: resolveArgs(server.args ?? [], configDir),
-        env: server.env ?? {},
+        command,
+        args,
+        env,
+        definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env) }),
       });
     } else if (server.url !== undefined) {
+      const url = new URL(server.url);
+      const headers = server.headers ?? {};
       servers.set(name, {
         ...common,
         kind: 'http',
         trust: server.trust ?? ['direct'],
-        url: new URL(server.url),
-        headers: server.headers ?? {},
+        url,
+        headers,
+        definitionHash: hashOf({ kind: 'http', url: url.href, headers: hashedValues(headers) }),
       });
     }
   }
   return servers;
 }
 
-/** All that decides what a server is and says of itself, in one text; only ever compared or hashed. */
-export function describing(server: ServerDefinition): string {
-  if (server.kind === 'http') return JSON.stringify([server.url.href, server.headers]);
-  return JSON.stringify([server.command, server.args, server.env]);
+function hashOf(facts: Readonly<Record<string, unknown>>): string {
+  return sha256(canonicalJson(facts));
 }

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 
 export type EraVerdict = 'modern' | 'handshake';
@@ -9,7 +8,7 @@ export interface EraVerdicts {
   /** `doubtful` verdicts are asked again after a while, and are not written down. */
   set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
   /** A server is described anew: what was configured holds, and what was found out under another description does not. */
-  describe(server: string, era: 'auto' | EraVerdict, description: string): void;
+  describe(server: string, era: 'auto' | EraVerdict, definitionHash: string): void;
 }
 
 interface Remembered {
@@ -50,8 +49,7 @@ export function createEraVerdicts(file?: string): EraVerdicts {
       verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '' });
       if (!doubtful) save();
     },
-    describe(server, era, description) {
-      const definition = createHash('sha256').update(description).digest('hex');
+    describe(server, era, definition) {
       definitions.set(server, definition);
       if (era !== 'auto') {
         verdicts.set(server, { verdict: era, until: Number.POSITIVE_INFINITY, definition: undefined });

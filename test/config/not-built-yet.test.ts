@@ -27,7 +27,6 @@ test('without those, each key that is written and not built warns once', async (
     'ambit.yaml:5 sessions.bindAddress: not built yet, ignored',
     'ambit.yaml:6 quotas: not built yet, ignored',
     'ambit.yaml:7 context: not built yet, ignored',
-    'ambit.yaml:8 include: not built yet, ignored',
     'ambit.yaml:15 servers.notes.scope: not built yet, ignored',
     'ambit.yaml:17 servers.notes.cache: not built yet, ignored',
     'ambit.yaml:18 servers.search.context: not built yet, ignored',
@@ -35,6 +34,7 @@ test('without those, each key that is written and not built warns once', async (
     'ambit.yaml:25 workspaces.my-project.isolation: not built yet, ignored',
     'ambit.yaml:26 workspaces.my-project.backend: not built yet, ignored',
     'ambit.yaml:27 governance: not built yet, ignored',
+    '.mcp.json: there is no such file; its servers are absent',
   ]);
 });
 
@@ -100,9 +100,9 @@ test('every row names a key of the schema', () => {
 });
 
 test('a row that is taken out is built', () => {
-  const file = { include: ['a'], governance: {} };
-  expect(findNotBuilt(file).map(({ path }) => path)).toEqual([['include'], ['governance']]);
-  const rows = notBuiltYet.filter(({ key }) => key !== 'include');
+  const file = { quotas: {}, governance: {} };
+  expect(findNotBuilt(file).map(({ path }) => path)).toEqual([['quotas'], ['governance']]);
+  const rows = notBuiltYet.filter(({ key }) => key !== 'quotas');
   expect(findNotBuilt(file, rows).map(({ path }) => path)).toEqual([['governance']]);
 });
 

@@ -56,6 +56,7 @@ describe('a server', () => {
       sandbox: { network: [], readable: [], writable: [], memoryMb: 512, pids: 64 },
       tools: { allow: ['*'], deny: [], permissions: {}, confirm: [] },
       cache: {},
+      source: 'operator',
     });
   });
 

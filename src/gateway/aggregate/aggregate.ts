@@ -1,6 +1,5 @@
 import { AmbitError } from '../../errors.ts';
 import { askUpstream, ownCall } from '../../upstreams/bridge/ask-upstream.ts';
-import { insertMeta } from '../../upstreams/bridge/meta-edits.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
 import type { AskServer } from '../../upstreams/catalog/offer.ts';
@@ -14,6 +13,8 @@ import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+import { refuseWithheld } from '../stages/vet-tools.ts';
+import { askAsModern } from './ask-as.ts';
 import { type Composite, createComposite } from './children.ts';
 import { type Found, findNamed, findUri } from './find-server.ts';
 import { allServers, type ForAll } from './for-all.ts';
@@ -78,24 +79,12 @@ export function createAggregate({ links, callers, catalog }: AggregateParts): Ag
 
   /** Asks a server on the client's behalf, describing the client as it described itself. */
   function askOf(exchange: ForAll): (server: ServerDefinition) => AskServer {
-    const { session, message } = exchange;
-    const described = (method: string, params: string): Call => {
-      const call = ownCall(method, params);
-      const members = (message.meta?.members ?? []).filter(({ key }) => key.startsWith('io.modelcontextprotocol/'));
-      const texts = members.map((member) => `${JSON.stringify(member.key)}:${rawAt(message.bytes, member)}`);
-      return {
-        ...call,
-        message: readMessage(applyEdits(call.message.bytes, insertMeta(call.message, texts.join(',')))),
-      };
-    };
-    return (server) => async (method, params) => {
-      if (exchange.era === 'handshake') {
+    return (server) => {
+      if (exchange.era === 'modern') return askAsModern(links, exchange.session, server, exchange.message);
+      return async (method, params) => {
         const child = await childOf(exchange, server);
         return askUpstream(child.link, method, params, child);
-      }
-      const reply = await links.modern(session, server, described(method, params));
-      if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
-      return readMessage(reply.bytes);
+      };
     };
   }
 
@@ -130,6 +119,10 @@ export function createAggregate({ links, callers, catalog }: AggregateParts): Ag
         what: `No server available to this session has "${name.slice(0, 100)}".`,
         hint: `Use a name from ${what}/list: they are called server__name.`,
       });
+    }
+    if (what === 'tools' && found.server.source !== 'operator') {
+      const listed = (await look(exchange)).find((each) => each.server === found.server);
+      refuseWithheld(found.server.name, found.name, listed?.withheld ?? []);
     }
     return toServer(exchange, found.server, changed(exchange, replaceValue(member, JSON.stringify(found.name))));
   }

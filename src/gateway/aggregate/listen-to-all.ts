@@ -1,12 +1,10 @@
-import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
-import { insertMeta } from '../../upstreams/bridge/meta-edits.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { Links } from '../../upstreams/links.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { notificationMessage } from '../../wire/compose.ts';
-import { applyEdits } from '../../wire/edit.ts';
 import { readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
+import { describedCall } from './ask-as.ts';
 import type { Found } from './find-server.ts';
 import type { ForAll } from './for-all.ts';
 
@@ -62,19 +60,14 @@ export async function listenToAll(
   const used = exchange.available.filter(
     (server) => byServer.has(server.name) || parts.links.of(session.id, server.name).length > 0,
   );
-  const envelope = (message.meta?.members ?? [])
-    .filter(({ key }) => key.startsWith('io.modelcontextprotocol/'))
-    .map((member) => `${JSON.stringify(member.key)}:${rawAt(message.bytes, member)}`)
-    .join(',');
   for (const server of used) {
     const resourceSubscriptions = byServer.get(server.name);
     const notifications = {
       ...Object.fromEntries(wanted.map(([name]) => [name, true])),
       ...(resourceSubscriptions === undefined ? {} : { resourceSubscriptions }),
     };
-    const call = ownCall('subscriptions/listen', JSON.stringify({ notifications }), through);
-    const described = readMessage(applyEdits(call.message.bytes, insertMeta(call.message, envelope)));
-    parts.links.modern(session, server, { ...call, message: described }).catch(() => {});
+    const call = describedCall(message, 'subscriptions/listen', JSON.stringify({ notifications }), through);
+    parts.links.modern(session, server, call).catch(() => {});
   }
   const names = new Set(exchange.available.map((server) => server.name));
   const stop = parts.catalog.onChange((server) => {

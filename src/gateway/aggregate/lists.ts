@@ -84,7 +84,11 @@ export async function gatherResources(
 }
 
 /** One page of a list, with what is missing from it and why. */
-export function listReply(exchange: ForAll, member: string, { texts, unavailable }: Gathered): Reply {
+export function listReply(
+  exchange: Pick<ForAll, 'message' | 'era'>,
+  member: string,
+  { texts, unavailable }: Gathered,
+): Reply {
   const { message } = exchange;
   const cursor = stringAt(message.bytes, memberOf(message.params?.shape, 'cursor'));
   const from = cursor === undefined ? 0 : Number(Buffer.from(cursor, 'base64url').toString()) || 0;

@@ -1,15 +1,24 @@
 import { createHash } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import { describing, type ServerDefinition } from '../definition.ts';
+import type { ServerDefinition } from '../definition.ts';
 import type { CatalogFile } from './catalog-file.ts';
 import { type AskServer, fetchOffer, type Offer, reasonOf } from './offer.ts';
 
 export interface Listed {
   readonly server: ServerDefinition;
   readonly offer: Offer | undefined;
+  /** Tools that exist but may not be shown or called. */
+  readonly withheld: readonly string[];
   /** Why there is no offer. */
   readonly reason: string | undefined;
+  readonly failure: Error | undefined;
 }
+
+/** Which of a server's tools may be shown. */
+export type Vet = (
+  server: ServerDefinition,
+  offer: Offer,
+) => Promise<{ readonly tools: readonly string[]; readonly withheld: readonly string[] }>;
 
 export interface Catalog {
   /** What a server offers to clients with these capabilities; asked at most once however many want to know. */
@@ -26,11 +35,11 @@ const deadlineMs = 5000;
 /** A server that failed is asked again after a while, so that the lists of the others do not wait for it each time. */
 const failureMs = 15_000;
 
-export function createCatalog(file: CatalogFile): Catalog {
+export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
   const offers = file.load();
   const stale = new Set<string>();
   const asking = new Map<string, Promise<Offer>>();
-  const failed = new Map<string, { readonly reason: string; readonly until: number }>();
+  const failed = new Map<string, { readonly error: Error; readonly until: number }>();
   const listeners = new Set<(server: string) => void>();
 
   function refresh(key: string, ask: AskServer): Promise<Offer> {
@@ -50,6 +59,17 @@ export function createCatalog(file: CatalogFile): Catalog {
     return fetching;
   }
 
+  async function listed(server: ServerDefinition, offer: Offer): Promise<Listed> {
+    const { tools, withheld } = await vet(server, offer);
+    const shown = tools === offer.tools ? offer : { ...offer, tools };
+    return { server, offer: shown, withheld, reason: undefined, failure: undefined };
+  }
+
+  async function missing(server: ServerDefinition, known: Offer | undefined, failure: Error): Promise<Listed> {
+    if (known !== undefined) return listed(server, known);
+    return { server, offer: undefined, withheld: [], reason: reasonOf(failure), failure };
+  }
+
   return {
     async look(server, capabilities, ask) {
       const key = keyOf(server, capabilities);
@@ -57,22 +77,20 @@ export function createCatalog(file: CatalogFile): Catalog {
       if (known !== undefined && !stale.has(key)) {
         // Old news are told at once, and looked after meanwhile.
         if (Date.now() - known.at > freshMs) refresh(key, ask).catch(() => {});
-        return { server, offer: known, reason: undefined };
+        return listed(server, known);
       }
       const failure = failed.get(key);
-      if (failure !== undefined && Date.now() < failure.until) {
-        return { server, offer: known, reason: known === undefined ? failure.reason : undefined };
-      }
+      if (failure !== undefined && Date.now() < failure.until) return missing(server, known, failure.error);
       try {
-        return { server, offer: await within(refresh(key, ask)), reason: undefined };
+        return await listed(server, await within(refresh(key, ask)));
       } catch (error) {
-        const reason = reasonOf(error);
-        failed.set(key, { reason, until: Date.now() + failureMs });
-        return { server, offer: known, reason: known === undefined ? reason : undefined };
+        failed.set(key, { error: error as Error, until: Date.now() + failureMs });
+        return missing(server, known, error as Error);
       }
     },
     changed(server) {
       for (const key of offers.keys()) if (key.startsWith(`${server} `)) stale.add(key);
+      for (const key of failed.keys()) if (key.startsWith(`${server} `)) failed.delete(key);
       for (const listener of listeners) listener(server);
     },
     onChange(listener) {
@@ -85,7 +103,7 @@ export function createCatalog(file: CatalogFile): Catalog {
 /** Offers are shared by all sessions, so the key holds all that decides what a server says of itself. */
 function keyOf(server: ServerDefinition, capabilities: string): string {
   const hash = createHash('sha256')
-    .update(JSON.stringify([describing(server), capabilities]))
+    .update(JSON.stringify([server.definitionHash, capabilities]))
     .digest('hex');
   return `${server.name} ${hash}`;
 }

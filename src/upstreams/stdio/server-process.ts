@@ -1,6 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { baseEnvironment } from '../../runners/environment.ts';
 import type { Exit, Runner } from '../../runners/runner.ts';
@@ -26,6 +26,8 @@ export interface ProcessPlace {
   readonly journal: Journal;
   readonly sessionId: string;
   readonly messageBytes: number;
+  /** Throws when this server may not start as its files are now. */
+  readonly mayStart: () => void;
 }
 
 export interface ProcessListener {
@@ -59,10 +61,11 @@ export async function startServer(
     runner: place.runner.name,
   } as const;
   const running = await place.runner
-    .start({ command: server.command, args: server.args, env, cwd: place.cwd, tmpDir })
+    .start({ command: server.command, args: server.args, env, cwd: place.cwd, tmpDir, lastLook: place.mayStart })
     .catch(async (error: unknown) => {
       await rm(tmpDir, { recursive: true, force: true });
       place.journal.record({ ...facts, event: 'start-failed', detail: String(error) });
+      if (isAmbitError(error)) throw error;
       throw new AmbitError('UPSTREAM_FAILED', {
         what: `The server "${server.name}" could not be started.`,
         cause: error,

@@ -1,0 +1,187 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { canonicalJson } from '../canonical-json.ts';
+import { AmbitError } from '../errors.ts';
+import { type Approved, readApprovals, writeApprovals } from './approvals-file.ts';
+import { type Change, diffOf, diffOfTools, type ToolChange } from './diff.ts';
+import { createFileHashes } from './file-hashes.ts';
+import { withLock } from './lock.ts';
+import { type Approvable, type Pinned, pinnedNow } from './pinned.ts';
+import type { ToolPins } from './tool-pins.ts';
+import { watchFile } from './watch-file.ts';
+
+export type Verdict =
+  | { readonly state: 'approved' }
+  | { readonly state: 'unapproved' | 'changed'; readonly changes: readonly Change[] };
+
+export interface ApprovalView {
+  readonly name: string;
+  readonly approvedAt: string;
+  /** How many tools are pinned; undefined until they have been listed. */
+  readonly tools: number | undefined;
+}
+
+/** Which servers of projects and of other tools may start, and as what. */
+export interface Approvals {
+  /** Looks at the files as they are now; cheap while nothing has changed. What the operator wrote is approved. */
+  check(server: Approvable): Verdict;
+  /** Approves a server as it stands, or as it was shown to whoever said yes. Tools are pinned anew. */
+  approve(server: Approvable, shown?: Pinned): Promise<void>;
+  /** What would be pinned now. */
+  preview(server: Approvable): Pinned;
+  /** Pins the tools of an approved server. Those that are pinned already stay, unless they are to be replaced. */
+  pinTools(server: Approvable, tools: ToolPins, options?: { readonly replace: boolean }): Promise<void>;
+  /** The tools that differ from the pinned ones; none while nothing is pinned. */
+  toolsChanged(server: Approvable, tools: ToolPins): ToolChange[];
+  hasPinnedTools(name: string): boolean;
+  revoke(name: string): Promise<boolean>;
+  list(): ApprovalView[];
+  /** Tells which servers' approvals changed, within a second, whichever process changed them. */
+  onChange(listener: (names: readonly string[]) => void): () => void;
+  close(): void;
+}
+
+export interface ApprovalsOptions {
+  readonly dataDir: string;
+  /** Where bare commands are looked up; the PATH that servers get. */
+  readonly searchPath?: string | undefined;
+}
+
+export function createApprovals(options: ApprovalsOptions): Approvals {
+  const { dataDir, searchPath = process.env['PATH'] } = options;
+  const file = join(dataDir, 'approvals.json');
+  const files = createFileHashes();
+  const listeners = new Set<(names: readonly string[]) => void>();
+  let stopWatching: (() => void) | undefined;
+  let last: Approved = {};
+
+  const preview = (server: Approvable): Pinned => pinnedNow(server, files, searchPath);
+
+  /** Never trusts a copy in memory: a start is rare, and the file is small. */
+  function believed(): Approved {
+    const read = readApprovals(file);
+    return 'wrong' in read ? {} : read.servers;
+  }
+
+  /** Reads again under the lock, so that what others approved meanwhile stays. */
+  async function change(alter: (servers: Approved) => Approved): Promise<void> {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    await withLock(file, () => {
+      const read = readApprovals(file);
+      if ('wrong' in read) {
+        throw new AmbitError('CONFIG_INVALID', {
+          what: `${file} cannot be believed: ${read.wrong}. Nothing in it counts as approved.`,
+          hint: 'Correct that if you know how it came about; else remove the file and approve the servers again.',
+        });
+      }
+      const altered = alter(read.servers);
+      if (altered !== read.servers) writeApprovals(file, altered);
+    });
+    notice();
+  }
+
+  function notice(): void {
+    if (listeners.size === 0) return;
+    const now = believed();
+    const names = [...new Set([...Object.keys(last), ...Object.keys(now)])].filter(
+      (name) => canonicalJson(last[name] ?? null) !== canonicalJson(now[name] ?? null),
+    );
+    last = now;
+    if (names.length > 0) for (const listener of listeners) listener(names);
+  }
+
+  return {
+    preview,
+
+    check(server) {
+      if (server.source === 'operator') return { state: 'approved' };
+      const read = readApprovals(file);
+      if ('wrong' in read) {
+        const place = 'approvals.json';
+        return {
+          state: 'unapproved',
+          changes: [{ place, line: `${place}: ${read.wrong}; nothing counts as approved` }],
+        };
+      }
+      const approval = entry(read.servers, server.name);
+      if (approval === undefined) return { state: 'unapproved', changes: [] };
+      const now = preview(server);
+      const changes = diffOf(approval.pinned, now);
+      // Whatever the words leave out, only equal pins are approved.
+      if (changes.length === 0 && sameThing(approval.pinned, now)) return { state: 'approved' };
+      return { state: 'changed', changes };
+    },
+
+    async approve(server, shown = preview(server)) {
+      if (server.source === 'operator') return;
+      if (shown.kind === 'stdio' && 'missing' in shown.program) {
+        throw new AmbitError('SERVER_NOT_APPROVED', {
+          what: `The server "${server.name}" cannot be approved: ${shown.program.missing}.`,
+          hint: 'Correct that, then approve it again.',
+        });
+      }
+      const approval = { approvedAt: new Date().toISOString(), pinned: shown };
+      await change((servers) => ({ ...servers, [server.name]: approval }));
+    },
+
+    async pinTools(server, tools, { replace } = { replace: false }) {
+      if (server.source === 'operator') return;
+      await change((servers) => {
+        const approval = entry(servers, server.name);
+        if (approval === undefined || (approval.tools !== undefined && !replace)) return servers;
+        return { ...servers, [server.name]: { ...approval, tools } };
+      });
+    },
+
+    toolsChanged(server, tools) {
+      if (server.source === 'operator') return [];
+      const pinned = entry(believed(), server.name)?.tools;
+      return pinned === undefined ? [] : diffOfTools(pinned, tools);
+    },
+
+    hasPinnedTools: (name) => entry(believed(), name)?.tools !== undefined,
+
+    async revoke(name) {
+      let known = false;
+      await change((servers) => {
+        known = Object.hasOwn(servers, name);
+        if (!known) return servers;
+        const { [name]: _, ...rest } = servers;
+        return rest;
+      });
+      return known;
+    },
+
+    list: () =>
+      Object.entries(believed()).map(([name, { approvedAt, tools }]) => ({
+        name,
+        approvedAt,
+        tools: tools === undefined ? undefined : Object.keys(tools).length,
+      })),
+
+    onChange(listener) {
+      if (stopWatching === undefined) {
+        mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+        last = believed();
+        stopWatching = watchFile(file, notice);
+      }
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+
+    close() {
+      stopWatching?.();
+      stopWatching = undefined;
+      listeners.clear();
+    },
+  };
+}
+
+function entry(servers: Approved, name: string) {
+  return Object.hasOwn(servers, name) ? servers[name] : undefined;
+}
+
+/** Where the file lies may change; what runs may not. */
+function sameThing(approved: Pinned, now: Pinned): boolean {
+  return canonicalJson({ ...approved, folder: '' }) === canonicalJson({ ...now, folder: '' });
+}

@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, realpathSync } from 'node:fs';
+
+export interface HashedFile {
+  readonly real: string;
+  readonly sha256: string;
+  /** It begins with `#!`: the content decides what runs, whatever its size. */
+  readonly script: boolean;
+}
+
+/** The content of files, read again only when something about them has changed. */
+export interface FileHashes {
+  /** Undefined when there is no plain file at this path that can be read. */
+  hash(path: string): HashedFile | undefined;
+}
+
+interface Known {
+  readonly stamp: string;
+  readonly hashed: HashedFile;
+}
+
+/** Two writes within one tick of the clock look alike: what is younger than this when read is read again next time. */
+const settledNs = 2_000_000_000n;
+const chunkBytes = 1 << 20;
+const mostKnown = 10_000;
+
+export function createFileHashes(now: () => number = Date.now): FileHashes {
+  const known = new Map<string, Known>();
+
+  return {
+    hash(path) {
+      let descriptor: number;
+      let real: string;
+      try {
+        real = realpathSync.native(path);
+        // The last name is no link any more; if it has become one meanwhile, somebody is at work here.
+        descriptor = openSync(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+      } catch {
+        return undefined;
+      }
+      try {
+        const before = fstatSync(descriptor, { bigint: true });
+        if (!before.isFile()) return undefined;
+        const stamp = stampOf(before);
+        const cached = known.get(real);
+        if (cached?.stamp === stamp) return cached.hashed;
+        const hashed = { real, ...readAll(descriptor) };
+        const after = fstatSync(descriptor, { bigint: true });
+        const settled = BigInt(now()) * 1_000_000n - after.ctimeNs > settledNs;
+        if (known.size >= mostKnown) known.clear();
+        if (settled && stampOf(after) === stamp) known.set(real, { stamp, hashed });
+        else known.delete(real);
+        return hashed;
+      } finally {
+        closeSync(descriptor);
+      }
+    },
+  };
+}
+
+/** The change time is the one stamp that whoever may write a file cannot set. */
+function stampOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+  return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`;
+}
+
+function readAll(descriptor: number): { sha256: string; script: boolean } {
+  const hash = createHash('sha256');
+  const chunk = Buffer.allocUnsafe(chunkBytes);
+  let script = false;
+  for (let first = true; ; first = false) {
+    const length = readSync(descriptor, chunk, 0, chunk.length, null);
+    if (length === 0) return { sha256: hash.digest('hex'), script };
+    if (first) script = chunk[0] === 0x23 && chunk[1] === 0x21;
+    hash.update(chunk.subarray(0, length));
+  }
+}

@@ -1,0 +1,35 @@
+import { dirname } from 'node:path';
+import { type Approvals, createApprovals } from '../approvals/approvals.ts';
+import { assertOutOfReach } from '../config/protect.ts';
+import type { Config } from '../config/schema.ts';
+import { AmbitError } from '../errors.ts';
+import { defineServers, type ServerDefinition } from '../upstreams/definition.ts';
+import type { Invocation } from './command.ts';
+import { configOf, type Places, placesOf } from './places.ts';
+
+export interface Declared {
+  readonly places: Places;
+  readonly config: Config;
+  readonly servers: ReadonlyMap<string, ServerDefinition>;
+  readonly approvals: Approvals;
+}
+
+/** The servers of the configuration and its included files, and what is approved of them. Needs no gateway. */
+export async function declaredServers(invocation: Invocation): Promise<Declared> {
+  const places = placesOf(invocation);
+  const config = await configOf(places);
+  // Approvals that an agent could write would be worth nothing.
+  assertOutOfReach({ ...places, config });
+  const servers = defineServers(config, dirname(places.configFile));
+  const approvals = createApprovals({ dataDir: places.dataDir, searchPath: invocation.env['PATH'] });
+  return { places, config, servers, approvals };
+}
+
+export function serverNamed(servers: ReadonlyMap<string, ServerDefinition>, name: string): ServerDefinition {
+  const server = servers.get(name);
+  if (server !== undefined) return server;
+  throw new AmbitError('SERVER_NOT_AVAILABLE', {
+    what: `The configuration has no server "${name}" that is in use.`,
+    hint: 'List them with "ambit server list".',
+  });
+}

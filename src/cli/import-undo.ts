@@ -1,0 +1,42 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createApprovals } from '../approvals/approvals.ts';
+import { loadConfig } from '../config/load.ts';
+import { AmbitError } from '../errors.ts';
+import { latestBackup, restoreBackup } from '../import/backups.ts';
+import { agreed, tell } from './ask.ts';
+import type { Invocation } from './command.ts';
+import { print } from './output.ts';
+import type { Places } from './places.ts';
+
+/** Puts the latest backup back. Approvals of servers that go with it go too. */
+export async function undoImport(invocation: Invocation, places: Places): Promise<number> {
+  const backup = latestBackup(places.configFile);
+  if (backup === undefined || !existsSync(places.configFile)) {
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `There is no backup of ${places.configFile}.`,
+      hint: 'Backups are made by "ambit import", and each can be put back once.',
+    });
+  }
+  const before = await namesIn(readFileSync(backup, 'utf8'), places.configFile);
+  const now = await namesIn(readFileSync(places.configFile, 'utf8'), places.configFile);
+  const removed = [...now].filter((name) => !before.has(name));
+  tell([`${backup} would be put back.`, ...removed.map((name) => `- ${name}`)]);
+  tell([...before].filter((name) => !now.has(name)).map((name) => `+ ${name}`));
+  if (!(await agreed(invocation, 'Put it back?'))) {
+    tell(['Nothing was changed.']);
+    return 1;
+  }
+  const undone = restoreBackup(places.configFile, backup);
+  const approvals = createApprovals({ dataDir: places.dataDir });
+  for (const name of removed) await approvals.revoke(name);
+  print(invocation, { restored: backup, undone, removed }, () => 'The configuration is as it was.');
+  tell([`What it was until now: ${undone}`]);
+  return 0;
+}
+
+/** What a file that is not valid any more names is not known; it can be put back all the same. */
+async function namesIn(text: string, file: string): Promise<Set<string>> {
+  const loaded = await loadConfig({ text, file }).catch(() => undefined);
+  const servers = Object.entries(loaded?.config.servers ?? {});
+  return new Set(servers.filter(([, { source }]) => source !== 'project').map(([name]) => name));
+}

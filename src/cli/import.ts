@@ -1,0 +1,90 @@
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { createApprovals } from '../approvals/approvals.ts';
+import { loadConfig } from '../config/load.ts';
+import { addServers } from '../import/add-servers.ts';
+import { replaceWithBackup } from '../import/backups.ts';
+import { clients, knownPlaces } from '../import/known-places.ts';
+import { type Addition, type Found, planImport } from '../import/plan-import.ts';
+import { defineServers } from '../upstreams/definition.ts';
+import { agreed, tell, yesFlag } from './ask.ts';
+import { type Command, type Invocation, jsonFlag, UsageFault } from './command.ts';
+import { undoImport } from './import-undo.ts';
+import { print } from './output.ts';
+import { placesOf } from './places.ts';
+import { whatWouldRun } from './show-server.ts';
+
+export const importCommand: Command = {
+  path: ['import'],
+  operands: '[FILE]…',
+  help: `take over servers of ${clients.join(', ')}`,
+  flags: {
+    from: { type: 'string', value: 'CLIENT', help: 'whose files; repeatable', multiple: true },
+    'dry-run': { type: 'boolean', help: 'only show what would be added' },
+    undo: { type: 'boolean', help: 'put the configuration back as it was' },
+    yes: yesFlag,
+    json: jsonFlag,
+  },
+  async run(invocation) {
+    const places = placesOf(invocation);
+    if (invocation.flags['undo'] === true) return undoImport(invocation, places);
+    const before = existsSync(places.configFile) ? readFileSync(places.configFile, 'utf8') : '';
+    const { config } = await loadConfig({ text: before === '' ? 'version: 1\n' : before, file: places.configFile });
+    const own = Object.entries(config.servers).filter(([, { source }]) => source !== 'project');
+    const plan = await planImport(filesOf(invocation), new Set(own.map(([name]) => name)), config.context.envPrefixes);
+    tell(plan.problems.map((line) => `! ${line}`));
+    tell(plan.kept.map(({ name, origin }) => `= ${name} (${origin}) has a namesake already, which stays`));
+    const names = plan.additions.map(({ name }) => name);
+    if (names.length === 0) {
+      print(invocation, { added: [] }, () => 'Nothing to add.');
+      return 0;
+    }
+    const text = addServers(before, plan.additions);
+    // Nothing is written that could not be read again.
+    const after = await loadConfig({ text, file: places.configFile });
+    const servers = defineServers(after.config, dirname(places.configFile));
+    const approvals = createApprovals({ dataDir: places.dataDir, searchPath: invocation.env['PATH'] });
+    const shown = plan.additions.map(({ name }) => {
+      const server = servers.get(name);
+      return server === undefined ? undefined : { server, pinned: approvals.preview(server) };
+    });
+    tell(plan.additions.flatMap((addition, i) => describe(addition, shown[i] && whatWouldRun(shown[i].pinned))));
+    if (invocation.flags['dry-run'] === true) {
+      print(invocation, { added: [], wouldAdd: names }, () => `Would add: ${names.join(', ')}.`);
+      return 0;
+    }
+    if (!(await agreed(invocation, `Add these to ${places.configFile}, and let them start like this?`))) {
+      tell(['Nothing was added.']);
+      return 1;
+    }
+    mkdirSync(dirname(places.configFile), { recursive: true, mode: 0o700 });
+    const backup = replaceWithBackup(places.configFile, text);
+    const unapproved: string[] = [];
+    for (const each of shown) {
+      if (each === undefined) continue;
+      await approvals.approve(each.server, each.pinned).catch((error: Error) => {
+        unapproved.push(each.server.name);
+        tell([`! ${error.message}`]);
+      });
+    }
+    print(invocation, { added: names, backup: backup ?? null, unapproved }, () => `Added: ${names.join(', ')}.`);
+    if (backup !== undefined) tell([`The configuration as it was: ${backup}`, 'To go back: ambit import --undo']);
+    return 0;
+  },
+};
+
+function filesOf(invocation: Invocation): Found[] {
+  const asked = (invocation.flags['from'] as string[] | undefined) ?? [];
+  const unknown = asked.find((name) => !clients.some((client) => client === name));
+  if (unknown !== undefined) throw new UsageFault(`--from takes one of: ${clients.join(', ')}`);
+  const named = invocation.words.map((word) => ({ file: resolve(word), origin: resolve(word) }));
+  if (named.length > 0 && asked.length === 0) return named;
+  const known = knownPlaces(invocation.env)
+    .filter(({ client, file }) => (asked.length === 0 || asked.includes(client)) && existsSync(file))
+    .map(({ client, file }) => ({ file, origin: client }));
+  return [...named, ...known];
+}
+
+function describe({ name, origin }: Addition, lines: readonly string[] | undefined): string[] {
+  return [`+ ${name} (${origin})`, ...(lines ?? ['  disabled'])];
+}

@@ -1,0 +1,39 @@
+import { relative } from 'node:path';
+import type { Pinned } from '../approvals/pinned.ts';
+import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { Places } from './places.ts';
+
+/** Where a server is described, as short as it can be said. */
+export function originOf(server: ServerDefinition, places: Places): string {
+  if (server.source === 'operator') return 'configuration';
+  if (server.source === 'imported') return `import ${server.file ?? ''}`.trim();
+  const file = server.file ?? '';
+  const shown = relative(`${places.configFile}/..`, file);
+  return shown.length < file.length ? shown : file;
+}
+
+/** What an approval would let run or be called; values of variables and headers are not shown. */
+export function whatWouldRun(pinned: Pinned): string[] {
+  if (pinned.kind === 'http') {
+    return [`  calls    ${pinned.url}`, ...named('headers', Object.keys(pinned.headers))];
+  }
+  const { program } = pinned;
+  const found = 'missing' in program ? program.missing : program.real;
+  return [
+    `  runs     ${[pinned.command, ...pinned.args].map(quoted).join(' ')}`,
+    `  program  ${found}`,
+    ...pinned.files.map(({ path, real, sha256 }) => {
+      const leads = path === real ? '' : ` → ${real}`;
+      return `  file     ${path}${leads} (sha256 ${sha256?.slice(0, 12)}…)`;
+    }),
+    ...named('env', Object.keys(pinned.env)),
+  ];
+}
+
+function named(what: string, names: readonly string[]): string[] {
+  return names.length === 0 ? [] : [`  ${what.padEnd(8)} ${names.join(', ')}`];
+}
+
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : JSON.stringify(word);
+}

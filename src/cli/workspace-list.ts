@@ -1,0 +1,22 @@
+import { type Command, jsonFlag } from './command.ts';
+import { print, table } from './output.ts';
+import { configOf, placesOf } from './places.ts';
+
+export const workspaceList: Command = {
+  path: ['workspace', 'list'],
+  help: 'the workspaces of the configuration',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const config = await configOf(placesOf(invocation));
+    const workspaces = Object.entries(config.workspaces).map(([name, { path, trust }]) => ({ name, path, trust }));
+    print(invocation, { workspaces }, () =>
+      workspaces.length === 0
+        ? 'No workspaces.'
+        : table(
+            ['NAME', 'TRUST', 'PATH'],
+            workspaces.map(({ name, trust, path }) => [name, trust, path]),
+          ),
+    );
+    return 0;
+  },
+};

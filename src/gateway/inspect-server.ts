@@ -1,0 +1,139 @@
+import { join } from 'node:path';
+import type { Approvals } from '../approvals/approvals.ts';
+import { assertApproved } from '../approvals/assert-approved.ts';
+import type { Config } from '../config/schema.ts';
+import { AmbitError, isAmbitError } from '../errors.ts';
+import type { Journal } from '../journal/journal.ts';
+import { createPlainRunner } from '../runners/plain.ts';
+import { removeFolder } from '../runners/remove-folder.ts';
+import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
+import { createWarden } from '../runners/warden.ts';
+import type { Session } from '../sessions/session.ts';
+import { listAll } from '../upstreams/catalog/offer.ts';
+import { createConnect } from '../upstreams/connect.ts';
+import type { ServerDefinition } from '../upstreams/definition.ts';
+import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
+import { createLinks, type Links } from '../upstreams/links.ts';
+import { createSeals } from '../upstreams/relay/seals.ts';
+import { discoverParams } from '../upstreams/stdio/opening.ts';
+import { readMessage } from '../wire/message.ts';
+import { ProtocolFault } from '../wire/protocol-fault.ts';
+import { askAsModern } from './aggregate/ask-as.ts';
+
+export interface Inspected {
+  readonly era: 'modern' | 'handshake';
+  /** Everything its `tools/list` gives, all pages. */
+  readonly tools: readonly unknown[];
+  readonly seconds: number;
+}
+
+export interface InspectOptions {
+  readonly config: Config;
+  readonly dataDir: string;
+  readonly server: ServerDefinition;
+  readonly approvals: Approvals;
+}
+
+const introduction = readMessage(
+  Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`),
+);
+
+/** Starts or calls a server as a direct session would, lists its tools, and ends it. Only what is approved starts. */
+export async function inspectServer({ config, dataDir, server, approvals }: InspectOptions): Promise<Inspected> {
+  const tmpParent = join(dataDir, 'tmp');
+  await sweepLeftovers(tmpParent);
+  const tmpRoot = await createTmpRoot(tmpParent);
+  const warden = createWarden({ tmpRoot });
+  const said: string[] = [];
+  const verdicts = createEraVerdicts();
+  verdicts.describe(server.name, server.era, server.definitionHash);
+  const links = createLinks({
+    connect: createConnect({
+      config: () => config,
+      dataDir: tmpRoot,
+      tmpRoot,
+      runner: createPlainRunner({ warden }),
+      journal: lastWords(said),
+      seals: createSeals(),
+      assertApproved: (each) => assertApproved(approvals, each),
+    }),
+    verdicts,
+    outward: async () => ({ delivered: false, full: undefined }),
+    messageBytes: config.limits.messageBytes,
+  });
+  const started = performance.now();
+  try {
+    const timeoutMs = config.processes.startSeconds * 1000;
+    const tools = await within(timeoutMs, server.name, listTools(links, server));
+    return { era: verdicts.get(server.name) ?? 'handshake', tools, seconds: (performance.now() - started) / 1000 };
+  } catch (error) {
+    throw explained(error, server.name, said);
+  } finally {
+    await links.close();
+    await warden.close();
+    await removeFolder(tmpRoot);
+  }
+}
+
+/** As a modern client would; a server of the other era is reached over the bridge. */
+async function listTools(links: Links, server: ServerDefinition): Promise<unknown[]> {
+  const ask = askAsModern(links, visitor(), server, introduction);
+  // A server without tools need not know the method.
+  const texts = (await listAll(ask, 'tools/list', 'tools')) ?? [];
+  return texts.map((text) => JSON.parse(text) as unknown);
+}
+
+function visitor(): Session {
+  const now = Date.now();
+  return {
+    id: 'check',
+    name: undefined,
+    userId: 'local',
+    agentId: undefined,
+    workspaceId: undefined,
+    trustLevel: 'direct',
+    createdAt: now,
+    ttlSeconds: 3600,
+    endsAt: now + 3_600_000,
+    tokenDigest: '',
+  };
+}
+
+/** Keeps what the server said on stderr, for whoever wants to know why it failed. */
+function lastWords(said: string[]): Journal {
+  return {
+    record(entry) {
+      if (entry['event'] === 'stderr') said.push(String(entry['line']));
+      if (entry['event'] === 'start-failed') said.push(String(entry['detail']));
+      if (said.length > 10) said.shift();
+    },
+    async close() {},
+  };
+}
+
+function explained(error: unknown, name: string, said: readonly string[]): AmbitError {
+  if (isAmbitError(error) && error.code === 'SERVER_NOT_APPROVED') return error;
+  const reason = isAmbitError(error) || error instanceof ProtocolFault ? error.message : String(error);
+  const code = isAmbitError(error) ? error.code : 'UPSTREAM_FAILED';
+  const words = said.map((line) => `\n  ${line}`).join('');
+  return new AmbitError(code, {
+    what: `${reason}${words === '' ? '' : `\nIts last words:${words}`}`,
+    hint: `Start the command of "${name}" by hand to see more.`,
+    cause: error,
+  });
+}
+
+async function within<T>(ms: number, name: string, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const error = new AmbitError('UPSTREAM_TIMEOUT', {
+      what: `The server "${name}" did not answer in ${ms / 1000} s.`,
+    });
+    timer = setTimeout(() => reject(error), ms);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
