@@ -86,7 +86,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const stopApprovals = approvals.onChange((names) => {
     for (const name of names) {
       // What runs under an approval that is no longer given ends with what is under way.
-      links.retire(name);
+      const server = settings.servers().get(name);
+      if (server !== undefined && approvals.check(server).state !== 'approved') links.retire(name);
       catalog.changed(name);
     }
     announceChange(callers);
