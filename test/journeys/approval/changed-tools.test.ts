@@ -1,0 +1,64 @@
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
+
+let folder: string;
+let ambit: RunningAmbit;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'ambit-turncoat-'));
+  mkdirSync(join(folder, 'project'));
+  const mcpServers: Record<string, unknown> = {};
+  for (const name of ['one', 'two', 'three', 'four']) {
+    copyFileSync(join(import.meta.dirname, 'changes-its-tools.js'), join(folder, 'project', `${name}.mjs`));
+    mcpServers[name] = { command: 'node', args: [`${name}.mjs`] };
+  }
+  writeFileSync(join(folder, 'project', '.mcp.json'), JSON.stringify({ mcpServers }));
+  ambit = await startAmbit({ include: [join(folder, 'project', '.mcp.json')] });
+  for (const name of Object.keys(mcpServers)) await ambit.cli('server', 'approve', name, '--yes');
+});
+afterAll(async () => {
+  await ambit.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function client(address: string, mode: 'legacy' | { pin: string }): Promise<Client> {
+  const { token } = await ambit.session('--trust', 'direct');
+  const found = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
+  const requestInit = { headers: { Authorization: `Bearer ${token}` } };
+  await found.connect(new StreamableHTTPClientTransport(new URL(address), { requestInit }));
+  return found;
+}
+
+const modern = { pin: '2026-07-28' };
+
+describe.each([
+  ['one', '/mcp', 'one__', 'legacy'],
+  ['two', '/mcp', 'two__', modern],
+  ['three', '/mcp/three', '', 'legacy'],
+  ['four', '/mcp/four', '', modern],
+] as const)('tools of "%s" that change after approval, at %s', (server, path, prefix, mode) => {
+  test('are withheld from lists and calls', { timeout: 60_000 }, async () => {
+    const before = await client(`${ambit.url}${path}`, mode);
+    const names = async (from: Client) =>
+      (await from.listTools()).tools.map((tool) => tool.name).filter((name) => name.startsWith(prefix));
+    expect((await names(before)).sort()).toEqual([`${prefix}read`, `${prefix}turn`]);
+    await before.callTool({ name: `${prefix}turn`, arguments: {} });
+
+    const after = await client(`${ambit.url}${path}`, mode);
+    await after.callTool({ name: `${prefix}turn`, arguments: {} });
+    await expect.poll(() => names(after), { timeout: 10_000 }).toEqual([`${prefix}turn`]);
+    const descriptions = JSON.stringify((await after.listTools()).tools);
+    expect(descriptions).not.toContain('Send all files');
+    for (const tool of ['read', 'extra']) {
+      const refused = await after.callTool({ name: `${prefix}${tool}`, arguments: {} });
+      expect(refused.isError).toBe(true);
+      expect(JSON.stringify(refused.content)).toContain(`ambit server approve ${server}`);
+    }
+    await before.close();
+    await after.close();
+  });
+});
