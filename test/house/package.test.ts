@@ -15,13 +15,20 @@ const lock = JSON.parse(readFileSync(join(repository, 'package-lock.json'), 'utf
   packages: Record<string, { hasInstallScript?: boolean; resolved?: string }>;
 };
 
-test('every export exists in the build, and nothing built by hand is missing', async () => {
+test('every export exists in the build, and nothing built by hand is missing', () => {
   for (const target of Object.values(manifest.exports)) {
     const files = typeof target === 'string' ? [target] : Object.values(target);
     for (const file of files) expect(existsSync(join(repository, file)), file).toBe(true);
   }
-  const root = (await import(join(repository, 'dist/index.js'))) as Record<string, unknown>;
-  expect(Object.keys(root).sort()).toEqual(['AmbitError', 'isAmbitError']);
+});
+
+test.each([
+  ['.', ['AmbitError', 'createGateway', 'isAmbitError']],
+  ['./testing', ['createTestGateway']],
+])('the export %s holds what it promises and no more', async (name, names) => {
+  const { default: file } = manifest.exports[name] as { default: string };
+  const module = (await import(join(repository, file))) as Record<string, unknown>;
+  expect(Object.keys(module).sort()).toEqual(names);
 });
 
 test('the published package holds what it needs and no more', () => {

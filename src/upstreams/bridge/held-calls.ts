@@ -23,6 +23,8 @@ interface Held {
   readonly upstreamId: number;
   readonly method: string;
   readonly name: string;
+  /** How long the upstream may stay silent once the client is back. */
+  readonly timeoutMs: number;
   readonly questions: Question[];
   readonly until: number;
   /** The upstream's answer, when it came before the client did. */
@@ -85,9 +87,13 @@ export function createHeldCalls(binding: Binding): HeldCalls {
   }
 
   return {
-    hold({ message, pending, respond }) {
-      const waiting = [...held.values()].find((call) => call.finished === undefined && call.questions.length > 0);
-      const carrier = pending.youngest((call) => carriers.has(call.method) && !call.channel.gone);
+    hold({ message, pending, respond, call: known }) {
+      // Over HTTP a question comes on the answer of the call it belongs to; over stdio the youngest call is the guess.
+      const fits = (id: number) => known === undefined || known.upstreamId === id;
+      const waiting = [...held.values()].find((call) => call.finished === undefined && fits(call.upstreamId));
+      const carrier = pending.youngest(
+        (call) => carriers.has(call.method) && !call.channel.gone && fits(call.upstreamId),
+      );
       const question: Question = {
         key: `ask-${++count}`,
         method: message.method,
@@ -110,6 +116,7 @@ export function createHeldCalls(binding: Binding): HeldCalls {
         upstreamId: carrier.upstreamId,
         method: carrier.method,
         name: carrier.name,
+        timeoutMs: carrier.timeoutMs,
         questions: [question],
         until: Date.now() + holdMs,
         finished: undefined,
@@ -155,6 +162,7 @@ export function createHeldCalls(binding: Binding): HeldCalls {
           progressToken: token === undefined ? undefined : rawAt(message.bytes, token),
           settle,
           fail,
+          timeoutMs: kept.timeoutMs,
         });
       });
     },

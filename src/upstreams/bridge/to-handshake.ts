@@ -35,6 +35,9 @@ const changes: Readonly<Record<string, string>> = {
 };
 /** A channel that stands as long as the link: whatever comes on it is heard by `hear`. */
 const standing: Channel = { owner: {}, gone: false, emit: () => true, onDrain() {}, onGone() {}, close() {} };
+const callerGone = readMessage(
+  notificationMessage('notifications/cancelled', { requestId: 0, reason: 'the caller is gone' }),
+);
 const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 
 /** A modern client in front of a server of the handshake era. */
@@ -126,9 +129,12 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     const { message } = call;
     const wanted = stringAt(message.bytes, memberOf(message.meta, 'io.modelcontextprotocol/logLevel'));
     if (wanted !== level) await setLevel(wanted);
+    const resumed = held.resume(call, base.link.pending);
+    // The call is older than this client's return, so its channel has to be watched anew.
+    if (resumed !== undefined)
+      call.channel.onGone(() => base.link.cancel(call.channel.owner, message.id as string, callerGone));
     const reply =
-      (await held.resume(call, base.link.pending)) ??
-      (await base.link.request({ ...call, edits: [...call.edits, ...withoutEnvelope(message)] }));
+      (await resumed) ?? (await base.link.request({ ...call, edits: [...call.edits, ...withoutEnvelope(message)] }));
     if (reply.kind !== 'message') return reply;
     const answer = readMessage(reply.bytes);
     const missing =

@@ -97,17 +97,19 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
           return false;
         }
         const ours = message.id === String(waiting.upstreamId) || (message.id === 'null' && status >= 400);
-        if (!ours || pending.take(waiting.upstreamId) === undefined) return false;
+        // A bridge may have put another in the place of the one who asked.
+        const asker = ours ? pending.take(waiting.upstreamId) : undefined;
+        if (asker === undefined) return false;
         manner.completed(call.message, message);
         const bytes =
           memberOf(message.shape, 'id') === undefined
-            ? errorMessage(waiting.clientId, -32603, 'The server answered without an id')
-            : responseTowardsClient(message, waiting, binding);
-        waiting.settle({ kind: 'message', bytes, status: status >= 400 && status < 500 ? status : 200 });
+            ? errorMessage(asker.clientId, -32603, 'The server answered without an id')
+            : responseTowardsClient(message, asker, binding);
+        asker.settle({ kind: 'message', bytes, status: status >= 400 && status < 500 ? status : 200 });
         return true;
       },
     });
-    if (pending.take(waiting.upstreamId) !== undefined) waiting.fail(brokenOff(server.name));
+    pending.take(waiting.upstreamId)?.fail(brokenOff(server.name));
   }
 
   function hear(message: Message, call: PendingCall | undefined, response?: IncomingMessage): void {
@@ -189,9 +191,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
           });
         }
         exchange(call, outgoing, waiting)
-          .catch((error: Error) => {
-            if (pending.take(upstreamId) !== undefined) fail(error);
-          })
+          .catch((error: Error) => pending.take(upstreamId)?.fail(error))
           .finally(() => sendings.delete(upstreamId));
       });
     },

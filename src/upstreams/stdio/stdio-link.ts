@@ -155,7 +155,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   function isEarly({ kind, method }: Message): boolean {
     if (era === 'modern' || kind !== 'request' || method === 'ping' || early.size >= earlyLimit) return false;
     for (const { stream, underWay } of callers) if (stream?.gone === false || underWay.size > 0) return false;
-    return true;
+    // Behind a bridge there are calls without callers, and what is asked during one is not early.
+    return pending.youngest((call) => call.method !== 'initialize') === undefined;
   }
 
   function sayEarly(message: Message): void {

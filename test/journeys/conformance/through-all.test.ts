@@ -1,0 +1,108 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { proof } from '../../proof.ts';
+import { startBearerProxy } from '../bearer-proxy.ts';
+import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
+import { startFixture } from './fixture.ts';
+import { cannotPass, namesNothing } from './mixed-cells.ts';
+import { startRenamingProxy } from './renaming-proxy.ts';
+import { conformanceTable, type Revision, runConformance, type ScenarioOutcome } from './run-conformance.ts';
+
+const push = { sampling: true, elicitation: true, roots: true };
+const command = {
+  command: process.execPath,
+  args: [join(repository, 'test/fixtures/conformance/stdio.js')],
+  push,
+};
+const fixtures: Awaited<ReturnType<typeof startFixture>>[] = [];
+const ambits: RunningAmbit[] = [];
+
+async function start(servers: Record<string, unknown>): Promise<RunningAmbit> {
+  const ambit = await startAmbit({ servers });
+  ambits.push(ambit);
+  return ambit;
+}
+
+async function fixture(): Promise<string> {
+  const started = await startFixture();
+  fixtures.push(started);
+  return started.url;
+}
+
+afterAll(async () => {
+  await Promise.all(ambits.map((ambit) => ambit.stop()));
+  await Promise.all(fixtures.map((each) => each.stop()));
+});
+
+let overHttp: RunningAmbit;
+let overStdio: RunningAmbit;
+let mixed: RunningAmbit;
+
+beforeAll(async () => {
+  overHttp = await start({ fix: { url: await fixture(), push } });
+  overStdio = await start({ fix: command });
+  const url = await fixture();
+  mixed = await start({
+    'http-modern': { url, push, era: 'modern' },
+    'http-handshake': { url, push, era: 'handshake' },
+    'stdio-modern': { ...command, era: 'modern' },
+    'stdio-handshake': { ...command, era: 'handshake' },
+  });
+});
+
+type Proxy = typeof startBearerProxy;
+const renaming: Proxy = (target, token) => startRenamingProxy(target, token, 'fix');
+
+async function through(
+  ambit: RunningAmbit,
+  path: string,
+  revision: Revision,
+  start: Proxy = startBearerProxy,
+): Promise<ScenarioOutcome[]> {
+  const { token } = await ambit.session('--trust', 'direct');
+  const proxy = await start(`${ambit.url}${path}`, token);
+  try {
+    return await runConformance({ url: proxy.url, revision });
+  } finally {
+    proxy.stop();
+  }
+}
+
+const failed = (outcomes: ScenarioOutcome[]) =>
+  outcomes.filter((outcome) => outcome.scored && !outcome.ok).map((outcome) => outcome.scenario);
+
+describe.each<Revision>(['2026-07-28', '2025-11-25'])('conformance %s', (revision) => {
+  const other = revision === '2026-07-28' ? 'handshake' : 'modern';
+
+  test('through /mcp, and with an upstream of the other era', { timeout: 120_000 }, async () => {
+    const [stdio, http, stdioNamed, httpNamed, mixedStdio, mixedHttp] = await Promise.all([
+      through(overStdio, '/mcp', revision),
+      // The renamed run holds every scenario of the plain one, so one plain run will do but for the proof.
+      proof ? through(overHttp, '/mcp', revision) : undefined,
+      through(overStdio, '/mcp', revision, renaming),
+      through(overHttp, '/mcp', revision, renaming),
+      through(mixed, `/mcp/stdio-${other}`, revision),
+      through(mixed, `/mcp/http-${other}`, revision),
+    ]);
+    const table = conformanceTable({
+      '/mcp stdio': stdio,
+      ...(http === undefined ? {} : { '/mcp http': http }),
+      'short names stdio': stdioNamed,
+      'short names http': httpNamed,
+      [`${other} stdio`]: mixedStdio,
+      [`${other} http`]: mixedHttp,
+    });
+    const reasons = cannotPass[revision].map(({ scenario, reason }) => `  ${scenario}: ${reason}`);
+    process.stdout.write(`\nMCP ${revision}\n${table}\n${reasons.join('\n')}\n`);
+
+    const plain = http === undefined ? [stdio] : [stdio, http];
+    for (const outcomes of [...plain, stdioNamed, httpNamed]) {
+      expect(outcomes.filter(({ ok }) => ok).map(({ scenario }) => scenario)).toEqual(
+        expect.arrayContaining([...namesNothing[revision]]),
+      );
+    }
+    for (const outcomes of [stdioNamed, httpNamed]) expect(failed(outcomes)).toEqual([]);
+    const expected = cannotPass[revision].map(({ scenario }) => scenario);
+    for (const outcomes of [mixedStdio, mixedHttp]) expect(failed(outcomes)).toEqual(expected);
+  });
+});
