@@ -7,7 +7,7 @@ export const yesFlag: Flag = { type: 'boolean', help: 'do it without asking' };
 /** True when the person at the terminal says yes. Where there is no terminal, only `--yes` will do. */
 export async function agreed(invocation: Invocation, question: string): Promise<boolean> {
   if (invocation.flags['yes'] === true) return true;
-  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+  if (!isTerminal()) {
     throw new UsageFault('there is no terminal to ask on; say --yes if you mean it');
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
@@ -17,6 +17,10 @@ export async function agreed(invocation: Invocation, question: string): Promise<
   } finally {
     terminal.close();
   }
+}
+
+export function isTerminal(): boolean {
+  return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
 /** Words for the person, line by line; whatever came from outside is escaped. */

@@ -6,6 +6,7 @@ import { listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import { stderrLog } from '../log.ts';
+import { askForApprovals } from './ask-for-approvals.ts';
 import { type Command, text, UsageFault } from './command.ts';
 import { configOf, placesOf } from './places.ts';
 import { watchConfig } from './watch-config.ts';
@@ -29,6 +30,7 @@ export const serveCommand: Command = {
     const host = text(invocation, 'host') ?? config.listen.host;
     const [problem] = listenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
+    await askForApprovals(invocation);
     // From here on there is something to clear up: a signal must not find us without a handler.
     const told = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
     const gateway = await openGateway({ config, ...places, log });
