@@ -95,9 +95,17 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return deliver(sent);
     },
     messageBytes: config.limits.messageBytes,
+    current(session, { name }) {
+      const server = settings.servers().get(name);
+      if (server?.trust.includes(session.trustLevel)) return server;
+      throw new AmbitError('SERVER_NOT_AVAILABLE', { what: `No server "${name}" is available to this session.` });
+    },
   });
 
-  const aggregate = createAggregate({ links, callers, catalog });
+  const aggregate = createAggregate({ links, callers, catalog, servers: settings.servers });
+  catalog.onChange((server, byOurselves) => {
+    if (byOurselves) announceChange(callers, [server]);
+  });
 
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
@@ -153,9 +161,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       describe();
       for (const name of changed) {
         links.retire(name);
-        catalog.changed(name);
+        catalog.describedAnew(name);
       }
-      if (changed.length > 0) announceChange(callers);
       journal.record({ kind: 'gateway', event: 'reloaded', changed: changed.join(' ') });
       return changed;
     },

@@ -24,6 +24,7 @@ export function handshakeManner(
   let handshake: Handshake | undefined;
   let healing: Promise<void> | undefined;
   let closed = false;
+  const streams = new Set<() => void>();
 
   function learn(response: IncomingMessage): void {
     const id = response.headers['mcp-session-id'];
@@ -95,7 +96,12 @@ export function handshakeManner(
     listen(stream, receive) {
       let lastEventId: string | undefined;
       let abort = () => {};
-      stream.onGone(() => abort());
+      const end = () => abort();
+      streams.add(end);
+      stream.onGone(() => {
+        streams.delete(end);
+        end();
+      });
       const open = async (): Promise<void> => {
         if (stream.gone || closed) return;
         const resume: Record<string, string> = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
@@ -129,6 +135,7 @@ export function handshakeManner(
 
     close() {
       closed = true;
+      for (const end of streams) end();
       if (upstreamSession === undefined) return;
       const sending = send(server, 'DELETE', handshakeHeaders(upstreamSession, version));
       sending.response.then(

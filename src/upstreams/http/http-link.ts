@@ -62,6 +62,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
   const rate = createRateLimit(limits.notificationsPerSecond);
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
+  /** Calls that wait for the handshake. */
+  let arriving = 0;
 
   async function exchange(call: Call, outgoing: Outgoing, waiting: PendingCall): Promise<void> {
     for (let attempt = 0; ; attempt++) {
@@ -149,7 +151,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     server: server.name,
     era: manner.era,
     get busy() {
-      return pending.size > 0;
+      return arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined;
     },
     get closed() {
       return closing !== undefined;
@@ -160,7 +162,10 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     async request(call) {
       if (closing !== undefined) throw closing;
       if (pending.size >= limits.pendingPerUpstream) throw new AmbitError('OVERLOADED');
-      await manner.prepare();
+      arriving++;
+      await manner.prepare().finally(() => {
+        arriving--;
+      });
       const { message } = call;
       const upstreamId = pending.nextId();
       const outgoing = towardsUpstream(message, call.edits, upstreamId, binding);
