@@ -82,15 +82,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     for (const server of settings.servers().values()) verdicts.describe(server.name, server.era, server.definitionHash);
   };
   describe();
-  const catalog = createCatalog(catalogFile(join(dataDir, 'catalog.json')), createVetting(approvals, journal, log));
+  const vetting = createVetting(approvals, journal, log);
+  const catalog = createCatalog(catalogFile(join(dataDir, 'catalog.json')), vetting.vet);
   const stopApprovals = approvals.onChange((names) => {
-    for (const name of names) {
+    for (const name of names.filter((each) => !vetting.pinnedJustNow(each))) {
       // What runs under an approval that is no longer given ends with what is under way.
       const server = settings.servers().get(name);
       if (server !== undefined && approvals.check(server).state !== 'approved') links.retire(name);
-      catalog.changed(name);
+      catalog.describedAnew(name);
     }
-    announceChange(callers);
   });
   const deliver = outwardCorridor(journal);
   const links = createLinks({
@@ -109,9 +109,17 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return deliver(sent);
     },
     messageBytes: config.limits.messageBytes,
+    current(session, { name }) {
+      const server = settings.servers().get(name);
+      if (server?.trust.includes(session.trustLevel)) return server;
+      throw new AmbitError('SERVER_NOT_AVAILABLE', { what: `No server "${name}" is available to this session.` });
+    },
   });
 
-  const aggregate = createAggregate({ links, callers, catalog });
+  const aggregate = createAggregate({ links, callers, catalog, servers: settings.servers });
+  catalog.onChange((server, byOurselves) => {
+    if (byOurselves) announceChange(callers, [server]);
+  });
 
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
@@ -168,9 +176,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       describe();
       for (const name of changed) {
         links.retire(name);
-        catalog.changed(name);
+        catalog.describedAnew(name);
       }
-      if (changed.length > 0) announceChange(callers);
       journal.record({ kind: 'gateway', event: 'reloaded', changed: changed.join(' ') });
       return changed;
     },

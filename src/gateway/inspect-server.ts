@@ -60,6 +60,7 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
     verdicts,
     outward: async () => ({ delivered: false, full: undefined }),
     messageBytes: config.limits.messageBytes,
+    current: (_session, described) => described,
   });
   const started = performance.now();
   try {

@@ -19,9 +19,16 @@ export function createSettings(first: Config, configDir: string): Settings {
     replace(next) {
       const before = servers;
       config = next;
-      servers = defineServers(next, configDir);
+      const described = defineServers(next, configDir);
+      // What stays as it was stays the same object.
+      servers = new Map(
+        [...described].map(([name, server]) => {
+          const known = before.get(name);
+          return [name, known !== undefined && isDeepStrictEqual(known, server) ? known : server];
+        }),
+      );
       const names = new Set([...before.keys(), ...servers.keys()]);
-      return [...names].filter((name) => !isDeepStrictEqual(before.get(name), servers.get(name)));
+      return [...names].filter((name) => before.get(name) !== servers.get(name));
     },
   };
 }

@@ -9,12 +9,23 @@ import type { Offer } from '../upstreams/catalog/offer.ts';
  * Tools of a server that had to be approved are pinned when they are first listed. What differs afterwards is
  * withheld until someone approves it: a description is text that a model obeys.
  */
-export function createVetting(approvals: Approvals, journal: Journal, log: Log): Vet {
+export interface Vetting {
+  readonly vet: Vet;
+  /** True, once, for a change of the approvals that is only what we have pinned ourselves. */
+  pinnedJustNow(server: string): boolean;
+}
+
+export function createVetting(approvals: Approvals, journal: Journal, log: Log): Vetting {
   const told = new WeakMap<Offer, string>();
-  return async function vet(server, offer) {
+  const pinned = new Set<string>();
+
+  const vet: Vet = async (server, offer) => {
     if (server.source === 'operator') return { tools: offer.tools, withheld: [] };
     const pins = pinsOf(offer.tools.map((text) => JSON.parse(text) as unknown));
-    if (!approvals.hasPinnedTools(server.name)) await approvals.pinTools(server, pins);
+    if (!approvals.hasPinnedTools(server.name)) {
+      pinned.add(server.name);
+      await approvals.pinTools(server, pins);
+    }
     const withheld = approvals
       .toolsChanged(server, pins)
       .filter(({ kind }) => kind !== 'removed')
@@ -33,4 +44,6 @@ export function createVetting(approvals: Approvals, journal: Journal, log: Log):
     const tools = offer.tools.filter((text) => !hidden.has((JSON.parse(text) as { name: string }).name));
     return { tools, withheld };
   };
+
+  return { vet, pinnedJustNow: (server) => pinned.delete(server) };
 }

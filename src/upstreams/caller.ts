@@ -44,6 +44,8 @@ export interface Callers {
   ): Caller;
   get(id: string): Caller | undefined;
   end(caller: Caller): void;
+  /** Another takes its place: it is known no longer, but what it has under way goes on. */
+  forget(caller: Caller): void;
   endSession(sessionId: string): void;
   ofLink(link: Link): Caller[];
   ofServer(server: string): Caller[];
@@ -56,13 +58,19 @@ export function createCallers(): Callers {
   const all = new Map<string, Caller>();
   const bySession = new Map<string, Set<Caller>>();
 
-  function end(caller: Caller): void {
-    if (!all.delete(caller.id)) return;
+  function forget(caller: Caller): boolean {
+    if (!all.delete(caller.id)) return false;
     const siblings = bySession.get(caller.sessionId);
     siblings?.delete(caller);
     if (siblings?.size === 0) bySession.delete(caller.sessionId);
+    return true;
+  }
+
+  function end(caller: Caller): void {
+    if (!forget(caller)) return;
     caller.link.detach(caller);
-    caller.stream?.close();
+    // The stream of one that stands behind another is the other's.
+    if (caller.parent === undefined) caller.stream?.close();
   }
 
   return {
@@ -92,7 +100,8 @@ export function createCallers(): Callers {
       const siblings = bySession.get(sessionId) ?? new Set();
       bySession.set(sessionId, siblings);
       // Clients that never say DELETE must not pile up: the idlest one makes room.
-      if (siblings.size >= perSession) end([...siblings].reduce((a, b) => (a.lastActiveAt <= b.lastActiveAt ? a : b)));
+      const own = parent === undefined ? [...siblings].filter((sibling) => sibling.parent === undefined) : [];
+      if (own.length >= perSession) end(own.reduce((a, b) => (a.lastActiveAt <= b.lastActiveAt ? a : b)));
       bySession.set(sessionId, siblings);
       siblings.add(caller);
       all.set(caller.id, caller);
@@ -101,6 +110,7 @@ export function createCallers(): Callers {
     },
     get: (id) => all.get(id),
     end,
+    forget: (caller) => void forget(caller),
     endSession(sessionId) {
       for (const caller of [...(bySession.get(sessionId) ?? [])]) end(caller);
     },

@@ -40,8 +40,10 @@ export interface Link {
   tend(now: number): void;
   close(reason: AmbitError): Promise<void>;
   readonly closed: boolean;
-  /** Somebody waits for an answer. */
+  /** Somebody waits for an answer; a stream that only listens is no reason to stay. */
   readonly busy: boolean;
+  /** The link that this one stands on, where others use it too. */
+  readonly base?: Link;
 }
 
 /** The first handshake of a link: what the client asked, what the upstream answered. */

@@ -21,6 +21,8 @@ export interface LinksOptions {
   readonly verdicts: EraVerdicts;
   readonly outward: Outward;
   readonly messageBytes: number;
+  /** The server as it is described now, which may be later than when the call came in; throws when it is gone. */
+  current(session: Session, server: ServerDefinition): ServerDefinition;
 }
 
 export interface Opened {
@@ -56,7 +58,7 @@ const tendEveryMs = 1000;
 const drainMs = 60_000;
 
 /** The live connections to upstreams, each belonging to exactly one session. */
-export function createLinks({ connect, verdicts, outward, messageBytes }: LinksOptions): Links {
+export function createLinks({ connect, verdicts, outward, messageBytes, current }: LinksOptions): Links {
   const bySession = new Map<string, Map<string, Shared>>();
   const retired = new Map<Link, number>();
 
@@ -142,9 +144,11 @@ export function createLinks({ connect, verdicts, outward, messageBytes }: LinksO
         else link.tend(now);
       }
     }
+    // A link that a busy bridge stands on is needed, even while nothing is under way on it.
+    const needed = new Set([...retired.keys()].flatMap((link) => (link.busy ? [link, link.base] : [])));
     for (const [link, until] of retired) {
       link.tend(now);
-      if (link.busy && now < until) continue;
+      if (needed.has(link) && now < until) continue;
       retired.delete(link);
       void link.close(new AmbitError('SERVER_NOT_AVAILABLE'));
     }
@@ -160,19 +164,20 @@ export function createLinks({ connect, verdicts, outward, messageBytes }: LinksO
     async modern(session, server, call) {
       if (verdicts.get(server.name) !== 'handshake') {
         try {
-          return await native(session, server).request(call);
+          return await native(session, current(session, server)).request(call);
         } catch (error) {
           if (!(error instanceof EraFault)) throw error;
         }
       }
-      return bridged(session, server, call).request(call);
+      return bridged(session, current(session, server), call).request(call);
     },
 
     notifyModern(session, server, call) {
-      if (verdicts.get(server.name) !== 'handshake') native(session, server).notify(call);
+      if (verdicts.get(server.name) !== 'handshake') native(session, current(session, server)).notify(call);
     },
 
-    async handshake(session, server, call) {
+    async handshake(session, asked, call) {
+      const server = current(session, asked);
       if (server.era === 'modern') return translated(session, server, call);
       const { key, shared } = sharedFor(session, server, call);
       // However many clients come at once, the process is shaken hands with once.

@@ -27,6 +27,7 @@ export interface AggregateParts {
   readonly links: Links;
   readonly callers: Callers;
   readonly catalog: Catalog;
+  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
 }
 
 type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
@@ -39,7 +40,7 @@ export interface Aggregate {
   forget(sessionId: string): void;
 }
 
-export function createAggregate({ links, callers, catalog }: AggregateParts): Aggregate {
+export function createAggregate({ links, callers, catalog, servers }: AggregateParts): Aggregate {
   /** What each session was last told about resources. */
   const routes = new Map<string, Routes>();
 
@@ -205,7 +206,7 @@ export function createAggregate({ links, callers, catalog }: AggregateParts): Ag
     }
     if (modern && message.method === 'server/discover') return own(message, discoverAll());
     if (modern && message.method === 'subscriptions/listen') {
-      return listenToAll(exchange, { links, catalog, route: (uri) => uriRoute(exchange, uri) });
+      return listenToAll(exchange, { links, catalog, servers, route: (uri) => uriRoute(exchange, uri) });
     }
     if (!modern && message.method === 'initialize') return initialize(exchange);
     if (!modern && message.method === 'ping') return own(message, '{}');

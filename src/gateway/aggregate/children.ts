@@ -39,13 +39,6 @@ export function createComposite(session: Session, initialize: Message, links: Li
     return child;
   }
 
-  /** The server was described anew: the client is introduced to what there is now. */
-  function renew(parent: Caller, server: ServerDefinition, old: Caller): Promise<Caller> {
-    callers.end(old);
-    children.delete(server.name);
-    return composite.child(parent, server);
-  }
-
   const composite: Composite = {
     sessionId: session.id,
     server: allServers,
@@ -59,12 +52,23 @@ export function createComposite(session: Session, initialize: Message, links: Li
     },
     child(parent, server) {
       const known = children.get(server.name);
-      if (known !== undefined)
-        return known.then((child) => (links.isRetired(child.link) ? renew(parent, server, child) : child));
+      if (known !== undefined) {
+        return known.then((child) => {
+          if (!links.isRetired(child.link)) return child;
+          // The server was described anew: the client is introduced to what there is now, once.
+          if (children.get(server.name) === known) {
+            children.delete(server.name);
+            callers.forget(child);
+          }
+          return composite.child(parent, server);
+        });
+      }
       const opening = open(parent, server);
       children.set(server.name, opening);
-      // A server that failed once may work the next time.
-      opening.catch(() => children.delete(server.name));
+      opening.catch(() => {
+        // A server that failed once may work the next time.
+        if (children.get(server.name) === opening) children.delete(server.name);
+      });
       return opening;
     },
     async request() {

@@ -1,4 +1,5 @@
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Links } from '../../upstreams/links.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { notificationMessage } from '../../wire/compose.ts';
@@ -18,7 +19,12 @@ const lists = {
 /** A modern client's listen stream over all servers. Servers that have not been used are not started for it. */
 export async function listenToAll(
   exchange: ForAll,
-  parts: { readonly links: Links; readonly catalog: Catalog; route(uri: string): Promise<Found | undefined> },
+  parts: {
+    readonly links: Links;
+    readonly catalog: Catalog;
+    readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+    route(uri: string): Promise<Found | undefined>;
+  },
 ): Promise<Reply> {
   const { message, channel, session } = exchange;
   const asked = memberOf(message.params?.shape, 'notifications');
@@ -57,22 +63,33 @@ export async function listenToAll(
     onGone: (listener) => void gone.push(listener),
     close() {},
   };
-  const used = exchange.available.filter(
-    (server) => byServer.has(server.name) || parts.links.of(session.id, server.name).length > 0,
-  );
-  for (const server of used) {
+  /** The servers that tell of their changes themselves, each with the stream they do it on. */
+  const attached = new Map<string, ServerDefinition>();
+  function attach(server: ServerDefinition): void {
     const resourceSubscriptions = byServer.get(server.name);
     const notifications = {
       ...Object.fromEntries(wanted.map(([name]) => [name, true])),
       ...(resourceSubscriptions === undefined ? {} : { resourceSubscriptions }),
     };
     const call = describedCall(message, 'subscriptions/listen', JSON.stringify({ notifications }), through);
-    parts.links.modern(session, server, call).catch(() => {});
+    attached.set(server.name, server);
+    const ended = () => void (attached.get(server.name) === server && attached.delete(server.name));
+    parts.links.modern(session, server, call).then(ended, ended);
+  }
+  for (const server of exchange.available) {
+    if (byServer.has(server.name) || parts.links.of(session.id, server.name).length > 0) attach(server);
   }
   const names = new Set(exchange.available.map((server) => server.name));
-  const stop = parts.catalog.onChange((server) => {
-    if (names.has(server) && !used.some((each) => each.name === server))
-      for (const [, method] of wanted) say(method, {});
+  const stop = parts.catalog.onChange((name, byOurselves) => {
+    const server = parts.servers().get(name);
+    const available = server?.trust.includes(session.trustLevel) === true;
+    if (available) names.add(name);
+    if (!names.has(name) || (attached.has(name) && !byOurselves)) return;
+    for (const [, method] of wanted) say(method, {});
+    // The stream of a server that is another now ends; the new one is listened to in its place.
+    const replaced = attached.has(name) && attached.get(name) !== server;
+    if (replaced) attached.delete(name);
+    if (replaced && available && server !== undefined) attach(server);
   });
   return new Promise<Reply>((settle) => {
     channel.onGone(() => {

@@ -14,12 +14,14 @@ import { answerPush, progressOfPush } from './answer-push.ts';
 
 /** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
 export function forward(sessions: Sessions, callers: Callers, links: Links): Next<Prepared, Reply> {
+  const renewing = new WeakMap<Caller, Promise<void>>();
+
   async function request(exchange: Prepared): Promise<Reply> {
     const { message, session, upstream, caller } = exchange;
     const call = callOf(exchange);
     if (exchange.era === 'modern') return links.modern(session, upstream, call);
     if (caller === undefined) return initialize(exchange, call);
-    if (links.isRetired(caller.link)) await renew(exchange, caller, call);
+    if (links.isRetired(caller.link)) await renewed(exchange, caller, call);
     if (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe') {
       return subscribe(exchange, caller, call);
     }
@@ -36,12 +38,19 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;
   }
 
+  /** However many calls notice it, a client is introduced once. */
+  function renewed(exchange: Prepared, caller: Caller, call: Call): Promise<void> {
+    const running = renewing.get(caller) ?? renew(exchange, caller, call).finally(() => renewing.delete(caller));
+    renewing.set(caller, running);
+    return running;
+  }
+
   /** The server was described anew since this client shook hands: it is introduced to what there is now. */
   async function renew({ session, upstream }: Prepared, caller: Caller, call: Call): Promise<void> {
     const again = { ...call, message: caller.initialize, edits: [] };
     const { link, version } = await links.handshake(session, upstream, again);
     if (version === undefined) throw new AmbitError('UPSTREAM_FAILED');
-    caller.link.detach(caller);
+    // The old link is left to finish what is under way.
     caller.link = link;
     link.attach(caller);
     const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));

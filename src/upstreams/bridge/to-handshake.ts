@@ -46,6 +46,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
   const listeners = new Map<string, Listener>();
   let level: string | undefined;
   let count = 0;
+  let underWay = 0;
 
   const base = connect((sent) => hear(sent));
   let streaming = false;
@@ -148,7 +149,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     server: base.link.server,
     era: 'modern',
     get busy() {
-      return base.link.busy || listeners.size > 0;
+      return base.link.busy || underWay > 0;
     },
     get closed() {
       return base.link.closed;
@@ -161,7 +162,10 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
         return { kind: 'message', bytes: resultMessage(id as string, discoverResult(result)), status: 200 };
       }
       if (method === 'subscriptions/listen') return listen(call);
-      return pass(call);
+      underWay++;
+      return pass(call).finally(() => {
+        underWay--;
+      });
     },
     notify() {},
     answer() {},

@@ -149,6 +149,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
     sessionId: base.sessionId,
     server: base.server,
     era: 'handshake',
+    base,
     get busy() {
       return underWay > 0;
     },

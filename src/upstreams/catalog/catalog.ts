@@ -25,8 +25,13 @@ export interface Catalog {
   look(server: ServerDefinition, capabilities: string, ask: AskServer): Promise<Listed>;
   /** The server said that its lists have changed. */
   changed(server: string): void;
-  /** Returns how to stop listening. */
-  onChange(listener: (server: string) => void): () => void;
+  /** The server is another now, or gone: nothing that was known of it holds. */
+  describedAnew(server: string): void;
+  /**
+   * Returns how to stop listening. `byOurselves` is a change that the server has not announced itself: it is described
+   * anew, or an answer came after the list it was meant for.
+   */
+  onChange(listener: (server: string, byOurselves: boolean) => void): () => void;
 }
 
 const freshMs = 5 * 60_000;
@@ -37,19 +42,23 @@ const failureMs = 15_000;
 
 export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
   const offers = file.load();
-  const stale = new Set<string>();
+  /** Keys whose offer is out of date, each with a number of its own. */
+  const stale = new Map<string, number>();
+  let changes = 0;
   const asking = new Map<string, Promise<Offer>>();
   const failed = new Map<string, { readonly error: Error; readonly until: number }>();
-  const listeners = new Set<(server: string) => void>();
+  const listeners = new Set<(server: string, byOurselves: boolean) => void>();
 
   function refresh(key: string, ask: AskServer): Promise<Offer> {
     const running = asking.get(key);
     if (running !== undefined) return running;
+    const change = stale.get(key);
     const fetching = fetchOffer(ask)
       .then((offer) => {
         offers.set(key, offer);
         failed.delete(key);
-        stale.delete(key);
+        // A change announced meanwhile may not be in the answer.
+        if (stale.get(key) === change) stale.delete(key);
         file.save(offers);
         return offer;
       })
@@ -70,6 +79,10 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
     return { server, offer: undefined, withheld: [], reason: reasonOf(failure), failure };
   }
 
+  function tell(server: string, byOurselves: boolean): void {
+    for (const listener of [...listeners]) listener(server, byOurselves);
+  }
+
   return {
     async look(server, capabilities, ask) {
       const key = keyOf(server, capabilities);
@@ -85,13 +98,25 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
         return await listed(server, await within(refresh(key, ask)));
       } catch (error) {
         failed.set(key, { error: error as Error, until: Date.now() + failureMs });
+        asking.get(key)?.then(
+          () => tell(server.name, true),
+          () => {},
+        );
         return missing(server, known, error as Error);
       }
     },
     changed(server) {
-      for (const key of offers.keys()) if (key.startsWith(`${server} `)) stale.add(key);
-      for (const key of failed.keys()) if (key.startsWith(`${server} `)) failed.delete(key);
-      for (const listener of listeners) listener(server);
+      for (const key of [...offers.keys(), ...asking.keys()]) {
+        if (key.startsWith(`${server} `)) stale.set(key, ++changes);
+      }
+      for (const key of [...failed.keys()]) if (key.startsWith(`${server} `)) failed.delete(key);
+      tell(server, false);
+    },
+    describedAnew(server) {
+      for (const known of [offers, stale, failed]) {
+        for (const key of [...known.keys()]) if (key.startsWith(`${server} `)) known.delete(key);
+      }
+      tell(server, true);
     },
     onChange(listener) {
       listeners.add(listener);

@@ -152,7 +152,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     server: server.name,
     era: manner.era,
     get busy() {
-      return pending.size > 0;
+      return pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined;
     },
     get closed() {
       return closing !== undefined;

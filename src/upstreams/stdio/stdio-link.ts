@@ -52,6 +52,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   let leaving: Promise<void> | undefined;
   let closing: AmbitError | undefined;
   let lastUsedAt = Date.now();
+  /** Calls that wait for the process to be ready. */
+  let arriving = 0;
 
   function ready(): ServerProcess | Promise<ServerProcess> {
     if (running !== undefined) return running;
@@ -255,7 +257,9 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     recordNoise();
     for (const timer of early.values()) clearTimeout(timer);
     early.clear();
-    for (const caller of callers) caller.pushes.clear();
+    for (const caller of callers) {
+      for (const [id, push] of caller.pushes) if (push.link === link) caller.pushes.delete(id);
+    }
     const how = exit.signal === null ? `with code ${exit.code}` : `by ${exit.signal}`;
     const failure =
       closing ??
@@ -271,7 +275,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     server: server.name,
     era,
     get busy() {
-      return pending.size > 0;
+      return arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined;
     },
     get closed() {
       return closing !== undefined;
@@ -284,7 +288,12 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       const known = opening.answer(call.message);
       if (known !== undefined) return known;
       const process = ready();
-      return send(process instanceof Promise ? await process : process, call);
+      if (!(process instanceof Promise)) return send(process, call);
+      arriving++;
+      const started = await process.finally(() => {
+        arriving--;
+      });
+      return send(started, call);
     },
 
     notify(call) {
@@ -322,10 +331,11 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     attach: (caller) => void callers.add(caller),
     detach(caller) {
       callers.delete(caller);
-      for (const push of caller.pushes.values()) {
+      for (const [id, push] of caller.pushes) {
+        if (push.link !== link) continue;
+        caller.pushes.delete(id);
         tell(Buffer.concat([errorMessage(push.upstreamId, -32603, 'The client is gone'), Buffer.from(newline)]));
       }
-      caller.pushes.clear();
     },
     openStream() {},
     listen() {

@@ -1,0 +1,160 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { counts } from '../proof.ts';
+import {
+  type Client,
+  callModern,
+  modernHeaders,
+  modernRequest,
+  openClient,
+  outcome,
+  post,
+  type Said,
+} from './hostile/mcp-calls.ts';
+import { fixture } from './hostile/vital-signs.ts';
+import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
+
+const node = process.execPath;
+const server = join(repository, 'test/fixtures/reloaded/server.js');
+const good = ['one', 'two', 'three', 'four', 'five', 'six'];
+const promisedMs = 10_000;
+
+function behaving(name: string, env: Record<string, string> = {}): Record<string, unknown> {
+  return { command: node, args: [server], env: { MARK: name, ...env } };
+}
+
+const well = Object.fromEntries(
+  good.map((name, at) => [name, behaving(name, { ERA: at % 2 === 0 ? 'modern' : 'handshake' })]),
+);
+const broken = {
+  hangs: fixture('never-answers.js'),
+  crashes: fixture('exits-at-once.js'),
+  late: behaving('late', { LIST_MS: '3000' }),
+  dies: behaving('dies'),
+};
+
+interface Asking {
+  list(): Promise<Said>;
+  call(name: string): Promise<string>;
+}
+
+async function ofEra(era: 'modern' | 'handshake', ambit: RunningAmbit): Promise<Asking> {
+  const { token } = await ambit.session('--trust', 'direct');
+  const url = `${ambit.url}/mcp`;
+  if (era === 'modern') {
+    return {
+      list: () => post(url, token, JSON.stringify(modernRequest(1, 'tools/list')), modernHeaders('tools/list')),
+      call: async (name) => outcome(await callModern(url, token, name)),
+    };
+  }
+  // Capabilities of its own, or the catalog would know the answer from the other era's question.
+  const client: Client = await openClient(url, token, { roots: {} });
+  return {
+    list: () => client.send({ id: 1, method: 'tools/list', params: {} }),
+    call: async (name) => outcome(await client.call(name)),
+  };
+}
+
+/** The servers with a tool in the list, and those that are named as missing. */
+function read(said: Said) {
+  const result = said.messages.at(-1)?.result as {
+    tools: { name: string }[];
+    _meta?: { 'ambit/unavailable'?: { server: string; reason: string }[] };
+  };
+  return {
+    listed: [...new Set(result.tools.map((tool) => tool.name.split('__')[0] as string))],
+    missing: result._meta?.['ambit/unavailable'] ?? [],
+  };
+}
+
+async function timed<T>(work: () => Promise<T>): Promise<[number, T]> {
+  const began = performance.now();
+  const value = await work();
+  return [performance.now() - began, value];
+}
+
+/** Milliseconds of each of so many calls, one after the other, to the good servers in turn. */
+async function latencies(asking: Asking, calls: number): Promise<number[]> {
+  const taken: number[] = [];
+  for (let at = 0; at < calls; at++) {
+    const name = good[at % good.length] as string;
+    const [ms, answer] = await timed(() => asking.call(`${name}__mark`));
+    expect(answer).toBe(name);
+    taken.push(ms);
+  }
+  return taken.sort((a, b) => a - b);
+}
+
+const at = (sorted: number[], share: number) => (sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(1);
+
+let calm: RunningAmbit;
+let troubled: RunningAmbit;
+
+beforeAll(async () => {
+  calm = await startAmbit({ servers: well });
+  troubled = await startAmbit({ servers: { ...broken, ...well } });
+});
+
+afterAll(async () => {
+  await Promise.all([calm?.stop(), troubled?.stop()]);
+});
+
+describe.each(['modern', 'handshake'] as const)('ten servers behind /mcp, asked in the %s era', (era) => {
+  let asking: Asking;
+  let quiet: Asking;
+
+  beforeAll(async () => {
+    [asking, quiet] = await Promise.all([ofEra(era, troubled), ofEra(era, calm)]);
+  });
+
+  test('the list comes within its bound, without the broken ones, and names them', { timeout: 60_000 }, async () => {
+    const [first, one] = await timed(asking.list);
+    const [second, two] = await timed(asking.list);
+    process.stdout.write(`\n${era}: tools/list ${first.toFixed(0)} ms at first, ${second.toFixed(0)} ms then\n`);
+    expect(first).toBeLessThan(promisedMs);
+    expect(second).toBeLessThan(promisedMs);
+    for (const said of [one, two]) {
+      const { listed, missing } = read(said);
+      expect(listed).toEqual(expect.arrayContaining(good));
+      expect(listed).not.toContain('hangs');
+      expect(listed).not.toContain('crashes');
+      const reasons = Object.fromEntries(missing.map((each) => [each.server, each.reason]));
+      expect(reasons.hangs).toMatch(/^UPSTREAM_TIMEOUT: /);
+      expect(reasons.crashes).toMatch(/^UPSTREAM_FAILED: .*"crashes"/);
+      // Every server is in the list or in the account of what is missing, never in both or in neither.
+      const all = [...Object.keys(broken), ...good].sort();
+      expect([...listed, ...missing.map((each) => each.server)].sort()).toEqual(all);
+    }
+  });
+
+  test('calls to the good ones are unharmed while one dies again and again', { timeout: 60_000 }, async () => {
+    const calls = counts(60, 600);
+    for (const each of [asking, quiet]) await latencies(each, good.length);
+    const before = await latencies(quiet, calls);
+    let on = true;
+    let deaths = 0;
+    const dying = (async () => {
+      while (on) {
+        expect(await asking.call('dies__crash')).toMatch(/^!UPSTREAM_FAILED/);
+        deaths++;
+      }
+    })();
+    const hanging = asking.call('hangs__mark');
+    const during = await latencies(asking, calls);
+    on = false;
+    await dying;
+    process.stdout.write(
+      `\n${era}: ${calls} calls p50 ${at(before, 0.5)} ms, p99 ${at(before, 0.99)} ms calm; ` +
+        `p50 ${at(during, 0.5)} ms, p99 ${at(during, 0.99)} ms with one hanging and ${deaths} crashes beside\n`,
+    );
+    expect(deaths).toBeGreaterThan(0);
+    void hanging.catch(() => {});
+  });
+
+  test('a server that lists late is there once it has answered', { timeout: 60_000 }, async () => {
+    await expect
+      .poll(async () => read(await asking.list()).listed, { timeout: 40_000, interval: 500 })
+      .toContain('late');
+    expect(await asking.call('late__mark')).toBe('late');
+  });
+});

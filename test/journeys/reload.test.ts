@@ -1,0 +1,234 @@
+import { renameSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { counts } from '../proof.ts';
+import { taggedProcesses, until } from '../runners/tagged-processes.ts';
+import { callModern, modernHeaders, modernRequest, openClient, outcome, type Spoken } from './hostile/mcp-calls.ts';
+import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
+
+const script = join(repository, 'test/fixtures/reloaded/server.js');
+const usableMs = 1000;
+
+function server(mark: string, era: 'modern' | 'handshake'): Record<string, unknown> {
+  return { command: process.execPath, args: [script], env: { MARK: mark, ERA: era } };
+}
+
+const steady = { 'old-era': server('old-era', 'handshake'), 'new-era': server('new-era', 'modern') };
+let ambit: RunningAmbit;
+let token: string;
+let session: string;
+let said = '';
+
+beforeAll(async () => {
+  ambit = await startAmbit({ servers: steady });
+  ambit.process.stderr?.on('data', (chunk: Buffer) => {
+    said += chunk.toString();
+  });
+  ({ token, id: session } = await ambit.session('--trust', 'direct'));
+});
+
+afterAll(async () => {
+  await ambit?.stop();
+});
+
+/** Puts the text in the file's place in one step, and waits until Ambit has said what it made of it. */
+async function rewrite(text: string): Promise<string> {
+  const from = said.length;
+  const file = join(ambit.folder, 'etc', 'ambit.yaml');
+  writeFileSync(`${file}.next`, text);
+  renameSync(`${file}.next`, file);
+  const answer = () => /the configuration was not taken over|configuration read again.*/.exec(said.slice(from))?.[0];
+  await until(
+    () => answer() !== undefined,
+    10_000,
+    () => `an answer to the new configuration: ${said.slice(from)}`,
+  );
+  return answer() as string;
+}
+
+function configure(servers: Record<string, unknown>, more: Record<string, unknown> = {}): Promise<string> {
+  return rewrite(JSON.stringify({ version: 1, servers, ...more }));
+}
+
+interface Loaded {
+  readonly calls: number;
+  readonly failures: string[];
+  stop(): Promise<void>;
+}
+
+/** Calls without a pause until stopped; whatever is not an answer of that server's is a failure. */
+function load(name: string, call: () => Promise<string>, fits: (answer: string) => boolean): Loaded {
+  let on = true;
+  let calls = 0;
+  const failures: string[] = [];
+  const running = (async () => {
+    while (on) {
+      const answer = await call().catch((error: Error) => `!${error.message}`);
+      calls++;
+      if (!fits(answer)) failures.push(`${name}: ${answer}`);
+      await delay(5);
+    }
+  })();
+  return {
+    get calls() {
+      return calls;
+    },
+    failures,
+    async stop() {
+      on = false;
+      await running;
+    },
+  };
+}
+
+async function clients(): Promise<Loaded[]> {
+  const all = `${ambit.url}/mcp`;
+  const loads: Loaded[] = [];
+  const fits = (name: string) => (answer: string) => answer === name || answer.startsWith(`${name} `);
+  for (const name of Object.keys(steady)) {
+    const one = ambit.mcp(name);
+    const onAll = await openClient(all, token);
+    const onOne = await openClient(one, token);
+    const tool = `${name}__mark`;
+    loads.push(
+      load(`modern /mcp ${name}`, async () => outcome(await callModern(all, token, tool)), fits(name)),
+      load(`modern /mcp/${name}`, async () => outcome(await callModern(one, token, 'mark')), fits(name)),
+      load(`handshake /mcp ${name}`, async () => outcome(await onAll.call(tool)), fits(name)),
+      load(`handshake /mcp/${name}`, async () => outcome(await onOne.call('mark')), fits(name)),
+    );
+  }
+  return loads;
+}
+
+/** Everything said on a stream so far; resolves when it stands. */
+async function listening(url: string, headers: Record<string, string>, body?: string) {
+  const heard: string[] = [];
+  let end = () => {};
+  await new Promise<void>((resolve, reject) => {
+    const method = body === undefined ? 'GET' : 'POST';
+    const authorization = `Bearer ${token}`;
+    const asked = request(
+      url,
+      { method, headers: { accept: 'text/event-stream, application/json', authorization, ...headers } },
+      (response) => {
+        response.setEncoding('utf8').on('data', (text: string) => {
+          for (const line of text.split('\n')) {
+            if (line.startsWith('data: ')) heard.push((JSON.parse(line.slice(6)) as Spoken).method ?? 'answer');
+          }
+        });
+        response.on('error', () => {});
+        if (response.statusCode === 200) resolve();
+        else reject(new Error(`no stream: ${response.statusCode}`));
+      },
+    );
+    asked.on('error', () => {});
+    asked.end(body);
+    end = () => asked.destroy();
+  });
+  return { heard, end };
+}
+
+async function listeners() {
+  const all = `${ambit.url}/mcp`;
+  const client = await openClient(all, token);
+  await client.call('old-era__mark');
+  const filter = { notifications: { toolsListChanged: true } };
+  const modern = await listening(
+    all,
+    { 'content-type': 'application/json', ...modernHeaders('subscriptions/listen') },
+    JSON.stringify(modernRequest('listen', 'subscriptions/listen', filter)),
+  );
+  return { modern, handshake: await listening(all, client.headers) };
+}
+
+const changes = (stream: { heard: string[] }) =>
+  stream.heard.filter((method) => method === 'notifications/tools/list_changed').length;
+
+test('reloads under load: no failed call, no leaked process, and everybody is told', { timeout: 600_000 }, async () => {
+  const rounds = counts(20, 200);
+  const streams = await listeners();
+  const loads = await clients();
+  const usable: number[] = [];
+  let refused = 0;
+  let told = 0;
+  for (let round = 1; round <= rounds; round++) {
+    const before = { modern: changes(streams.modern), handshake: changes(streams.handshake) };
+    const life = { ...steady, 'old-era': server(`old-era ${round}`, 'handshake') };
+    switch (round % 5) {
+      case 0:
+        expect(await rewrite('version: 1\nservers: [')).toBe('the configuration was not taken over');
+        refused++;
+        continue;
+      case 1: {
+        expect(
+          await configure({ ...steady, fresh: server('fresh', round % 2 === 0 ? 'modern' : 'handshake') }),
+        ).toContain('fresh');
+        const began = performance.now();
+        expect(outcome(await callModern(`${ambit.url}/mcp`, token, 'fresh__mark'))).toBe('fresh');
+        usable.push(performance.now() - began);
+        break;
+      }
+      case 2:
+        // The server added last round goes, while a call to it is under way.
+        {
+          const slow = callModern(`${ambit.url}/mcp`, token, 'fresh__slow', { ms: 1500 });
+          const handshake = await openClient(ambit.mcp('fresh'), token);
+          const slower = handshake.call('slow', { ms: 1500 });
+          await delay(100);
+          expect(await configure(steady)).toContain('fresh');
+          expect(outcome(await callModern(`${ambit.url}/mcp`, token, 'fresh__mark'))).toBe('!SERVER_NOT_AVAILABLE');
+          expect([outcome(await slow), outcome(await slower)]).toEqual(['fresh', 'fresh']);
+        }
+        break;
+      case 3:
+        expect(await configure(life)).toContain('old-era');
+        expect(outcome(await callModern(`${ambit.url}/mcp`, token, 'old-era__mark'))).toBe(`old-era ${round}`);
+        break;
+      default:
+        // An unrelated key: no server is another for it.
+        expect(
+          await configure(
+            { ...steady, 'old-era': server(`old-era ${round - 1}`, 'handshake') },
+            { limits: { pendingPerUpstream: 200 + round } },
+          ),
+        ).toBe('configuration read again');
+        continue;
+    }
+    told++;
+    await until(
+      () => changes(streams.modern) > before.modern && changes(streams.handshake) > before.handshake,
+      5000,
+      () =>
+        `list_changed in round ${round}: ${JSON.stringify([before, changes(streams.modern), changes(streams.handshake)])}`,
+    );
+  }
+  await Promise.all(loads.map((each) => each.stop()));
+  const calls = loads.reduce((sum, each) => sum + each.calls, 0);
+  const middle = usable.sort((a, b) => a - b)[Math.floor(usable.length / 2)] ?? Number.NaN;
+  process.stdout.write(
+    `\n${rounds} reloads (${refused} refused), ${calls} calls beside them, ${loads.flatMap((each) => each.failures).length} failed; ` +
+      `list_changed heard after each of ${told}; a new server answered after ${middle.toFixed(0)} ms (p50)\n`,
+  );
+  expect(loads.flatMap((each) => each.failures)).toEqual([]);
+  for (const each of loads) expect(each.calls).toBeGreaterThan(rounds);
+  // The middle one: a machine that is busy with other things may take longer over one of them.
+  expect(middle).toBeLessThan(usableMs);
+
+  // One process for each server and era of its clients is left, and none at all once the session is over.
+  await configure(steady);
+  const lives = () => taggedProcesses(join(ambit.dataDir, 'tmp')).length;
+  await until(
+    () => lives() <= 3,
+    15_000,
+    () => `${lives()} processes are left`,
+  );
+  await ambit.cli('session', 'end', session);
+  for (const stream of Object.values(streams)) stream.end();
+  await until(
+    () => lives() === 0,
+    15_000,
+    () => `${lives()} processes are left`,
+  );
+});
