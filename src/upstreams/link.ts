@@ -29,6 +29,8 @@ export interface Link {
   cancel(from: object, requestId: string, message: Message): void;
   /** Ids for what upstreams ask of callers, never used twice on a link. */
   nextPushId(): number;
+  /** How many callers it has. */
+  readonly attached: number;
   attach(caller: Caller): void;
   detach(caller: Caller): void;
   /** The caller opened its stream, for upstreams that need to be told. */

@@ -7,12 +7,13 @@ import type { Session } from '../sessions/session.ts';
 import type { Outward } from '../upstreams/sent.ts';
 import type { Reply } from '../wire/channel.ts';
 import { readMessage } from '../wire/message.ts';
-import type { ServerDefinition, StdioServer } from './definition.ts';
+import type { HttpServer, ServerDefinition, StdioServer } from './definition.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
 import { handshakeKey, unsupportedHandshake } from './handshake.ts';
 import { handshakeManner } from './http/handshake-manner.ts';
 import { createHttpLink, type HttpManner } from './http/http-link.ts';
 import { modernManner } from './http/modern-manner.ts';
+import { connectTo, type Remote } from './http/send.ts';
 import type { Call, Link } from './link.ts';
 import type { Seals } from './relay/seals.ts';
 import { type HandshakeOpening, handshakeOpening, modernOpening, type Opening } from './stdio/opening.ts';
@@ -53,6 +54,9 @@ interface Shared {
 }
 
 const tendEveryMs = 1000;
+/** Processes of one server in one session: those kept for clients that may come back, and all of them. */
+const spareProcesses = 8;
+const mostProcesses = 80;
 
 /** The live connections to upstreams, each belonging to exactly one session. */
 export function createLinks(options: LinksOptions): Links {
@@ -98,16 +102,18 @@ export function createLinks(options: LinksOptions): Links {
     });
   }
 
-  function httpLink(session: Session, server: Extract<ServerDefinition, { kind: 'http' }>, manner: HttpManner): Link {
+  function httpLink(session: Session, server: HttpServer, mannerOf: (remote: Remote) => HttpManner): Link {
     const binding = { seals: options.seals, sessionId: session.id, server: server.name };
-    return createHttpLink({ server, sessionId: session.id, manner, binding, outward, limits: config.limits });
+    const remote = connectTo(server);
+    const manner = mannerOf(remote);
+    return createHttpLink({ server: remote, sessionId: session.id, manner, binding, outward, limits: config.limits });
   }
 
   function sharedFor(session: Session, server: ServerDefinition, call: Call): { key: string; shared: Shared } {
     const entries = entriesOf(session.id);
     if (server.kind === 'http') {
       // Over HTTP each client has a session of the upstream's own: nothing is shared.
-      const link = httpLink(session, server, handshakeManner(server, config.limits.messageBytes));
+      const link = httpLink(session, server, (remote) => handshakeManner(remote, config.limits.messageBytes));
       const key = `${server.name} handshake http ${entries.size} ${Math.random()}`;
       const shared = { link, opening: undefined, shaking: undefined };
       entries.set(key, shared);
@@ -116,10 +122,20 @@ export function createLinks(options: LinksOptions): Links {
     const key = `${server.name} handshake ${handshakeKey(call.message)}`;
     const known = entries.get(key);
     if (known !== undefined && !known.link.closed) return { key, shared: known };
+    makeRoom(session.id, server.name);
     const opening = handshakeOpening();
     const shared = { link: stdioLink(session, server, 'handshake', opening), opening, shaking: undefined };
     entries.set(key, shared);
     return { key, shared };
+  }
+
+  /** A client that declares other capabilities with every handshake must not get process after process. */
+  function makeRoom(sessionId: string, server: string): void {
+    const siblings = [...entriesOf(sessionId)].filter(([, { link, opening }]) => opening && link.server === server);
+    if (siblings.length < spareProcesses) return;
+    const deserted = siblings.find(([, { link, shaking }]) => link.attached === 0 && shaking === undefined);
+    if (deserted !== undefined) discard(sessionId, ...deserted);
+    else if (siblings.length >= mostProcesses) throw new AmbitError('OVERLOADED');
   }
 
   const timer = setInterval(() => {
@@ -147,7 +163,7 @@ export function createLinks(options: LinksOptions): Links {
       const link =
         server.kind === 'stdio'
           ? stdioLink(session, server, 'modern', modernOpening(server.name, verdicts))
-          : httpLink(session, server, modernManner(server, verdicts, config.limits.messageBytes));
+          : httpLink(session, server, (remote) => modernManner(remote, verdicts, config.limits.messageBytes));
       entries.set(key, { link, opening: undefined, shaking: undefined });
       return link;
     },

@@ -1,3 +1,4 @@
+import { AmbitError } from '../../errors.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
 import type { Call } from '../../upstreams/link.ts';
@@ -5,9 +6,13 @@ import type { Links } from '../../upstreams/links.ts';
 import { accepted, type Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
+import { readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { Next } from '../chain.ts';
 import type { Prepared } from '../exchange.ts';
+
+const mostSubscriptions = 1000;
+const longestUri = 8192;
 
 /** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
 export function forward(sessions: Sessions, callers: Callers, links: Links): Next<Prepared, Reply> {
@@ -36,9 +41,20 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
     const { message } = exchange;
     const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
     if (message.method === 'resources/subscribe') {
-      const reply = await caller.link.request(call);
+      const known = caller.subscriptions.has(uri);
+      if (uri.length > longestUri || (!known && caller.subscriptions.size >= mostSubscriptions)) {
+        throw new AmbitError('OVERLOADED', { what: 'A client cannot hold more subscriptions, or longer ones.' });
+      }
+      // Before the answer: the first update may come together with it.
       caller.subscriptions.add(uri);
-      return reply;
+      let taken = false;
+      try {
+        const reply = await caller.link.request(call);
+        taken = reply.kind === 'message' && readMessage(reply.bytes).error === undefined;
+        return reply;
+      } finally {
+        if (!taken && !known) caller.subscriptions.delete(uri);
+      }
     }
     caller.subscriptions.delete(uri);
     const shared = callers.ofLink(caller.link).some((other) => other !== caller && other.subscriptions.has(uri));

@@ -2,17 +2,16 @@ import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Message } from '../../wire/message.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
-import type { HttpServer } from '../definition.ts';
 import { repeatableParams } from '../handshake.ts';
 import type { HttpManner } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
 import { handshakeHeaders } from './request-headers.ts';
-import { letGo, send } from './send.ts';
+import { letGo, type Remote, send } from './send.ts';
 
 const reconnectMs = 1000;
 
 /** The handshake era over HTTP: one session of the upstream's own for each client, opened anew when it is lost. */
-export function handshakeManner(server: HttpServer, maxBytes: number): HttpManner {
+export function handshakeManner(server: Remote, maxBytes: number): HttpManner {
   let upstreamSession: string | undefined;
   let version: string | undefined;
   let initializeParams: string | undefined;

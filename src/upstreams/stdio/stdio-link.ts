@@ -314,6 +314,9 @@ export function createStdioLink(options: StdioLinkOptions): Link {
       call.settle({ kind: 'accepted' });
     },
 
+    get attached() {
+      return callers.size;
+    },
     attach: (caller) => void callers.add(caller),
     detach(caller) {
       callers.delete(caller);
