@@ -15,6 +15,8 @@ export interface Journal {
 
 const flushEveryMs = 20;
 const backlogLimit = 8 << 20;
+const longEntry = 8192;
+const longText = 2048;
 
 /** Appends JSON lines to one file, gathered for a few milliseconds so that a busy gateway writes in large pieces. */
 export function openJournal(file: string): Journal {
@@ -40,7 +42,9 @@ export function openJournal(file: string): Journal {
   return {
     record(entry) {
       if (closed) return;
-      lines += `{"time":"${new Date().toISOString()}",${JSON.stringify(entry).slice(1)}\n`;
+      let text = JSON.stringify(entry);
+      if (text.length > longEntry) text = JSON.stringify(entry, shortened);
+      lines += `{"time":"${new Date().toISOString()}",${text.slice(1)}\n`;
       // A disk that cannot keep up slows us down rather than losing entries or filling the memory.
       if (lines.length > backlogLimit) {
         appendFileSync(descriptor, lines);
@@ -57,6 +61,11 @@ export function openJournal(file: string): Journal {
       closeSync(descriptor);
     },
   };
+}
+
+/** Names and methods come from outside and may be as long as a message: nobody shall fill the disk with them. */
+function shortened(_key: string, value: unknown): unknown {
+  return typeof value === 'string' && value.length > longText ? `${value.slice(0, longText)}…` : value;
 }
 
 function writeAll(descriptor: number, bytes: Buffer): Promise<void> {

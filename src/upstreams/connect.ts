@@ -7,6 +7,7 @@ import type { Session } from '../sessions/session.ts';
 import type { Era } from '../wire/channel.ts';
 import type { HttpServer, ServerDefinition, StdioServer } from './definition.ts';
 import { createHttpLink, type HttpManner } from './http/http-link.ts';
+import { connectTo, type Remote } from './http/send.ts';
 import type { BaseLink } from './link.ts';
 import type { Seals } from './relay/seals.ts';
 import type { Binding } from './relay/towards-upstream.ts';
@@ -29,7 +30,7 @@ export interface ConnectOptions {
 export interface Connect {
   binding(session: Session, server: string): Binding;
   stdio(session: Session, server: StdioServer, era: Era, opening: Opening, hear: Outward): BaseLink;
-  http(session: Session, server: HttpServer, manner: HttpManner, hear: Outward): BaseLink;
+  http(session: Session, server: HttpServer, mannerOf: (remote: Remote) => HttpManner, hear: Outward): BaseLink;
 }
 
 export function createConnect(options: ConnectOptions): Connect {
@@ -73,18 +74,18 @@ export function createConnect(options: ConnectOptions): Connect {
       });
     },
 
-    http(session, server, manner, hear) {
+    http(session, server, mannerOf, hear) {
       options.assertApproved(server);
       const { limits } = options.config();
-      const link = {
-        server,
+      const remote = connectTo(server);
+      return createHttpLink({
+        server: remote,
         sessionId: session.id,
-        manner,
+        manner: mannerOf(remote),
         binding: binding(session, server.name),
         outward: hear,
         limits,
-      };
-      return createHttpLink(link);
+      });
     },
   };
 }

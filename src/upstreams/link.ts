@@ -32,6 +32,8 @@ export interface Link {
   answer(upstreamId: string, message: Message, edits: readonly Edit[]): void;
   /** The request that this connection or caller made under this id is no longer wanted. */
   cancel(from: object, requestId: string, message: Message): void;
+  /** How many callers it has. */
+  readonly attached: number;
   attach(caller: Caller): void;
   detach(caller: Caller): void;
   /** The caller opened its stream, for upstreams that need to be told. */

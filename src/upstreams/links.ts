@@ -12,6 +12,7 @@ import type { EraVerdicts } from './era-verdicts.ts';
 import { handshakeKey, knowsNoHandshake, ownHandshake } from './handshake.ts';
 import { handshakeManner } from './http/handshake-manner.ts';
 import { modernManner } from './http/modern-manner.ts';
+import type { Remote } from './http/send.ts';
 import type { BaseLink, Call, Link } from './link.ts';
 import type { Outward } from './sent.ts';
 import { type HandshakeOpening, handshakeOpening, modernOpening, selfOpening } from './stdio/opening.ts';
@@ -56,6 +57,9 @@ interface Shared {
 
 const tendEveryMs = 1000;
 const drainMs = 60_000;
+/** Processes of one server in one session: those kept for clients that may come back, and all of them. */
+const spareProcesses = 8;
+const mostProcesses = 80;
 
 /** The live connections to upstreams, each belonging to exactly one session. */
 export function createLinks({ connect, verdicts, outward, messageBytes, current }: LinksOptions): Links {
@@ -83,15 +87,16 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     return keep(session, `${server.name} modern`, () =>
       server.kind === 'stdio'
         ? connect.stdio(session, server, 'modern', modernOpening(server.name, verdicts), outward)
-        : connect.http(session, server, modernManner(server, verdicts, messageBytes), outward),
+        : connect.http(session, server, (remote) => modernManner(remote, verdicts, messageBytes), outward),
     );
   }
 
   /** A modern client's way to a server of the handshake era. Clients with equal capabilities share one. */
   function bridged(session: Session, server: ServerDefinition, call: Call): Link {
     const params = ownHandshake(call.message);
-    return keep(session, `${server.name} bridged ${params}`, () =>
-      bridgeToHandshake(connect.binding(session, server.name), outward, (hear) => {
+    return keep(session, `${server.name} bridged ${params}`, () => {
+      makeRoom(session.id, server);
+      return bridgeToHandshake(connect.binding(session, server.name), outward, (hear) => {
         if (server.kind === 'stdio') {
           const opening = selfOpening(params);
           return {
@@ -99,10 +104,14 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
             handshake: () => opening.handshake,
           };
         }
-        const manner = handshakeManner(server, messageBytes, params);
-        return { link: connect.http(session, server, manner, hear), handshake: () => manner.handshake };
-      }),
-    );
+        let manner: ReturnType<typeof handshakeManner> | undefined;
+        const mannerOf = (remote: Remote) => {
+          manner = handshakeManner(remote, messageBytes, params);
+          return manner;
+        };
+        return { link: connect.http(session, server, mannerOf, hear), handshake: () => manner?.handshake };
+      });
+    });
   }
 
   async function translated(session: Session, server: ServerDefinition, call: Call): Promise<Opened> {
@@ -115,7 +124,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     const entries = entriesOf(session.id);
     if (server.kind === 'http') {
       // Over HTTP each client has a session of the upstream's own: nothing is shared.
-      const link = connect.http(session, server, handshakeManner(server, messageBytes), outward);
+      const link = connect.http(session, server, (remote) => handshakeManner(remote, messageBytes), outward);
       const key = `${server.name} handshake ${randomUUID()}`;
       const shared = { link, opening: undefined, shaking: undefined };
       entries.set(key, shared);
@@ -124,11 +133,25 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     const key = `${server.name} handshake ${handshakeKey(call.message)}`;
     const known = entries.get(key);
     if (known !== undefined && !known.link.closed) return { key, shared: known };
+    makeRoom(session.id, server);
     const opening = handshakeOpening();
     const link = connect.stdio(session, server, 'handshake', opening, outward);
     const shared = { link, opening, shaking: undefined };
     entries.set(key, shared);
     return { key, shared };
+  }
+
+  /** A client that declares other capabilities each time must not get process after process. */
+  function makeRoom(sessionId: string, server: ServerDefinition): void {
+    if (server.kind !== 'stdio') return;
+    const siblings = [...entriesOf(sessionId)].filter(([, { link }]) => link.server === server.name);
+    if (siblings.length < spareProcesses) return;
+    const deserted = siblings.find(
+      ([, { link, shaking }]) => link.attached === 0 && shaking === undefined && !link.busy && link.era === 'handshake',
+    );
+    const idle = deserted ?? siblings.find(([key, { link }]) => key.includes(' bridged ') && !link.busy);
+    if (idle !== undefined) discard(sessionId, ...idle);
+    else if (siblings.length >= mostProcesses) throw new AmbitError('OVERLOADED');
   }
 
   function discard(sessionId: string, key: string, shared: Shared): void {

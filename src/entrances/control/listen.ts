@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { type AdminRequest, handleAdmin } from '../../admin/handle.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import { readBody } from '../http/read-body.ts';
+import { passOver, readBody } from '../http/read-body.ts';
 import { assertPrivate } from './socket-path.ts';
 
 const bodyLimit = 256 * 1024;
@@ -23,6 +23,12 @@ export async function listenControl(gateway: Gateway, path: string): Promise<{ c
     };
     void readBody(request, bodyLimit).then(
       (body) => {
+        if (body === undefined) {
+          passOver(request);
+          const detail = `The body is longer than ${bodyLimit} bytes.`;
+          respond(413, { code: 'REQUEST_INVALID', detail, hint: 'Send less.' }, 'application/problem+json');
+          return;
+        }
         const asked: AdminRequest = { method: request.method ?? 'GET', path: request.url ?? '/', body };
         const { status, body: answer, problem } = handleAdmin(gateway, asked);
         respond(status, answer, problem ? 'application/problem+json' : 'application/json');

@@ -46,6 +46,7 @@ export function createComposite(session: Session, initialize: Message, links: Li
     initialize,
     children,
     logLevel: undefined,
+    attached: 0,
     busy: false,
     get closed() {
       return closed;

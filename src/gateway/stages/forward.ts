@@ -12,6 +12,9 @@ import type { Next } from '../chain.ts';
 import type { Prepared } from '../exchange.ts';
 import { answerPush, progressOfPush } from './answer-push.ts';
 
+const mostSubscriptions = 1000;
+const longestUri = 8192;
+
 /** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
 export function forward(sessions: Sessions, callers: Callers, links: Links): Next<Prepared, Reply> {
   const renewing = new WeakMap<Caller, Promise<void>>();
@@ -63,9 +66,20 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
     const { message } = exchange;
     const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
     if (message.method === 'resources/subscribe') {
-      const reply = await caller.link.request(call);
+      const known = caller.subscriptions.has(uri);
+      if (uri.length > longestUri || (!known && caller.subscriptions.size >= mostSubscriptions)) {
+        throw new AmbitError('OVERLOADED', { what: 'A client cannot hold more subscriptions, or longer ones.' });
+      }
+      // Before the answer: the first update may come together with it.
       caller.subscriptions.add(uri);
-      return reply;
+      let taken = false;
+      try {
+        const reply = await caller.link.request(call);
+        taken = reply.kind === 'message' && readMessage(reply.bytes).error === undefined;
+        return reply;
+      } finally {
+        if (!taken && !known) caller.subscriptions.delete(uri);
+      }
     }
     caller.subscriptions.delete(uri);
     const shared = callers.ofLink(caller.link).some((other) => other !== caller && other.subscriptions.has(uri));

@@ -148,6 +148,9 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     sessionId: base.link.sessionId,
     server: base.link.server,
     era: 'modern',
+    get attached() {
+      return 0;
+    },
     get busy() {
       return base.link.busy || underWay > 0;
     },

@@ -150,6 +150,9 @@ export function bridgeToModern(options: ToModernOptions): Link {
     server: base.server,
     era: 'handshake',
     base,
+    get attached() {
+      return callers.size;
+    },
     get busy() {
       return underWay > 0;
     },

@@ -2,19 +2,18 @@ import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Message } from '../../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
-import type { HttpServer } from '../definition.ts';
 import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 import type { HttpManner } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
 import { handshakeHeaders } from './request-headers.ts';
-import { letGo, send } from './send.ts';
+import { letGo, type Remote, send } from './send.ts';
 
 const reconnectMs = 1000;
 
 /** The handshake era over HTTP: one session of the upstream's own for each client, opened anew when it is lost. */
 export function handshakeManner(
-  server: HttpServer,
+  server: Remote,
   maxBytes: number,
   ownParams?: string,
 ): HttpManner & { readonly handshake: Handshake | undefined } {

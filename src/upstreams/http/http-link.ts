@@ -8,7 +8,6 @@ import { idMember, type Message } from '../../wire/message.ts';
 import { stripOurKeys } from '../../wire/our-keys.ts';
 import { memberOf } from '../../wire/scan.ts';
 import type { Caller } from '../caller.ts';
-import type { HttpServer } from '../definition.ts';
 import type { BaseLink, Call } from '../link.ts';
 import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
@@ -20,7 +19,7 @@ import {
   towardsUpstream,
 } from '../relay/towards-upstream.ts';
 import { brokenOff, failure, readAnswer } from './read-answer.ts';
-import { letGo, type Sending, send } from './send.ts';
+import { letGo, type Remote, type Sending, send } from './send.ts';
 
 /** What differs between the eras: the headers of a request, and what a session of the upstream's own needs. */
 export interface HttpManner {
@@ -42,7 +41,7 @@ export interface HttpManner {
 }
 
 export interface HttpLinkOptions {
-  readonly server: HttpServer;
+  readonly server: Remote;
   readonly sessionId: string;
   readonly manner: HttpManner;
   readonly binding: Binding;
@@ -53,6 +52,8 @@ export interface HttpLinkOptions {
     readonly pendingPerUpstream: number;
   };
 }
+
+const partingMs = 1000;
 
 /** One session's way to an upstream over HTTP: each request is an exchange of its own. */
 export function createHttpLink(options: HttpLinkOptions): BaseLink {
@@ -224,6 +225,9 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       call.settle({ kind: 'accepted' });
     },
 
+    get attached() {
+      return callers.size;
+    },
     attach: (caller) => void callers.add(caller),
     detach(caller) {
       callers.delete(caller);
@@ -259,6 +263,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         call.fail(reason);
       }
       manner.close();
+      // Time for what was said last to be taken.
+      setTimeout(() => server.agent.destroy(), partingMs).unref();
     },
   };
   return link;

@@ -1,14 +1,13 @@
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
-import type { HttpServer } from '../definition.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';
 import { discoverParams, speaksModern, unsupportedModern } from '../stdio/opening.ts';
 import type { HttpManner } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
 import { modernHeaders } from './request-headers.ts';
-import { send } from './send.ts';
+import { type Remote, send } from './send.ts';
 
 /** MCP 2026-07-28 over HTTP: nothing is kept between requests but what era the upstream speaks. */
-export function modernManner(server: HttpServer, verdicts: EraVerdicts, maxBytes: number): HttpManner {
+export function modernManner(server: Remote, verdicts: EraVerdicts, maxBytes: number): HttpManner {
   let asking: Promise<void> | undefined;
   return {
     era: 'modern',
@@ -30,7 +29,7 @@ export function modernManner(server: HttpServer, verdicts: EraVerdicts, maxBytes
 }
 
 // A refused connection says nothing about the era and goes to the caller as the failure it is.
-async function probe(server: HttpServer, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
+async function probe(server: Remote, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`);
   const question = readMessage(body);
   const headers = modernHeaders(question, { name: '', taskId: undefined }, {});

@@ -4,8 +4,20 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { HttpServer } from '../definition.ts';
 
 const agentOptions = { keepAlive: true, maxSockets: 256, maxFreeSockets: 16, timeout: 60_000 };
-const http = new HttpAgent(agentOptions);
-const https = new HttpsAgent(agentOptions);
+
+/** An upstream over HTTP, and the connections one link keeps to it. */
+export interface Remote extends HttpServer {
+  readonly agent: HttpAgent;
+}
+
+/**
+ * Connections are never shared between links: what an upstream says too much on one of them would be read as the
+ * answer to the next request, and that must not be another session's.
+ */
+export function connectTo(server: HttpServer): Remote {
+  const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
+  return { ...server, agent };
+}
 
 export interface Sending {
   readonly response: Promise<IncomingMessage>;
@@ -18,7 +30,7 @@ export interface Sending {
  * requests that nobody else watches.
  */
 export function send(
-  server: HttpServer,
+  server: Remote,
   method: 'POST' | 'GET' | 'DELETE',
   headers: Readonly<Record<string, string>>,
   body?: Buffer,
@@ -27,7 +39,7 @@ export function send(
   const secure = server.url.protocol === 'https:';
   const request = (secure ? httpsRequest : httpRequest)(server.url, {
     method,
-    agent: secure ? https : http,
+    agent: server.agent,
     headers: {
       ...headers,
       ...server.headers,

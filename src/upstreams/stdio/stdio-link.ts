@@ -328,6 +328,9 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       call.settle({ kind: 'accepted' });
     },
 
+    get attached() {
+      return callers.size;
+    },
     attach: (caller) => void callers.add(caller),
     detach(caller) {
       callers.delete(caller);

@@ -21,13 +21,17 @@ export async function openWire(url: string): Promise<Wire> {
     socket.once('error', reject);
   });
   let text = '';
+  // Searching all of a long text again and again would take longer than reading it.
+  let recent = '';
   let closed = false;
   const listeners = new Set<() => void>();
   const wake = () => {
     for (const listener of [...listeners]) listener();
   };
   socket.on('data', (chunk) => {
-    text += chunk.toString('latin1');
+    const more = chunk.toString('latin1');
+    text += more;
+    recent = recent.slice(-1024) + more;
     wake();
   });
   socket.on('error', () => {});
@@ -58,7 +62,14 @@ export async function openWire(url: string): Promise<Wire> {
         else socket.write(bytes, () => resolve());
       }),
     heard: () => text,
-    hears: (pattern) => settled(() => (pattern.test(text) ? text : undefined)),
+    hears(pattern) {
+      let looked = false;
+      return settled(() => {
+        const found = pattern.test(looked ? recent : text);
+        looked = true;
+        return found ? text : undefined;
+      });
+    },
     untilClosed: () => settled(() => (closed ? text : undefined)),
     reset: () => void socket.resetAndDestroy(),
   };

@@ -7,7 +7,7 @@ import { head, openWire, type Wire } from './raw-http.ts';
 import { fixture, type Patient, startPatient } from './vital-signs.ts';
 
 const data = 'x'.repeat(200_000);
-const count = counts(800, 1900);
+const count = counts(500, 1900);
 const flood = { name: 'flood', arguments: { count, data } };
 let patient: Patient;
 let upstream: Upstream;
@@ -60,7 +60,7 @@ async function expectCalm(before: number, server: string): Promise<void> {
   for (let round = 0; round < counts(3, 20); round++) {
     const { token } = await patient.session('--trust', 'direct');
     expect(outcome(await callModern(patient.mcp(server), token, 'echo', { text: 'other' }))).toMatch(/other|right/);
-    expect(patient.memoryMb() - before).toBeLessThan(100);
+    expect(patient.memoryMb() - before).toBeLessThan(70);
   }
 }
 

@@ -1,5 +1,4 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +10,7 @@ import { fixtures } from './vital-signs.ts';
 export interface Run {
   readonly process: ChildProcessWithoutNullStreams;
   readonly folder: string;
-  /** Every line it has said so far; a line that is no JSON-RPC message throws where it is read. */
+  /** Every line it has said so far. */
   readonly said: readonly string[];
   say(bytes: string | Buffer): Promise<void>;
   /** The answer to this id. */
@@ -28,10 +27,17 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
   const args = [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath, join(fixtures, file)];
   const child = spawn(process.execPath, args, { stdio: 'pipe' });
   const said: string[] = [];
+  const answers = new Map<unknown, Spoken>();
+  const complaints: Spoken[] = [];
   const waiting = new Set<() => void>();
   let unread = '';
   let errors = '';
-  let taken = 0;
+  let over = false;
+
+  function wake(): void {
+    for (const look of [...waiting]) look();
+  }
+
   child.stderr.on('data', (chunk: Buffer) => {
     errors += chunk.toString();
   });
@@ -40,27 +46,27 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
     unread += chunk.toString();
     const lines = unread.split('\n');
     unread = lines.pop() as string;
-    said.push(...lines);
-    for (const wake of [...waiting]) wake();
+    for (const line of lines) {
+      said.push(line);
+      const message = JSON.parse(line) as Spoken;
+      if (message.id === null) complaints.push(message);
+      else answers.set(message.id, message);
+    }
+    wake();
   });
-  let over = false;
   child.on('exit', () => {
     over = true;
-    for (const wake of [...waiting]) wake();
+    wake();
   });
 
-  function first(fits: (message: Spoken, index: number) => boolean): Promise<Spoken> {
+  function once(find: () => Spoken | undefined): Promise<Spoken> {
     return new Promise((resolve, reject) => {
-      let from = 0;
       const look = () => {
-        for (; from < said.length; from++) {
-          const message = JSON.parse(said[from] as string) as Spoken;
-          if (!fits(message, from)) continue;
-          waiting.delete(look);
-          resolve(message);
-          return;
-        }
-        if (over) reject(new Error(`ambit run has ended: ${errors}`));
+        const found = find();
+        if (found === undefined && !over) return;
+        waiting.delete(look);
+        if (found === undefined) reject(new Error(`ambit run has ended: ${errors}`));
+        else resolve(found);
       };
       waiting.add(look);
       look();
@@ -72,19 +78,13 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
     folder,
     said,
     say: (bytes) => new Promise((resolve) => child.stdin.write(bytes, () => resolve())),
-    answer: (id) => first((message) => message.id === id),
-    complaint: () =>
-      first((message, index) => {
-        if (message.id !== null || index < taken) return false;
-        taken = index + 1;
-        return true;
-      }),
+    answer: (id) => once(() => answers.get(id)),
+    complaint: () => once(() => complaints.shift()),
     errors: () => errors,
     async stop() {
       if (child.exitCode === null && child.signalCode === null) {
-        const exited = once(child, 'exit');
         child.stdin.end();
-        await exited;
+        await new Promise((resolve) => child.once('exit', resolve));
       }
       await rm(folder, { recursive: true, force: true });
     },

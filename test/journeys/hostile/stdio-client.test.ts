@@ -69,7 +69,7 @@ test('a client that writes and never reads is held back, and does not keep Ambit
 
 test('what a call needed is let go with the call', { timeout: counts(20_000, 300_000) }, async () => {
   const pad = 'x'.repeat(200_000);
-  const rounds = counts(400, 5000);
+  const rounds = counts(300, 5000);
   const call = (id: string) => modernRequest(id, 'tools/call', { name: 'echo', arguments: { text: 'hi', pad } });
   const echo = async (id: string) => {
     await run.say(`${JSON.stringify(call(id))}\n`);

@@ -16,6 +16,10 @@ function raw(bytes: string): Behaviour {
   return (_asked, _response, socket) => void socket.end(bytes, 'latin1');
 }
 
+function announced(text: string): string {
+  return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
+}
+
 function status(code: number, body = '', headers: Record<string, string> = {}): Behaviour {
   return (_asked, response) => void response.writeHead(code, headers).end(body);
 }
@@ -133,6 +137,10 @@ const behaviours: Record<string, [Behaviour, string]> = {
   'switches protocols': [
     raw('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'),
     '!UPSTREAM_FAILED',
+  ],
+  'says more than it announced': [
+    ({ id }, _response, socket) => void socket.end(announced(rightAnswer(id)) + announced(rightAnswer(id, 'more'))),
+    'right',
   ],
   'says hints first': [
     ({ id }, response, socket) => {

@@ -1,0 +1,46 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type Client, openClient, outcome } from './mcp-calls.ts';
+import { head, openWire } from './raw-http.ts';
+import { fixture, type Patient, startPatient } from './vital-signs.ts';
+
+let patient: Patient;
+
+beforeAll(async () => {
+  patient = await startPatient({ servers: { taking: fixture('accepts-subscriptions.js') } });
+  await patient.expectWell();
+});
+afterEach(() => patient.expectWell());
+afterAll(() => patient?.stop());
+
+async function subscribe(client: Client, uri: string): Promise<string> {
+  return outcome(await client.send({ id: 1, method: 'resources/subscribe', params: { uri } }));
+}
+
+test('a client cannot subscribe without end', async () => {
+  const client = await openClient(patient.mcp('taking'), patient.token);
+  for (let n = 0; n < 1000; n++) expect(await subscribe(client, `file:///${n}`)).not.toContain('!');
+  expect(await subscribe(client, 'file:///one-more')).toBe('!OVERLOADED');
+  expect(await subscribe(client, 'file:///7')).not.toContain('!');
+  await client.send({ id: 1, method: 'resources/unsubscribe', params: { uri: 'file:///7' } });
+  expect(await subscribe(client, 'file:///one-more')).not.toContain('!');
+});
+
+test('what was refused, or is too long, is not remembered', async () => {
+  const client = await openClient(patient.mcp('taking'), patient.token);
+  const before = patient.memoryMb();
+  for (let n = 0; n < 50; n++) {
+    expect(await subscribe(client, `refuse:${n}${'x'.repeat(4000)}`)).toBe('!-32002');
+    expect(await subscribe(client, `file:///${n}${'x'.repeat(3 << 20)}`)).toBe('!OVERLOADED');
+  }
+  expect(patient.memoryMb() - before).toBeLessThan(100);
+});
+
+test('an update that comes together with the answer is not lost', async () => {
+  const client = await openClient(patient.mcp('taking'), patient.token);
+  const wire = await openWire(patient.url);
+  await wire.say(head('/mcp/taking', { authorization: `Bearer ${patient.token}`, ...client.headers }, 'GET'));
+  await wire.hears(/\r\n\r\n/);
+  await subscribe(client, 'noisy:1');
+  await wire.hears(/resources\/updated.*noisy:1/);
+  wire.socket.destroy();
+});
