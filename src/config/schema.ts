@@ -39,6 +39,9 @@ export type DeepReadonly<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
     : T;
 
+/** A configuration as it is written: what has a default may be left out. */
+export type ConfigInput = z.input<typeof configSchema>;
+
 export type ConfigDraft = z.output<typeof configSchema>;
 
 /** A configuration that has been checked, completed with defaults, and frozen. */

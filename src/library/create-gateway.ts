@@ -2,7 +2,7 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../config/load.ts';
 import { locateDataDir } from '../config/locate.ts';
-import type { ConfigDraft } from '../config/schema.ts';
+import type { ConfigInput } from '../config/schema.ts';
 import { type Listening, listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { allServers } from '../gateway/aggregate/for-all.ts';
@@ -13,7 +13,7 @@ import { inProcessTransport, type McpTransport } from './in-process-transport.ts
 
 export interface CreateGatewayOptions {
   /** A configuration as an object, or the path of a file that holds one. */
-  readonly config: ConfigDraft | string;
+  readonly config: ConfigInput | string;
   /** Where Ambit keeps its files; by default where `ambit serve` would. */
   readonly dataDir?: string;
   readonly log?: Log;
@@ -28,7 +28,7 @@ export interface EmbeddedGateway {
   connect(sessionId: string, server?: string): McpTransport;
   listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
   /** Puts another configuration in place without dropping calls; returns the servers that changed. */
-  reload(config: ConfigDraft | string): Promise<string[]>;
+  reload(config: ConfigInput | string): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -38,7 +38,7 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
   const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');
   const dataDir = options.dataDir ?? locateDataDir({ env: process.env, configFile, home: homedir() });
 
-  async function read(config: ConfigDraft | string) {
+  async function read(config: ConfigInput | string) {
     const source =
       typeof config === 'string' ? { file: resolve(config) } : { text: JSON.stringify(config), file: configFile };
     const loaded = await loadConfig(source);

@@ -1,17 +1,17 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ConfigDraft } from '../config/schema.ts';
+import type { ConfigInput } from '../config/schema.ts';
 import { createGateway, type EmbeddedGateway } from '../library/create-gateway.ts';
 
 /**
  * A gateway for tests: in memory but for a temporary folder that goes with it. Sessions are direct unless they ask
  * otherwise, and warnings are kept silent.
  */
-export async function createTestGateway(config: Omit<ConfigDraft, 'version'>): Promise<EmbeddedGateway> {
+export async function createTestGateway(config: Omit<ConfigInput, 'version'>): Promise<EmbeddedGateway> {
   const dataDir = await mkdtemp(join(tmpdir(), 'ambit-gateway-'));
   const sessions = Object.assign({ defaultTrust: 'direct' }, config.sessions);
-  const draft = { ...config, version: 1, sessions } as ConfigDraft;
+  const draft = { ...config, version: 1, sessions } as ConfigInput;
   const gateway = await createGateway({ config: draft, dataDir, log: { info() {}, warn() {} } });
   return {
     ...gateway,

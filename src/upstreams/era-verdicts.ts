@@ -60,7 +60,8 @@ export function createEraVerdicts(file?: string): EraVerdicts {
 
 function load(file: string): [string, Remembered][] {
   try {
-    return JSON.parse(readFileSync(file, 'utf8')) as [string, Remembered][];
+    const kept = new Map(JSON.parse(readFileSync(file, 'utf8')) as [string, Remembered | null][]);
+    return [...kept].filter((entry): entry is [string, Remembered] => typeof entry[1]?.definition === 'string');
   } catch {
     return [];
   }

@@ -14,7 +14,8 @@ export function catalogFile(path: string): CatalogFile {
   return {
     load() {
       try {
-        return new Map(JSON.parse(readFileSync(path, 'utf8')) as [string, Offer][]);
+        const kept = new Map(JSON.parse(readFileSync(path, 'utf8')) as [string, Partial<Offer> | null][]);
+        return new Map([...kept].filter((entry): entry is [string, Offer] => isOffer(entry[1])));
       } catch {
         return new Map();
       }
@@ -32,4 +33,9 @@ export function catalogFile(path: string): CatalogFile {
       }, 200).unref();
     },
   };
+}
+
+function isOffer(kept: Partial<Offer> | null | undefined): boolean {
+  const lists = [kept?.tools, kept?.prompts, kept?.templates];
+  return typeof kept?.at === 'number' && lists.every((list) => Array.isArray(list));
 }

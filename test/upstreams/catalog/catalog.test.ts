@@ -1,0 +1,179 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type Catalog, createCatalog } from '../../../src/upstreams/catalog/catalog.ts';
+import type { AskServer, Offer } from '../../../src/upstreams/catalog/offer.ts';
+import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
+import { read } from '../relay/handles.ts';
+
+function server(name: string, env: Record<string, string> = {}): ServerDefinition {
+  const push = { sampling: true, elicitation: true, roots: true };
+  return { name, kind: 'stdio', trust: ['direct'], era: 'auto', timeoutMs: 1000, push, command: 'x', args: [], env };
+}
+
+/** A server that counts how often its tools are asked for, and answers when it is told to. */
+function asked(tools: () => string[] = () => ['t']) {
+  let count = 0;
+  let gate: Promise<void> = Promise.resolve();
+  let fails = false;
+  const ask: AskServer = async (method) => {
+    if (method !== 'tools/list') return read('{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"none"}}');
+    count++;
+    const listed = tools().map((name) => `{"name":"${name}"}`);
+    await gate;
+    if (fails) return read('{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"out of order"}}');
+    return read(`{"jsonrpc":"2.0","id":1,"result":{"tools":[${listed.join(',')}]}}`);
+  };
+  return {
+    ask,
+    get count() {
+      return count;
+    },
+    fail: (now: boolean) => {
+      fails = now;
+    },
+    /** Holds answers back; returns how to let them go. */
+    hold() {
+      let release = () => {};
+      gate = new Promise((resolve) => {
+        release = resolve;
+      });
+      return release;
+    },
+  };
+}
+
+let catalog: Catalog;
+let saved: Map<string, Offer>;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  saved = new Map();
+  catalog = createCatalog({
+    load: () => new Map(),
+    save: (offers) => {
+      saved = new Map(offers);
+    },
+  });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const namesIn = (listed: { offer: Offer | undefined }) => listed.offer?.tools;
+
+test('however many look at once, the server is asked once', async () => {
+  const one = asked();
+  const all = await Promise.all(Array.from({ length: 20 }, () => catalog.look(server('a'), '{}', one.ask)));
+  expect(one.count).toBe(1);
+  expect(new Set(all.map(({ offer }) => offer)).size).toBe(1);
+  await catalog.look(server('a'), '{}', one.ask);
+  expect(one.count).toBe(1);
+  expect(saved.size).toBe(1);
+});
+
+test('clients with other capabilities, and servers described otherwise, are asked for anew', async () => {
+  const one = asked();
+  await catalog.look(server('a'), '{}', one.ask);
+  await catalog.look(server('a'), '{"roots":{}}', one.ask);
+  await catalog.look(server('a', { KEY: 'v' }), '{}', one.ask);
+  await catalog.look(server('b'), '{}', one.ask);
+  expect(one.count).toBe(4);
+});
+
+test('old news are told at once and looked after meanwhile', async () => {
+  let tools = ['old'];
+  const one = asked(() => tools);
+  await catalog.look(server('a'), '{}', one.ask);
+  tools = ['new'];
+  vi.advanceTimersByTime(6 * 60_000);
+  expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"old"}']);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(one.count).toBe(2);
+  expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"new"}']);
+});
+
+describe('after list_changed', () => {
+  test('the next look waits for what there is now', async () => {
+    let tools = ['old'];
+    const one = asked(() => tools);
+    await catalog.look(server('a'), '{}', one.ask);
+    tools = ['new'];
+    catalog.changed('a');
+    expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"new"}']);
+  });
+
+  test('an answer that was on its way before does not count as news', async () => {
+    let tools = ['old'];
+    const one = asked(() => tools);
+    const release = one.hold();
+    const first = catalog.look(server('a'), '{}', one.ask);
+    tools = ['new'];
+    catalog.changed('a');
+    release();
+    await first;
+    expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"new"}']);
+  });
+
+  test('servers with a longer name are not meant', async () => {
+    const one = asked();
+    await catalog.look(server('a-b'), '{}', one.ask);
+    catalog.changed('a');
+    await catalog.look(server('a-b'), '{}', one.ask);
+    expect(one.count).toBe(1);
+  });
+});
+
+describe('a server that fails', () => {
+  test('is named with its reason, and left alone for a while', async () => {
+    const one = asked();
+    one.fail(true);
+    const listed = await catalog.look(server('a'), '{}', one.ask);
+    expect(listed.offer).toBeUndefined();
+    expect(listed.reason).toMatch(/^UPSTREAM_FAILED: .*out of order/);
+    expect((await catalog.look(server('a'), '{}', one.ask)).reason).toBe(listed.reason);
+    expect(one.count).toBe(1);
+    one.fail(false);
+    vi.advanceTimersByTime(16_000);
+    expect(await catalog.look(server('a'), '{}', one.ask)).toMatchObject({ reason: undefined, offer: {} });
+  });
+
+  test('after it worked, is listed as it was', async () => {
+    const one = asked();
+    await catalog.look(server('a'), '{}', one.ask);
+    one.fail(true);
+    catalog.changed('a');
+    const listed = await catalog.look(server('a'), '{}', one.ask);
+    expect([namesIn(listed), listed.reason]).toEqual([['{"name":"t"}'], undefined]);
+  });
+
+  test('is asked at once when it is described anew, and nothing of the old is kept', async () => {
+    const one = asked();
+    one.fail(true);
+    await catalog.look(server('a'), '{}', one.ask);
+    one.fail(false);
+    catalog.describedAnew('a');
+    expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"t"}']);
+    catalog.describedAnew('a');
+    await catalog.look(server('b'), '{}', one.ask);
+    expect([...saved.keys()].map((key) => key.split(' ')[0])).toEqual(['b']);
+  });
+});
+
+test('a server that is late is left out after the deadline, and announced when it has answered', async () => {
+  const told: [string, boolean][] = [];
+  const stop = catalog.onChange((name, byOurselves) => void told.push([name, byOurselves]));
+  const one = asked();
+  const release = one.hold();
+  const looking = catalog.look(server('a'), '{}', one.ask);
+  await vi.advanceTimersByTimeAsync(5001);
+  expect((await looking).reason).toMatch(/^UPSTREAM_TIMEOUT/);
+  expect(told).toEqual([]);
+  release();
+  await vi.advanceTimersByTimeAsync(1);
+  expect(told).toEqual([['a', true]]);
+  expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"t"}']);
+  expect(one.count).toBe(1);
+  stop();
+  catalog.changed('a');
+  expect(told).toHaveLength(1);
+});

@@ -1,0 +1,44 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { fitsTemplate, templateOf, uriOf, withUri } from '../../../src/upstreams/catalog/merge.ts';
+
+test.each([
+  ['file:///a', 'file:///a', true],
+  ['file:///a', 'file:///b', false],
+  ['file:///a/b', 'file:///{path}', true],
+  ['file:///a/b', 'file:///{+path}', true],
+  ['note://7/text', 'note://{id}/text', true],
+  ['note://7/text/more', 'note://{id}/text', false],
+  ['note://7', 'note://{id}/text', false],
+  ['other://7/text', 'note://{id}/text', false],
+  ['x://a-b', 'x://{a}-{b}', true],
+  ['x://ab', 'x://{a}-{b}', false],
+  ['x://aXX', 'x://{a}X', true],
+  ['x:a', '', false],
+])('%s and the template %s: %s', (uri, template, fits) => {
+  expect(fitsTemplate(uri, template)).toBe(fits);
+});
+
+test('whatever a template is filled with, it fits', () => {
+  const word = fc.stringMatching(/^[a-z]{1,8}$/);
+  fc.assert(
+    fc.property(fc.array(fc.tuple(word, word), { minLength: 1, maxLength: 4 }), word, (parts, end) => {
+      const template = `${parts.map(([fixed, name]) => `${fixed}/{${name}}`).join('/')}/${end}`;
+      const uri = `${parts.map(([fixed, name]) => `${fixed}/${name}`).join('/')}/${end}`;
+      expect(fitsTemplate(uri, template)).toBe(true);
+    }),
+  );
+});
+
+test('the end of a template is not found inside what is already used up', () => {
+  expect(fitsTemplate('ab', 'ab{x}b')).toBe(false);
+});
+
+test('addresses are read and replaced without touching the rest', () => {
+  const text = '{"n":9007199254740993,"uri":"a:\\u0062"}';
+  expect(uriOf(text)).toBe('a:b');
+  expect(withUri(text, 'c:d')).toBe('{"n":9007199254740993,"uri":"c:d"}');
+  expect(uriOf('{}')).toBeUndefined();
+  expect(withUri('{}', 'c:d')).toBe('{}');
+  expect(templateOf('{"uriTemplate":"a:{b}"}')).toBe('a:{b}');
+});
