@@ -43,8 +43,11 @@ export async function subscribe(visit: Visit): Promise<void> {
   const undo = await client.watch(uri);
   await changed();
   await undo();
-  await client.call(change.tool, change.args);
-  if (stop !== undefined) await client.call(stop.tool, stop.args);
+  // A modern client closes a stream and gets no answer to that: an update may still be on its way.
+  if (client.era === 'handshake') {
+    await client.call(change.tool, change.args);
+    if (stop !== undefined) await client.call(stop.tool, stop.args);
+  }
   const again = await client.watch(uri);
   await changed();
   await again();
@@ -54,14 +57,14 @@ export async function subscribe(visit: Visit): Promise<void> {
 /** The server says that a list has changed, and the list has. */
 export async function listChanged(visit: Visit): Promise<void> {
   const { client } = visit;
-  const { tool, args, method } = part(visit, 'listChanged');
+  const { tool, args, method, shows } = part(visit, 'listChanged');
   const list = async () => JSON.stringify(method.includes('tools') ? await client.tools() : await client.resources());
   const stop = await client.listen();
-  const before = await list();
+  await list();
   const heard = client.heard.of(method).length;
-  await client.call(tool, args);
+  const said = await client.call(tool, args);
   await client.heard.until(() => client.heard.of(method).length > heard);
-  expect(await list()).not.toBe(before);
+  expect(await list()).toContain(shows ?? said);
   await stop();
 }
 

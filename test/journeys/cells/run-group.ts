@@ -15,9 +15,11 @@ interface Standing {
 
 /** All clients at all upstreams of a group: through `/mcp`, and where the eras differ by the other ways too. */
 export async function runGroup(group: readonly Upstream[]): Promise<Result[]> {
+  const shared = createPlace();
   const standing = await Promise.all(
     group.map(async (upstream): Promise<Standing> => {
-      const place = createPlace();
+      // A client has one set of roots for all servers.
+      const place = { ...createPlace(), files: shared.files };
       return { upstream, place, started: await upstream.start(place) };
     }),
   );
@@ -50,6 +52,7 @@ export async function runGroup(group: readonly Upstream[]): Promise<Result[]> {
     await ambit.stop();
     await Promise.all(standing.map(({ started }) => started.stop()));
     for (const { place } of standing) place.remove();
+    shared.remove();
   }
 }
 

@@ -25,7 +25,8 @@ export interface Script {
   readonly sampling: string | (ToolCall & { readonly says: string });
   /** A tool that tells the client's roots; `keeps` when it asks for them only once unless told of a change. */
   readonly roots: string | (ToolCall & { readonly keeps: boolean });
-  readonly listChanged: string | (ToolCall & { readonly method: string });
+  /** What is new in the list is what the tool answers, unless `shows` says otherwise. */
+  readonly listChanged: string | (ToolCall & { readonly method: string; readonly shows?: string });
 }
 
 export interface Logging extends ToolCall {
@@ -84,6 +85,7 @@ export const everything: Script = {
     tool: 'gzip-file-as-resource',
     args: { name: 'note.gz', data: 'data:text/plain,hello', outputType: 'resourceLink' },
     method: 'notifications/resources/list_changed',
+    shows: 'note.gz',
   },
 };
 
@@ -162,6 +164,13 @@ export const framework = (scheme: string): Script => ({
   roots: { tool: 'roots', keeps: false },
   listChanged: { tool: 'grows', method: 'notifications/resources/list_changed' },
 });
+
+export const fast: Script = {
+  ...framework('fast'),
+  // FastMCP keeps the level it was told, and logs all the same.
+  logging: { tool: 'logs', lines: ['one', 'two', 'three'], always: true },
+  roots: { tool: 'roots', keeps: true },
+};
 
 const unknown = 'mcp-lite does not know it.';
 

@@ -5,10 +5,16 @@ import type { Upstream } from './upstreams.ts';
 
 const patienceMs = Number(process.env.PAT ?? 15_000);
 
+// Roots early: a server that asks for them by itself does so soon, and a call it asks during is held up by it.
+const order = [...featureNames].sort((a, b) => rank(a) - rank(b));
+function rank(feature: Feature): number {
+  return feature === 'tools' || feature === 'call' ? 0 : feature === 'roots' ? 1 : 2;
+}
+
 /** Tries every feature that has no reason not to work. */
 export async function tryFeatures(upstream: Upstream, visit: Visit): Promise<Map<Feature, Outcome>> {
   const outcomes = new Map<Feature, Outcome>();
-  for (const feature of featureNames) {
+  for (const feature of order) {
     const reason = reasonFor(upstream, feature, visit);
     outcomes.set(feature, reason === undefined ? await attempt(feature, visit) : { kind: 'named', reason });
     const done = outcomes.get(feature);

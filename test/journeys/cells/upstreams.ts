@@ -5,7 +5,7 @@ import { startHttpTap } from '../clients/tap-http.ts';
 import { createPlace, type Place, startHttpUpstream } from '../clients/upstreams.ts';
 import { repository } from '../start-ambit.ts';
 import type { Era } from './clients.ts';
-import { everything, filesystem, fixture, framework, lite, memory, type Script, thinking } from './script.ts';
+import { everything, fast, filesystem, fixture, framework, lite, memory, type Script, thinking } from './script.ts';
 import { startLite } from './servers/start-lite.ts';
 
 const packages = join(repository, 'node_modules', '@modelcontextprotocol');
@@ -122,7 +122,7 @@ export const groups: readonly (readonly Upstream[])[] = [
       era: 'handshake',
       title: '`fastmcp`, stdio',
       packages: ['fastmcp'],
-      script: () => ({ ...framework('fast'), roots: { tool: 'roots', keeps: true } }),
+      script: () => fast,
       start: onStdio(() => [join(others, 'fast.js')]),
     },
     tinyOf('handshake'),

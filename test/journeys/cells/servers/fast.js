@@ -25,19 +25,20 @@ tool('asks', none, async (_args, { elicit }) => {
   const { content } = await elicit({ message: 'Who?', requestedSchema });
   return `You are ${content.name}`;
 });
-tool('thinks', none, async (_args, { session }) => {
+tool('thinks', none, async () => {
+  const [session] = server.sessions;
   const messages = [{ role: 'user', content: { type: 'text', text: 'Say it back' } }];
   return JSON.stringify((await session.requestSampling({ messages, maxTokens: 10 })).content);
 });
-tool('roots', none, async (_args, { session }) => JSON.stringify(session.roots));
+tool('roots', none, async () => JSON.stringify(server.sessions[0].roots));
 tool('touches', none, async () => {
   await server.sendResourceUpdated(note.uri);
   return 'touched';
 });
 tool('grows', none, async () => {
-  const count = Date.now();
-  server.addResource({ ...note, uri: `fast://note/${count}`, name: `note ${count}` });
-  return 'grown';
+  const uri = `fast://note/${Date.now()}`;
+  server.addResource({ ...note, uri, name: uri });
+  return uri;
 });
 server.addResource(note);
 server.addResourceTemplate({

@@ -28,8 +28,9 @@ tool('thinks', none, async (_args, ctx) => {
   return JSON.stringify((await ctx.sample({ messages, maxTokens: 10 })).content);
 });
 tool('grows', none, () => {
-  tool(`grown-${Date.now()}`, none, () => 'grown');
-  return 'grown';
+  const name = `grown-${Date.now()}`;
+  tool(name, none, () => 'grown');
+  return name;
 });
 mcp.resource('lite://note', { name: 'note' }, (uri) => ({ contents: [{ uri: uri.href, text: 'a note' }] }));
 mcp.resource('lite://page/{number}', { name: 'page' }, (uri, { number }) => ({

@@ -51,11 +51,9 @@ add('touches', undefined, () => {
   return 'touched';
 });
 add('grows', undefined, () => {
-  const count = Date.now();
-  const more = { name: `note ${count}`, description: 'more', uri: `tiny://note/${count}` };
-  server.resource(more, (uri) => resource.text(uri, 'more'));
-  server.changed('resources');
-  return 'grown';
+  const uri = `tiny://note/${Date.now()}`;
+  server.resource({ name: uri, description: 'more', uri }, () => resource.text(uri, 'more'));
+  return uri;
 });
 server.resource({ name: 'note', description: 'note', uri: 'tiny://note' }, (uri) => resource.text(uri, 'a note'));
 server.template({ name: 'page', description: 'page', uri: 'tiny://page/{number}' }, (uri, { number }) =>
