@@ -1,6 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
 import { insertMeta } from '../../upstreams/bridge/meta-edits.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Links } from '../../upstreams/links.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { notificationMessage } from '../../wire/compose.ts';
@@ -10,6 +12,8 @@ import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { Found } from './find-server.ts';
 import type { ForAll } from './for-all.ts';
 
+/** A server that is not listening by then may still come to it. */
+const deadlineMs = 5000;
 const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 const lists = {
   toolsListChanged: 'notifications/tools/list_changed',
@@ -20,7 +24,12 @@ const lists = {
 /** A modern client's listen stream over all servers. Servers that have not been used are not started for it. */
 export async function listenToAll(
   exchange: ForAll,
-  parts: { readonly links: Links; readonly catalog: Catalog; route(uri: string): Promise<Found | undefined> },
+  parts: {
+    readonly links: Links;
+    readonly catalog: Catalog;
+    route(uri: string): Promise<Found | undefined>;
+    onCancel(end: () => void): void;
+  },
 ): Promise<Reply> {
   const { message, channel, session } = exchange;
   const asked = memberOf(message.params?.shape, 'notifications');
@@ -39,26 +48,33 @@ export async function listenToAll(
     byServer.set(found.server.name, [...(byServer.get(found.server.name) ?? []), found.name]);
   }
   if (byServer.size > 0) honoured.resourceSubscriptions = [...byServer.values()].flat();
-  say('notifications/subscriptions/acknowledged', { notifications: honoured });
 
   const gone: (() => void)[] = [];
-  const through: Channel = {
+  // Told first of all, and only when every server listens: what comes after it is not missed.
+  let early: (() => void)[] | undefined = [];
+  const tell = (method: string, params: Record<string, unknown>) => {
+    if (early === undefined) return say(method, params);
+    early.push(() => say(method, params));
+    return true;
+  };
+  const through = (listening: () => void): Channel => ({
     owner: {},
     get gone() {
       return channel.gone;
     },
     emit(bytes) {
       const said = readMessage(bytes);
+      if (said.method === 'notifications/subscriptions/acknowledged') listening();
       if (said.method === 'notifications/resources/updated') {
-        return say(said.method, { uri: stringAt(said.bytes, memberOf(said.params?.shape, 'uri')) });
+        return tell(said.method, { uri: stringAt(said.bytes, memberOf(said.params?.shape, 'uri')) });
       }
       const change = Object.values(lists).find((method) => method === said.method);
-      return change !== undefined && wanted.some(([, method]) => method === change) ? say(change, {}) : true;
+      return change !== undefined && wanted.some(([, method]) => method === change) ? tell(change, {}) : true;
     },
     onDrain: (listener) => channel.onDrain(listener),
     onGone: (listener) => void gone.push(listener),
     close() {},
-  };
+  });
   const used = exchange.available.filter(
     (server) => byServer.has(server.name) || parts.links.of(session.id, server.name).length > 0,
   );
@@ -66,26 +82,37 @@ export async function listenToAll(
     .filter(({ key }) => key.startsWith('io.modelcontextprotocol/'))
     .map((member) => `${JSON.stringify(member.key)}:${rawAt(message.bytes, member)}`)
     .join(',');
-  for (const server of used) {
-    const resourceSubscriptions = byServer.get(server.name);
-    const notifications = {
-      ...Object.fromEntries(wanted.map(([name]) => [name, true])),
-      ...(resourceSubscriptions === undefined ? {} : { resourceSubscriptions }),
-    };
-    const call = ownCall('subscriptions/listen', JSON.stringify({ notifications }), through);
-    const described = readMessage(applyEdits(call.message.bytes, insertMeta(call.message, envelope)));
-    parts.links.modern(session, server, { ...call, message: described }).catch(() => {});
-  }
+  const listen = (server: ServerDefinition) =>
+    new Promise<void>((listening) => {
+      const resourceSubscriptions = byServer.get(server.name);
+      const notifications = {
+        ...Object.fromEntries(wanted.map(([name]) => [name, true])),
+        ...(resourceSubscriptions === undefined ? {} : { resourceSubscriptions }),
+      };
+      const call = ownCall('subscriptions/listen', JSON.stringify({ notifications }), through(listening));
+      const described = readMessage(applyEdits(call.message.bytes, insertMeta(call.message, envelope)));
+      parts.links
+        .modern(session, server, { ...call, message: described })
+        .catch(() => {})
+        .finally(listening);
+    });
   const names = new Set(exchange.available.map((server) => server.name));
   const stop = parts.catalog.onChange((server) => {
     if (names.has(server) && !used.some((each) => each.name === server))
-      for (const [, method] of wanted) say(method, {});
+      for (const [, method] of wanted) tell(method, {});
   });
-  return new Promise<Reply>((settle) => {
-    channel.onGone(() => {
+  const ended = new Promise<Reply>((settle) => {
+    const end = () => {
       stop();
-      for (const listener of gone) listener();
+      for (const listener of gone.splice(0)) listener();
       settle({ kind: 'accepted' });
-    });
+    };
+    channel.onGone(end);
+    parts.onCancel(end);
   });
+  await Promise.race([Promise.all(used.map(listen)), ended, pause(deadlineMs, undefined, { ref: false })]);
+  say('notifications/subscriptions/acknowledged', { notifications: honoured });
+  for (const each of early) each();
+  early = undefined;
+  return ended;
 }

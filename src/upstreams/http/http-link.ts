@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Outward, Sent } from '../../upstreams/sent.ts';
 import type { Channel, Era, Reply } from '../../wire/channel.ts';
-import { errorMessage } from '../../wire/compose.ts';
+import { errorMessage, notificationMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { idMember, type Message } from '../../wire/message.ts';
 import { stripOurKeys } from '../../wire/our-keys.ts';
@@ -89,21 +89,23 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       maxBytes: limits.messageBytes,
       onMessage(message) {
         if (message.kind !== 'response') {
-          hear(message, waiting, response);
+          hear(message, pending.get(waiting.upstreamId) ?? waiting, response);
           return false;
         }
         const ours = message.id === String(waiting.upstreamId) || (message.id === 'null' && status >= 400);
-        if (!ours || pending.take(waiting.upstreamId) === undefined) return false;
+        // A bridge may have let the first caller go: whoever waits by now gets the answer.
+        const now = ours ? pending.take(waiting.upstreamId) : undefined;
+        if (now === undefined) return false;
         manner.completed(call.message, message);
         const bytes =
           memberOf(message.shape, 'id') === undefined
-            ? errorMessage(waiting.clientId, -32603, 'The server answered without an id')
-            : responseTowardsClient(message, waiting, binding);
-        waiting.settle({ kind: 'message', bytes, status: status >= 400 && status < 500 ? status : 200 });
+            ? errorMessage(now.clientId, -32603, 'The server answered without an id')
+            : responseTowardsClient(message, now, binding);
+        now.settle({ kind: 'message', bytes, status: status >= 400 && status < 500 ? status : 200 });
         return true;
       },
     });
-    if (pending.take(waiting.upstreamId) !== undefined) waiting.fail(brokenOff(server.name));
+    pending.take(waiting.upstreamId)?.fail(brokenOff(server.name));
   }
 
   function hear(message: Message, call: PendingCall | undefined, response?: IncomingMessage): void {
@@ -182,13 +184,17 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         if (call.cancelOnGone) {
           call.channel.onGone(() => {
             if (pending.take(upstreamId) === undefined) return;
+            if (manner.era === 'handshake') {
+              const params = { requestId: upstreamId, reason: 'the caller is gone' };
+              post(notificationMessage('notifications/cancelled', params), message);
+            }
             forget(waiting);
             settle({ kind: 'accepted' });
           });
         }
         exchange(call, outgoing, waiting)
           .catch((error: Error) => {
-            if (pending.take(upstreamId) !== undefined) fail(error);
+            pending.take(upstreamId)?.fail(error);
           })
           .finally(() => sendings.delete(upstreamId));
       });

@@ -150,7 +150,9 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   function canAnswer(): boolean {
-    for (const { stream, underWay } of callers) if (stream?.gone === false || underWay.size > 0) return true;
+    for (const { stream, underWay } of callers) {
+      if (stream?.gone === false || [...underWay].some((channel) => !channel.gone)) return true;
+    }
     // Modern clients behind a bridge are no callers: they are asked in the answer to a call that can carry a question.
     return callers.size === 0 && pending.youngest((call) => carriers.has(call.method)) !== undefined;
   }

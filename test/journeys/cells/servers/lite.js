@@ -20,12 +20,12 @@ tool('steps', none, async (_args, ctx) => {
   return 'done';
 });
 tool('asks', none, async (_args, ctx) => {
-  const { content } = await ctx.elicit({ message: 'Who?', schema: z.object({ name: z.string() }) });
+  const schema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] };
+  const { content } = await ctx.elicit({ message: 'Who?', schema });
   return `You are ${content.name}`;
 });
 tool('thinks', none, async (_args, ctx) => {
-  const messages = [{ role: 'user', content: { type: 'text', text: 'Say it back' } }];
-  return JSON.stringify((await ctx.sample({ messages, maxTokens: 10 })).content);
+  return JSON.stringify(await ctx.sample({ prompt: 'Say it back', maxTokens: 10 }));
 });
 tool('grows', none, () => {
   const name = `grown-${Date.now()}`;
