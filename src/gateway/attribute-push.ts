@@ -40,7 +40,16 @@ function forSubscription({ message, pending }: Sent, subscription: Member): read
   return [{ channel: call.channel, caller: undefined, names: { subscriptionId: call.clientId } }];
 }
 
+/** In the modern era these are heard on a listen stream and nowhere else. */
+const announcements: ReadonlySet<string> = new Set([
+  'notifications/tools/list_changed',
+  'notifications/prompts/list_changed',
+  'notifications/resources/list_changed',
+  'notifications/resources/updated',
+]);
+
 function forModern({ message, call, pending }: Sent): readonly Target[] {
+  if (announcements.has(message.method)) return none;
   const isLog = message.method === 'notifications/message';
   const found = call ?? pending.youngest((each) => (isLog ? each.wantsLogs : each.method !== 'subscriptions/listen'));
   return found === undefined || (isLog && !found.wantsLogs) ? none : [plain(found)];

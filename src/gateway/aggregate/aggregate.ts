@@ -43,6 +43,8 @@ export interface Aggregate {
 export function createAggregate({ links, callers, catalog, servers }: AggregateParts): Aggregate {
   /** What each session was last told about resources. */
   const routes = new Map<string, Routes>();
+  /** Listen streams, which on stdio end by being cancelled. */
+  const listening = new Set<{ readonly owner: object; readonly id: string; end(): void }>();
 
   function initialize(exchange: ForAll): Reply {
     const { message, session } = exchange;
@@ -183,6 +185,16 @@ export function createAggregate({ links, callers, catalog, servers }: AggregateP
     return { kind: 'message', bytes: resultMessage(message.id as string, '{}'), status: 200 };
   }
 
+  async function listen(exchange: ForAll): Promise<Reply> {
+    const stream = { owner: exchange.channel.owner, id: exchange.message.id as string, end() {} };
+    listening.add(stream);
+    const onCancel = (end: () => void) => {
+      stream.end = end;
+    };
+    const route = (uri: string) => uriRoute(exchange, uri);
+    return listenToAll(exchange, { links, catalog, servers, route, onCancel }).finally(() => listening.delete(stream));
+  }
+
   async function request(exchange: ForAll): Promise<Reply> {
     const { message } = exchange;
     const modern = exchange.era === 'modern';
@@ -206,7 +218,7 @@ export function createAggregate({ links, callers, catalog, servers }: AggregateP
     }
     if (modern && message.method === 'server/discover') return own(message, discoverAll());
     if (modern && message.method === 'subscriptions/listen') {
-      return listenToAll(exchange, { links, catalog, servers, route: (uri) => uriRoute(exchange, uri) });
+      return listen(exchange);
     }
     if (!modern && message.method === 'initialize') return initialize(exchange);
     if (!modern && message.method === 'ping') return own(message, '{}');
@@ -221,6 +233,7 @@ export function createAggregate({ links, callers, catalog, servers }: AggregateP
       const requestId = memberOf(message.params?.shape, 'requestId');
       if (requestId === undefined) return accepted;
       const raw = rawAt(message.bytes, requestId);
+      for (const stream of listening) if (stream.owner === exchange.channel.owner && stream.id === raw) stream.end();
       const children = caller === undefined ? [] : [...(caller.link as Composite).children.values()];
       for (const server of exchange.available) {
         for (const link of links.of(session.id, server.name)) {

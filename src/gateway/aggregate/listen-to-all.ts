@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Links } from '../../upstreams/links.ts';
@@ -9,6 +10,8 @@ import { describedCall } from './ask-as.ts';
 import type { Found } from './find-server.ts';
 import type { ForAll } from './for-all.ts';
 
+/** A server that is not listening by then may still come to it. */
+const deadlineMs = 5000;
 const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 const lists = {
   toolsListChanged: 'notifications/tools/list_changed',
@@ -16,16 +19,16 @@ const lists = {
   resourcesListChanged: 'notifications/resources/list_changed',
 } as const;
 
+export interface ListenParts {
+  readonly links: Links;
+  readonly catalog: Catalog;
+  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+  route(uri: string): Promise<Found | undefined>;
+  onCancel(end: () => void): void;
+}
+
 /** A modern client's listen stream over all servers. Servers that have not been used are not started for it. */
-export async function listenToAll(
-  exchange: ForAll,
-  parts: {
-    readonly links: Links;
-    readonly catalog: Catalog;
-    readonly servers: () => ReadonlyMap<string, ServerDefinition>;
-    route(uri: string): Promise<Found | undefined>;
-  },
-): Promise<Reply> {
+export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise<Reply> {
   const { message, channel, session } = exchange;
   const asked = memberOf(message.params?.shape, 'notifications');
   const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
@@ -43,59 +46,80 @@ export async function listenToAll(
     byServer.set(found.server.name, [...(byServer.get(found.server.name) ?? []), found.name]);
   }
   if (byServer.size > 0) honoured.resourceSubscriptions = [...byServer.values()].flat();
-  say('notifications/subscriptions/acknowledged', { notifications: honoured });
 
+  // The acknowledgement comes first of all, and only when every server listens: what comes after it is not missed.
+  let early: (() => void)[] | undefined = [];
+  const tell = (method: string, params: Record<string, unknown>) => {
+    if (early === undefined) return say(method, params);
+    early.push(() => say(method, params));
+    return true;
+  };
   const gone: (() => void)[] = [];
-  const through: Channel = {
+  const through = (listening: () => void): Channel => ({
     owner: {},
     get gone() {
       return channel.gone;
     },
     emit(bytes) {
       const said = readMessage(bytes);
+      if (said.method === 'notifications/subscriptions/acknowledged') listening();
       if (said.method === 'notifications/resources/updated') {
-        return say(said.method, { uri: stringAt(said.bytes, memberOf(said.params?.shape, 'uri')) });
+        return tell(said.method, { uri: stringAt(said.bytes, memberOf(said.params?.shape, 'uri')) });
       }
       const change = Object.values(lists).find((method) => method === said.method);
-      return change !== undefined && wanted.some(([, method]) => method === change) ? say(change, {}) : true;
+      return change !== undefined && wanted.some(([, method]) => method === change) ? tell(change, {}) : true;
     },
     onDrain: (listener) => channel.onDrain(listener),
     onGone: (listener) => void gone.push(listener),
     close() {},
-  };
+  });
+
   /** The servers that tell of their changes themselves, each with the stream they do it on. */
   const attached = new Map<string, ServerDefinition>();
-  function attach(server: ServerDefinition): void {
-    const resourceSubscriptions = byServer.get(server.name);
-    const notifications = {
-      ...Object.fromEntries(wanted.map(([name]) => [name, true])),
-      ...(resourceSubscriptions === undefined ? {} : { resourceSubscriptions }),
-    };
-    const call = describedCall(message, 'subscriptions/listen', JSON.stringify({ notifications }), through);
-    attached.set(server.name, server);
-    const ended = () => void (attached.get(server.name) === server && attached.delete(server.name));
-    parts.links.modern(session, server, call).then(ended, ended);
-  }
-  for (const server of exchange.available) {
-    if (byServer.has(server.name) || parts.links.of(session.id, server.name).length > 0) attach(server);
-  }
+  const attach = (server: ServerDefinition) =>
+    new Promise<void>((listening) => {
+      const resourceSubscriptions = byServer.get(server.name);
+      const notifications = {
+        ...Object.fromEntries(wanted.map(([name]) => [name, true])),
+        ...(resourceSubscriptions === undefined ? {} : { resourceSubscriptions }),
+      };
+      const params = JSON.stringify({ notifications });
+      attached.set(server.name, server);
+      parts.links
+        .modern(session, server, describedCall(message, 'subscriptions/listen', params, through(listening)))
+        .catch(() => {})
+        .finally(() => {
+          if (attached.get(server.name) === server) attached.delete(server.name);
+          listening();
+        });
+    });
+  const used = exchange.available.filter(
+    (server) => byServer.has(server.name) || parts.links.of(session.id, server.name).length > 0,
+  );
   const names = new Set(exchange.available.map((server) => server.name));
   const stop = parts.catalog.onChange((name, byOurselves) => {
     const server = parts.servers().get(name);
     const available = server?.trust.includes(session.trustLevel) === true;
     if (available) names.add(name);
     if (!names.has(name) || (attached.has(name) && !byOurselves)) return;
-    for (const [, method] of wanted) say(method, {});
+    for (const [, method] of wanted) tell(method, {});
     // The stream of a server that is another now ends; the new one is listened to in its place.
     const replaced = attached.has(name) && attached.get(name) !== server;
     if (replaced) attached.delete(name);
-    if (replaced && available && server !== undefined) attach(server);
+    if (replaced && available && server !== undefined) void attach(server);
   });
-  return new Promise<Reply>((settle) => {
-    channel.onGone(() => {
+  const ended = new Promise<Reply>((settle) => {
+    const end = () => {
       stop();
-      for (const listener of gone) listener();
+      for (const listener of gone.splice(0)) listener();
       settle({ kind: 'accepted' });
-    });
+    };
+    channel.onGone(end);
+    parts.onCancel(end);
   });
+  await Promise.race([Promise.all(used.map(attach)), ended, pause(deadlineMs, undefined, { ref: false })]);
+  say('notifications/subscriptions/acknowledged', { notifications: honoured });
+  for (const each of early) each();
+  early = undefined;
+  return ended;
 }

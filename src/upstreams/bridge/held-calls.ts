@@ -5,7 +5,7 @@ import { type Message, readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { Call } from '../link.ts';
 import { nameAsker } from '../relay/name-asker.ts';
-import type { PendingCall, PendingCalls } from '../relay/pending.ts';
+import { carriers, type PendingCall, type PendingCalls } from '../relay/pending.ts';
 import { type Binding, nameOf, stateBindings } from '../relay/towards-upstream.ts';
 import type { Sent } from '../sent.ts';
 import { withId } from './result-edits.ts';
@@ -42,7 +42,6 @@ export interface HeldCalls {
 const prefix = 'held:';
 const mostHeld = 32;
 const holdMs = 10 * 60 * 1000;
-const carriers = new Set(['tools/call', 'prompts/get', 'resources/read']);
 const nobody: Channel = {
   owner: {},
   gone: true,

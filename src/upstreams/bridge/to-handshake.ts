@@ -25,6 +25,7 @@ interface Listener {
   readonly channel: Channel;
   readonly wants: ReadonlySet<string>;
   readonly resources: ReadonlySet<string>;
+  end(): void;
 }
 
 const gone = new Set(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
@@ -89,21 +90,24 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     for (const uri of uris) await subscribe('resources/subscribe', uri);
     const clientId = message.id as string;
     const key = String(++count);
-    listeners.set(key, { clientId, channel: call.channel, wants, resources: new Set(uris) });
+    const heard = { clientId, channel: call.channel, wants, resources: new Set(uris), end() {} };
+    listeners.set(key, heard);
     const honoured = {
       ...Object.fromEntries([...wants].map((name) => [name, true])),
       ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
     };
     call.channel.emit(tagged('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId));
     return new Promise<Reply>((settle) => {
-      call.channel.onGone(() => {
-        listeners.delete(key);
+      const end = () => {
+        if (!listeners.delete(key)) return;
         for (const uri of uris) {
           const shared = [...listeners.values()].some((listener) => listener.resources.has(uri));
           if (!shared && !base.link.closed) void subscribe('resources/unsubscribe', uri);
         }
         settle({ kind: 'accepted' });
-      });
+      };
+      listeners.set(key, { ...heard, end });
+      call.channel.onGone(end);
       closers.push(() => {
         listeners.delete(key);
         const end = { resultType: 'complete', _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } };
@@ -172,7 +176,12 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     },
     notify() {},
     answer() {},
-    cancel: (from, requestId, message) => base.link.cancel(from, requestId, message),
+    cancel(from, requestId, message) {
+      for (const { channel, clientId, end } of listeners.values()) {
+        if (channel.owner === from && clientId === requestId) end();
+      }
+      base.link.cancel(from, requestId, message);
+    },
     attach() {},
     detach() {},
     listen() {},

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Delivery, Outward, Sent } from '../../upstreams/sent.ts';
 import type { Channel, Era, Reply } from '../../wire/channel.ts';
-import { errorMessage } from '../../wire/compose.ts';
+import { errorMessage, notificationMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { idMember, type Message } from '../../wire/message.ts';
 import { stripOurKeys } from '../../wire/our-keys.ts';
@@ -94,7 +94,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       maxBytes: limits.messageBytes,
       onMessage(message) {
         if (message.kind !== 'response') {
-          hear(message, waiting, response);
+          hear(message, pending.get(waiting.upstreamId) ?? waiting, response);
           return false;
         }
         const ours = message.id === String(waiting.upstreamId) || (message.id === 'null' && status >= 400);
@@ -187,6 +187,10 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         if (call.cancelOnGone) {
           call.channel.onGone(() => {
             if (pending.take(upstreamId) === undefined) return;
+            if (manner.era === 'handshake') {
+              const params = { requestId: upstreamId, reason: 'the caller is gone' };
+              post(notificationMessage('notifications/cancelled', params), message);
+            }
             forget(waiting);
             settle({ kind: 'accepted' });
           });

@@ -2,6 +2,9 @@ import type { Channel, Reply } from '../../wire/channel.ts';
 import type { Caller } from '../caller.ts';
 import type { Origin } from './towards-client.ts';
 
+/** The calls whose answer may be a question. */
+export const carriers: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
+
 /** One call that an upstream has not answered yet. */
 export interface PendingCall extends Origin {
   readonly upstreamId: number;

@@ -11,7 +11,7 @@ import type { Caller } from '../caller.ts';
 import type { StdioServer } from '../definition.ts';
 import type { BaseLink, Call } from '../link.ts';
 import { createAsks } from '../relay/asks.ts';
-import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
+import { carriers, createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { statusOfError } from '../relay/status-of-error.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
@@ -36,6 +36,8 @@ export interface StdioLinkOptions {
 const stdinBacklogLimit = 32 << 20;
 const newline = '\n';
 const earlyMs = 3000;
+/** A modern client has no stream that opens by itself: its first call may come a while later. */
+const bridgedEarlyMs = 30_000;
 const earlyLimit = 8;
 
 /** A session's own process of one server: started on first need, once, however many calls wait. */
@@ -114,7 +116,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         timeoutMs: listening ? Number.POSITIVE_INFINITY : server.timeoutMs,
         lastHeardAt: Date.now(),
       });
-      for (const earlier of early.keys()) sayEarly(earlier);
+      if (canAnswer()) for (const earlier of early.keys()) sayEarly(earlier);
       lastUsedAt = Date.now();
       to.write(outgoing.bytes);
       // In the modern era a closed response stream is the cancellation; before, a client says so. The caller may
@@ -148,17 +150,25 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     }
     if (message.kind === 'response') answered(message);
     else if (!rate.admit()) noise('too many notifications');
-    else if (isEarly(message)) early.set(message, setTimeout(() => sayEarly(message), earlyMs).unref());
-    else say(message);
+    else if (isEarly(message)) {
+      const patience = callers.size > 0 ? earlyMs : bridgedEarlyMs;
+      early.set(message, setTimeout(() => sayEarly(message), patience).unref());
+    } else say(message);
   }
 
   // Clients over HTTP open their stream a moment after the handshake, and some servers ask for roots at once.
   const early = new Map<Message, NodeJS.Timeout>();
   function isEarly({ kind, method }: Message): boolean {
     if (era === 'modern' || kind !== 'request' || method === 'ping' || early.size >= earlyLimit) return false;
-    for (const { stream, underWay } of callers) if (stream?.gone === false || underWay.size > 0) return false;
-    // Behind a bridge there are calls without callers, and what is asked during one is not early.
-    return pending.youngest((call) => call.method !== 'initialize') === undefined;
+    return !canAnswer();
+  }
+
+  function canAnswer(): boolean {
+    for (const { stream, underWay } of callers) {
+      if (stream?.gone === false || [...underWay].some((channel) => !channel.gone)) return true;
+    }
+    // Modern clients behind a bridge are no callers: they are asked in the answer to a call that can carry a question.
+    return callers.size === 0 && pending.youngest((call) => carriers.has(call.method)) !== undefined;
   }
 
   function sayEarly(message: Message): void {

@@ -1,0 +1,159 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Evidence, stdioEvidence, tapped } from '../clients/evidence.ts';
+import { startHttpTap } from '../clients/tap-http.ts';
+import { createPlace, type Place, startHttpUpstream } from '../clients/upstreams.ts';
+import { repository } from '../start-ambit.ts';
+import type { Era } from './clients.ts';
+import { everything, fast, filesystem, fixture, framework, lite, memory, type Script, thinking } from './script.ts';
+import { startLite } from './servers/start-lite.ts';
+
+const packages = join(repository, 'node_modules', '@modelcontextprotocol');
+const others = join(import.meta.dirname, 'servers');
+const theirs = (name: string) => join(others, 'node_modules', '@modelcontextprotocol', name, 'dist', 'index.js');
+const fixtureServer = join(repository, 'test', 'fixtures', 'conformance', 'stdio.js');
+const everythingServer = join(packages, 'server-everything', 'dist', 'index.js');
+
+/** One upstream as Ambit is told of it, and how to see what arrives there. */
+export interface Upstream {
+  readonly name: string;
+  readonly era: Era;
+  /** What it is made of: a package and, where it says nothing of itself, the transport. */
+  readonly title: string;
+  readonly packages: readonly string[];
+  script(place: Place): Script;
+  start(place: Place): Promise<Started>;
+}
+
+export interface Started {
+  readonly config: Record<string, unknown>;
+  evidence(): Evidence;
+  stop(): Promise<void>;
+}
+
+function onStdio(args: (place: Place) => string[], env?: (place: Place) => Record<string, string>): Upstream['start'] {
+  return async (place) => ({
+    config: {
+      command: process.execPath,
+      args: [...tapped(place.taps), ...args(place)],
+      ...(env && { env: env(place) }),
+    },
+    evidence: () => stdioEvidence(place.taps),
+    stop: async () => {},
+  });
+}
+
+function overHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>): Upstream['start'] {
+  return async () => {
+    const server = await start();
+    const tap = await startHttpTap(server.url);
+    return {
+      config: { url: tap.url },
+      evidence: () => tap.watch(),
+      async stop() {
+        tap.stop();
+        await server.stop();
+      },
+    };
+  };
+}
+
+function rememberAda(place: Place): Record<string, string> {
+  const file = join(place.folder, 'memory.jsonl');
+  const ada = { type: 'entity', name: 'Ada', entityType: 'person', observations: ['wrote the first program'] };
+  writeFileSync(file, `${JSON.stringify(ada)}\n`);
+  return { MEMORY_FILE_PATH: file };
+}
+
+const fixtureOf = (era: Era, transport: 'stdio' | 'http'): Upstream => ({
+  name: `fixture-${era}-${transport}`,
+  era,
+  title: `\`server\`, ${transport === 'http' ? 'HTTP' : transport}`,
+  packages: ['@modelcontextprotocol/server'],
+  script: () => fixture,
+  start: transport === 'stdio' ? onStdio(() => [fixtureServer]) : overHttp(() => startHttpUpstream('fixture http')),
+});
+const tinyOf = (era: Era): Upstream => ({
+  name: `tmcp-${era}`,
+  era,
+  title: '`tmcp`, stdio',
+  packages: ['tmcp'],
+  script: () => framework('tiny'),
+  start: onStdio(() => [join(others, 'tiny.js')]),
+});
+
+/** Those of one group stand together behind one Ambit; no two of them have a resource of the same address. */
+export const groups: readonly (readonly Upstream[])[] = [
+  [
+    {
+      name: 'everything-stdio',
+      era: 'handshake',
+      title: '`server-everything`, stdio',
+      packages: ['@modelcontextprotocol/server-everything'],
+      script: () => everything,
+      start: onStdio(() => [everythingServer, 'stdio']),
+    },
+    fixtureOf('modern', 'stdio'),
+    {
+      name: 'memory',
+      era: 'handshake',
+      title: '`server-memory`, stdio',
+      packages: ['@modelcontextprotocol/server-memory'],
+      script: () => memory,
+      start: onStdio(() => [theirs('server-memory')], rememberAda),
+    },
+  ],
+  [
+    {
+      name: 'everything-http',
+      era: 'handshake',
+      title: '`server-everything`, HTTP',
+      packages: ['@modelcontextprotocol/server-everything'],
+      script: () => everything,
+      start: overHttp(() => startHttpUpstream('everything http')),
+    },
+    fixtureOf('modern', 'http'),
+    tinyOf('modern'),
+  ],
+  [
+    fixtureOf('handshake', 'stdio'),
+    {
+      name: 'fastmcp',
+      era: 'handshake',
+      title: '`fastmcp`, stdio',
+      packages: ['fastmcp'],
+      script: () => fast,
+      start: onStdio(() => [join(others, 'fast.js')]),
+    },
+    tinyOf('handshake'),
+  ],
+  [
+    fixtureOf('handshake', 'http'),
+    {
+      name: 'lite',
+      era: 'handshake',
+      title: '`mcp-lite`, HTTP',
+      packages: ['mcp-lite'],
+      script: () => lite,
+      start: overHttp(startLite),
+    },
+    {
+      name: 'filesystem',
+      era: 'handshake',
+      title: '`server-filesystem`, stdio',
+      packages: ['@modelcontextprotocol/server-filesystem'],
+      script: (place) => filesystem(place.files),
+      start: onStdio((place) => [join(packages, 'server-filesystem', 'dist', 'index.js'), place.files]),
+    },
+    {
+      name: 'thinking',
+      era: 'handshake',
+      title: '`server-sequential-thinking`, stdio',
+      packages: ['@modelcontextprotocol/server-sequential-thinking'],
+      script: () => thinking,
+      start: onStdio(() => [theirs('server-sequential-thinking')]),
+    },
+  ],
+];
+export const upstreams: readonly Upstream[] = groups.flat();
+export { createPlace, type Place };
