@@ -6,7 +6,9 @@ import { read } from '../relay/handles.ts';
 
 function server(name: string, env: Record<string, string> = {}): ServerDefinition {
   const push = { sampling: true, elicitation: true, roots: true };
-  return { name, kind: 'stdio', trust: ['direct'], era: 'auto', timeoutMs: 1000, push, command: 'x', args: [], env };
+  const described = { source: 'operator', file: undefined, folder: '/', definitionHash: JSON.stringify(env) } as const;
+  const common = { name, trust: ['direct'], era: 'auto', timeoutMs: 1000, push, ...described } as const;
+  return { ...common, kind: 'stdio', command: 'x', args: [], env };
 }
 
 /** A server that counts how often its tools are asked for, and answers when it is told to. */
@@ -47,12 +49,13 @@ let saved: Map<string, Offer>;
 beforeEach(() => {
   vi.useFakeTimers();
   saved = new Map();
-  catalog = createCatalog({
+  const file = {
     load: () => new Map(),
-    save: (offers) => {
+    save: (offers: ReadonlyMap<string, Offer>) => {
       saved = new Map(offers);
     },
-  });
+  };
+  catalog = createCatalog(file, async (_server, { tools }) => ({ tools, withheld: [] }));
 });
 
 afterEach(() => {
