@@ -25,7 +25,7 @@ interface Held {
   readonly name: string;
   /** How long the upstream may stay silent once the client is back. */
   readonly timeoutMs: number;
-  readonly questions: Question[];
+  questions: Question[];
   readonly until: number;
   /** The upstream's answer, when it came before the client did. */
   finished: Reply | Error | undefined;
@@ -42,6 +42,8 @@ export interface HeldCalls {
 const prefix = 'held:';
 const mostHeld = 32;
 const holdMs = 10 * 60 * 1000;
+/** Servers that have several questions push them one right after the other; the client gets them together. */
+const gatherMs = 20;
 const nobody: Channel = {
   owner: {},
   gone: true,
@@ -60,14 +62,18 @@ export function createHeldCalls(binding: Binding): HeldCalls {
   let count = 0;
 
   function ask(id: number, call: Held, clientId: string): Reply {
-    const { key, method, params } = call.questions[0] as Question;
-    const request = params === undefined ? { method } : { method, params: JSON.parse(params) as unknown };
+    const inputRequests = Object.fromEntries(
+      call.questions.map(({ key, method, params }) => [
+        key,
+        params === undefined ? { method } : { method, params: JSON.parse(params) as unknown },
+      ]),
+    );
     const requestState = binding.seals.seal(
       `${prefix}${id}`,
       stateBindings(binding, call.method, call.name),
       call.until,
     );
-    const result = { resultType: 'input_required', inputRequests: { [key]: request }, requestState };
+    const result = { resultType: 'input_required', inputRequests, requestState };
     return { kind: 'message', bytes: resultMessage(clientId, JSON.stringify(result)), status: 200 };
   }
 
@@ -85,11 +91,22 @@ export function createHeldCalls(binding: Binding): HeldCalls {
     });
   }
 
+  /** The caller leaves with the questions, or with the answer if that was quicker. */
+  function letGo(id: number, call: Held, { settle, fail, clientId }: PendingCall): void {
+    if (call.finished === undefined) {
+      settle(ask(id, call, clientId));
+      return;
+    }
+    held.delete(id);
+    if (call.finished instanceof Error) fail(call.finished);
+    else settle(deliver(call.finished, clientId));
+  }
+
   return {
     hold({ message, pending, respond, call: known }) {
       // Over HTTP a question comes on the answer of the call it belongs to; over stdio the youngest call is the guess.
       const fits = (id: number) => known === undefined || known.upstreamId === id;
-      const waiting = [...held.values()].find((call) => call.finished === undefined && fits(call.upstreamId));
+      const waiting = [...held.values()].findLast((call) => call.finished === undefined && fits(call.upstreamId));
       const carrier = pending.youngest(
         (call) => carriers.has(call.method) && !call.channel.gone && fits(call.upstreamId),
       );
@@ -120,10 +137,10 @@ export function createHeldCalls(binding: Binding): HeldCalls {
         until: Date.now() + holdMs,
         finished: undefined,
       };
-      held.set(count, call);
-      const { settle, clientId } = carrier;
-      park(count, carrier, pending);
-      settle(ask(count, call, clientId));
+      const id = count;
+      held.set(id, call);
+      park(id, carrier, pending);
+      setTimeout(() => letGo(id, call, carrier), gatherMs);
       return true;
     },
 
@@ -139,17 +156,14 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       const kept = held.get(id);
       if (kept === undefined) throw new AmbitError('UPSTREAM_FAILED', { what: 'The question is no longer open.' });
       const clientId = message.id as string;
-      const [question] = kept.questions;
       const answers = memberOf(params, 'inputResponses');
-      const answer =
-        question === undefined || answers === undefined
-          ? undefined
-          : memberOf(shapeAt(message.bytes, answers), question.key);
-      if (question !== undefined && answer === undefined) return Promise.resolve(ask(id, kept, clientId));
-      if (question !== undefined && answer !== undefined) {
-        kept.questions.shift();
+      const given = answers === undefined ? undefined : shapeAt(message.bytes, answers);
+      kept.questions = kept.questions.filter((question) => {
+        const answer = memberOf(given, question.key);
+        if (answer === undefined) return true;
         question.respond(resultMessage(question.upstreamId, rawAt(message.bytes, answer)));
-      }
+        return false;
+      });
       if (kept.questions.length > 0 && kept.finished === undefined) return Promise.resolve(ask(id, kept, clientId));
       held.delete(id);
       if (kept.finished !== undefined) return Promise.resolve(deliver(kept.finished, clientId));

@@ -10,15 +10,11 @@ const undeclared =
   'The suite wants error −32021 for a capability the client has not declared. A server of the handshake era has no such error: it refuses in its own words, as a tool error, and Ambit passes that on.';
 const key =
   'The suite looks for the key "user_name" in inputRequests. A server of the handshake era asks by a request of its own, which has no such key: Ambit gives the question a key of its making.';
-const together =
-  'The suite wants three questions in one answer. A server of the handshake era asks one question after the other, and the client is let go with the first: it gets them in as many rounds.';
-
 /** By the revision the client speaks; the upstream is of the other era. */
 export const cannotPass: Readonly<Record<Revision, readonly CannotPass[]>> = {
   '2026-07-28': [
     { scenario: 'server-stateless', reason: undeclared },
     { scenario: 'input-required-result-basic-elicitation', reason: key },
-    { scenario: 'input-required-result-multiple-input-requests', reason: together },
   ],
   '2025-11-25': [],
 };

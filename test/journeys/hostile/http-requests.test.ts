@@ -51,7 +51,6 @@ test.each(['NONSENSE', 'post', 'CONNECT', ''])('the method %j is 400 or closes t
 
 test.each([
   '/',
-  '/mcp',
   '/mcp/',
   '/mcp/calm/',
   '/mcp/calm/x',

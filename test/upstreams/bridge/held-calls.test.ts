@@ -134,6 +134,30 @@ describe('a requestState', () => {
   });
 });
 
+test('questions asked one right after the other go together, and each answer is told at once', async () => {
+  const { call, ask, retry, responses, finish } = bridge();
+  const first = call('tool');
+  for (const name of ['one', 'two', 'three']) expect(ask(name)).toBe(true);
+  const asked = await first.reply;
+  const keys = Object.keys(asked.result.inputRequests);
+  expect(keys.map((key) => asked.result.inputRequests[key]?.params?.message)).toEqual(['one?', 'two?', 'three?']);
+  const [one = '', two = '', three = ''] = keys;
+  const rest = message((await retry('tool', asked.result.requestState, { [one]: {}, [three]: {} })) as Reply);
+  expect(responses.map(({ id }) => id)).toEqual(['one', 'three']);
+  expect(Object.keys(rest.result.inputRequests)).toEqual([two]);
+  const last = retry('tool', rest.result.requestState, { [two]: {} });
+  finish(first.upstreamId, 'all');
+  expect(message((await last) as Reply).result).toEqual({ text: 'all' });
+});
+
+test('a server that asks and answers in one breath is not kept waiting for', async () => {
+  const { call, ask, finish } = bridge();
+  const first = call('tool');
+  ask('name');
+  finish(first.upstreamId, 'never mind');
+  expect(await first.reply).toMatchObject({ id: 'tool', result: { text: 'never mind' } });
+});
+
 test('a second question while the client is away waits for its return', async () => {
   const { call, ask, retry, responses, finish } = bridge();
   const first = call('tool');
@@ -169,6 +193,18 @@ test('where the transport tells, a question goes to the call it belongs to and n
   expect(ask('other')).toBe(true);
   const asked = await younger.reply;
   expect(asked.result.inputRequests[only(asked)]?.params).toEqual({ message: 'other?' });
+});
+
+test('a further question goes to the call held last, not to one whose client never came back', async () => {
+  const { call, ask } = bridge();
+  const abandoned = call('abandoned');
+  ask('old');
+  await abandoned.reply;
+  const fresh = call('fresh');
+  ask('one');
+  ask('two');
+  const asked = await fresh.reply;
+  expect(Object.values(asked.result.inputRequests).map(({ params }) => params?.message)).toEqual(['one?', 'two?']);
 });
 
 test('where nobody has asked anything there is nobody to ask', () => {
