@@ -38,7 +38,7 @@ function answer(socket: Socket, asked: { id: number; params: { arguments?: { tex
   socket.write(announced(rightAnswer(asked.id, text)));
   if (!text.startsWith('secret')) return;
   repeats++;
-  setTimeout(() => socket.write(announced(rightAnswer(asked.id, text))), 5);
+  setTimeout(() => socket.write(announced(rightAnswer(asked.id, text))), 3);
 }
 
 beforeAll(async () => {
@@ -54,16 +54,16 @@ afterAll(async () => {
 });
 
 test('an answer that comes again is not taken for the answer to the next request of another session', async () => {
-  for (let round = 0; round < counts(15, 200); round++) {
-    const [mine, theirs] = [await patient.session('--trust', 'direct'), await patient.session('--trust', 'direct')];
-    const url = patient.mcp('stutters');
+  const url = patient.mcp('stutters');
+  for (let round = 0; round < counts(6, 60); round++) {
+    const [mine, theirs] = await Promise.all([
+      patient.session('--trust', 'direct'),
+      patient.session('--trust', 'direct'),
+    ]);
     const text = `secret ${round}`;
     expect(outcome(await callModern(url, mine.token, 'echo', { text }))).toBe(text);
-    await new Promise((resolve) => setTimeout(resolve, round % 10));
-    expect(['other', '!UPSTREAM_FAILED']).toContain(
-      outcome(await callModern(url, theirs.token, 'echo', { text: 'other' })),
-    );
-    for (const { id } of [mine, theirs]) await patient.cli('session', 'end', id);
+    await new Promise((resolve) => setTimeout(resolve, 4 + round));
+    expect(outcome(await callModern(url, theirs.token, 'echo', { text: 'other' }))).toBe('other');
   }
   expect(repeats).toBeGreaterThan(0);
 });

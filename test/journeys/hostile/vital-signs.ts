@@ -1,10 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
+import { counts } from '../../proof.ts';
 import { taggedProcesses } from '../../runners/tagged-processes.ts';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
 import { callModern, openClient, outcome } from './mcp-calls.ts';
+
+// A busy machine is slow, and the proof does a hundred times as much.
+vi.setConfig({ testTimeout: counts(40_000, 1_200_000) });
 
 export const fixtures = join(repository, 'test', 'fixtures', 'hostile');
 
