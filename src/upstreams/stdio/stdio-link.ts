@@ -132,6 +132,15 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     else running.write(bytes);
   }
 
+  /** Whoever waits for what cannot be read need not wait for the time limit. */
+  function unreadable(line: Buffer): void {
+    noise('not a message');
+    const head = line.subarray(0, 1024);
+    const id = isNoAnswer(head) ? undefined : idOfTooLong(head, line.subarray(-1024));
+    const what = `The server "${server.name}" answered with something that is no MCP message.`;
+    if (id !== undefined) pending.take(id)?.fail(new AmbitError('UPSTREAM_FAILED', { what }));
+  }
+
   function abandon(upstreamId: number): void {
     const call = pending.take(upstreamId);
     if (call === undefined) return;
@@ -144,8 +153,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     try {
       message = readMessage(line);
     } catch (fault) {
-      if (fault instanceof MessageFault) noise('not a message');
-      else throw fault;
+      if (!(fault instanceof MessageFault)) throw fault;
+      unreadable(line);
       return;
     }
     if (message.kind === 'response') answered(message);

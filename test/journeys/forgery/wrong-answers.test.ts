@@ -113,8 +113,7 @@ test('answers before the questions: none of them is taken', async () => {
   }
 });
 
-// On stdio such a line is dropped as noise, and the call waits until it times out (servers.*.timeoutSeconds, 600).
-test.fails('an answer under the right id that cannot be read fails the call at once', async () => {
+test('an answer under the right id that cannot be read fails the call at once', async () => {
   const deep = `${'['.repeat(600)}${']'.repeat(600)}`;
   const lines = [`{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"v":${deep}}}`];
   const sent = await callModern(attacked.ambit.mcp('hasty'), mine, 'say', JSON.stringify({ lines }));
