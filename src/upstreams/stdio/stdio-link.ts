@@ -17,6 +17,8 @@ import { statusOfError } from '../relay/status-of-error.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import { type Binding, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
 import { createBackoff } from './backoff.ts';
+import { createEarlyPushes } from './early-pushes.ts';
+import { createNoise } from './noise.ts';
 import type { Opening } from './opening.ts';
 import { type ProcessPlace, type ServerProcess, startServer } from './server-process.ts';
 import { idOfTooLong, isNoAnswer } from './too-long.ts';
@@ -38,7 +40,6 @@ const newline = '\n';
 const earlyMs = 3000;
 /** A modern client has no stream that opens by itself: its first call may come a while later. */
 const bridgedEarlyMs = 30_000;
-const earlyLimit = 8;
 
 /** A session's own process of one server: started on first need, once, however many calls wait. */
 export function createStdioLink(options: StdioLinkOptions): BaseLink {
@@ -48,6 +49,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   const callers = new Set<Caller>();
   const backoff = createBackoff();
   const rate = createRateLimit(limits.notificationsPerSecond);
+  const noise = createNoise(place.journal, { sessionId: place.sessionId, server: server.name });
+  const early = createEarlyPushes((message) => say(message));
   let current: ServerProcess | undefined;
   let running: ServerProcess | undefined;
   let starting: Promise<ServerProcess> | undefined;
@@ -116,7 +119,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         timeoutMs: listening ? Number.POSITIVE_INFINITY : server.timeoutMs,
         lastHeardAt: Date.now(),
       });
-      if (canAnswer()) for (const earlier of early.keys()) sayEarly(earlier);
+      if (canAnswer()) early.releaseAll();
       lastUsedAt = Date.now();
       to.write(outgoing.bytes);
       // In the modern era a closed response stream is the cancellation; before, a client says so. The caller may
@@ -128,13 +131,12 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   /** For what nobody waits for: a process that does not read must not make us keep it all. */
   function tell(bytes: Buffer): void {
     if (running === undefined) return;
-    if (running.backlog > stdinBacklogLimit) noise('it does not read what it is told');
+    if (running.backlog > stdinBacklogLimit) noise.note('it does not read what it is told');
     else running.write(bytes);
   }
 
   /** Whoever waits for what cannot be read need not wait for the time limit. */
   function unreadable(line: Buffer): void {
-    noise('not a message');
     const head = line.subarray(0, 1024);
     const id = isNoAnswer(head) ? undefined : idOfTooLong(head, line.subarray(-1024));
     const what = `The server "${server.name}" answered with something that is no MCP message.`;
@@ -154,22 +156,14 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       message = readMessage(line);
     } catch (fault) {
       if (!(fault instanceof MessageFault)) throw fault;
-      unreadable(line);
+      if (fault.notJson) unreadable(line);
+      noise.note('not a message');
       return;
     }
     if (message.kind === 'response') answered(message);
-    else if (!rate.admit()) noise('too many notifications');
-    else if (isEarly(message)) {
-      const patience = callers.size > 0 ? earlyMs : bridgedEarlyMs;
-      early.set(message, setTimeout(() => sayEarly(message), patience).unref());
-    } else say(message);
-  }
-
-  // Clients over HTTP open their stream a moment after the handshake, and some servers ask for roots at once.
-  const early = new Map<Message, NodeJS.Timeout>();
-  function isEarly({ kind, method }: Message): boolean {
-    if (era === 'modern' || kind !== 'request' || method === 'ping' || early.size >= earlyLimit) return false;
-    return !canAnswer();
+    else if (!rate.admit()) noise.note('too many notifications');
+    else if (era === 'modern' || canAnswer()) say(message);
+    else if (!early.take(message, callers.size > 0 ? earlyMs : bridgedEarlyMs)) say(message);
   }
 
   function canAnswer(): boolean {
@@ -180,17 +174,12 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     return callers.size === 0 && pending.youngest((call) => carriers.has(call.method)) !== undefined;
   }
 
-  function sayEarly(message: Message): void {
-    clearTimeout(early.get(message));
-    if (early.delete(message)) say(message);
-  }
-
   function answered(message: Message): void {
     const id = Number(message.id);
     if (asks.answered(id, message)) return;
     const call = pending.take(id);
     if (call === undefined) {
-      noise('an answer nobody waits for');
+      noise.note('an answer nobody waits for');
       return;
     }
     lastUsedAt = Date.now();
@@ -218,7 +207,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         full.onDrain(resume);
         full.onGone(resume);
       },
-      () => noise('could not be passed on'),
+      () => noise.note('could not be passed on'),
     );
   }
 
@@ -229,28 +218,9 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     running?.resume();
   }
 
-  const noises = new Map<string, number>();
-  function noise(what: string): void {
-    noises.set(what, (noises.get(what) ?? 0) + 1);
-  }
-
-  function recordNoise(): void {
-    for (const [what, count] of noises) {
-      place.journal.record({
-        kind: 'process',
-        sessionId: place.sessionId,
-        server: server.name,
-        event: 'noise',
-        what,
-        count,
-      });
-    }
-    noises.clear();
-  }
-
   function tooLong(head: Buffer, tail: Buffer): void {
     if (isNoAnswer(head)) {
-      noise('longer than the limit');
+      noise.note('longer than the limit');
       return;
     }
     const id = idOfTooLong(head, tail);
@@ -273,9 +243,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     if (process !== current) return;
     current = undefined;
     running = undefined;
-    recordNoise();
-    for (const timer of early.values()) clearTimeout(timer);
-    early.clear();
+    noise.record();
+    early.drop();
     for (const caller of callers) {
       for (const [id, push] of caller.pushes) if (push.link === link) caller.pushes.delete(id);
     }
@@ -323,7 +292,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       try {
         tell(notificationTowardsUpstream(message, edits, binding));
       } catch (error) {
-        if (!isAmbitError(error)) noise('a notification about a foreign handle');
+        if (!isAmbitError(error)) noise.note('a notification about a foreign handle');
       }
     },
 
@@ -361,11 +330,11 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     },
     openStream() {},
     listen() {
-      for (const message of early.keys()) sayEarly(message);
+      early.releaseAll();
     },
 
     tend(now) {
-      recordNoise();
+      noise.record();
       for (const call of pending.overdue(now)) {
         pending.take(call.upstreamId);
         tell(cancelled(call.upstreamId, 'timed out'));
