@@ -38,9 +38,7 @@ export function page(results: readonly Result[], upstreams: readonly Upstream[])
     return String(reasons.indexOf(reason) + 1);
   };
   const tables = (['handshake', 'modern'] as const).flatMap((clientEra) =>
-    (['handshake', 'modern'] as const).flatMap((serverEra) =>
-      table(clientEra, serverEra, results, upstreams, number),
-    ),
+    (['handshake', 'modern'] as const).flatMap((serverEra) => table(clientEra, serverEra, results, upstreams, number)),
   );
   return `${[
     '# Compatibility',
