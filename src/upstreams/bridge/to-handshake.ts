@@ -56,6 +56,9 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     await base.link.ready();
     const shaken = base.handshake();
     if (shaken === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    // Over HTTP a server asks and tells on this stream what it does not connect with a request.
+    if (!streaming) base.link.openStream(standing);
+    streaming = true;
     return shaken;
   }
 
@@ -83,8 +86,6 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     const asked = memberOf(message.params?.shape, 'notifications');
     const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
     await handshake();
-    if (!streaming) base.link.openStream(standing);
-    streaming = true;
     const wants = new Set(Object.values(changes).filter((name) => filter[name] === true));
     const uris = Array.isArray(filter.resourceSubscriptions) ? (filter.resourceSubscriptions as string[]) : [];
     for (const uri of uris) await subscribe('resources/subscribe', uri);
@@ -132,6 +133,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
 
   async function pass(call: Call): Promise<Reply> {
     const { message } = call;
+    await handshake();
     const wanted = stringAt(message.bytes, memberOf(message.meta, 'io.modelcontextprotocol/logLevel'));
     if (wanted !== level) await setLevel(wanted);
     const resumed = held.resume(call, base.link.pending);

@@ -15,11 +15,9 @@ interface Standing {
 
 /** All clients at all upstreams of a group: through `/mcp`, and where the eras differ by the other ways too. */
 export async function runGroup(group: readonly Upstream[]): Promise<Result[]> {
-  const shared = createPlace();
   const standing = await Promise.all(
     group.map(async (upstream): Promise<Standing> => {
-      // A client has one set of roots for all servers.
-      const place = { ...createPlace(), files: shared.files };
+      const place = createPlace();
       return { upstream, place, started: await upstream.start(place) };
     }),
   );
@@ -28,31 +26,33 @@ export async function runGroup(group: readonly Upstream[]): Promise<Result[]> {
     standing.map(({ upstream: { name, era }, started }) => [name, { ...started.config, era, push }]),
   );
   const ambit = await startAmbit({ servers });
-  const results: Result[] = [];
-  try {
-    const config = ['--config', join(ambit.folder, 'etc', 'ambit.yaml')];
-    for (const client of clientNames) {
-      // A session for each visit, so that none finds what another has left at a server.
-      const http = async (url: string): Promise<Target> => {
-        const { token } = await ambit.session('--trust', 'direct');
-        return { kind: 'http', url, token };
-      };
-      const mixed = standing.filter(({ upstream }) => upstream.era !== clients[client].era);
-      results.push(...(await visitAll('/mcp', client, await http(`${ambit.url}/mcp`), standing)));
-      for (const each of mixed) {
-        results.push(...(await visitAll('/mcp/{server}', client, await http(ambit.mcp(each.upstream.name)), [each])));
-      }
-      if (mixed.length === 0) continue;
-      const data = ['--data-dir', join(ambit.folder, `data-${client}`)];
-      const args = [ambitBin, 'stdio', '--trust', 'direct', ...config, ...data];
-      results.push(...(await visitAll('ambit stdio', client, { kind: 'stdio', args }, mixed)));
+  const config = ['--config', join(ambit.folder, 'etc', 'ambit.yaml')];
+
+  // A session for each visit, so that none finds what another has left at a server.
+  async function http(url: string): Promise<Target> {
+    const { token } = await ambit.session('--trust', 'direct');
+    return { kind: 'http', url, token };
+  }
+
+  async function runClient(client: ClientName): Promise<Result[]> {
+    const mixed = standing.filter(({ upstream }) => upstream.era !== clients[client].era);
+    const results = await visitAll('/mcp', client, await http(`${ambit.url}/mcp`), standing);
+    for (const each of mixed) {
+      const target = await http(ambit.mcp(each.upstream.name));
+      results.push(...(await visitAll('/mcp/{server}', client, target, [each])));
     }
-    return results;
+    if (mixed.length === 0) return results;
+    const data = ['--data-dir', join(ambit.folder, `data-${client}`)];
+    const args = [ambitBin, 'stdio', '--trust', 'direct', ...config, ...data];
+    return [...results, ...(await visitAll('ambit stdio', client, { kind: 'stdio', args }, mixed))];
+  }
+
+  try {
+    return (await Promise.all(clientNames.map(runClient))).flat();
   } finally {
     await ambit.stop();
     await Promise.all(standing.map(({ started }) => started.stop()));
     for (const { place } of standing) place.remove();
-    shared.remove();
   }
 }
 
@@ -63,22 +63,28 @@ async function visitAll(
   standing: readonly Standing[],
 ): Promise<Result[]> {
   const results: Result[] = [];
-  const [{ place: first }] = standing as [Standing];
+  const own = createPlace();
   // Before the client comes: what it does first is seen too.
   const evidence = standing.map(({ started }) => started.evidence());
-  const client = await connect(name, target, first.files);
+  const client = await connect(name, target, own.files);
   try {
     if (client.era !== clients[name].era) throw new Error(`${name} found the ${client.era} era at ${entrance}`);
     if (client.era === 'handshake' && target.kind === 'http') await client.streamOpened;
     for (const [index, { upstream, place }] of standing.entries()) {
       const seen = entrance === '/mcp/{server}' ? client : only(client, upstream.name);
-      const visit = { client: seen, script: upstream.script(place), evidence: evidence[index]!, folder: place.folder };
+      const visit = {
+        client: seen,
+        script: upstream.script({ ...place, files: own.files }),
+        evidence: evidence[index]!,
+        folder: place.folder,
+      };
       results.push({ entrance, client: name, upstream: upstream.name, outcomes: await tryFeatures(upstream, visit) });
     }
     const lost = strays(client.wire);
     if (lost.length > 0) throw new Error(`${name} at ${entrance} got ${JSON.stringify(lost)}`);
   } finally {
     await client.close();
+    own.remove();
   }
   return results;
 }

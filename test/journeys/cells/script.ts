@@ -33,7 +33,6 @@ export interface Logging extends ToolCall {
   readonly lines: readonly string[] | RegExp;
   /** It logs whatever the level. */
   readonly always?: true;
-  readonly stop?: ToolCall;
 }
 
 const none = 'The server has nothing of the kind.';
@@ -63,7 +62,6 @@ export const everything: Script = {
   logging: {
     tool: 'toggle-simulated-logging',
     lines: /level.message/,
-    stop: { tool: 'toggle-simulated-logging' },
   },
   resources: { uri: 'demo://resource/static/document/features.md', says: '# Everything Server' },
   templates: {
@@ -170,6 +168,11 @@ export const fast: Script = {
   // FastMCP keeps the level it was told, and logs all the same.
   logging: { tool: 'logs', lines: ['one', 'two', 'three'], always: true },
   roots: { tool: 'roots', keeps: true },
+};
+
+export const tinyModern: Script = {
+  ...framework('tiny'),
+  roots: 'tmcp asks only clients of the handshake era for roots.',
 };
 
 const unknown = 'mcp-lite does not know it.';

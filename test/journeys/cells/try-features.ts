@@ -1,30 +1,34 @@
 import { checks, type Feature, featureNames, type Visit } from './checks.ts';
-import { reasonFor } from './reasons.ts';
 import type { Outcome } from './results.ts';
 import type { Upstream } from './upstreams.ts';
 
-const patienceMs = Number(process.env.PAT ?? 15_000);
+const patienceMs = 20_000;
+// Roots early: server-filesystem serves nothing else, and a server that asks for them by itself does so soon.
+const order: readonly Feature[] = ['tools', 'roots', ...featureNames.filter((name) => !/^(tools|roots)$/.test(name))];
+// Over HTTP all clients share one server, and what one of them changes there the others are told of.
+const alone: ReadonlySet<Feature> = new Set(['subscribe', 'listChanged']);
+const turns = new Map<string, Promise<unknown>>();
 
-// Roots early: a server that asks for them by itself does so soon, and a call it asks during is held up by it.
-const order = [...featureNames].sort((a, b) => rank(a) - rank(b));
-function rank(feature: Feature): number {
-  return feature === 'tools' || feature === 'call' ? 0 : feature === 'roots' ? 1 : 2;
-}
-
-/** Tries every feature that has no reason not to work. */
-export async function tryFeatures(upstream: Upstream, visit: Visit): Promise<Map<Feature, Outcome>> {
+/** Tries every feature that has no reason not to work; a script gives the reason in place of what to ask for. */
+export async function tryFeatures({ name, era }: Upstream, visit: Visit): Promise<Map<Feature, Outcome>> {
   const outcomes = new Map<Feature, Outcome>();
+  const { client, script, evidence } = visit;
+  // From its first use on a server can be heard of by itself, once its stream is open.
+  await client.call(script.call.tool, script.call.args).catch(() => {});
+  if (era === 'handshake') await evidence.listening();
   for (const feature of order) {
-    const reason = reasonFor(upstream, feature, visit);
-    outcomes.set(feature, reason === undefined ? await attempt(feature, visit) : { kind: 'named', reason });
-    const done = outcomes.get(feature);
-    if (process.env.PAT && done?.kind === 'fails')
-      process.stderr.write(`${upstream.name} ${visit.client.era} ${feature} ${done.reason.slice(0, 300)}\n`);
-    // From its first use on a server can be heard of by itself, once its stream is open.
-    if (feature === 'call' && visit.client.era === 'handshake' && upstream.era === 'handshake')
-      await visit.evidence.listening();
+    const entry = script[feature];
+    if (typeof entry === 'string') outcomes.set(feature, { kind: 'named', reason: entry });
+    else if (alone.has(feature)) outcomes.set(feature, await inTurn(name, () => attempt(feature, visit)));
+    else outcomes.set(feature, await attempt(feature, visit));
   }
   return outcomes;
+}
+
+function inTurn<T>(name: string, work: () => Promise<T>): Promise<T> {
+  const mine = (turns.get(name) ?? Promise.resolve()).then(work);
+  turns.set(name, mine);
+  return mine;
 }
 
 async function attempt(feature: Feature, visit: Visit): Promise<Outcome> {

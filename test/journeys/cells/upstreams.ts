@@ -5,7 +5,18 @@ import { startHttpTap } from '../clients/tap-http.ts';
 import { createPlace, type Place, startHttpUpstream } from '../clients/upstreams.ts';
 import { repository } from '../start-ambit.ts';
 import type { Era } from './clients.ts';
-import { everything, fast, filesystem, fixture, framework, lite, memory, type Script, thinking } from './script.ts';
+import {
+  everything,
+  fast,
+  filesystem,
+  fixture,
+  framework,
+  lite,
+  memory,
+  type Script,
+  thinking,
+  tinyModern,
+} from './script.ts';
 import { startLite } from './servers/start-lite.ts';
 
 const packages = join(repository, 'node_modules', '@modelcontextprotocol');
@@ -78,7 +89,7 @@ const tinyOf = (era: Era): Upstream => ({
   era,
   title: '`tmcp`, stdio',
   packages: ['tmcp'],
-  script: () => framework('tiny'),
+  script: () => (era === 'modern' ? tinyModern : framework('tiny')),
   start: onStdio(() => [join(others, 'tiny.js')]),
 });
 
@@ -143,7 +154,7 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-filesystem`, stdio',
       packages: ['@modelcontextprotocol/server-filesystem'],
       script: (place) => filesystem(place.files),
-      start: onStdio((place) => [join(packages, 'server-filesystem', 'dist', 'index.js'), place.files]),
+      start: onStdio((place) => [join(packages, 'server-filesystem', 'dist', 'index.js'), join(place.folder, 'start')]),
     },
     {
       name: 'thinking',

@@ -20,7 +20,9 @@ const server = new McpServer(
   },
 );
 const add = (name, schema, execute) =>
-  server.tool({ name, description: name, ...(schema && { schema }) }, async (args) => tool.text(await execute(args)));
+  server.tool({ name, description: name, replayable: true, ...(schema && { schema }) }, async (args) =>
+    tool.text(await execute(args)),
+  );
 
 add('add', z.object({ a: z.number(), b: z.number() }), ({ a, b }) => `${a} + ${b} = ${a + b}`);
 add('steps', undefined, async () => {
