@@ -1,9 +1,11 @@
 import { join } from 'node:path';
-import type { Target } from '../clients/mcp-client.ts';
+import type { McpClient, Target } from '../clients/mcp-client.ts';
 import { strays } from '../clients/wire-log.ts';
 import { ambitBin, startAmbit } from '../start-ambit.ts';
+import type { Feature } from './checks.ts';
 import { type ClientName, clientNames, clients, connect, only } from './clients.ts';
 import type { Entrance, Result } from './results.ts';
+import type { Script } from './script.ts';
 import { tryFeatures } from './try-features.ts';
 import { createPlace, type Place, type Started, type Upstream } from './upstreams.ts';
 
@@ -78,6 +80,7 @@ async function visitAll(
         evidence: evidence[index]!,
         folder: place.folder,
       };
+      if (entrance === '/mcp/{server}') expectNoSuchOffer(upstream.name, visit.script, client.offers);
       results.push({ entrance, client: name, upstream: upstream.name, outcomes: await tryFeatures(upstream, visit) });
     }
     const lost = strays(client.wire);
@@ -87,4 +90,18 @@ async function visitAll(
     own.remove();
   }
   return results;
+}
+
+/** A reason is wrong when the server itself says that it has the thing. */
+function expectNoSuchOffer(server: string, script: Script, offers: McpClient['offers']): void {
+  const offered: Partial<Record<Feature, unknown>> = {
+    logging: offers.logging,
+    resources: offers.resources,
+    subscribe: (offers.resources as { subscribe?: boolean } | undefined)?.subscribe,
+    prompts: offers.prompts,
+    completion: offers.completions,
+  };
+  for (const [feature, there] of Object.entries(offered)) {
+    if (typeof script[feature as Feature] === 'string' && there) throw new Error(`${server} does offer ${feature}`);
+  }
 }

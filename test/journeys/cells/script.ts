@@ -36,10 +36,11 @@ export interface Logging extends ToolCall {
 }
 
 const none = 'The server has nothing of the kind.';
+const quick = 'The server has no call that lasts long enough to be taken back.';
 const steps = (values: readonly number[], total: number) => values.map((progress) => ({ progress, total }));
 const nothing = {
   progress: none,
-  cancel: none,
+  cancel: quick,
   logging: none,
   resources: none,
   templates: none,
@@ -131,6 +132,11 @@ export const filesystem = (folder: string): Script => ({
 
 export const memory: Script = {
   ...nothing,
+  resources: { uri: 'memory://knowledge-graph', says: 'wrote the first program' },
+  subscribe: {
+    uri: 'memory://knowledge-graph',
+    change: { tool: 'create_entities', args: { entities: [{ name: 'Bob', entityType: 'person', observations: [] }] } },
+  },
   tools: ['create_entities', 'read_graph', 'search_nodes'],
   call: { tool: 'search_nodes', args: { query: 'Ada' }, says: 'wrote the first program' },
 };
@@ -175,13 +181,13 @@ export const tinyModern: Script = {
   roots: 'tmcp asks only clients of the handshake era for roots.',
 };
 
-const unknown = 'mcp-lite does not know it.';
+const unbuilt = 'mcp-lite knows the method and says that it is not implemented.';
 
 export const lite: Script = {
   ...framework('lite'),
-  logging: unknown,
-  subscribe: unknown,
-  completion: unknown,
-  roots: unknown,
+  logging: 'mcp-lite takes a log level, but has no way to send a log message.',
+  subscribe: unbuilt,
+  completion: unbuilt,
+  roots: 'mcp-lite has no way to ask for roots.',
   listChanged: { tool: 'grows', method: 'notifications/tools/list_changed' },
 };

@@ -1,5 +1,5 @@
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { type Evidence, stdioEvidence, tapped } from '../clients/evidence.ts';
 import { startHttpTap } from '../clients/tap-http.ts';
 import { createPlace, type Place, startHttpUpstream } from '../clients/upstreams.ts';
@@ -42,12 +42,11 @@ export interface Started {
   stop(): Promise<void>;
 }
 
-function onStdio(args: (place: Place) => string[], env?: (place: Place) => Record<string, string>): Upstream['start'] {
+function onStdio(args: (place: Place) => string[]): Upstream['start'] {
   return async (place) => ({
     config: {
       command: process.execPath,
       args: [...tapped(place.taps), ...args(place)],
-      ...(env && { env: env(place) }),
     },
     evidence: () => stdioEvidence(place.taps),
     stop: async () => {},
@@ -67,13 +66,6 @@ function overHttp(start: () => Promise<{ url: string; stop(): Promise<void> }>):
       },
     };
   };
-}
-
-function rememberAda(place: Place): Record<string, string> {
-  const file = join(place.folder, 'memory.jsonl');
-  const ada = { type: 'entity', name: 'Ada', entityType: 'person', observations: ['wrote the first program'] };
-  writeFileSync(file, `${JSON.stringify(ada)}\n`);
-  return { MEMORY_FILE_PATH: file };
 }
 
 const fixtureOf = (era: Era, transport: 'stdio' | 'http'): Upstream => ({
@@ -111,7 +103,7 @@ export const groups: readonly (readonly Upstream[])[] = [
       title: '`server-memory`, stdio',
       packages: ['@modelcontextprotocol/server-memory'],
       script: () => memory,
-      start: onStdio(() => [theirs('server-memory')], rememberAda),
+      start: onStdio(() => ['--import', pathToFileURL(join(others, 'own-memory.js')).href, theirs('server-memory')]),
     },
   ],
   [
