@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { AmbitError } from '../../errors.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
@@ -13,6 +14,7 @@ import { type Envelope, withEnvelope } from './meta-edits.ts';
 import { withoutModernParts } from './result-edits.ts';
 
 const mostRounds = 10;
+const listenMs = 5000;
 const pushKinds: Readonly<Record<string, 'sampling' | 'elicitation' | 'roots'>> = {
   'sampling/createMessage': 'sampling',
   'elicitation/create': 'elicitation',
@@ -107,25 +109,33 @@ export function bridgeToModern(options: ToModernOptions): Link {
     });
   }
 
-  /** What a handshake-era client hears of by itself, a modern server tells on a listen stream. */
+  /** What a handshake-era client hears of by itself, a modern server tells on a listen stream. Resolves when it does. */
   async function listen(caller: Caller): Promise<void> {
-    listening?.end();
+    const before = listening;
     const gone: (() => void)[] = [];
+    let ended = false;
+    let heard = () => {};
+    const acknowledged = new Promise<void>((resolve) => {
+      heard = resolve;
+    });
     const channel: Channel = {
       owner: {},
       gone: false,
       emit(bytes) {
-        return relayed(bytes, caller);
+        if (readMessage(bytes).method === 'notifications/subscriptions/acknowledged') heard();
+        return ended || relayed(bytes, caller);
       },
       onDrain() {},
       onGone: (listener) => void gone.push(listener),
       close() {},
     };
-    listening = {
+    const stream = {
       end() {
-        for (const listener of gone) listener();
+        ended = true;
+        for (const listener of gone.splice(0)) listener();
       },
     };
+    listening = stream;
     const notifications = {
       toolsListChanged: true,
       promptsListChanged: true,
@@ -133,7 +143,13 @@ export function bridgeToModern(options: ToModernOptions): Link {
       ...(caller.subscriptions.size > 0 ? { resourceSubscriptions: [...caller.subscriptions] } : {}),
     };
     const call = ownCall('subscriptions/listen', JSON.stringify({ notifications }), channel);
-    await base.request({ ...call, message: described(call.message) }).catch(() => {});
+    const over = base.request({ ...call, message: described(call.message) }).then(
+      () => {},
+      () => {},
+    );
+    await Promise.race([acknowledged, over, pause(listenMs, undefined, { ref: false })]);
+    // The old stream ends when the new one is there, so that nothing said in between is missed.
+    before?.end();
   }
 
   function relayed(bytes: Buffer, caller: Caller): boolean {
@@ -178,7 +194,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
           if (caller === undefined) return done();
           if (message.method === 'resources/subscribe') caller.subscriptions.add(uri);
           else caller.subscriptions.delete(uri);
-          void listen(caller);
+          await listen(caller);
           return done();
         }
         default:
