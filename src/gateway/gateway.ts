@@ -105,7 +105,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     }),
     verdicts,
     outward(sent) {
-      if (/^notifications\/\w+\/list_changed$/.test(sent.message.method)) catalog.changed(sent.upstream.name);
+      if (/^notifications\/\w+\/list_changed$/.test(sent.message.method))
+        catalog.changed(sent.upstream.name, sent.link.sessionId);
       return deliver(sent);
     },
     messageBytes: config.limits.messageBytes,
@@ -130,6 +131,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
     callers.endSession(session.id);
     aggregate.forget(session.id);
+    catalog.forget(session.id);
     const stopped = links.endSession(session.id, goneBecause(reason));
     const over = stopped
       // Whoever a process left behind may still be writing there.

@@ -27,7 +27,9 @@ export function lookAtAll(
   capabilities: string,
   askOf: (server: ServerDefinition) => AskServer,
 ): Promise<Listed[]> {
-  return Promise.all(exchange.available.map((server) => catalog.look(server, capabilities, askOf(server))));
+  return Promise.all(
+    exchange.available.map((server) => catalog.look(server, capabilities, askOf(server), exchange.session.id)),
+  );
 }
 
 export function gather(listed: readonly Listed[], what: 'tools' | 'prompts' | 'templates'): Gathered {

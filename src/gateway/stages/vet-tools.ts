@@ -29,6 +29,7 @@ export function vetTools(catalog: Catalog, links: Links): Stage<Prepared, Prepar
       upstream,
       capabilitiesKey(caller?.initialize ?? message),
       ask,
+      session.id,
     );
     if (offer === undefined) throw failure ?? new AmbitError('UPSTREAM_FAILED');
     if (message.method === 'tools/list') return listReply(exchange, 'tools', { texts: offer.tools, unavailable: [] });

@@ -22,9 +22,14 @@ export type Vet = (
 
 export interface Catalog {
   /** What a server offers to clients with these capabilities; asked at most once however many want to know. */
-  look(server: ServerDefinition, capabilities: string, ask: AskServer): Promise<Listed>;
-  /** The server said that its lists have changed. */
-  changed(server: string): void;
+  look(server: ServerDefinition, capabilities: string, ask: AskServer, sessionId?: string): Promise<Listed>;
+  /**
+   * The server said that its lists have changed. Where a session's own process says so, the lists are that session's
+   * own from then on: another session's process may not have changed.
+   */
+  changed(server: string, sessionId?: string): void;
+  /** The session has ended, and with it what was its own. */
+  forget(sessionId: string): void;
   /** The server is another now, or gone: nothing that was known of it holds. */
   describedAnew(server: string): void;
   /**
@@ -45,6 +50,8 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
   /** Keys whose offer is out of date, each with a number of its own. */
   const stale = new Map<string, number>();
   let changes = 0;
+  /** The servers whose lists are a session's own. */
+  const own = new Map<string, Set<string>>();
   const asking = new Map<string, Promise<Offer>>();
   const failed = new Map<string, { readonly error: Error; readonly until: number }>();
   const listeners = new Set<(server: string, byOurselves: boolean) => void>();
@@ -59,7 +66,7 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
         failed.delete(key);
         // A change announced meanwhile may not be in the answer.
         if (stale.get(key) === change) stale.delete(key);
-        file.save(offers);
+        file.save(new Map([...offers].filter(([each]) => each.split(' ').length === 2)));
         return offer;
       })
       .finally(() => asking.delete(key));
@@ -79,13 +86,18 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
     return { server, offer: undefined, withheld: [], reason: reasonOf(failure), failure };
   }
 
+  function isOwn(sessionId: string | undefined, server: string): boolean {
+    return sessionId !== undefined && own.get(sessionId)?.has(server) === true;
+  }
+
   function tell(server: string, byOurselves: boolean): void {
     for (const listener of [...listeners]) listener(server, byOurselves);
   }
 
   return {
-    async look(server, capabilities, ask) {
-      const key = keyOf(server, capabilities);
+    async look(server, capabilities, ask, sessionId) {
+      const shared = keyOf(server, capabilities);
+      const key = isOwn(sessionId, server.name) ? `${shared} ${sessionId}` : shared;
       const known = offers.get(key);
       if (known !== undefined && !stale.has(key)) {
         // Old news are told at once, and looked after meanwhile.
@@ -105,12 +117,20 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
         return missing(server, known, error as Error);
       }
     },
-    changed(server) {
+    changed(server, sessionId) {
+      if (sessionId !== undefined) own.set(sessionId, (own.get(sessionId) ?? new Set()).add(server));
       for (const key of [...offers.keys(), ...asking.keys()]) {
-        if (key.startsWith(`${server} `)) stale.set(key, ++changes);
+        const concerned = sessionId === undefined || key.endsWith(` ${sessionId}`);
+        if (concerned && key.startsWith(`${server} `)) stale.set(key, ++changes);
       }
       for (const key of [...failed.keys()]) if (key.startsWith(`${server} `)) failed.delete(key);
       tell(server, false);
+    },
+    forget(sessionId) {
+      own.delete(sessionId);
+      for (const known of [offers, stale, failed]) {
+        for (const key of [...known.keys()]) if (key.endsWith(` ${sessionId}`)) known.delete(key);
+      }
     },
     describedAnew(server) {
       for (const known of [offers, stale, failed]) {
