@@ -91,15 +91,15 @@ export function createHeldCalls(binding: Binding): HeldCalls {
     });
   }
 
-  /** The caller leaves with the questions, or with the answer if that was quicker. */
+  /**
+   * The caller leaves with the questions. The answer may have come meanwhile, but who asked still waits to be told: some
+   * servers ask for roots at their start, and serve nobody before they have them.
+   */
   function letGo(id: number, call: Held, { settle, fail, clientId }: PendingCall): void {
-    if (call.finished === undefined) {
-      settle(ask(id, call, clientId));
-      return;
-    }
-    held.delete(id);
-    if (call.finished instanceof Error) fail(call.finished);
-    else settle(deliver(call.finished, clientId));
+    if (call.finished instanceof Error) {
+      held.delete(id);
+      fail(call.finished);
+    } else settle(ask(id, call, clientId));
   }
 
   return {
@@ -164,7 +164,7 @@ export function createHeldCalls(binding: Binding): HeldCalls {
         question.respond(resultMessage(question.upstreamId, rawAt(message.bytes, answer)));
         return false;
       });
-      if (kept.questions.length > 0 && kept.finished === undefined) return Promise.resolve(ask(id, kept, clientId));
+      if (kept.questions.length > 0) return Promise.resolve(ask(id, kept, clientId));
       held.delete(id);
       if (kept.finished !== undefined) return Promise.resolve(deliver(kept.finished, clientId));
       return new Promise<Reply>((settle, fail) => {

@@ -150,12 +150,15 @@ test('questions asked one right after the other go together, and each answer is 
   expect(message((await last) as Reply).result).toEqual({ text: 'all' });
 });
 
-test('a server that asks and answers in one breath is not kept waiting for', async () => {
-  const { call, ask, finish } = bridge();
+test('a server that answers before it is told is told all the same', async () => {
+  const { call, ask, retry, responses, finish } = bridge();
   const first = call('tool');
   ask('name');
-  finish(first.upstreamId, 'never mind');
-  expect(await first.reply).toMatchObject({ id: 'tool', result: { text: 'never mind' } });
+  finish(first.upstreamId, 'done');
+  const asked = await first.reply;
+  const last = retry('tool', asked.result.requestState, { [only(asked)]: { n: 1 } });
+  expect(responses.map(({ id }) => id)).toEqual(['name']);
+  expect(message((await last) as Reply).result).toEqual({ text: 'done' });
 });
 
 test('a second question while the client is away waits for its return', async () => {
