@@ -46,5 +46,3 @@ export type ConfigDraft = z.output<typeof configSchema>;
 
 /** A configuration that has been checked, completed with defaults, and frozen. */
 export type Config = DeepReadonly<ConfigDraft>;
-export type ServerConfig = Config['servers'][string];
-export type WorkspaceConfig = Config['workspaces'][string];

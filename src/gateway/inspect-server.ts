@@ -18,6 +18,7 @@ import { createSeals } from '../upstreams/relay/seals.ts';
 import { discoverParams } from '../upstreams/stdio/opening.ts';
 import { readMessage } from '../wire/message.ts';
 import { ProtocolFault } from '../wire/protocol-fault.ts';
+import { within } from '../within.ts';
 import { askAsModern } from './aggregate/ask-as.ts';
 
 export interface Inspected {
@@ -65,7 +66,11 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
   const started = performance.now();
   try {
     const timeoutMs = config.processes.startSeconds * 1000;
-    const tools = await within(timeoutMs, server.name, listTools(links, server));
+    const tools = await within(
+      listTools(links, server),
+      timeoutMs,
+      `The server "${server.name}" did not answer in ${timeoutMs / 1000} s.`,
+    );
     return { era: verdicts.get(server.name) ?? 'handshake', tools, seconds: (performance.now() - started) / 1000 };
   } catch (error) {
     throw explained(error, server.name, said);
@@ -122,19 +127,4 @@ function explained(error: unknown, name: string, said: readonly string[]): Ambit
     hint: `Start the command of "${name}" by hand to see more.`,
     cause: error,
   });
-}
-
-async function within<T>(ms: number, name: string, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const error = new AmbitError('UPSTREAM_TIMEOUT', {
-      what: `The server "${name}" did not answer in ${ms / 1000} s.`,
-    });
-    timer = setTimeout(() => reject(error), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -58,8 +58,3 @@ export function viewOf(session: Session, lastActiveAt: number): SessionView {
 export function expiryOf(session: Session, lastActiveAt: number): number {
   return Math.min(lastActiveAt + session.ttlSeconds * 1000, session.endsAt);
 }
-
-/** Eight characters are what logs, metrics and errors may show of an id. */
-export function shortId(id: string): string {
-  return id.slice(0, 8);
-}

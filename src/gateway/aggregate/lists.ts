@@ -5,6 +5,7 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
+import { within } from '../../within.ts';
 import type { ForAll } from './for-all.ts';
 
 const pageSize = 500;
@@ -63,7 +64,10 @@ export async function gatherResources(
       .filter(({ offer }) => offer?.hasResources)
       .map(async ({ server }) => {
         try {
-          return { server, texts: (await within(listAll(askOf(server), 'resources/list', 'resources'))) ?? [] };
+          return {
+            server,
+            texts: (await within(listAll(askOf(server), 'resources/list', 'resources'), resourcesDeadlineMs)) ?? [],
+          };
         } catch (error) {
           unavailable.push({ server: server.name, reason: reasonOf(error) });
           return { server, texts: [] };
@@ -101,17 +105,4 @@ export function listReply(
   if (exchange.era === 'modern') parts.push(`"resultType":"complete","ttlMs":${ttlMs},"cacheScope":"private"`);
   if (unavailable.length > 0) parts.push(`"_meta":${JSON.stringify({ 'ambit/unavailable': unavailable })}`);
   return { kind: 'message', bytes: resultMessage(message.id as string, `{${parts.join(',')}}`), status: 200 };
-}
-
-async function within<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('late')), resourcesDeadlineMs);
-  });
-  work.catch(() => {});
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { AmbitError } from '../../errors.ts';
+import { within } from '../../within.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { CatalogFile } from './catalog-file.ts';
 import { type AskServer, fetchOffer, type Offer, reasonOf } from './offer.ts';
@@ -107,7 +107,7 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
       const failure = failed.get(key);
       if (failure !== undefined && Date.now() < failure.until) return missing(server, known, failure.error);
       try {
-        return await listed(server, await within(refresh(key, ask)));
+        return await listed(server, await within(refresh(key, ask), deadlineMs));
       } catch (error) {
         failed.set(key, { error: error as Error, until: Date.now() + failureMs });
         asking.get(key)?.then(
@@ -151,16 +151,4 @@ function keyOf(server: ServerDefinition, capabilities: string): string {
     .update(JSON.stringify([server.definitionHash, capabilities]))
     .digest('hex');
   return `${server.name} ${hash}`;
-}
-
-async function within(offer: Promise<Offer>): Promise<Offer> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new AmbitError('UPSTREAM_TIMEOUT')), deadlineMs);
-  });
-  try {
-    return await Promise.race([offer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -16,9 +16,4 @@ export async function refusalOf(connecting: Promise<unknown>): Promise<Refusal> 
   return { code: error.code, data: error.data };
 }
 
-export const handshakeOnly = {
-  code: -32022,
-  data: { supported: ['2025-11-25', '2025-06-18', '2025-03-26'], requested: '2026-07-28' },
-};
-
 export const modernOnly = { code: -32022, data: { supported: ['2026-07-28'], requested: '2025-11-25' } };
