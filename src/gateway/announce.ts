@@ -8,7 +8,7 @@ const changes = ['tools', 'prompts', 'resources'].map((what) =>
 /** Tells handshake-era clients of these servers that the lists are others now; modern ones hear it on their stream. */
 export function announceChange(callers: Callers, servers: readonly string[]): void {
   for (const caller of [allServers, ...servers].flatMap(callers.ofServer)) {
-    if (caller.parent !== undefined || caller.stream === undefined || caller.stream.gone) continue;
+    if (caller.parent !== undefined || caller.stream === undefined || caller.stream.isGone()) continue;
     for (const change of changes) caller.stream.emit(change);
   }
 }

@@ -46,7 +46,7 @@ export interface Links {
   isRetired(link: Link): boolean;
   endSession(sessionId: string, reason: AmbitError): Promise<void>;
   close(): Promise<void>;
-  readonly size: number;
+  size(): number;
 }
 
 interface Shared {
@@ -77,7 +77,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
   function keep<L extends Link>(session: Session, key: string, make: () => L): L {
     const entries = entriesOf(session.id);
     const known = entries.get(key);
-    if (known !== undefined && !known.link.closed) return known.link as L;
+    if (known !== undefined && !known.link.isClosed()) return known.link as L;
     const link = make();
     entries.set(key, { link, opening: undefined, shaking: undefined });
     return link;
@@ -132,7 +132,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     }
     const key = `${server.name} handshake ${handshakeKey(call.message)}`;
     const known = entries.get(key);
-    if (known !== undefined && !known.link.closed) return { key, shared: known };
+    if (known !== undefined && !known.link.isClosed()) return { key, shared: known };
     makeRoom(session.id, server);
     const opening = handshakeOpening();
     const link = connect.stdio(session, server, 'handshake', opening, outward);
@@ -147,9 +147,10 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     const siblings = [...entriesOf(sessionId)].filter(([, { link }]) => link.server === server.name);
     if (siblings.length < spareProcesses) return;
     const deserted = siblings.find(
-      ([, { link, shaking }]) => link.attached === 0 && shaking === undefined && !link.busy && link.era === 'handshake',
+      ([, { link, shaking }]) =>
+        link.attached() === 0 && shaking === undefined && !link.isBusy() && link.era === 'handshake',
     );
-    const idle = deserted ?? siblings.find(([key, { link }]) => key.includes(' bridged ') && !link.busy);
+    const idle = deserted ?? siblings.find(([key, { link }]) => key.includes(' bridged ') && !link.isBusy());
     if (idle !== undefined) discard(sessionId, ...idle);
     else if (siblings.length >= mostProcesses) throw new AmbitError('OVERLOADED');
   }
@@ -163,12 +164,12 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     const now = Date.now();
     for (const entries of bySession.values()) {
       for (const [key, { link }] of entries) {
-        if (link.closed) entries.delete(key);
+        if (link.isClosed()) entries.delete(key);
         else link.tend(now);
       }
     }
     // A link that a busy bridge stands on is needed, even while nothing is under way on it.
-    const needed = new Set([...retired.keys()].flatMap((link) => (link.busy ? [link, link.base] : [])));
+    const needed = new Set([...retired.keys()].flatMap((link) => (link.isBusy() ? [link, link.base] : [])));
     for (const [link, until] of retired) {
       link.tend(now);
       if (needed.has(link) && now < until) continue;
@@ -178,7 +179,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
   }, tendEveryMs).unref();
 
   return {
-    get size() {
+    size() {
       let total = 0;
       for (const entries of bySession.values()) total += entries.size;
       return total;
@@ -240,7 +241,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
       }
     },
 
-    isRetired: (link) => retired.has(link) || link.closed,
+    isRetired: (link) => retired.has(link) || link.isClosed(),
 
     async endSession(sessionId, reason) {
       const entries = bySession.get(sessionId);

@@ -58,7 +58,7 @@ export async function serveBatch(
     reply.kind === 'message' && messages[index]?.kind === 'request' ? [reply.bytes] : [],
   );
   if (said.length === 0) answer.empty(202);
-  else if (answer.streaming) {
+  else if (answer.isStreaming()) {
     for (const bytes of said) answer.channel.emit(bytes);
     answer.empty(200);
   } else answer.finish(joined(said), 200);

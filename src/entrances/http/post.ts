@@ -96,10 +96,15 @@ export function finish(answer: Answer, reply: Reply): void {
     return;
   }
   const status = reply.status ?? 200;
+  answer.finish(reply.bytes, status, headersOf(reply.transportId, status));
+}
+
+function headersOf(transportId: string | undefined, status: number): Record<string, string> | undefined {
+  if (transportId === undefined && status !== 401) return undefined;
   const headers: Record<string, string> = {};
-  if (reply.transportId !== undefined) headers['mcp-session-id'] = reply.transportId;
+  if (transportId !== undefined) headers['mcp-session-id'] = transportId;
   if (status === 401) headers['www-authenticate'] = 'Bearer realm="ambit"';
-  answer.finish(reply.bytes, status, headers);
+  return headers;
 }
 
 export function fault(

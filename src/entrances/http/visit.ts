@@ -21,7 +21,7 @@ export async function serveVisit(
     return;
   }
   const intent = request.method === 'GET' ? 'stream' : 'goodbye';
-  if (intent === 'stream' && answer.channel.gone) {
+  if (intent === 'stream' && answer.channel.isGone()) {
     fault(answer, 406, 'null', -32000, 'Not Acceptable: the client must accept text/event-stream');
     return;
   }

@@ -62,9 +62,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   function channel(farewell: Set<() => void>): Channel {
     return {
       owner: connection,
-      get gone() {
-        return gone;
-      },
+      isGone: () => gone,
       emit: write,
       onDrain(listener) {
         // It may have drained between the full write and the question.

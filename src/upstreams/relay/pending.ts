@@ -23,7 +23,7 @@ export interface PendingCall extends Origin {
 }
 
 export interface PendingCalls {
-  readonly size: number;
+  size(): number;
   nextId(): number;
   add(call: PendingCall): void;
   get(upstreamId: number): PendingCall | undefined;
@@ -41,9 +41,7 @@ export function createPendingCalls(): PendingCalls {
   const calls = new Map<number, PendingCall>();
   let last = 0;
   return {
-    get size() {
-      return calls.size;
-    },
+    size: () => calls.size,
     nextId: () => ++last,
     add(call) {
       calls.set(call.upstreamId, call);

@@ -97,7 +97,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   function send(to: ServerProcess, call: Call): Promise<Reply> {
-    if (pending.size >= limits.pendingPerUpstream || to.backlog > stdinBacklogLimit) throw new AmbitError('OVERLOADED');
+    if (pending.size() >= limits.pendingPerUpstream || to.backlog() > stdinBacklogLimit)
+      throw new AmbitError('OVERLOADED');
     const upstreamId = pending.nextId();
     const message = { ...call.message, bytes: oneLine(call.message.bytes) };
     const end = message.bytes.length;
@@ -131,7 +132,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   /** For what nobody waits for: a process that does not read must not make us keep it all. */
   function tell(bytes: Buffer): void {
     if (running === undefined) return;
-    if (running.backlog > stdinBacklogLimit) noise.note('it does not read what it is told');
+    if (running.backlog() > stdinBacklogLimit) noise.note('it does not read what it is told');
     else running.write(bytes);
   }
 
@@ -168,7 +169,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   function canAnswer(): boolean {
     for (const { stream, underWay } of callers) {
-      if (stream?.gone === false || [...underWay].some((channel) => !channel.gone)) return true;
+      if (stream?.isGone() === false || [...underWay].some((channel) => !channel.isGone())) return true;
     }
     // Modern clients behind a bridge are no callers: they are asked in the answer to a call that can carry a question.
     return callers.size === 0 && pending.youngest((call) => carriers.has(call.method)) !== undefined;
@@ -201,7 +202,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     const sent = { upstream: server, link, message, pending, callers: [...callers], binding, call: undefined, respond };
     options.outward(sent).then(
       ({ full }) => {
-        if (full === undefined || full.gone || full === blockedBy) return;
+        if (full === undefined || full.isGone() || full === blockedBy) return;
         blockedBy = full;
         running?.pause();
         full.onDrain(resume);
@@ -262,12 +263,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     sessionId: place.sessionId,
     server: server.name,
     era,
-    get busy() {
-      return arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined;
-    },
-    get closed() {
-      return closing !== undefined;
-    },
+    isBusy: () => arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
+    isClosed: () => closing !== undefined,
     pending,
     ready: async () => void (await ready()),
 
@@ -316,9 +313,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       call.settle({ kind: 'accepted' });
     },
 
-    get attached() {
-      return callers.size;
-    },
+    attached: () => callers.size,
     attach: (caller) => void callers.add(caller),
     detach(caller) {
       callers.delete(caller);
@@ -344,7 +339,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
           }),
         );
       }
-      if (running === undefined || pending.size > 0) return;
+      if (running === undefined || pending.size() > 0) return;
       if (now - lastUsedAt > lifetimes.idleMs || now - running.startedAt > lifetimes.maxMs) {
         const idle = running;
         running = undefined;
