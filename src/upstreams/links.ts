@@ -114,6 +114,16 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     });
   }
 
+  /** Until it is known which era a server speaks: a modern call is how one finds out. */
+  async function findingOut(session: Session, server: ServerDefinition, call: Call): Promise<Reply> {
+    try {
+      return await native(session, current(session, server)).request(call);
+    } catch (error) {
+      if (!(error instanceof EraFault)) throw error;
+    }
+    return bridged(session, current(session, server), call).request(call);
+  }
+
   async function translated(session: Session, server: ServerDefinition, call: Call): Promise<Opened> {
     const opened = await translateHandshake(server, native(session, server), call);
     keep(session, `${server.name} translated ${randomUUID()}`, () => opened.link);
@@ -185,15 +195,13 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
       return total;
     },
 
-    async modern(session, server, call) {
-      if (verdicts.get(server.name) !== 'handshake') {
-        try {
-          return await native(session, current(session, server)).request(call);
-        } catch (error) {
-          if (!(error instanceof EraFault)) throw error;
-        }
-      }
-      return bridged(session, current(session, server), call).request(call);
+    modern(session, server, call) {
+      const verdict = verdicts.get(server.name);
+      // Over HTTP a server may turn out to speak another era than it did; a process is what it was when it started.
+      if (verdict === 'modern' && server.kind === 'stdio')
+        return native(session, current(session, server)).request(call);
+      if (verdict === 'handshake') return bridged(session, current(session, server), call).request(call);
+      return findingOut(session, server, call);
     },
 
     notifyModern(session, server, call) {

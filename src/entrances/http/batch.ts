@@ -1,3 +1,4 @@
+import { blankEntry } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
@@ -23,7 +24,7 @@ export async function serveBatch(
   const visited = await gateway.visit({
     ...approach,
     era: 'handshake',
-    entry: {},
+    entry: blankEntry(),
     intent: 'batch',
     channel: answer.channel,
   });

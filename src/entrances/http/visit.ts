@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { blankEntry } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { modernVersion } from '../../wire/versions.ts';
 import { createAnswer } from './answer.ts';
@@ -31,7 +32,7 @@ export async function serveVisit(
     server,
     credential: credentialOf(request),
     transportId,
-    entry: {},
+    entry: blankEntry(),
     intent,
     channel: answer.channel,
   });

@@ -178,6 +178,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
           fail,
           timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : server.timeoutMs,
           lastHeardAt: Date.now(),
+          lost: false,
         };
         pending.add(waiting);
         if (call.cancelOnGone) {

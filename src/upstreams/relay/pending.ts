@@ -19,7 +19,7 @@ export interface PendingCall extends Origin {
   readonly timeoutMs: number;
   lastHeardAt: number;
   /** The connection it came on is gone. That cancels nothing in the handshake era, but nobody waits any more. */
-  lost?: boolean;
+  lost: boolean;
 }
 
 export interface PendingCalls {

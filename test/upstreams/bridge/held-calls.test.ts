@@ -43,6 +43,7 @@ function bridge(binding: Binding = mine) {
         fail,
         timeoutMs: 60_000,
         lastHeardAt: Date.now(),
+        lost: false,
         ...more,
       }),
     );
