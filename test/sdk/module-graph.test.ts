@@ -10,7 +10,7 @@ function walk(file: string, files = new Set<string>(), outside = new Set<string>
   if (files.has(file)) return { files, outside };
   files.add(file);
   const text = readFileSync(file, 'utf8');
-  for (const [, name] of text.matchAll(/(?:^|[;}\s])(?:import|export)\b[^'"]*?['"]([^'"]+)['"]/gm)) {
+  for (const [, name] of text.matchAll(/^(?:import|export)\b(?:[^'";]*\bfrom)? ?['"]([^'"]+)['"]/gm)) {
     if (name?.startsWith('.')) walk(resolve(dirname(file), name), files, outside);
     else outside.add(name as string);
   }
