@@ -9,16 +9,17 @@ const maxLifetime = 60;
 export function checkTimes(claims: Claims, now: number, skew: number): void {
   const { issuedAt, expiresAt } = claims;
   const life = expiresAt - issuedAt;
-  if (life <= 0 || life > maxLifetime) {
+  // Written so that a number that is none fails each of them.
+  if (!(life > 0 && life <= maxLifetime)) {
     throw new Refusal('TOKEN_LIFETIME', `The token lives for ${life} seconds; at most ${maxLifetime} are accepted.`);
   }
-  if (issuedAt > now / 1000 + skew) {
+  if (!(issuedAt <= now / 1000 + skew)) {
     throw new Refusal(
       'TOKEN_NOT_YET_VALID',
       'The token comes from the future: compare the clocks of the two machines.',
     );
   }
-  if (expiresAt <= now / 1000 - skew) throw new Refusal('TOKEN_EXPIRED', 'The token has expired.');
+  if (!(expiresAt > now / 1000 - skew)) throw new Refusal('TOKEN_EXPIRED', 'The token has expired.');
 }
 
 /** `expected` is undefined where nobody said who this server is. */

@@ -25,7 +25,7 @@ export type ContextProblem =
   | 'NAME_MISMATCH'
   | 'ARGUMENTS_MISMATCH'
   | 'TOKEN_REPLAYED'
-  | 'REPLAY_MEMORY_FULL';
+  | 'REPLAYS_UNKNOWN';
 
 interface Facts {
   readonly agentId: string | undefined;

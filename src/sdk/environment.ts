@@ -6,7 +6,9 @@ export type Environment = Readonly<Record<string, string | undefined>>;
  * The environment as it was when this module was loaded. What a program puts there later, from a `.env` file of the
  * project it works on, is not the word of whoever started it.
  */
-export const startEnvironment: Environment = Object.freeze({ ...process.env });
+export const startEnvironment: Environment = Object.freeze(
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith('AMBIT_'))),
+);
 
 /** What the orchestrator said when it started this process. */
 export function inheritedContext(env: Environment = startEnvironment): SessionContext {

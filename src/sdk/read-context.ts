@@ -6,15 +6,11 @@ import { store } from './current-session.ts';
 import { inheritedContext, startEnvironment } from './environment.ts';
 import type { ContextOptions } from './options.ts';
 import { Refusal } from './refusal.ts';
-import { createReplayMemory } from './replay-memory.ts';
+import { refuseReplay } from './refuse-replay.ts';
 import { verifiedClaims } from './verify-signature.ts';
 
 /** What else is known about the call, where the handler's last argument does not tell. */
 export interface ReadOptions extends ContextOptions, Pick<KnownCall, 'method' | 'name' | 'arguments'> {}
-
-const replays = createReplayMemory();
-/** A message may be looked at more than once, by a wrapper and by the handler in it; that is no replay. */
-const used = new WeakMap<object, Set<string>>();
 
 /**
  * The context of a call: `_meta["ambit/context"]`, else the header `Txn-Token`, else, over stdio, the environment.
@@ -46,10 +42,7 @@ export async function readCall(call: Call, options: ContextOptions = {}): Promis
     if (token !== undefined) return await verify(token, plain, call, options);
   } catch (error) {
     if (error instanceof Refusal) return absent(error.code, error.message);
-    return absent(
-      'CONTEXT_MALFORMED',
-      `The context could not be read: ${error instanceof Error ? error.message : error}`,
-    );
+    return absent('CONTEXT_MALFORMED', 'The context could not be read.');
   }
   // The environment of an HTTP server says who started it, not who calls it.
   if (call.transport === 'http')
@@ -76,20 +69,8 @@ async function verify(token: string, plain: unknown, call: Call, options: Contex
   checkAudience(claims, typeof audience === 'string' ? [audience] : audience, call);
   checkTimes(claims, now, skew);
   checkBinding(claims, call);
-  await refuseReplay(claims, call, options, now, (claims.expiresAt + skew) * 1000);
+  await refuseReplay(claims, call, { now, until: (claims.expiresAt + skew) * 1000, memory: options.replays });
   return contextOf(claims, plain, call);
-}
-
-async function refuseReplay(claims: Claims, call: Call, options: ContextOptions, now: number, until: number) {
-  const id = `${claims.issuer} ${claims.id}`;
-  const use = `${typeof call.id} ${call.id} ${id}`;
-  if (call.carrier !== undefined && used.get(call.carrier)?.has(use)) return;
-  const answer = await (options.replays ?? replays).remember(id, until, now);
-  if (answer === 'seen')
-    throw new Refusal('TOKEN_REPLAYED', 'The token has been used before; each is good for one call.');
-  if (answer === 'full')
-    throw new Refusal('REPLAY_MEMORY_FULL', 'Too many calls to remember at once; try again in a minute.');
-  if (call.carrier !== undefined) used.set(call.carrier, (used.get(call.carrier) ?? new Set()).add(use));
 }
 
 function contextOf(claims: Claims, plain: unknown, call: Call): VerifiedContext {

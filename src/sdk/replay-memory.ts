@@ -3,7 +3,7 @@
  * a token is good once in all of them, not once in each.
  */
 export interface ReplayMemory {
-  /** True when the id is new. It has to be kept until that moment (milliseconds since 1970). */
+  /** Whether the id is new. It has to be kept until that moment (milliseconds since 1970). */
   remember(id: string, until: number, now: number): 'new' | 'seen' | 'full' | Promise<'new' | 'seen' | 'full'>;
 }
 

@@ -109,12 +109,20 @@ describe('time', () => {
     expect(memory.remember('b', 200, 100)).toBe('seen');
   });
 
-  test('a full memory refuses the call', async () => {
-    expectRefused(
-      await presented(claimsFor(), {}, { replays: createReplayMemory(0) }),
-      'REPLAY_MEMORY_FULL',
-      /try again/,
-    );
+  test('a memory that is full, fails or answers nonsense refuses the call', async () => {
+    const failing = { remember: () => Promise.reject(new Error('redis://secret@store is away')) };
+    const senseless = { remember: () => true as never };
+    for (const replays of [createReplayMemory(0), failing, senseless]) {
+      const context = await presented(claimsFor(), {}, { replays });
+      expectRefused(context, 'REPLAYS_UNKNOWN', /try again/);
+      expect(context.reason).not.toContain('secret');
+    }
+  });
+
+  test('a clock that is none verifies nothing', async () => {
+    expectRefused(await presented(claimsFor(), {}, { now: () => Number.NaN }), 'TOKEN_NOT_YET_VALID', /clocks/);
+    const options = { clockSkewSeconds: Number.NaN };
+    expectRefused(await presented(claimsFor(), {}, options), 'TOKEN_NOT_YET_VALID', /clocks/);
   });
 });
 
