@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createReplayMemory } from '../../src/sdk/index.ts';
+import { createReplayMemory, readContext } from '../../src/sdk/index.ts';
 import { call, expectRefused, presented, read, signer, spawned } from './presented.ts';
 import { claimsFor, metaWith, type TestClaims } from './signer.ts';
 
@@ -42,6 +42,14 @@ describe('a good token in the wrong place', () => {
     expect(await read(meta, {}, good)).toMatchObject({ status: 'verified' });
   });
 
+  test('a token that says nothing about the arguments is for no tool', async () => {
+    const { argsSha256: _, ...tctx } = claimsFor().tctx;
+    for (const argsRaw of [undefined, false, 'true', 1]) {
+      const token = await signer.sign({ ...claimsFor(), tctx: { ...tctx, argsRaw } });
+      expectRefused(await read({ 'ambit/context': { token } }), 'ARGUMENTS_MISMATCH', /other arguments/);
+    }
+  });
+
   test('where nobody says which call it is', async () => {
     expectRefused(
       await read(metaWith(await signer.sign(claimsFor()), claimsFor()), {}, {}),
@@ -61,6 +69,18 @@ describe('a good token in the wrong place', () => {
     expectRefused(await read(structuredClone(meta)), 'TOKEN_REPLAYED', /used before/);
     const sameIdAgain = { ...claimsFor(), jti: claims.jti };
     expectRefused(await presented(sameIdAgain), 'TOKEN_REPLAYED', /one call/);
+  });
+
+  test('one message may be looked at twice, but the same object in another message is a replay', async () => {
+    const claims = claimsFor();
+    const _meta = metaWith(await signer.sign(claims), claims);
+    const { signal } = new AbortController();
+    const look = (requestId: string | number) =>
+      readContext({ signal, requestId, _meta }, { env: spawned, name: 'delete_note' });
+    expect(await look(1)).toMatchObject({ status: 'verified' });
+    expect(await look(1)).toMatchObject({ status: 'verified' });
+    expectRefused(await look(2), 'TOKEN_REPLAYED', /used before/);
+    expectRefused(await look('1'), 'TOKEN_REPLAYED', /used before/);
   });
 
   test('two at the same instant: one of them', async () => {
