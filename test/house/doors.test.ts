@@ -5,6 +5,7 @@ import { importsOf, sourceFiles } from './source-files.ts';
 const doors: Readonly<Record<string, readonly string[]>> = {
   '(hall)': [],
   trust: [],
+  sdk: [],
   journal: ['(hall)'],
   wire: ['(hall)'],
   identity: ['(hall)'],
