@@ -10,7 +10,7 @@ describe('P7: variables that a workspace sets for a server', () => {
     '%s is ours, and refused with its line',
     async (name) => {
       const [problem, ...others] = await refusal(override(name));
-      expect(problem).toContain(`ambit.yaml:3:47 workspaces.w.env.notes.${name}: this name tells a server`);
+      expect(problem).toContain(`ambit.yaml:3:46 workspaces.w.env.notes.${name}: this name tells a server`);
       expect(others).toEqual([]);
     },
   );

@@ -30,7 +30,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   ],
   admin: ['(hall)', 'gateway', 'identity', 'sessions', 'trust'],
   entrances: ['(hall)', 'admin', 'config', 'gateway', 'identity', 'wire'],
-  library: ['(hall)', 'config', 'entrances', 'gateway', 'sessions', 'wire'],
+  library: ['(hall)', 'config', 'context', 'entrances', 'gateway', 'sessions', 'wire'],
   testing: ['config', 'library'],
   cli: ['(hall)', 'approvals', 'config', 'entrances', 'gateway', 'import', 'sessions', 'trust', 'upstreams'],
 };
