@@ -4,6 +4,7 @@ export {
   type EnvSource,
   explainInjection,
   type InjectableServer,
+  type Injected,
   type Injection,
   type InjectionOptions,
   injectSessionContext,

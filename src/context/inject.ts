@@ -32,8 +32,13 @@ export interface InjectionOptions {
   readonly overrides?: Readonly<Record<string, Readonly<Record<string, string>>>> | undefined;
 }
 
+/** The same entry; one with a command has its context in `env`. */
+export type Injected<Server> = Server extends unknown
+  ? Omit<Server, 'env'> & { readonly env?: Readonly<Record<string, string>> | undefined }
+  : never;
+
 export interface Injection<Server> {
-  readonly servers: Record<string, Server>;
+  readonly servers: Record<string, Injected<Server>>;
   /** By server and variable; servers that are not started as a process have none. */
   readonly provenance: Record<string, Record<string, Provenance>>;
 }
@@ -46,7 +51,7 @@ export function injectSessionContext<Server extends InjectableServer>(
   servers: Readonly<Record<string, Server>>,
   context: SessionContext,
   options: InjectionOptions = {},
-): Record<string, Server> {
+): Record<string, Injected<Server>> {
   return explainInjection(servers, context, options).servers;
 }
 
@@ -59,11 +64,11 @@ export function explainInjection<Server extends InjectableServer>(
   const { source = 'operator', overrides = {} } = options;
   const prefixes = checkedPrefixes(options.prefixes ?? ['AMBIT']);
   const told = checkedContext(context);
-  const entries: [string, Server][] = [];
+  const entries: [string, Injected<Server>][] = [];
   const origins: [string, Record<string, Provenance>][] = [];
   for (const [name, server] of Object.entries(servers)) {
     if (server.command === undefined) {
-      entries.push([name, { ...server }]);
+      entries.push([name, { ...server } as Injected<Server>]);
       continue;
     }
     const configured = server.env ?? {};
@@ -81,7 +86,7 @@ export function explainInjection<Server extends InjectableServer>(
       variables.set(variable, [value, 'workspace']);
     }
     const env = Object.fromEntries([...variables].map(([variable, [value]]) => [variable, value]));
-    entries.push([name, { ...server, env }]);
+    entries.push([name, { ...server, env } as Injected<Server>]);
     origins.push([name, Object.fromEntries([...variables].map(([variable, [, origin]]) => [variable, origin]))]);
   }
   return { servers: Object.fromEntries(entries), provenance: Object.fromEntries(origins) };

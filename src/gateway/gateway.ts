@@ -144,10 +144,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   /** Their folders belong to the gateway that keeps them. */
   const adopted = new Set<string>();
   sessions.onOpened((session) => {
-    journal.record({ kind: 'session', event: 'created', ...facts(session) });
+    journal.record({ kind: 'session', event: adopted.has(session.id) ? 'joined' : 'created', ...facts(session) });
   });
   sessions.onEnded((session, reason) => {
-    journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
+    const event = adopted.has(session.id) ? 'left' : reason;
+    journal.record({ kind: 'session', event, sessionId: session.id, userId: session.userId });
     callers.endSession(session.id);
     aggregate.forget(session.id);
     catalog.forget(session.id);
