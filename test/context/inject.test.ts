@@ -185,7 +185,7 @@ describe('P7: variables of a workspace', () => {
   });
 });
 
-describe('P6, P8: what enters is checked', () => {
+describe('P6: what enters is checked', () => {
   test.each([
     ['trusted', 'direct'],
     ['untrusted', 'sandboxed'],
