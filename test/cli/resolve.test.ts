@@ -6,10 +6,11 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { McpServer, SessionServers } from '../../src/index.ts';
-import { type Exited, runAmbit, type Serving, serve } from '../journeys/abandoned/ambit-command.ts';
+import { type Exited, type Serving, serve } from '../journeys/abandoned/ambit-command.ts';
 import { callModern, textOf } from '../journeys/forgery/speaking.ts';
 import { repository } from '../journeys/start-ambit.ts';
 import { ensureBuilt } from '../runners/ensure-built.ts';
+import { ambitInProcess } from './in-process.ts';
 
 type Started = Extract<McpServer, { readonly command: string }>;
 type Reached = Extract<McpServer, { readonly url: string }>;
@@ -19,7 +20,7 @@ const places = ['--config', join(folder, 'etc', 'ambit.yaml'), '--data-dir', joi
 const recorder = join(repository, 'test/fixtures/recorder/stdio.js');
 let gateway: Serving;
 
-const ambit = (...args: string[]): Promise<Exited> => runAmbit([...args, ...places]);
+const ambit = (...args: string[]): Promise<Exited> => ambitInProcess([...args, ...places]);
 async function data<T>(...args: string[]): Promise<T> {
   const { code, stdout, stderr } = await ambit(...args, '--json');
   expect(code, stderr).toBe(0);
@@ -49,10 +50,8 @@ workspaces:
   );
   gateway = await serve(places);
   const session = ['session', 'create', '--workspace', 'garden', '--user', 'ada', '--json'];
-  await Promise.all([
-    ambit(...session, '--name', 'free', '--trust', 'direct', '--server', 'recorder', '--server', 'web'),
-    ambit(...session, '--name', 'boxed', '--trust', 'sandboxed'),
-  ]);
+  await ambit(...session, '--name', 'free', '--trust', 'direct', '--server', 'recorder', '--server', 'web');
+  await ambit(...session, '--name', 'boxed', '--trust', 'sandboxed');
 });
 
 afterAll(async () => {
@@ -190,8 +189,9 @@ test('ambit run --session has the bounds of that session, and ends with it', asy
   });
   expect((await ambit('session', 'end', id)).code).toBe(0);
   expect(await exited).toEqual([0, null]);
-  const { code } = await ambit('run', '--session', 'free', '--trust', 'direct', '--', 'node');
-  expect(code).toBe(2);
+  expect((await ambitInProcess(['run', '--session', 'free', '--trust', 'direct', ...places, '--', 'node'])).code).toBe(
+    2,
+  );
 });
 
 test('P14: session create --server and session restrict, from the command line', async () => {
