@@ -52,7 +52,7 @@ export function injectSessionContext<Server extends InjectableServer>(
   context: SessionContext,
   options: InjectionOptions = {},
 ): Record<string, Injected<Server>> {
-  return explainInjection(servers, context, options).servers;
+  return inject(servers, tellingOf(context, options), options);
 }
 
 /** The same, with where each variable comes from. */
@@ -61,56 +61,81 @@ export function explainInjection<Server extends InjectableServer>(
   context: SessionContext,
   options: InjectionOptions = {},
 ): Injection<Server> {
-  const { source = 'operator', overrides = {} } = options;
+  const telling = tellingOf(context, options);
+  const injected = inject(servers, telling, options);
+  const started = Object.entries(servers).filter(([, { command }]) => command !== undefined);
+  const origins = started.map(([name, { env: configured = {} }]) => {
+    const override = overrideFor(name, options);
+    const originOf = (variable: string): Provenance => {
+      if (Object.hasOwn(override, variable)) return 'workspace';
+      if (!Object.hasOwn(configured, variable) || telling.trustNames.includes(variable)) return 'injected';
+      return telling.names.has(variable) ? 'pinned' : 'configured';
+    };
+    const variables = Object.keys(injected[name]?.env ?? {});
+    return [name, Object.fromEntries(variables.map((variable) => [variable, originOf(variable)]))] as const;
+  });
+  return { servers: injected, provenance: Object.fromEntries(origins) };
+}
+
+/** What is said to every server alike. */
+interface Telling {
+  readonly prefixes: readonly string[];
+  readonly names: ReadonlySet<string>;
+  readonly values: readonly (readonly [string, string])[];
+  readonly trustNames: readonly string[];
+}
+
+function tellingOf(context: SessionContext, options: InjectionOptions): Telling {
   const prefixes = checkedPrefixes(options.prefixes ?? ['AMBIT']);
   const told = checkedContext(context);
-  const entries: [string, Injected<Server>][] = [];
-  const origins: [string, Record<string, Provenance>][] = [];
-  for (const [name, server] of Object.entries(servers)) {
-    if (server.command === undefined) {
-      entries.push([name, { ...server } as Injected<Server>]);
-      continue;
-    }
-    const configured = server.env ?? {};
-    if (source !== 'operator') refuseForeign(name, configured, prefixes);
-    const variables = new Map<string, readonly [string, Provenance]>();
-    for (const [variable, value] of Object.entries(configured)) variables.set(variable, [value, 'configured']);
+  const fields = Object.keys(contextNames) as ContextField[];
+  const nameOf = (prefix: string, field: ContextField) => `${prefix}_${contextNames[field]}`;
+  return {
+    prefixes,
+    names: new Set(prefixes.flatMap((prefix) => fields.map((field) => nameOf(prefix, field)))),
+    values: prefixes.flatMap((prefix) => [...told].map(([field, value]) => [nameOf(prefix, field), value] as const)),
+    trustNames: ['AMBIT', ...prefixes].map((prefix) => nameOf(prefix, 'trustLevel')),
+  };
+}
+
+function inject<Server extends InjectableServer>(
+  servers: Readonly<Record<string, Server>>,
+  telling: Telling,
+  options: InjectionOptions,
+): Record<string, Injected<Server>> {
+  const entries = Object.entries(servers).map(([name, server]) => {
+    if (server.command === undefined) return [name, { ...server } as Injected<Server>] as const;
+    const env: Record<string, string> = { ...server.env };
+    if ((options.source ?? 'operator') !== 'operator') refuse(name, env, telling.prefixes, refusedVariable);
     // Nobody can pin how far a session is trusted, not even where it is not told.
-    for (const prefix of ['AMBIT', ...prefixes]) variables.delete(`${prefix}_${contextNames.trustLevel}`);
-    for (const prefix of prefixes) {
-      for (const field of fields) tell(variables, `${prefix}_${contextNames[field]}`, told.get(field));
-    }
-    for (const [variable, value] of Object.entries(Object.hasOwn(overrides, name) ? (overrides[name] ?? {}) : {})) {
-      const refused = refusedOverride(variable, value, prefixes);
-      if (refused !== undefined) throw notAllowed(name, variable, refused);
-      variables.set(variable, [value, 'workspace']);
-    }
-    const env = Object.fromEntries([...variables].map(([variable, [value]]) => [variable, value]));
-    entries.push([name, { ...server, env } as Injected<Server>]);
-    origins.push([name, Object.fromEntries([...variables].map(([variable, [, origin]]) => [variable, origin]))]);
-  }
-  return { servers: Object.fromEntries(entries), provenance: Object.fromEntries(origins) };
-}
-
-const fields = Object.keys(contextNames) as ContextField[];
-
-function tell(variables: Map<string, readonly [string, Provenance]>, name: string, value: string | undefined): void {
-  const pinned = variables.get(name);
-  if (pinned?.[1] === 'configured') variables.set(name, [pinned[0], 'pinned']);
-  else if (value !== undefined) variables.set(name, [value, 'injected']);
-}
-
-function refuseForeign(server: string, env: Readonly<Record<string, string>>, prefixes: readonly string[]): void {
-  for (const [variable, value] of Object.entries(env)) {
-    const refused = refusedVariable(variable, value, prefixes);
-    if (refused !== undefined) throw notAllowed(server, variable, refused);
-  }
-}
-
-function notAllowed(server: string, variable: string, why: string): AmbitError {
-  return new AmbitError('CONFIG_INVALID', {
-    what: `The server "${server}" may not be given ${variable}: ${why}.`,
-    hint: `Take ${variable} out of its environment.`,
-    rule: 'context',
+    for (const trustName of telling.trustNames) delete env[trustName];
+    for (const [variable, value] of telling.values) if (!Object.hasOwn(env, variable)) env[variable] = value;
+    const override = overrideFor(name, options);
+    refuse(name, override, telling.prefixes, refusedOverride);
+    return [name, { ...server, env: { ...env, ...override } } as Injected<Server>] as const;
   });
+  return Object.fromEntries(entries);
+}
+
+const nothing: Readonly<Record<string, string>> = {};
+
+function overrideFor(server: string, { overrides }: InjectionOptions): Readonly<Record<string, string>> {
+  return overrides !== undefined && Object.hasOwn(overrides, server) ? (overrides[server] ?? nothing) : nothing;
+}
+
+function refuse(
+  server: string,
+  env: Readonly<Record<string, string>>,
+  prefixes: readonly string[],
+  whyNot: (name: string, value: string, prefixes: readonly string[]) => string | undefined,
+): void {
+  for (const [variable, value] of Object.entries(env)) {
+    const why = whyNot(variable, value, prefixes);
+    if (why === undefined) continue;
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `The server "${server}" may not be given ${variable}: ${why}.`,
+      hint: `Take ${variable} out of its environment.`,
+      rule: 'context',
+    });
+  }
 }
