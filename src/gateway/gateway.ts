@@ -163,6 +163,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 
   sessions.onRestricted((session, before) => {
     journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
+    catalog.forget(session.id);
     const over: Promise<void> = bounds.restricted(session, before).finally(() => ending.delete(over));
     ending.set(over, over);
   });

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Provenance } from '../context/inject.ts';
 import type { Session } from '../sessions/session.ts';
@@ -70,7 +71,9 @@ function entriesOf(resolved: readonly Resolved[], entry: (server: InUse) => McpS
 /** `ambit run --session …`: it finds the context by itself; what the configuration says is passed on by name. */
 function wrapped(session: Session, server: StdioServer, launch: Launch, places: Places): string[] {
   const named = Object.entries(launch.provenance).filter(([, origin]) => origin !== 'injected');
-  const own = ['--config', places.configFile, '--data-dir', places.dataDir, '--name', server.name];
+  // Whoever starts it may do so from another folder.
+  const [configFile, dataDir] = [resolve(places.configFile), resolve(places.dataDir)];
+  const own = ['--config', configFile, '--data-dir', dataDir, '--name', server.name];
   const passed = named.flatMap(([variable]) => ['--env', variable]);
   return [bin, 'run', '--session', session.id, ...own, ...passed, '--', server.command, ...server.args];
 }

@@ -23,7 +23,7 @@ test('every export exists in the build, and nothing built by hand is missing', (
 });
 
 test.each([
-  ['.', ['AmbitError', 'createGateway', 'isAmbitError']],
+  ['.', ['AmbitError', 'createGateway', 'explainInjection', 'injectSessionContext', 'isAmbitError']],
   ['./testing', ['createTestGateway']],
 ])('the export %s holds what it promises and no more', async (name, names) => {
   const { default: file } = manifest.exports[name] as { default: string };

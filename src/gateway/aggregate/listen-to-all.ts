@@ -101,8 +101,10 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
   const names = new Set(exchange.available.map((server) => server.name));
   const stop = parts.catalog.onChange((name, byOurselves) => {
     const { server } = parts.resolution.find(session, name);
+    const gone = server === undefined && names.delete(name);
     if (server !== undefined) names.add(name);
-    if (!names.has(name) || (attached.has(name) && !byOurselves)) return;
+    else if (!gone) return;
+    if (attached.has(name) && !byOurselves) return;
     for (const [, method] of wanted) tell(method, {});
     // The stream of a server that is another now ends; the new one is listened to in its place.
     const replaced = attached.has(name) && attached.get(name) !== server;
@@ -110,6 +112,7 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
     if (replaced && server !== undefined) void attach(server);
   });
   parts.onBoundsChange(() => {
+    for (const name of names) if (parts.resolution.find(session, name).server === undefined) names.delete(name);
     for (const [, method] of wanted) tell(method, {});
   });
   const ended = new Promise<Reply>((settle) => {
