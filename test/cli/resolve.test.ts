@@ -4,6 +4,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { McpServer, SessionServers } from '../../src/index.ts';
 import { type Exited, type Serving, serve } from '../journeys/abandoned/ambit-command.ts';
@@ -166,10 +168,12 @@ describe('ambit resolve', () => {
   });
 });
 
-test('ambit run --session has the bounds of that session, and ends with it', async () => {
+test('P15: ambit run --session has the bounds of that session, says so at debug, follows it and ends with it', async () => {
   const { id } = await data<{ id: string }>('session', 'create', '--trust', 'direct', '--user', 'bob', '--agent', 'a1');
-  const args = [join(repository, 'bin/ambit.js'), 'run', '--session', id, ...places, '--', process.execPath, recorder];
-  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'ignore'] });
+  const run = [join(repository, 'bin/ambit.js'), 'run', '--session', id, '--log-level', 'debug'];
+  const args = [...run, ...places, '--', process.execPath, recorder];
+  const child = spawn(process.execPath, args, { stdio: 'pipe' });
+  const words = text(child.stderr);
   const exited = once(child, 'exit');
   const clientInfo = { name: 'x', version: '1' };
   const hello = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
@@ -187,8 +191,21 @@ test('ambit run --session has the bounds of that session, and ends with it', asy
     AMBIT_WORKSPACE_ID: '',
     AMBIT_TRUST_LEVEL: 'direct',
   });
+  expect((await ambit('session', 'restrict', id, '--trust', 'sandboxed')).code).toBe(0);
+  // It looks every second.
+  const refused = () => {
+    const next = once(lines, 'line') as Promise<[string]>;
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 3, method: 'tools/call', params: environment })}\n`);
+    return next.then(([line]) => wordsOf(line).includes('SANDBOX_UNAVAILABLE'));
+  };
+  for (let looked = 0; !(await refused()); looked++) {
+    if (looked === 100) throw new Error('the restriction was not followed');
+    await pause(50);
+  }
   expect((await ambit('session', 'end', id)).code).toBe(0);
   expect(await exited).toEqual([0, null]);
+  const line = `context injected: server=node session=${id.slice(0, 8)} workspace=(none) trust=direct`;
+  expect((await words).split('\n').filter((each) => each.includes('context injected'))).toEqual([`ambit: ${line}`]);
   expect((await ambitInProcess(['run', '--session', 'free', '--trust', 'direct', ...places, '--', 'node'])).code).toBe(
     2,
   );
