@@ -5,6 +5,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { injectionLine, measureInjection } from './injection.js';
 import { measureOnce, medians } from './measure.js';
 import { installPeers } from './peers.js';
 import { plotOf } from './plot.js';
@@ -70,9 +71,11 @@ function publish() {
     ...(options.pin ? ['the single session on one core'] : []),
   ].join(', ');
   const sessionCounts = plan.map(({ sessions }) => sessions);
-  console.log(`${conditions}\n\n${tableOf(measured, sessionCounts)}\n\n${targetsOf(targets)}`);
+  const injection = measureInjection();
+  const parts = [conditions, tableOf(measured, sessionCounts), targetsOf(targets), injectionLine(injection)];
+  console.log(parts.join('\n\n'));
 
-  const facts = { date: new Date().toISOString(), conditions, plan, subjects: measured.map(plain), targets };
+  const facts = { date: new Date().toISOString(), conditions, plan, subjects: measured.map(plain), targets, injection };
   const document = `${JSON.stringify(facts, null, 2)}\n`;
   const folder = fileURLToPath(new URL('results/', import.meta.url));
   mkdirSync(folder, { recursive: true });

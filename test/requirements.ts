@@ -12,12 +12,12 @@ const later = false;
 const built = true;
 
 const rows: readonly (readonly [string, boolean, string])[] = [
-  ['P1', later, 'session id, workspace id and trust level reach every stdio server'],
-  ['P2', later, 'load, validate, filter by trust, filter by workspace, inject, spawn: in that order, in one place'],
-  ['P3', later, 'existing env entries stay; pinned context names are shown; the same from project files are refused'],
+  ['P1', built, 'session id, workspace id and trust level reach every stdio server'],
+  ['P2', built, 'load, validate, filter by trust, filter by workspace, inject, spawn: in that order, in one place'],
+  ['P3', built, 'existing env entries stay; pinned context names are shown; the same from project files are refused'],
   ['P4', later, 'the agent cannot override its context by any channel'],
   ['P5', later, 'the same through the sandbox'],
-  ['P6', later, 'trust levels normalised, unknown refused, no fallback upward'],
+  ['P6', built, 'trust levels normalised, unknown refused, no fallback upward'],
   ['P7', later, 'workspace capabilities, per-tool allow and deny, env overrides'],
   ['P8', built, 'ids and slugs validated where they enter; parallel sessions never share a process or an environment'],
   ['P9', later, 'servers that ignore the context keep working'],

@@ -1,11 +1,12 @@
 import type { Gateway } from '../gateway/gateway.ts';
 import type { AdminAnswer } from './handle.ts';
-import { createSession, endSession, listSessions, showSession } from './sessions.ts';
+import { resolveSession, resolveViaGateway } from './servers.ts';
+import { createSession, endSession, listSessions, restrictSession, showSession } from './sessions.ts';
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: RegExp;
-  readonly handle: (gateway: Gateway, parameter: string, body: unknown) => AdminAnswer;
+  readonly handle: (gateway: Gateway, parameter: string, body: unknown, address: string | undefined) => AdminAnswer;
 }
 
 /** The table of contents of the control API. */
@@ -13,5 +14,8 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: /^\/api\/v1\/sessions$/, handle: listSessions },
   { method: 'POST', path: /^\/api\/v1\/sessions$/, handle: createSession },
   { method: 'GET', path: /^\/api\/v1\/sessions\/([^/]+)$/, handle: showSession },
+  { method: 'PATCH', path: /^\/api\/v1\/sessions\/([^/]+)$/, handle: restrictSession },
   { method: 'DELETE', path: /^\/api\/v1\/sessions\/([^/]+)$/, handle: endSession },
+  { method: 'GET', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveSession },
+  { method: 'POST', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveViaGateway },
 ];

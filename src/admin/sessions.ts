@@ -6,13 +6,18 @@ import type { Session, SessionDraft } from '../sessions/session.ts';
 import { normalizeTrust } from '../trust/trust-level.ts';
 import type { AdminAnswer } from './handle.ts';
 
+const narrowingShape = z.strictObject({
+  trustLevel: z.string().optional(),
+  ttlSeconds: z.number().optional(),
+  servers: z.array(z.string()).optional(),
+});
+
 const draftShape = z.strictObject({
+  ...narrowingShape.shape,
   name: z.string().optional(),
   userId: z.string().optional(),
   agentId: z.string().optional(),
   workspaceId: z.string().optional(),
-  trustLevel: z.string().optional(),
-  ttlSeconds: z.number().optional(),
 });
 
 export function createSession(gateway: Gateway, _parameter: string, body: unknown): AdminAnswer {
@@ -25,17 +30,23 @@ export function listSessions(gateway: Gateway): AdminAnswer {
 }
 
 export function showSession(gateway: Gateway, reference: string): AdminAnswer {
-  return { status: 200, body: gateway.sessions.view(found(gateway, reference)) };
+  return { status: 200, body: gateway.sessions.view(foundSession(gateway, reference)) };
 }
 
 export function endSession(gateway: Gateway, reference: string): AdminAnswer {
-  const session = found(gateway, reference);
+  const session = foundSession(gateway, reference);
   const view = gateway.sessions.view(session);
   gateway.sessions.end(session.id);
   return { status: 200, body: { ...view, ended: true } };
 }
 
-function found(gateway: Gateway, reference: string): Session {
+export function restrictSession(gateway: Gateway, reference: string, body: unknown): AdminAnswer {
+  const { id } = foundSession(gateway, reference);
+  const restricted = gateway.restrictSession(id, withTrust(readBody(narrowingShape, body)));
+  return { status: 200, body: gateway.sessions.view(restricted) };
+}
+
+export function foundSession(gateway: Gateway, reference: string): Session {
   const session = gateway.sessions.find(reference);
   if (session === undefined) {
     throw new AmbitError('SESSION_NOT_FOUND', { what: 'No live session has that id, name or unique prefix.' });
@@ -44,20 +55,27 @@ function found(gateway: Gateway, reference: string): Session {
 }
 
 function readDraft(body: unknown): SessionDraft {
-  const read = draftShape.safeParse(body);
-  if (!read.success) {
-    const [issue] = read.error.issues;
-    const where = issue?.path.join('.') || 'the body';
-    throw new AmbitError('REQUEST_INVALID', { what: `${where}: ${issue?.message ?? 'not valid'}` });
-  }
-  const { trustLevel, ...rest } = read.data;
-  const trust = trustLevel === undefined ? undefined : normalizeTrust(trustLevel);
-  if (trustLevel !== undefined && trust === undefined) {
-    throw new AmbitError('REQUEST_INVALID', { what: 'The trust level must be "direct" or "sandboxed".' });
-  }
-  if (rest.userId === anonymousUser) {
+  const draft = withTrust(readBody(draftShape, body));
+  if (draft.userId === anonymousUser) {
     throw new AmbitError('REQUEST_INVALID', { what: `No session can be opened for a user named "${anonymousUser}".` });
   }
-  const given = Object.entries({ ...rest, trustLevel: trust }).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(given) as SessionDraft;
+  return draft;
+}
+
+export function readBody<Shape extends z.ZodType>(shape: Shape, body: unknown): z.output<Shape> {
+  const read = shape.safeParse(body);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  const where = issue?.path.join('.') || 'the body';
+  throw new AmbitError('REQUEST_INVALID', { what: `${where}: ${issue?.message ?? 'not valid'}` });
+}
+
+/** What was given, with the trust level in the spelling that counts. */
+function withTrust<Given extends { readonly trustLevel?: string | undefined }>(given: Given): SessionDraft {
+  const trustLevel = given.trustLevel === undefined ? undefined : normalizeTrust(given.trustLevel);
+  if (given.trustLevel !== undefined && trustLevel === undefined) {
+    throw new AmbitError('REQUEST_INVALID', { what: 'The trust level must be "direct" or "sandboxed".' });
+  }
+  const entries = Object.entries({ ...given, trustLevel }).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as SessionDraft;
 }

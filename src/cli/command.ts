@@ -37,6 +37,20 @@ export function text(invocation: Invocation, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
+/** What a repeatable flag was given, in order; undefined when it was not. */
+export function texts(invocation: Invocation, name: string): readonly string[] | undefined {
+  const value = invocation.flags[name];
+  return Array.isArray(value) ? value : undefined;
+}
+
+/** Whole seconds; undefined when the flag was not given. */
+export function seconds(invocation: Invocation, name: string): number | undefined {
+  const value = text(invocation, name);
+  if (value === undefined) return undefined;
+  if (!/^[1-9][0-9]{0,8}$/.test(value)) throw new UsageFault(`--${name} takes a whole number of seconds`);
+  return Number(value);
+}
+
 export function onlyWord(invocation: Invocation, what: string): string {
   const [word, ...more] = invocation.words;
   if (word === undefined) throw new UsageFault(`${what} is missing`);

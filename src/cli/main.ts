@@ -3,6 +3,7 @@ import { escapeControls } from '../escape-controls.ts';
 import { type Command, type Invocation, UsageFault } from './command.ts';
 import { importCommand } from './import.ts';
 import { readInvocation } from './read-invocation.ts';
+import { resolveCommand } from './resolve.ts';
 import { runCommand } from './run.ts';
 import { serveCommand } from './serve.ts';
 import { serverApprove } from './server-approve.ts';
@@ -11,6 +12,7 @@ import { serverList } from './server-list.ts';
 import { sessionCreate } from './session-create.ts';
 import { sessionEnd } from './session-end.ts';
 import { sessionList } from './session-list.ts';
+import { sessionRestrict } from './session-restrict.ts';
 import { sessionShow } from './session-show.ts';
 import { stdioCommand } from './stdio.ts';
 import { usage } from './usage.ts';
@@ -26,6 +28,8 @@ const commands: readonly Command[] = [
   sessionList,
   sessionShow,
   sessionEnd,
+  sessionRestrict,
+  resolveCommand,
   serverList,
   serverCheck,
   serverApprove,

@@ -1,14 +1,17 @@
 import type { Config } from '../config/schema.ts';
 import { serveStdio } from '../entrances/stdio/serve-stdio.ts';
 import { openGateway } from '../gateway/gateway.ts';
-import { stderrLog } from '../log.ts';
-import { type Flag, type Invocation, text } from './command.ts';
+import { type Flag, type Invocation, text, UsageFault } from './command.ts';
+import { followSession, keptSession } from './follow-session.ts';
+import { logLevelFlag, logOf } from './log-level.ts';
 import type { Places } from './places.ts';
 import { trustOf } from './trust-flag.ts';
 
 export const sessionFlags: Readonly<Record<string, Flag>> = {
   workspace: { type: 'string', value: 'W', help: 'where it works' },
   trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
+  session: { type: 'string', value: 'ID', help: 'a session of the gateway, instead of a new one' },
+  'log-level': logLevelFlag,
 };
 
 /** One session for whoever started us, on stdin and stdout, until they leave or ask us to end. */
@@ -20,18 +23,28 @@ export async function serveOnPipes(
 ): Promise<number> {
   const trustLevel = trustOf(invocation);
   const workspaceId = text(invocation, 'workspace');
+  const reference = text(invocation, 'session');
+  if (reference !== undefined && (trustLevel ?? workspaceId) !== undefined) {
+    throw new UsageFault('--session has its own workspace and trust; leave out --workspace and --trust');
+  }
+  const kept = reference === undefined ? undefined : await keptSession(invocation, reference);
   // From here on there is something to clear up: a signal must not find us without a handler.
   const told = signalled();
-  const gateway = await openGateway({ ...places, config, log: stderrLog() });
+  const gateway = await openGateway({ ...places, config, log: logOf(invocation) });
+  const following = kept === undefined ? undefined : followSession(invocation, gateway, kept);
   try {
-    const { session } = gateway.openSession({
-      ...(workspaceId === undefined ? {} : { workspaceId }),
-      ...(trustLevel === undefined ? {} : { trustLevel }),
-    });
+    const sessionId =
+      kept?.id ??
+      gateway.openSession({
+        ...(workspaceId === undefined ? {} : { workspaceId }),
+        ...(trustLevel === undefined ? {} : { trustLevel }),
+      }).session.id;
     const { stdin: input, stdout: output } = process;
-    await Promise.race([serveStdio({ gateway, server, sessionId: session.id, input, output }), told]);
+    const serving = serveStdio({ gateway, server, sessionId, input, output });
+    await Promise.race([serving, told, ...(following === undefined ? [] : [following.ended])]);
     return 0;
   } finally {
+    following?.close();
     await gateway.close();
     process.stdin.destroy();
   }

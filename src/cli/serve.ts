@@ -5,9 +5,9 @@ import { controlSocketPath } from '../entrances/control/socket-path.ts';
 import { listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { openGateway } from '../gateway/gateway.ts';
-import { stderrLog } from '../log.ts';
 import { askForApprovals } from './ask-for-approvals.ts';
 import { type Command, text, UsageFault } from './command.ts';
+import { logLevelFlag, logOf } from './log-level.ts';
 import { configOf, placesOf } from './places.ts';
 import { watchConfig } from './watch-config.ts';
 
@@ -21,9 +21,10 @@ export const serveCommand: Command = {
     host: { type: 'string', value: 'HOST', help: 'default 127.0.0.1' },
     port: { type: 'string', value: 'PORT', help: 'default 7420; 0 takes any' },
     json: { type: 'boolean', help: 'one JSON line when ready' },
+    'log-level': logLevelFlag,
   },
   async run(invocation) {
-    const log = stderrLog();
+    const log = logOf(invocation);
     const askedPort = portOf(invocation.flags.port);
     const places = placesOf(invocation);
     const config = await configOf(places);
@@ -35,7 +36,8 @@ export const serveCommand: Command = {
     const told = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
     const gateway = await openGateway({ config, ...places, log });
     try {
-      const control = await listenControl(gateway, controlSocketPath(places.dataDir, invocation.env));
+      let url = config.listen.publicUrl;
+      const control = await listenControl(gateway, controlSocketPath(places.dataDir, invocation.env), () => url);
       const address = { host, port: askedPort ?? config.listen.port };
       const http = await listenHttp(gateway, address, log).catch(async (error: NodeJS.ErrnoException) => {
         await control.close();
@@ -44,6 +46,7 @@ export const serveCommand: Command = {
           hint: 'Choose another port with --port.',
         });
       });
+      url ??= http.url;
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info(`listening on ${http.url}`);

@@ -1,5 +1,5 @@
 import type { SessionView } from '../sessions/session.ts';
-import { type Command, jsonFlag, text, UsageFault } from './command.ts';
+import { type Command, jsonFlag, seconds, text, texts } from './command.ts';
 import { askGateway } from './control-client.ts';
 import { print } from './output.ts';
 import { showOne } from './show-session.ts';
@@ -14,19 +14,18 @@ export const sessionCreate: Command = {
     agent: { type: 'string', value: 'A', help: 'which agent' },
     name: { type: 'string', value: 'N', help: 'a name, unique per user' },
     ttl: { type: 'string', value: 'SECONDS', help: 'ends when idle for so long' },
+    server: { type: 'string', value: 'S', help: 'may use only this server; repeatable', multiple: true },
     json: jsonFlag,
   },
   async run(invocation) {
-    const ttl = text(invocation, 'ttl');
-    if (ttl !== undefined && !/^[1-9][0-9]{0,8}$/.test(ttl))
-      throw new UsageFault('--ttl takes a whole number of seconds');
     const view = await askGateway<SessionView & { token: string }>(invocation, 'POST', '/api/v1/sessions', {
       workspaceId: text(invocation, 'workspace'),
       trustLevel: text(invocation, 'trust'),
       userId: text(invocation, 'user'),
       agentId: text(invocation, 'agent'),
       name: text(invocation, 'name'),
-      ttlSeconds: ttl === undefined ? undefined : Number(ttl),
+      ttlSeconds: seconds(invocation, 'ttl'),
+      servers: texts(invocation, 'server'),
     });
     print(invocation, view, () => showOne(view));
     return 0;

@@ -14,13 +14,14 @@ export const sessionList: Command = {
       sessions.length === 0
         ? 'No live sessions.'
         : table(
-            ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'ACTIVE', 'EXPIRES'],
+            ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'SERVERS', 'ACTIVE', 'EXPIRES'],
             sessions.map((view) => [
               view.id.slice(0, 8),
               view.name ?? '-',
               view.userId,
               view.workspaceId ?? '-',
               view.trustLevel,
+              view.servers === null ? 'all' : String(view.servers.length),
               fromNow(view.lastActiveAt),
               fromNow(view.expiresAt),
             ]),

@@ -9,6 +9,7 @@ export function showOne(view: SessionView & { readonly token?: string }): string
     ['agent', view.agentId ?? '-'],
     ['workspace', view.workspaceId ?? '-'],
     ['trust', view.trustLevel],
+    ['servers', view.servers === null ? 'all' : view.servers.join(', ') || 'none'],
     ['created', view.createdAt],
     ['last active', view.lastActiveAt],
     ['expires', view.expiresAt],

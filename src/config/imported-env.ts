@@ -1,4 +1,4 @@
-import { refusedVariable } from './foreign-env.ts';
+import { refusedVariable } from '../context/foreign-env.ts';
 import type { Problem } from './problem.ts';
 import type { ConfigDraft } from './schema.ts';
 

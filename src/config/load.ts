@@ -12,13 +12,14 @@ import { decode, readConfigFile } from './read-config-file.ts';
 import { resolvePaths } from './resolve-paths.ts';
 import { type Config, configSchema } from './schema.ts';
 import { showPath } from './show.ts';
+import { overrideProblems, unknownServers } from './workspace-rules.ts';
 import { readYaml } from './yaml-source.ts';
 
 export type ConfigSource = { readonly file: string } | { readonly text: string; readonly file: string };
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** One line for each key that is accepted and not acted on yet, and for what included files lack. */
+  /** One line for each key that is accepted and not acted on yet or names nothing, and for what included files lack. */
   readonly warnings: string[];
 }
 
@@ -39,16 +40,17 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
     ...notBuilt.filter(({ refused }) => refused),
     ...listenProblems(listenChoiceOf(value)),
     ...(parsed.success ? importedProblems(parsed.data) : []),
+    ...(parsed.success ? overrideProblems(parsed.data) : []),
   ];
   if (!parsed.success || problems.length > 0) throw configInvalid(file, problems, yaml.locate);
 
-  const warnings = notBuilt
-    .map((row) => ({ row, line: yaml.locate(row).line }))
-    .sort((a, b) => a.line - b.line)
-    .map(({ row, line }) => `${file}:${line} ${showPath(row.path)}: ${row.message}`);
   const folder = dirname(resolve(source.file));
   const own = resolvePaths(parsed.data, folder, homedir());
   const included = await includeServers(own, folder);
   const config = { ...own, servers: { ...own.servers, ...included.servers } };
+  const warnings = [...notBuilt, ...unknownServers(config)]
+    .map((problem) => ({ problem, line: yaml.locate(problem).line }))
+    .sort((a, b) => a.line - b.line)
+    .map(({ problem, line }) => `${file}:${line} ${showPath(problem.path)}: ${problem.message}`);
   return { config: frozenCopy(config), warnings: [...warnings, ...included.warnings] };
 }

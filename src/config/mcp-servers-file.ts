@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { refusedVariable } from '../context/foreign-env.ts';
 import { escapeControls } from '../escape-controls.ts';
 import { explainIssues } from './explain-issues.ts';
-import { refusedVariable } from './foreign-env.ts';
 import { readJsonc } from './jsonc.ts';
 import { isMap, serverName } from './schema-parts.ts';
 import { serversSchema } from './schema-server.ts';

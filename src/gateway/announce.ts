@@ -5,9 +5,13 @@ const changes = ['tools', 'prompts', 'resources'].map((what) =>
   Buffer.from(`{"jsonrpc":"2.0","method":"notifications/${what}/list_changed"}`),
 );
 
-/** Tells handshake-era clients of these servers that the lists are others now; modern ones hear it on their stream. */
-export function announceChange(callers: Callers, servers: readonly string[]): void {
+/**
+ * Tells handshake-era clients of these servers, and of all servers, that the lists are others now; modern ones hear it
+ * on their stream.
+ */
+export function announceChange(callers: Callers, servers: readonly string[], sessionId?: string): void {
   for (const caller of [allServers, ...servers].flatMap(callers.ofServer)) {
+    if (sessionId !== undefined && caller.sessionId !== sessionId) continue;
     if (caller.parent !== undefined || caller.stream === undefined || caller.stream.isGone()) continue;
     for (const change of changes) caller.stream.emit(change);
   }

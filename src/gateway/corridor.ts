@@ -3,13 +3,13 @@ import type { Log } from '../log.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
-import type { ServerDefinition } from '../upstreams/definition.ts';
 import type { Links } from '../upstreams/links.ts';
 import type { Reply } from '../wire/channel.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { allServers } from './aggregate/for-all.ts';
 import { journeyFrom, type Next } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
+import type { Resolution } from './resolution.ts';
 import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts';
 import { authorize } from './stages/authorize.ts';
 import { authorizeAll } from './stages/authorize-all.ts';
@@ -28,7 +28,7 @@ export interface CorridorParts {
   readonly sessions: Sessions;
   readonly callers: Callers;
   readonly links: Links;
-  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+  readonly resolution: Resolution;
   readonly aggregate: Aggregate;
   readonly catalog: Catalog;
   readonly identity: AuthenticateOptions;
@@ -43,13 +43,13 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(authenticate(parts.identity))
     .through(resolveSession(parts.resolving));
   const one = inSession
-    .through(authorize(parts.servers))
+    .through(authorize(parts.resolution))
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys())
     .through(vetTools(parts.catalog, parts.links))
     .to(forward(parts.sessions, parts.callers, parts.links));
   const all = inSession
-    .through(authorizeAll(parts.servers))
+    .through(authorizeAll(parts.resolution))
     .through(bindTransport<AuthorizedForAll<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys())
     .to(forwardToAll(parts.sessions, parts.aggregate));
@@ -64,7 +64,7 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
     .through(authenticate(parts.identity))
     .through(resolveSession(parts.resolving));
   const one = inSession
-    .through(authorize(parts.servers))
+    .through(authorize(parts.resolution))
     .through(bindTransport<Authorized<Visit>, Visited>(parts.callers, never))
     .to(welcome(parts.callers));
   const all = inSession

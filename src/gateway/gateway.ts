@@ -12,7 +12,8 @@ import { removeFolder } from '../runners/remove-folder.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import { openSession } from '../sessions/open-session.ts';
-import type { EndReason, Session, SessionDraft } from '../sessions/session.ts';
+import { restrictSession } from '../sessions/restrict-session.ts';
+import type { EndReason, Narrowing, Session, SessionDraft, SessionView } from '../sessions/session.ts';
 import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
@@ -28,7 +29,9 @@ import { announceChange } from './announce.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
+import { createKeepInBounds } from './keep-in-bounds.ts';
 import { outwardCorridor } from './outward.ts';
+import { createResolution, type Resolved } from './resolution.ts';
 import { createSettings } from './settings.ts';
 import { createVetting } from './vet-tools.ts';
 import type { Visit, Visited } from './visit.ts';
@@ -50,6 +53,14 @@ export interface Gateway {
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
   openSession(draft: SessionDraft): { readonly session: Session; readonly token: string };
+  /** Takes part in a session that another gateway keeps. */
+  adoptSession(view: SessionView): Session;
+  /** Narrows a session, and ends what no longer fits. */
+  restrictSession(id: string, change: Narrowing): Session;
+  /** Every server there is, as this session finds it. */
+  explain(session: Session): Resolved[];
+  /** Where another process finds this gateway. */
+  readonly places: { readonly configFile: string; readonly dataDir: string };
   /**
    * Puts another configuration in place without dropping calls; returns the servers that changed. Bounds of sessions,
    * identity and addresses keep what they were at the start.
@@ -93,15 +104,24 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     }
   });
   const deliver = outwardCorridor(journal);
+  const resolution = createResolution({
+    config: settings.config,
+    servers: settings.servers,
+    latest: sessions.get,
+    approvals,
+    dataDir,
+    log,
+  });
   const links = createLinks({
     connect: createConnect({
       config: settings.config,
-      dataDir,
       tmpRoot,
       runner: createPlainRunner({ warden }),
       journal,
       seals: createSeals(),
       assertApproved: (server) => assertApproved(approvals, server),
+      admit: resolution.admit,
+      launch: resolution.launch,
     }),
     verdicts,
     outward(sent) {
@@ -110,25 +130,25 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return deliver(sent);
     },
     messageBytes: config.limits.messageBytes,
-    current(session, { name }) {
-      const server = settings.servers().get(name);
-      if (server?.trust.includes(session.trustLevel)) return server;
-      throw new AmbitError('SERVER_NOT_AVAILABLE', { what: `No server "${name}" is available to this session.` });
-    },
+    current: (session, { name }) => resolution.permitted(session, name),
   });
 
-  const aggregate = createAggregate({ links, callers, catalog, servers: settings.servers });
+  const aggregate = createAggregate({ links, callers, catalog, resolution });
+  const bounds = createKeepInBounds({ links, callers, aggregate, resolution, servers: settings.servers });
   catalog.onChange((server, byOurselves) => {
     if (byOurselves) announceChange(callers, [server]);
   });
 
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
+  /** Their folders belong to the gateway that keeps them. */
+  const adopted = new Set<string>();
   sessions.onOpened((session) => {
-    journal.record({ kind: 'session', event: 'created', ...facts(session) });
+    journal.record({ kind: 'session', event: adopted.has(session.id) ? 'joined' : 'created', ...facts(session) });
   });
   sessions.onEnded((session, reason) => {
-    journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
+    const event = adopted.has(session.id) ? 'left' : reason;
+    journal.record({ kind: 'session', event, sessionId: session.id, userId: session.userId });
     callers.endSession(session.id);
     aggregate.forget(session.id);
     catalog.forget(session.id);
@@ -136,9 +156,16 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     const over = stopped
       // Whoever a process left behind may still be writing there.
       .then(() => warden.settled())
-      .then(() => removeFolder(join(dataDir, 'run', session.id)))
+      .then(() => (adopted.delete(session.id) ? undefined : removeFolder(join(dataDir, 'run', session.id))))
       .finally(() => ending.delete(over));
     ending.set(over, stopped);
+  });
+
+  sessions.onRestricted((session, before) => {
+    journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
+    catalog.forget(session.id);
+    const over: Promise<void> = bounds.restricted(session, before).finally(() => ending.delete(over));
+    ending.set(over, over);
   });
 
   const parts = {
@@ -147,7 +174,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     sessions,
     callers,
     links,
-    servers: settings.servers,
+    resolution,
     aggregate,
     catalog,
     identity: { sessions, ...config.auth },
@@ -171,10 +198,20 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     sessions,
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
+    places: { configFile, dataDir },
     openSession: (draft) => openSession(sessions, settings.config(), draft),
+    adoptSession(view) {
+      adopted.add(view.id);
+      return sessions.adopt(view);
+    },
+    restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
+    explain: resolution.explain,
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
+      const live = sessions.list().flatMap(({ id }) => sessions.get(id) ?? []);
+      const follow = bounds.beforeReload(live, settings.config());
       const changed = settings.replace(next);
+      follow(next);
       describe();
       for (const name of changed) {
         links.retire(name);
@@ -217,6 +254,7 @@ function facts(session: Session): Record<string, string | number | undefined> {
     workspaceId: session.workspaceId,
     trustLevel: session.trustLevel,
     ttlSeconds: session.ttlSeconds,
+    servers: session.servers?.join(' '),
   };
 }
 

@@ -20,6 +20,7 @@ import { readMessage } from '../wire/message.ts';
 import { ProtocolFault } from '../wire/protocol-fault.ts';
 import { within } from '../within.ts';
 import { askAsModern } from './aggregate/ask-as.ts';
+import { launchOf } from './launch.ts';
 
 export interface Inspected {
   readonly era: 'modern' | 'handshake';
@@ -51,12 +52,13 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
   const links = createLinks({
     connect: createConnect({
       config: () => config,
-      dataDir: tmpRoot,
       tmpRoot,
       runner: createPlainRunner({ warden }),
       journal: lastWords(said),
       seals: createSeals(),
       assertApproved: (each) => assertApproved(approvals, each),
+      admit: (session) => session,
+      launch: (session, each) => launchOf(session, each, config, tmpRoot),
     }),
     verdicts,
     outward: async () => ({ delivered: false, full: undefined }),
@@ -98,10 +100,12 @@ function visitor(): Session {
     agentId: undefined,
     workspaceId: undefined,
     trustLevel: 'direct',
+    servers: undefined,
+    permissions: [],
     createdAt: now,
     ttlSeconds: 3600,
     endsAt: now + 3_600_000,
-    tokenDigest: '',
+    tokenDigests: [],
   };
 }
 

@@ -7,8 +7,9 @@ import { type Listening, listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { allServers } from '../gateway/aggregate/for-all.ts';
 import { openGateway } from '../gateway/gateway.ts';
+import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
 import { type Log, stderrLog } from '../log.ts';
-import type { SessionDraft, SessionView } from '../sessions/session.ts';
+import type { Narrowing, SessionDraft, SessionView } from '../sessions/session.ts';
 import { inProcessTransport, type McpTransport } from './in-process-transport.ts';
 
 export interface CreateGatewayOptions {
@@ -24,6 +25,10 @@ export interface EmbeddedGateway {
   createSession(draft?: SessionDraft): SessionView & { readonly token: string };
   listSessions(): SessionView[];
   endSession(id: string): boolean;
+  /** Narrows a session and ends what no longer fits; whatever would widen it is refused. */
+  restrictSession(id: string, change: Narrowing): SessionView;
+  /** The servers a session may use, its context injected, for an agent SDK that starts and calls them itself. */
+  resolve(sessionId: string): SessionServers;
   /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
   connect(sessionId: string, server?: string): McpTransport;
   listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
@@ -56,6 +61,13 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
     },
     listSessions: () => gateway.sessions.list(),
     endSession: (id) => gateway.sessions.end(id),
+    restrictSession: (id, change) => gateway.sessions.view(gateway.restrictSession(id, change)),
+    resolve(sessionId) {
+      const session = gateway.sessions.get(sessionId);
+      if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+      const resolved = gateway.explain(session);
+      return { mcpServers: mcpServersOf(session, resolved, gateway.places), servers: resolved.map(serverViewOf) };
+    },
     connect(sessionId, server = allServers) {
       if (gateway.sessions.get(sessionId) === undefined) throw new AmbitError('SESSION_NOT_FOUND');
       return inProcessTransport(gateway, sessionId, server);

@@ -3,6 +3,7 @@ import { AmbitError } from '../errors.ts';
 import { localUser } from '../identity/principal.ts';
 import { isAtMost, lowest } from '../trust/bounds.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
+import { checkServers } from './check-servers.ts';
 import type { Session, SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
@@ -22,6 +23,7 @@ export function openSession(
   checkWord('user', draft.userId, userPattern);
   checkWord('agent', draft.agentId, userPattern);
   checkTtl(draft.ttlSeconds, config.sessions.maxLifetimeSeconds);
+  const servers = draft.servers === undefined ? {} : { servers: checkServers(draft.servers, config) };
   const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];
   if (draft.workspaceId !== undefined && !Object.hasOwn(config.workspaces, draft.workspaceId)) {
     throw new AmbitError('WORKSPACE_NOT_FOUND', { what: `There is no workspace "${draft.workspaceId}".` });
@@ -37,7 +39,7 @@ export function openSession(
     });
   }
   const trustLevel = asked ?? lowest([config.sessions.defaultTrust, ceiling]);
-  return sessions.create({ ...draft, userId: draft.userId ?? localUser, trustLevel });
+  return sessions.create({ ...draft, ...servers, userId: draft.userId ?? localUser, trustLevel });
 }
 
 function checkWord(what: string, value: string | undefined, pattern: RegExp): void {

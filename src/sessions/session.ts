@@ -8,11 +8,15 @@ export interface Session {
   readonly agentId: string | undefined;
   readonly workspaceId: string | undefined;
   readonly trustLevel: TrustLevel;
+  /** The servers it is limited to; undefined when it has no list of its own. */
+  readonly servers: readonly string[] | undefined;
+  readonly permissions: readonly string[];
   readonly createdAt: number;
   readonly ttlSeconds: number;
   /** The instant after which no activity keeps it alive. */
   readonly endsAt: number;
-  readonly tokenDigest: string;
+  /** Of the token it was opened with, then of further ones. */
+  readonly tokenDigests: readonly string[];
 }
 
 export interface SessionDraft {
@@ -22,11 +26,16 @@ export interface SessionDraft {
   readonly workspaceId?: string;
   readonly trustLevel?: TrustLevel;
   readonly ttlSeconds?: number;
+  /** Limits it to these servers; an empty list means none at all. */
+  readonly servers?: readonly string[];
 }
+
+/** What a session can be asked to do without. Nothing in it can give more. */
+export type Narrowing = Pick<SessionDraft, 'trustLevel' | 'ttlSeconds' | 'servers'>;
 
 export type EndReason = 'ended' | 'expired' | 'evicted' | 'closed';
 
-/** What people and programs are shown: never the digest. */
+/** What people and programs are shown: never a digest. */
 export interface SessionView {
   readonly id: string;
   readonly name: string | null;
@@ -34,6 +43,8 @@ export interface SessionView {
   readonly agentId: string | null;
   readonly workspaceId: string | null;
   readonly trustLevel: TrustLevel;
+  readonly servers: readonly string[] | null;
+  readonly permissions: readonly string[];
   readonly createdAt: string;
   readonly lastActiveAt: string;
   readonly expiresAt: string;
@@ -48,6 +59,8 @@ export function viewOf(session: Session, lastActiveAt: number): SessionView {
     agentId: session.agentId ?? null,
     workspaceId: session.workspaceId ?? null,
     trustLevel: session.trustLevel,
+    servers: session.servers ?? null,
+    permissions: session.permissions,
     createdAt: new Date(session.createdAt).toISOString(),
     lastActiveAt: new Date(lastActiveAt).toISOString(),
     expiresAt: new Date(expiryOf(session, lastActiveAt)).toISOString(),

@@ -2,7 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../errors.ts';
 import { digestsEqual, isWhole, mintToken, namedId, tokenDigest } from '../identity/token.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
-import { type EndReason, expiryOf, type Session, type SessionDraft, type SessionView, viewOf } from './session.ts';
+import { narrowed } from './narrow.ts';
+import {
+  type EndReason,
+  expiryOf,
+  type Narrowing,
+  type Session,
+  type SessionDraft,
+  type SessionView,
+  viewOf,
+} from './session.ts';
 import { createTombstones } from './tombstones.ts';
 
 export interface SessionBounds {
@@ -30,18 +39,29 @@ export interface Sessions {
   /** Marks a request as under way: the session counts as active until `done` is called. */
   begin(session: Session): () => void;
   end(id: string, reason?: EndReason): boolean;
+  /** Takes the place of the record, for good; whatever would widen it is refused. */
+  restrict(id: string, change: Narrowing): Session;
+  /** A further token for the same session. When there are too many, the one unused for longest stops working. */
+  furtherToken(id: string): string;
+  /** A session that another gateway keeps, for as long as that says; no token of it is known here. */
+  adopt(view: SessionView): Session;
   onOpened(listener: (session: Session) => void): void;
   onEnded(listener: (session: Session, reason: EndReason) => void): void;
+  onRestricted(listener: (session: Session, before: Session) => void): void;
   close(): void;
 }
 
 interface Live {
-  readonly session: Session;
+  session: Session;
   lastActiveAt: number;
   inFlight: number;
+  /** When each further token was last used, by its digest. */
+  readonly furtherUse: Map<string, number>;
 }
 
 const sweepEveryMs = 1000;
+/** The first one stays as long as the session. */
+export const mostTokens = 16;
 
 /** Sessions in memory: the least that is honest until there are stores. */
 export function createSessions(bounds: SessionBounds, now: () => number = Date.now): Sessions {
@@ -49,6 +69,7 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
   const gone = createTombstones();
   const openedListeners: ((session: Session) => void)[] = [];
   const endedListeners: ((session: Session, reason: EndReason) => void)[] = [];
+  const restrictedListeners: ((session: Session, before: Session) => void)[] = [];
 
   function expired(entry: Live, at: number): boolean {
     return at >= entry.session.endsAt || (entry.inFlight === 0 && at >= expiryOf(entry.session, entry.lastActiveAt));
@@ -95,6 +116,26 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
     finish(idlest, 'evicted');
   }
 
+  function present(id: string): Live {
+    const entry = current(id);
+    if (entry === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+    return entry;
+  }
+
+  function enter(session: Session, lastActiveAt: number): void {
+    live.set(session.id, { session, lastActiveAt, inFlight: 0, furtherUse: new Map() });
+    for (const listener of openedListeners) listener(session);
+  }
+
+  function proves({ session: { tokenDigests }, furtherUse }: Live, digest: string): boolean {
+    for (let i = 0; i < tokenDigests.length; i++) {
+      if (!digestsEqual(tokenDigests[i] as string, digest)) continue;
+      if (i > 0) furtherUse.set(digest, now());
+      return true;
+    }
+    return false;
+  }
+
   const timer = setInterval(sweep, sweepEveryMs).unref();
 
   return {
@@ -111,13 +152,14 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
         agentId: draft.agentId,
         workspaceId: draft.workspaceId,
         trustLevel: draft.trustLevel,
+        servers: draft.servers === undefined ? undefined : Object.freeze([...draft.servers]),
+        permissions: Object.freeze([]),
         createdAt,
         ttlSeconds: draft.ttlSeconds ?? bounds.ttlSeconds,
         endsAt: createdAt + bounds.maxLifetimeSeconds * 1000,
-        tokenDigest: digest,
+        tokenDigests: Object.freeze([digest]),
       });
-      live.set(id, { session, lastActiveAt: createdAt, inFlight: 0 });
-      for (const listener of openedListeners) listener(session);
+      enter(session, createdAt);
       return { session, token };
     },
 
@@ -125,7 +167,7 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
       const id = namedId(token);
       const digest = tokenDigest(token);
       const entry = id === undefined ? undefined : current(id);
-      if (entry !== undefined && digestsEqual(entry.session.tokenDigest, digest)) return entry.session;
+      if (entry !== undefined && proves(entry, digest)) return entry.session;
       const reason = id === undefined || !isWhole(token) ? undefined : gone.reasonFor(id, digest);
       if (reason === 'expired') throw new AmbitError('SESSION_EXPIRED');
       if (reason !== undefined) throw new AmbitError('SESSION_ENDED');
@@ -175,8 +217,55 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
       return true;
     },
 
+    restrict(id, change) {
+      const entry = present(id);
+      const before = entry.session;
+      const after = narrowed(before, change);
+      if (after === before) return before;
+      entry.session = after;
+      for (const listener of restrictedListeners) listener(after, before);
+      return after;
+    },
+
+    furtherToken(id) {
+      const entry = present(id);
+      const { token, digest } = mintToken('ambs', id);
+      const [first, ...further] = entry.session.tokenDigests;
+      const use = (each: string) => entry.furtherUse.get(each) ?? 0;
+      if (further.length >= mostTokens - 1) {
+        const idlest = further.reduce((a, b) => (use(a) <= use(b) ? a : b));
+        further.splice(further.indexOf(idlest), 1);
+        entry.furtherUse.delete(idlest);
+      }
+      entry.furtherUse.set(digest, now());
+      const tokenDigests = Object.freeze([...(first === undefined ? [] : [first]), ...further, digest]);
+      entry.session = Object.freeze({ ...entry.session, tokenDigests });
+      return token;
+    },
+
+    adopt(view) {
+      const createdAt = Date.parse(view.createdAt);
+      const session: Session = Object.freeze({
+        id: view.id,
+        name: view.name ?? undefined,
+        userId: view.userId,
+        agentId: view.agentId ?? undefined,
+        workspaceId: view.workspaceId ?? undefined,
+        trustLevel: view.trustLevel,
+        servers: view.servers === null ? undefined : Object.freeze([...view.servers]),
+        permissions: Object.freeze([...view.permissions]),
+        createdAt,
+        ttlSeconds: view.ttlSeconds,
+        endsAt: createdAt + bounds.maxLifetimeSeconds * 1000,
+        tokenDigests: Object.freeze([]),
+      });
+      enter(session, now());
+      return session;
+    },
+
     onOpened: (listener) => void openedListeners.push(listener),
     onEnded: (listener) => void endedListeners.push(listener),
+    onRestricted: (listener) => void restrictedListeners.push(listener),
 
     close() {
       clearInterval(timer);

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
@@ -13,17 +12,21 @@ import type { Seals } from './relay/seals.ts';
 import type { Binding } from './relay/towards-upstream.ts';
 import type { Outward } from './sent.ts';
 import type { Opening } from './stdio/opening.ts';
+import type { PreparedLaunch } from './stdio/server-process.ts';
 import { createStdioLink } from './stdio/stdio-link.ts';
 
 export interface ConnectOptions {
   readonly config: () => Config;
-  readonly dataDir: string;
   readonly tmpRoot: string;
   readonly runner: Runner;
   readonly journal: Journal;
   readonly seals: Seals;
   /** Throws when a server is not approved as it stands: asked before a link is made, and before each start. */
   readonly assertApproved: (server: ServerDefinition) => void;
+  /** The session as it is now, if it may use the server; throws when it may not, or has ended. */
+  readonly admit: (session: Session, server: ServerDefinition) => Session;
+  /** Asked before each start; throws as `admit` does. */
+  readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
 }
 
 /** Makes the links that speak to an upstream themselves, for one session each. */
@@ -42,14 +45,8 @@ export function createConnect(options: ConnectOptions): Connect {
 
     stdio(session, server, era, opening, hear) {
       options.assertApproved(server);
+      assertRunner(options.admit(session, server), server);
       const config = options.config();
-      if (session.trustLevel !== 'direct') {
-        throw new AmbitError('SANDBOX_UNAVAILABLE', {
-          what: `The session is sandboxed, and no sandbox can be had for the server "${server.name}" here.`,
-          rule: 'trust',
-        });
-      }
-      const workspace = session.workspaceId === undefined ? undefined : config.workspaces[session.workspaceId];
       return createStdioLink({
         server,
         era,
@@ -65,17 +62,21 @@ export function createConnect(options: ConnectOptions): Connect {
         place: {
           runner: options.runner,
           tmpRoot: options.tmpRoot,
-          cwd: workspace?.path ?? join(options.dataDir, 'run', session.id),
           journal,
           sessionId: session.id,
           messageBytes: config.limits.messageBytes,
-          mayStart: () => options.assertApproved(server),
+          prepare: () => options.launch(session, server),
+          mayStart: () => {
+            options.assertApproved(server);
+            assertRunner(options.admit(session, server), server);
+          },
         },
       });
     },
 
     http(session, server, mannerOf, hear) {
       options.assertApproved(server);
+      options.admit(session, server);
       const { limits } = options.config();
       const remote = connectTo(server);
       return createHttpLink({
@@ -88,4 +89,13 @@ export function createConnect(options: ConnectOptions): Connect {
       });
     },
   };
+}
+
+/** Only the plain runner is there, which gives a process all that its user has. */
+function assertRunner(session: Session, server: StdioServer): void {
+  if (session.trustLevel === 'direct') return;
+  throw new AmbitError('SANDBOX_UNAVAILABLE', {
+    what: `The session is sandboxed, and no sandbox can be had for the server "${server.name}" here.`,
+    rule: 'trust',
+  });
 }

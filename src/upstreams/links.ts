@@ -41,10 +41,14 @@ export interface Links {
   /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
   handshake(session: Session, server: ServerDefinition, call: Call): Promise<Opened>;
   of(sessionId: string, server: string): Link[];
-  /** The server is gone or described anew: its links take no new clients, finish what is under way, and end. */
-  retire(server: string): void;
+  /**
+   * The server is gone or described anew, for all sessions or for one: its links take no new clients, finish what is
+   * under way, and end.
+   */
+  retire(server: string, sessionId?: string): void;
   isRetired(link: Link): boolean;
-  endSession(sessionId: string, reason: AmbitError): Promise<void>;
+  /** Ends all links of a session, or those to one server, at once. */
+  endSession(sessionId: string, reason: AmbitError, server?: string): Promise<void>;
   close(): Promise<void>;
   size(): number;
 }
@@ -239,10 +243,10 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     of: (sessionId, server) =>
       [...(bySession.get(sessionId)?.values() ?? [])].map(({ link }) => link).filter((link) => link.server === server),
 
-    retire(server) {
+    retire(server, sessionId) {
       for (const entries of bySession.values()) {
         for (const [key, { link }] of entries) {
-          if (link.server !== server) continue;
+          if (link.server !== server || (sessionId !== undefined && link.sessionId !== sessionId)) continue;
           entries.delete(key);
           retired.set(link, Date.now() + drainMs);
         }
@@ -251,12 +255,14 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
 
     isRetired: (link) => retired.has(link) || link.isClosed(),
 
-    async endSession(sessionId, reason) {
-      const entries = bySession.get(sessionId);
-      bySession.delete(sessionId);
-      const old = [...retired.keys()].filter((link) => link.sessionId === sessionId);
+    async endSession(sessionId, reason, server) {
+      const concerned = (link: Link) => server === undefined || link.server === server;
+      const entries = [...(bySession.get(sessionId) ?? [])].filter(([, { link }]) => concerned(link));
+      for (const [key] of entries) bySession.get(sessionId)?.delete(key);
+      if (server === undefined) bySession.delete(sessionId);
+      const old = [...retired.keys()].filter((link) => link.sessionId === sessionId && concerned(link));
       for (const link of old) retired.delete(link);
-      const all = [...[...(entries?.values() ?? [])].map(({ link }) => link), ...old];
+      const all = [...entries.map(([, { link }]) => link), ...old];
       await Promise.all(all.map((link) => link.close(reason)));
     },
 

@@ -26,11 +26,10 @@ test('without those, each key that is written and not built warns once', async (
     'ambit.yaml:5 sessions.includeMeta: not built yet, ignored',
     'ambit.yaml:5 sessions.bindAddress: not built yet, ignored',
     'ambit.yaml:6 quotas: not built yet, ignored',
-    'ambit.yaml:7 context: not built yet, ignored',
+    'ambit.yaml:7 context.announceKeys: not built yet, ignored',
     'ambit.yaml:15 servers.notes.scope: not built yet, ignored',
     'ambit.yaml:17 servers.notes.cache: not built yet, ignored',
     'ambit.yaml:18 servers.search.context: not built yet, ignored',
-    'ambit.yaml:24 workspaces.my-project.env: not built yet, ignored',
     'ambit.yaml:25 workspaces.my-project.isolation: not built yet, ignored',
     'ambit.yaml:26 workspaces.my-project.backend: not built yet, ignored',
     'ambit.yaml:27 governance: not built yet, ignored',
@@ -51,7 +50,9 @@ servers:
   a: { command: x, args: [y], env: { A: b }, type: stdio, trust: direct, era: modern, timeoutSeconds: 1, disabled: true, push: { roots: true } }
   b: { url: "http://h/", headers: { A: b }, transport: http }
 workspaces:
-  w: { path: /w, trust: sandboxed, capabilities: { servers: all } }
+  w: { path: /w, trust: sandboxed, capabilities: { servers: [a, b] }, env: { a: { A: c } } }
+  n: { path: /n, capabilities: { servers: none } }
+context: { envPrefixes: [AMBIT, PARACHUTE] }
 `);
   expect(warnings).toEqual([]);
 });
@@ -63,8 +64,6 @@ describe('a start without these would widen something', () => {
     ['servers: { a: { url: "http://h/", tools: { deny: [x] } } }', '2:35 servers.a.tools'],
     ['servers: { a: { command: x, sandbox: {} } }', '2:29 servers.a.sandbox'],
     ['servers: { a: { command: x, disabled: true, sandbox: {} } }', '2:45 servers.a.sandbox'],
-    ['workspaces: { w: { path: /w, capabilities: { servers: none } } }', '2:30 workspaces.w.capabilities'],
-    ['workspaces: { w: { path: /w, capabilities: { servers: [a] } } }', '2:30 workspaces.w.capabilities'],
   ])('%s', async (text, place) => {
     expect(await refusal(`version: 1\n${text}\n`)).toEqual([`ambit.yaml:${place}: ${wider}`]);
   });

@@ -119,6 +119,40 @@ test('the sessions of the how-to and of the README are opened and ended', { time
   }
 });
 
+test('an agent SDK is handed its servers, as the how-to says', { timeout: 60_000 }, async () => {
+  const page = 'docs/how-to/resolve-for-an-agent-sdk.md';
+  const etc = join(folder, 'resolve');
+  const workspace = join(folder, 'resolved-project');
+  await Promise.all([mkdir(etc), mkdir(workspace)]);
+  const [yaml] = blocks(page, 'yaml');
+  await writeFile(join(etc, 'ambit.yaml'), (yaml as string).replaceAll('/srv/projects/my-project', workspace));
+  const env = { AMBIT_DATA_DIR: join(folder, 'resolve-data') };
+  const gateway = spawn('bash', ['-c', `exec ${ambit} serve --config ambit.yaml --port 0 --json`], {
+    cwd: etc,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    await once(gateway.stdout, 'data');
+    const lines = (blocks(page, 'sh')[0] as string).trim().split('\n');
+    const said: string[] = [];
+    for (const line of lines) said.push(await shell(line, env, etc));
+    const [created, resolved, viaGateway, explained] = said as [string, string, string, string];
+    const { id } = JSON.parse(created) as { id: string };
+    expect(JSON.parse(resolved)).toMatchObject({
+      mcpServers: { notes: { command: 'node', env: { NOTES_DIR: `${workspace}/notes`, AMBIT_SESSION_ID: id } } },
+    });
+    expect(viaGateway).toMatch(/Bearer ambs_/);
+    expect(explained).toMatch(/^search +out .*\n.*workspaces\.my-project\.capabilities\.servers/m);
+  } finally {
+    await stopped(gateway);
+  }
+  const [code] = blocks(page, 'js');
+  const args = ['--input-type=module', '-e', code as string];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: repository });
+  expect(stdout).toBe('sess-1\npinned\n');
+});
+
 test('ambit run wraps a server, as the how-to says', async () => {
   const [block] = blocks('docs/how-to/wrap-one-server.md', 'sh');
   const here = join(folder, 'wrap');

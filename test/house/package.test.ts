@@ -23,7 +23,7 @@ test('every export exists in the build, and nothing built by hand is missing', (
 });
 
 test.each([
-  ['.', ['AmbitError', 'createGateway', 'isAmbitError']],
+  ['.', ['AmbitError', 'createGateway', 'explainInjection', 'injectSessionContext', 'isAmbitError']],
   [
     './sdk',
     [

@@ -88,7 +88,7 @@ describe('a session', () => {
     const { session } = open();
     const text = JSON.stringify([sessions.view(session), sessions.list()]);
     expect(text).toContain(session.id);
-    expect(text).not.toContain(session.tokenDigest);
+    expect(text).not.toContain(session.tokenDigests[0]);
   });
 });
 

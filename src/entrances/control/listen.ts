@@ -10,8 +10,15 @@ import { assertPrivate } from './socket-path.ts';
 
 const bodyLimit = 256 * 1024;
 
-/** The control socket: the control API for whoever may open a file of ours, which is the user who runs us. */
-export async function listenControl(gateway: Gateway, path: string): Promise<{ close(): Promise<void> }> {
+/**
+ * The control socket: the control API for whoever may open a file of ours, which is the user who runs us. `address` is
+ * where clients reach the gateway, once it listens.
+ */
+export async function listenControl(
+  gateway: Gateway,
+  path: string,
+  address: () => string | undefined = () => undefined,
+): Promise<{ close(): Promise<void> }> {
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   assertPrivate(folder);
@@ -31,7 +38,7 @@ export async function listenControl(gateway: Gateway, path: string): Promise<{ c
           return;
         }
         const asked: AdminRequest = { method: request.method ?? 'GET', path: request.url ?? '/', body };
-        const { status, body: answer, problem } = handleAdmin(gateway, asked);
+        const { status, body: answer, problem } = handleAdmin(gateway, asked, address());
         respond(status, answer, problem ? 'application/problem+json' : 'application/json');
       },
       () => response.destroy(),

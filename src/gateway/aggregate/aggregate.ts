@@ -13,6 +13,7 @@ import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+import type { Resolution } from '../resolution.ts';
 import { refuseWithheld } from '../stages/vet-tools.ts';
 import { askAsModern } from './ask-as.ts';
 import { type Composite, createComposite } from './children.ts';
@@ -27,7 +28,7 @@ export interface AggregateParts {
   readonly links: Links;
   readonly callers: Callers;
   readonly catalog: Catalog;
-  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+  readonly resolution: Resolution;
 }
 
 type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
@@ -38,13 +39,15 @@ export interface Aggregate {
   notify(exchange: ForAll): Reply;
   /** Forgets what a session was told. */
   forget(sessionId: string): void;
+  /** A session may use other servers than before: those who listen in it are told. */
+  boundsChanged(sessionId: string): void;
 }
 
-export function createAggregate({ links, callers, catalog, servers }: AggregateParts): Aggregate {
+export function createAggregate({ links, callers, catalog, resolution }: AggregateParts): Aggregate {
   /** What each session was last told about resources. */
   const routes = new Map<string, Routes>();
   /** Listen streams, which on stdio end by being cancelled. */
-  const listening = new Set<{ readonly owner: object; readonly id: string; end(): void }>();
+  const listening = new Set<{ owner: object; id: string; sessionId: string; end(): void; tellAll(): void }>();
 
   function initialize(exchange: ForAll): Reply {
     const { message, session } = exchange;
@@ -186,13 +189,18 @@ export function createAggregate({ links, callers, catalog, servers }: AggregateP
   }
 
   async function listen(exchange: ForAll): Promise<Reply> {
-    const stream = { owner: exchange.channel.owner, id: exchange.message.id as string, end() {} };
+    const { channel, message, session } = exchange;
+    const stream = { owner: channel.owner, id: message.id as string, sessionId: session.id, end() {}, tellAll() {} };
     listening.add(stream);
     const onCancel = (end: () => void) => {
       stream.end = end;
     };
+    const onBoundsChange = (tellAll: () => void) => {
+      stream.tellAll = tellAll;
+    };
     const route = (uri: string) => uriRoute(exchange, uri);
-    return listenToAll(exchange, { links, catalog, servers, route, onCancel }).finally(() => listening.delete(stream));
+    const parts = { links, catalog, resolution, route, onCancel, onBoundsChange };
+    return listenToAll(exchange, parts).finally(() => listening.delete(stream));
   }
 
   async function request(exchange: ForAll): Promise<Reply> {
@@ -259,7 +267,14 @@ export function createAggregate({ links, callers, catalog, servers }: AggregateP
     return accepted;
   }
 
-  return { request, notify, forget: (sessionId: string) => void routes.delete(sessionId) };
+  return {
+    request,
+    notify,
+    forget: (sessionId) => void routes.delete(sessionId),
+    boundsChanged(sessionId) {
+      for (const stream of listening) if (stream.sessionId === sessionId) stream.tellAll();
+    },
+  };
 }
 
 function changed(exchange: ForAll, edit: Edit): Message {

@@ -6,6 +6,7 @@ import type { Channel, Reply } from '../../wire/channel.ts';
 import { notificationMessage } from '../../wire/compose.ts';
 import { readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
+import type { Resolution } from '../resolution.ts';
 import { describedCall } from './ask-as.ts';
 import type { Found } from './find-server.ts';
 import type { ForAll } from './for-all.ts';
@@ -22,9 +23,10 @@ const lists = {
 export interface ListenParts {
   readonly links: Links;
   readonly catalog: Catalog;
-  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+  readonly resolution: Resolution;
   route(uri: string): Promise<Found | undefined>;
   onCancel(end: () => void): void;
+  onBoundsChange(tellAll: () => void): void;
 }
 
 /** A modern client's listen stream over all servers. Servers that have not been used are not started for it. */
@@ -96,15 +98,20 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
   );
   const names = new Set(exchange.available.map((server) => server.name));
   const stop = parts.catalog.onChange((name, byOurselves) => {
-    const server = parts.servers().get(name);
-    const available = server?.trust.includes(session.trustLevel) === true;
-    if (available) names.add(name);
-    if (!names.has(name) || (attached.has(name) && !byOurselves)) return;
+    const { server } = parts.resolution.find(session, name);
+    const gone = server === undefined && names.delete(name);
+    if (server !== undefined) names.add(name);
+    else if (!gone) return;
+    if (attached.has(name) && !byOurselves) return;
     for (const [, method] of wanted) tell(method, {});
     // The stream of a server that is another now ends; the new one is listened to in its place.
     const replaced = attached.has(name) && attached.get(name) !== server;
     if (replaced) attached.delete(name);
-    if (replaced && available && server !== undefined) void attach(server);
+    if (replaced && server !== undefined) void attach(server);
+  });
+  parts.onBoundsChange(() => {
+    for (const name of names) if (parts.resolution.find(session, name).server === undefined) names.delete(name);
+    for (const [, method] of wanted) tell(method, {});
   });
   const ended = new Promise<Reply>((settle) => {
     const end = () => {

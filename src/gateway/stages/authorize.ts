@@ -1,20 +1,14 @@
-import { AmbitError } from '../../errors.ts';
-import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { type Stage, widen } from '../chain.ts';
 import type { Approach, Authorized, InSession } from '../exchange.ts';
+import { notAvailable, type Resolution } from '../resolution.ts';
 
 /** Fourth on the inward corridor: may this session use this server? Unknown and not permitted look alike. */
-export function authorize<E extends Approach, Out>(
-  servers: () => ReadonlyMap<string, ServerDefinition>,
-): Stage<InSession<E>, Authorized<E>, Out> {
+export function authorize<E extends Approach, Out>(resolution: Resolution): Stage<InSession<E>, Authorized<E>, Out> {
   return function authorize(exchange, next) {
-    const upstream = servers().get(exchange.server);
-    if (upstream === undefined || !upstream.trust.includes(exchange.session.trustLevel)) {
-      if (upstream !== undefined) exchange.entry.rule = `servers.${upstream.name}.trust`;
-      throw new AmbitError('SERVER_NOT_AVAILABLE', {
-        what: `No server "${exchange.server}" is available to this session.`,
-      });
-    }
-    return next(widen(exchange, { upstream }));
+    const found = resolution.find(exchange.session, exchange.server);
+    if (found.server !== undefined) return next(widen(exchange, { upstream: found.server }));
+    // The journal says which; the caller is not told.
+    if (found.removal !== undefined) exchange.entry.rule = found.removal.rule;
+    throw notAvailable(exchange.server);
   };
 }

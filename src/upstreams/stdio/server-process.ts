@@ -19,10 +19,18 @@ export interface ServerProcess {
   end(): Promise<void>;
 }
 
+/** What a process is started with, beside its command. */
+export interface PreparedLaunch {
+  /** What is configured and what it is told about its session. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+}
+
 export interface ProcessPlace {
   readonly runner: Runner;
   readonly tmpRoot: string;
-  readonly cwd: string;
+  /** Asked for each start: what a session may use, and where, may have changed since the last. */
+  readonly prepare: () => PreparedLaunch;
   readonly journal: Journal;
   readonly sessionId: string;
   readonly messageBytes: number;
@@ -49,10 +57,11 @@ export async function startServer(
   place: ProcessPlace,
   listener: ProcessListener,
 ): Promise<ServerProcess> {
+  const { env: told, cwd } = place.prepare();
   const tmpDir = join(place.tmpRoot, `p${++count}`);
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
-  await mkdir(place.cwd, { recursive: true, mode: 0o700 });
-  const env = baseEnvironment(process.env, tmpDir, server.env);
+  await mkdir(cwd, { recursive: true, mode: 0o700 });
+  const env = baseEnvironment(process.env, tmpDir, told);
   const started = performance.now();
   const facts = {
     kind: 'process',
@@ -61,7 +70,7 @@ export async function startServer(
     runner: place.runner.name,
   } as const;
   const running = await place.runner
-    .start({ command: server.command, args: server.args, env, cwd: place.cwd, tmpDir, lastLook: place.mayStart })
+    .start({ command: server.command, args: server.args, env, cwd, tmpDir, lastLook: place.mayStart })
     .catch(async (error: unknown) => {
       await rm(tmpDir, { recursive: true, force: true });
       place.journal.record({ ...facts, event: 'start-failed', detail: String(error) });

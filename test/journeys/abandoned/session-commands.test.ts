@@ -38,7 +38,7 @@ describe.concurrent('without a running gateway', () => {
 
 describe.concurrent('wrong usage exits with 2 and says what is wrong', () => {
   it.each([
-    [['session', 'create', '--server', 'notes'], /--server/],
+    [['session', 'create', '--servers', 'notes'], /--servers/],
     [['session', 'create', '--permission', 'notes:write'], /--permission/],
     [['session', 'create', '--meta', 'a=b'], /--meta/],
     [['session', 'create', '--ttl', 'soon'], /--ttl/],
@@ -46,7 +46,8 @@ describe.concurrent('wrong usage exits with 2 and says what is wrong', () => {
     [['session', 'list', '--all'], /--all/],
     [['session', 'show'], /ID/],
     [['session', 'end', 'a', '--force'], /--force/],
-    [['session', 'restrict', 'a'], /create, list, show, end/],
+    [['session', 'restrict', 'a', '--user', 'b'], /--user/],
+    [['session', 'widen', 'a'], /create, list, show, end, restrict/],
     [['serve', '--port', 'http'], /--port/],
     [['serve', '--prot', '1'], /--prot/],
     [['run'], /ambit run -- CMD/],

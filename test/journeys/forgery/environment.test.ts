@@ -40,14 +40,18 @@ async function environmentOf(server: string): Promise<Record<string, string>> {
   return JSON.parse(text) as Record<string, string>;
 }
 
-test('PATH, HOME, LANG and a TMPDIR of its own, and nothing else', async () => {
+const told = ['AGENT_ID', 'SESSION_ID', 'TRUST_LEVEL', 'USER_ID', 'WORKSPACE_ID', 'WORKSPACE_PATH'];
+const names = [...told.map((name) => `AMBIT_${name}`), 'HOME', 'LANG', 'PATH', 'TMPDIR'];
+
+test('P1: its context, PATH, HOME, LANG and a TMPDIR of its own, and nothing else', async () => {
   const environment = await environmentOf('pipe');
-  expect(Object.keys(environment).sort()).toEqual(['HOME', 'LANG', 'PATH', 'TMPDIR']);
+  expect(Object.keys(environment).sort()).toEqual(names);
   expect(environment).toMatchObject({ HOME: '/home/of-the-host', LANG: 'C.UTF-8', PATH: process.env.PATH });
 });
 
 test('and what the configuration says, word for word', async () => {
-  const { HOME, LANG, PATH, TMPDIR, ...rest } = await environmentOf('told');
+  const { HOME, LANG, PATH, TMPDIR, ...others } = await environmentOf('told');
+  const rest = Object.fromEntries(Object.entries(others).filter(([name]) => !name.startsWith('AMBIT_')));
   expect(rest).toEqual({ CONFIGURED: 'yes', EMPTY: '', ODD: 'a=b\nc "é"' });
   expect([HOME, LANG, PATH, TMPDIR].every((value) => value !== undefined)).toBe(true);
 });
@@ -68,12 +72,12 @@ test('TMPDIR is private: another for every process, for its owner only, and nobo
   }
 });
 
-test('no caller can add to it', async () => {
+test('P4: no caller can add to it', async () => {
   const meta = '"env":{"LD_PRELOAD":"x"},"ambit/context":{"env":{"A":"b"}}';
   const headers = { 'x-env-ld-preload': 'x', 'mcp-param-path': '/attacker' };
   const fresh = await attacked.open();
   const text = await textOf(
     callModern(attacked.tube, fresh.token, 'environment', '{"env":{"A":"b"}}', { meta, headers }),
   );
-  expect(Object.keys(JSON.parse(text) as object).sort()).toEqual(['HOME', 'LANG', 'PATH', 'TMPDIR']);
+  expect(Object.keys(JSON.parse(text) as object).sort()).toEqual(names);
 });

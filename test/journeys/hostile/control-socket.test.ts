@@ -81,7 +81,8 @@ test.each([
   ['DELETE', '/api/v1/sessions/..%2f..', 404],
   ['DELETE', '/api/v1/sessions', 405],
   ['PUT', '/api/v1/sessions', 405],
-  ['PATCH', '/api/v1/sessions/x', 405],
+  ['PATCH', '/api/v1/sessions/x', 404],
+  ['PUT', '/api/v1/sessions/x', 405],
 ])('%s %s is %i', async (method, path, status) => {
   expect((await ask(method, path)).status).toBe(status);
 });

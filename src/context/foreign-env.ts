@@ -1,3 +1,5 @@
+import { isContextName } from './context-names.ts';
+
 /** Names under which a process finds its context; the second is another orchestrator's, which servers read too. */
 const contextPrefixes = ['AMBIT', 'PARACHUTE'];
 
@@ -8,15 +10,24 @@ const decidesWhatRuns =
 const gitExecutes =
   /^GIT_(?:SSH|SSH_COMMAND|EXEC_PATH|EDITOR|SEQUENCE_EDITOR|PAGER|ASKPASS|EXTERNAL_DIFF|PROXY_COMMAND|TEMPLATE_DIR|DIR|COMMON_DIR|CONFIG.*)$/i;
 
-/** Why a variable may not come from a file that somebody else wrote; undefined when it may. */
-export function refusedVariable(name: string, value: string, prefixes: readonly string[] = []): string | undefined {
-  const upper = name.toUpperCase();
-  if ([...contextPrefixes, ...prefixes].some((prefix) => upper.startsWith(`${prefix}_`))) {
-    return 'this name tells a server about its session; only Ambit sets it';
-  }
+const ours = 'this name tells a server about its session; only Ambit sets it';
+
+function dangerous(name: string, value: string): string | undefined {
   if (decidesWhatRuns.test(name) || gitExecutes.test(name)) {
     return 'this variable can make the server run something else than its command';
   }
   if (/[\0\n\r]/.test(value)) return 'its value holds a line end or a NUL character';
   return undefined;
+}
+
+/** Why a variable may not come from a file that somebody else wrote; undefined when it may. */
+export function refusedVariable(name: string, value: string, prefixes: readonly string[] = []): string | undefined {
+  const upper = name.toUpperCase();
+  if ([...contextPrefixes, ...prefixes].some((prefix) => upper.startsWith(`${prefix}_`))) return ours;
+  return dangerous(name, value);
+}
+
+/** Why a workspace may not set a variable for a server; undefined when it may. */
+export function refusedOverride(name: string, value: string, prefixes: readonly string[]): string | undefined {
+  return isContextName(name, prefixes) ? ours : dangerous(name, value);
 }

@@ -1,0 +1,38 @@
+import { z } from 'zod';
+import { AmbitError } from '../errors.ts';
+import type { Gateway } from '../gateway/gateway.ts';
+import { gatewayServersOf, mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
+import type { AdminAnswer } from './handle.ts';
+import { foundSession, readBody } from './sessions.ts';
+
+const viaShape = z.strictObject({ via: z.literal('gateway') });
+
+export function resolveSession(gateway: Gateway, reference: string): AdminAnswer {
+  const session = foundSession(gateway, reference);
+  const resolved = gateway.explain(session);
+  return answer(200, {
+    mcpServers: mcpServersOf(session, resolved, gateway.places),
+    servers: resolved.map(serverViewOf),
+  });
+}
+
+/** Gateway addresses with a further token of the session: each time another, so this is no GET. */
+export function resolveViaGateway(
+  gateway: Gateway,
+  reference: string,
+  body: unknown,
+  address: string | undefined,
+): AdminAnswer {
+  readBody(viaShape, body);
+  const { id } = foundSession(gateway, reference);
+  if (address === undefined) {
+    throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
+  }
+  const token = gateway.sessions.furtherToken(id);
+  const resolved = gateway.explain(foundSession(gateway, id));
+  return answer(201, { mcpServers: gatewayServersOf(resolved, address, token), servers: resolved.map(serverViewOf) });
+}
+
+function answer(status: number, body: SessionServers): AdminAnswer {
+  return { status, body };
+}

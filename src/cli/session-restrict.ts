@@ -1,0 +1,27 @@
+import type { SessionView } from '../sessions/session.ts';
+import { type Command, jsonFlag, onlyWord, seconds, text, texts } from './command.ts';
+import { askGateway } from './control-client.ts';
+import { print } from './output.ts';
+import { showOne } from './show-session.ts';
+
+export const sessionRestrict: Command = {
+  path: ['session', 'restrict'],
+  operands: 'ID',
+  help: 'narrow a session; ends what no longer fits',
+  flags: {
+    trust: { type: 'string', value: 'T', help: 'sandboxed' },
+    ttl: { type: 'string', value: 'SECONDS', help: 'a shorter idle time' },
+    server: { type: 'string', value: 'S', help: 'keep only this server; repeatable', multiple: true },
+    json: jsonFlag,
+  },
+  async run(invocation) {
+    const reference = encodeURIComponent(onlyWord(invocation, 'ID'));
+    const view = await askGateway<SessionView>(invocation, 'PATCH', `/api/v1/sessions/${reference}`, {
+      trustLevel: text(invocation, 'trust'),
+      ttlSeconds: seconds(invocation, 'ttl'),
+      servers: texts(invocation, 'server'),
+    });
+    print(invocation, view, () => showOne(view));
+    return 0;
+  },
+};

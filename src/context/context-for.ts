@@ -1,0 +1,33 @@
+import type { TrustLevel } from '../trust/trust-level.ts';
+import type { SessionContext } from './context-names.ts';
+
+/** What of a session a tool may be told. */
+export interface ToldSession {
+  readonly id: string;
+  readonly userId: string;
+  readonly agentId: string | undefined;
+  readonly trustLevel: TrustLevel;
+}
+
+export interface ToldWorkspace {
+  readonly id: string;
+  /** As the process sees it. */
+  readonly path: string;
+}
+
+/** What a process is told that serves this one session, in this workspace. */
+export function contextFor(
+  session: ToldSession,
+  workspace: ToldWorkspace | undefined,
+  jwks?: string | undefined,
+): SessionContext {
+  return {
+    sessionId: session.id,
+    workspaceId: workspace?.id ?? '',
+    trustLevel: session.trustLevel,
+    userId: session.userId,
+    agentId: session.agentId ?? '',
+    workspacePath: workspace?.path ?? '',
+    jwks,
+  };
+}

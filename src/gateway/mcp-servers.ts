@@ -1,0 +1,79 @@
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Provenance } from '../context/inject.ts';
+import type { Session } from '../sessions/session.ts';
+import type { StdioServer } from '../upstreams/definition.ts';
+import type { Launch } from './launch.ts';
+import type { Resolved } from './resolution.ts';
+
+/** An entry of `mcpServers`, as agent SDKs take it. */
+export type McpServer =
+  | { readonly command: string; readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> }
+  | { readonly type: 'http'; readonly url: string; readonly headers: Readonly<Record<string, string>> };
+
+export type McpServers = Readonly<Record<string, McpServer>>;
+
+/** How a session finds a server: in use, with where each of its variables comes from; or why not. */
+export type ServerView =
+  | { readonly name: string; readonly available: true; readonly env: Readonly<Record<string, Provenance>> }
+  | { readonly name: string; readonly available: false; readonly rule: string; readonly reason: string };
+
+export interface SessionServers {
+  readonly mcpServers: McpServers;
+  readonly servers: readonly ServerView[];
+}
+
+export function serverViewOf(resolved: Resolved): ServerView {
+  const { name } = resolved;
+  if (resolved.server === undefined) return { name, available: false, ...resolved.removal };
+  return { name, available: true, env: resolved.launch?.provenance ?? {} };
+}
+
+interface Places {
+  readonly configFile: string;
+  readonly dataDir: string;
+}
+
+/** The command line of this very Ambit, wherever it is installed. */
+const bin = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
+
+/** The servers of a session for an agent SDK that starts and calls them itself. */
+export function mcpServersOf(session: Session, resolved: readonly Resolved[], places: Places): McpServers {
+  return entriesOf(resolved, ({ server, launch }) => {
+    if (server.kind === 'http') return { type: 'http', url: server.url.href, headers: server.headers };
+    if (launch === undefined) return undefined;
+    if (session.trustLevel === 'direct') return { command: server.command, args: server.args, env: launch.env };
+    // Whoever starts it must not be able to start it outside of its bounds.
+    return { command: process.execPath, args: wrapped(session, server, launch, places), env: launch.env };
+  });
+}
+
+/** The same servers, each at its own address of the gateway. */
+export function gatewayServersOf(resolved: readonly Resolved[], address: string, token: string): McpServers {
+  const base = address.replace(/\/+$/, '');
+  return entriesOf(resolved, ({ name }) => ({
+    type: 'http',
+    url: `${base}/mcp/${name}`,
+    headers: { Authorization: `Bearer ${token}` },
+  }));
+}
+
+type InUse = Extract<Resolved, { readonly launch: Launch | undefined }>;
+
+function entriesOf(resolved: readonly Resolved[], entry: (server: InUse) => McpServer | undefined): McpServers {
+  const pairs = resolved.flatMap((each) => {
+    const made = each.server === undefined ? undefined : entry(each);
+    return made === undefined ? [] : [[each.name, made] as const];
+  });
+  return Object.fromEntries(pairs);
+}
+
+/** `ambit run --session …`: it finds the context by itself; what the configuration says is passed on by name. */
+function wrapped(session: Session, server: StdioServer, launch: Launch, places: Places): string[] {
+  const named = Object.entries(launch.provenance).filter(([, origin]) => origin !== 'injected');
+  // Whoever starts it may do so from another folder.
+  const [configFile, dataDir] = [resolve(places.configFile), resolve(places.dataDir)];
+  const own = ['--config', configFile, '--data-dir', dataDir, '--name', server.name];
+  const passed = named.flatMap(([variable]) => ['--env', variable]);
+  return [bin, 'run', '--session', session.id, ...own, ...passed, '--', server.command, ...server.args];
+}

@@ -1,0 +1,156 @@
+import type { Approvals } from '../approvals/approvals.ts';
+import type { Config } from '../config/schema.ts';
+import { AmbitError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import type { Session } from '../sessions/session.ts';
+import { type Removal, removalOf, type SessionFacts } from '../trust/permitted-server.ts';
+import type { ServerDefinition, StdioServer } from '../upstreams/definition.ts';
+import { type Launch, launchOf } from './launch.ts';
+
+export type Found =
+  | { readonly server: ServerDefinition }
+  /** Without a removal there is no server of that name. */
+  | { readonly server: undefined; readonly removal: Removal | undefined };
+
+/** A server as a session finds it: either what it would be given, or why it is not for this session. */
+export type Resolved =
+  | { readonly name: string; readonly server: ServerDefinition; readonly launch: Launch | undefined }
+  | { readonly name: string; readonly server: undefined; readonly removal: Removal };
+
+/**
+ * From the servers there are to the ones a session may use: load, validate, filter by trust, filter by workspace and by
+ * the session's own list, inject, hand to the runner. This is the one place where those steps stand together; what is
+ * loaded has been validated before it gets here, and the runner asks for `launch` before each start.
+ */
+export interface Resolution {
+  find(session: Session, name: string): Found;
+  /** In the order of the configuration. */
+  available(session: Session): readonly ServerDefinition[];
+  /** As `find`, for those who cannot go on without; throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
+  permitted(session: Session, name: string): ServerDefinition;
+  /** The session's record as it is now; throws as `permitted` does. */
+  admit(session: Session, server: ServerDefinition): Session;
+  launch(session: Session, server: StdioServer): Launch;
+  /** Every server of the configuration, disabled and unapproved ones included. */
+  explain(session: Session): Resolved[];
+}
+
+export interface ResolutionOptions {
+  readonly config: () => Config;
+  readonly servers: () => ReadonlyMap<string, ServerDefinition>;
+  /** The record that counts now; whoever asks may hold one from before it was restricted. */
+  readonly latest: (id: string) => Session | undefined;
+  readonly approvals: Approvals;
+  readonly dataDir: string;
+  readonly log: Log;
+}
+
+interface Outcome {
+  readonly config: Config;
+  readonly servers: ReadonlyMap<string, ServerDefinition>;
+  readonly removed: ReadonlyMap<string, Removal>;
+  readonly available: readonly ServerDefinition[];
+}
+
+const none: readonly ServerDefinition[] = [];
+const unknown: Found = { server: undefined, removal: undefined };
+
+export function createResolution(options: ResolutionOptions): Resolution {
+  // Records and configurations are replaced, never changed: an outcome holds as long as they are the same.
+  const outcomes = new WeakMap<Session, Outcome>();
+
+  function outcomeFor(session: Session): Outcome {
+    const config = options.config();
+    const servers = options.servers();
+    const known = outcomes.get(session);
+    if (known !== undefined && known.config === config && known.servers === servers) return known;
+    const facts = factsOf(session, config);
+    const removed = new Map<string, Removal>();
+    const available: ServerDefinition[] = [];
+    for (const server of servers.values()) {
+      const removal = removalOf(server, facts);
+      if (removal === undefined) available.push(server);
+      else removed.set(server.name, removal);
+    }
+    const outcome = { config, servers, removed, available };
+    outcomes.set(session, outcome);
+    return outcome;
+  }
+
+  function find(session: Session, name: string): Found {
+    const now = options.latest(session.id);
+    if (now === undefined) return unknown;
+    const { servers, removed } = outcomeFor(now);
+    const server = servers.get(name);
+    if (server === undefined) return unknown;
+    const removal = removed.get(name);
+    return removal === undefined ? { server } : { server: undefined, removal };
+  }
+
+  function permitted(session: Session, name: string): ServerDefinition {
+    const { server } = find(session, name);
+    if (server !== undefined) return server;
+    if (options.latest(session.id) === undefined) throw new AmbitError('SESSION_ENDED');
+    throw notAvailable(name);
+  }
+
+  function admit(session: Session, server: ServerDefinition): Session {
+    permitted(session, server.name);
+    return options.latest(session.id) as Session;
+  }
+
+  function unapproved(server: ServerDefinition): Removal | undefined {
+    const { state } = options.approvals.check(server);
+    if (state === 'approved') return undefined;
+    const why = state === 'changed' ? 'it has changed since it was approved' : 'it has not been approved';
+    return { rule: 'approval', reason: `${why}; see "ambit server approve ${server.name}"` };
+  }
+
+  return {
+    find,
+    permitted,
+    admit,
+
+    available(session) {
+      const now = options.latest(session.id);
+      return now === undefined ? none : outcomeFor(now).available;
+    },
+
+    launch(session, server) {
+      const now = admit(session, server);
+      const launch = launchOf(now, server, options.config(), options.dataDir);
+      const { id, workspaceId = '(none)', trustLevel } = now;
+      options.log.debug?.(
+        `context injected: server=${server.name} session=${id.slice(0, 8)} workspace=${workspaceId} trust=${trustLevel}`,
+      );
+      return launch;
+    },
+
+    explain(session) {
+      const config = options.config();
+      return Object.keys(config.servers).map((name): Resolved => {
+        const found = find(session, name);
+        if (found.server === undefined) {
+          const removal = found.removal ?? { rule: `servers.${name}.disabled`, reason: 'it is disabled' };
+          return { name, server: undefined, removal };
+        }
+        const { server } = found;
+        const removal = unapproved(server);
+        if (removal !== undefined) return { name, server: undefined, removal };
+        const launch = server.kind === 'stdio' ? launchOf(session, server, config, options.dataDir) : undefined;
+        return { name, server, launch };
+      });
+    },
+  };
+}
+
+function factsOf({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionFacts {
+  const known = id !== undefined && Object.hasOwn(config.workspaces, id) ? config.workspaces[id] : undefined;
+  const workspace = id === undefined ? undefined : { id, servers: known?.capabilities.servers };
+  return { trustLevel, servers, workspace: workspace as SessionFacts['workspace'] };
+}
+
+/** To the agent, a server it may not use and one that is not there look alike. */
+export function notAvailable(name: string): AmbitError {
+  return new AmbitError('SERVER_NOT_AVAILABLE', { what: `No server "${name}" is available to this session.` });
+}

@@ -1,0 +1,39 @@
+import { AmbitError } from '../errors.ts';
+import { isAtMost } from '../trust/bounds.ts';
+import type { Narrowing, Session } from './session.ts';
+
+/** The session within tighter bounds; the same record when they are what it has. Wider ones are refused, not clamped. */
+export function narrowed(session: Session, change: Narrowing): Session {
+  const { trustLevel = session.trustLevel, ttlSeconds = session.ttlSeconds } = change;
+  const servers = change.servers === undefined ? session.servers : [...new Set(change.servers)];
+  if (!isAtMost(trustLevel, session.trustLevel)) {
+    throw new AmbitError('TRUST_REQUIRED', {
+      what: `The session is "${session.trustLevel}"; it cannot be made "${trustLevel}".`,
+      hint: 'A session can only be narrowed. Ask the orchestrator for another one.',
+      rule: 'session.trustLevel',
+    });
+  }
+  if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > session.ttlSeconds) {
+    throw wider(`The ttl of the session is ${session.ttlSeconds} s; it can only be made shorter, in whole seconds.`);
+  }
+  const added = session.servers === undefined ? [] : (servers ?? []).filter((each) => !session.servers?.includes(each));
+  if (added.length > 0) {
+    throw wider(`The session is limited to its own servers; "${added[0]}" is not among them.`, 'session.servers');
+  }
+  const fewer = servers !== undefined && servers.length !== session.servers?.length;
+  if (trustLevel === session.trustLevel && ttlSeconds === session.ttlSeconds && !fewer) return session;
+  return Object.freeze({
+    ...session,
+    trustLevel,
+    ttlSeconds,
+    servers: servers === undefined ? undefined : Object.freeze(servers),
+  });
+}
+
+function wider(what: string, rule?: string): AmbitError {
+  return new AmbitError('REQUEST_INVALID', {
+    what,
+    hint: 'A session can only be narrowed.',
+    ...(rule === undefined ? {} : { rule }),
+  });
+}

@@ -1,0 +1,17 @@
+import type { Config } from '../config/schema.ts';
+import { AmbitError } from '../errors.ts';
+import { checkServers } from './check-servers.ts';
+import type { Narrowing, Session } from './session.ts';
+import type { Sessions } from './sessions.ts';
+
+/** Narrows a live session. Names of servers are checked as when it was opened; those it has may be gone since. */
+export function restrictSession(sessions: Sessions, config: Config, id: string, change: Narrowing): Session {
+  const session = sessions.get(id);
+  if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+  if (Object.keys(change).length === 0) {
+    throw new AmbitError('REQUEST_INVALID', { what: 'Nothing was said to narrow: trust, ttl or servers.' });
+  }
+  const { servers, ...rest } = change;
+  if (servers === undefined) return sessions.restrict(id, rest);
+  return sessions.restrict(id, { ...rest, servers: checkServers(servers, config, session.servers) });
+}

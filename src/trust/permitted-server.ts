@@ -1,0 +1,61 @@
+import type { TrustLevel } from './trust-level.ts';
+
+/** What of a server decides who may use it. */
+export interface ServerFacts {
+  readonly name: string;
+  /** The trust levels of sessions that may use it. */
+  readonly trust: readonly TrustLevel[];
+}
+
+/** What of a session, and of the workspace it works in, decides which servers it may use. */
+export interface SessionFacts {
+  readonly trustLevel: TrustLevel;
+  /** The session's own list; undefined when it has none. An empty one means no server at all. */
+  readonly servers: readonly string[] | undefined;
+  readonly workspace:
+    | { readonly id: string; readonly servers: 'all' | 'none' | readonly string[] }
+    /** The session is in a workspace that is no longer configured: nobody can say what may be used there. */
+    | { readonly id: string; readonly servers: undefined }
+    | undefined;
+}
+
+/** Why a server is not for a session: in words for a person, and by the rule that says so. */
+export interface Removal {
+  readonly rule: string;
+  readonly reason: string;
+}
+
+type Filter = (server: ServerFacts, session: SessionFacts) => Removal | undefined;
+
+function byTrust({ name, trust }: ServerFacts, { trustLevel }: SessionFacts): Removal | undefined {
+  if (trust.includes(trustLevel)) return undefined;
+  const whom = trust.length === 0 ? 'no session' : `${trust.join(' and ')} sessions only`;
+  return { rule: `servers.${name}.trust`, reason: `it is for ${whom}; this session is ${trustLevel}` };
+}
+
+function byWorkspace({ name }: ServerFacts, { workspace }: SessionFacts): Removal | undefined {
+  if (workspace === undefined) return undefined;
+  const { id, servers } = workspace;
+  if (servers === undefined) return { rule: `workspaces.${id}`, reason: `there is no workspace "${id}" any more` };
+  if (servers === 'all' || (servers !== 'none' && servers.includes(name))) return undefined;
+  const reason =
+    servers === 'none' ? `no server may be used in "${id}"` : `it is not among the servers for the workspace "${id}"`;
+  return { rule: `workspaces.${id}.capabilities.servers`, reason };
+}
+
+function byOwnList({ name }: ServerFacts, { servers }: SessionFacts): Removal | undefined {
+  if (servers === undefined || servers.includes(name)) return undefined;
+  return { rule: 'session.servers', reason: 'it is not among the servers this session was limited to' };
+}
+
+/** In this order: the first that removes a server is the one that is named. */
+const filters: readonly Filter[] = [byTrust, byWorkspace, byOwnList];
+
+/** Undefined when the session may use the server; else why not. */
+export function removalOf(server: ServerFacts, session: SessionFacts): Removal | undefined {
+  for (const filter of filters) {
+    const removal = filter(server, session);
+    if (removal !== undefined) return removal;
+  }
+  return undefined;
+}

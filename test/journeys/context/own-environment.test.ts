@@ -1,0 +1,112 @@
+import { mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
+import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { counts } from '../../proof.ts';
+import { taggedProcesses } from '../../runners/tagged-processes.ts';
+
+const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
+const folder = mkdtempSync(join(tmpdir(), 'ambit-context-'));
+const dataDir = join(folder, 'data');
+const garden = join(folder, 'garden');
+const kitchen = join(folder, 'kitchen');
+const secrets = ['AWS_SECRET_ACCESS_KEY', 'AMBIT_SESSION_TOKEN', 'AMBIT_TRUST_LEVEL', 'NODE_OPTIONS'];
+let gateway: EmbeddedGateway;
+
+interface Told {
+  readonly client: RawClient;
+  /** What every process of this session must find, beside what every process gets. */
+  readonly expected: Readonly<Record<string, string>>;
+  readonly cwd: string;
+}
+const sessions: Told[] = [];
+
+async function open(draft: SessionDraft, path: string, era: 'modern' | 'handshake', custom: string): Promise<void> {
+  const { id } = gateway.createSession(draft);
+  const context = {
+    SESSION_ID: id,
+    WORKSPACE_ID: draft.workspaceId ?? '',
+    TRUST_LEVEL: 'direct',
+    USER_ID: draft.userId ?? 'local',
+    AGENT_ID: draft.agentId ?? '',
+    WORKSPACE_PATH: path,
+  };
+  const expected = Object.fromEntries(
+    ['AMBIT', 'PARACHUTE'].flatMap((prefix) => Object.entries(context).map(([n, value]) => [`${prefix}_${n}`, value])),
+  );
+  sessions.push({
+    client: await rawClient(gateway.connect(id, 'recorder'), era),
+    expected: { ...expected, CUSTOM: custom, KEPT: 'as it is' },
+    cwd: path === '' ? join(dataDir, 'run', id) : path,
+  });
+}
+
+beforeAll(async () => {
+  for (const name of secrets) process.env[name] = name === 'NODE_OPTIONS' ? '' : 'host-secret';
+  gateway = await createGateway({
+    config: {
+      version: 1,
+      sessions: { defaultTrust: 'direct' },
+      context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
+      servers: {
+        recorder: { command: process.execPath, args: [recorder], env: { CUSTOM: 'configured', KEPT: 'as it is' } },
+      },
+      workspaces: {
+        garden: { path: garden, env: { recorder: { CUSTOM: 'of the garden' } } },
+        kitchen: { path: kitchen, env: { other: { CUSTOM: 'of another server' } } },
+      },
+    },
+    dataDir,
+    log: { info() {}, warn() {} },
+  });
+  await open({ workspaceId: 'garden', userId: 'ada', agentId: 'coder' }, garden, 'modern', 'of the garden');
+  await open({ workspaceId: 'kitchen', userId: 'bob' }, kitchen, 'handshake', 'configured');
+  await open({ userId: 'ada', agentId: 'reviewer' }, '', 'modern', 'configured');
+});
+
+afterAll(async () => {
+  for (const { client } of sessions) await client.close();
+  await gateway.close();
+  for (const name of secrets) delete process.env[name];
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function withoutHost({ PATH, HOME, LANG, TMPDIR, ...told }: Record<string, string>): Record<string, string> {
+  expect({ PATH, HOME }).toEqual({ PATH: process.env['PATH'], HOME: process.env['HOME'] });
+  expect(TMPDIR?.startsWith(dataDir)).toBe(true);
+  return told;
+}
+
+test('P8: in parallel, each process says exactly what its own session is, swapped nowhere', async () => {
+  const calls = Array.from({ length: counts(300, 1000) }, async (_, i) => {
+    const { client, expected } = sessions[i % sessions.length] as Told;
+    const environment = JSON.parse(await client.call('environment')) as Record<string, string>;
+    expect(withoutHost(environment)).toEqual(expected);
+  });
+  await Promise.all(calls);
+});
+
+test('P1: the system says the same of each process, and where it works', () => {
+  const pids = taggedProcesses(dataDir).filter((pid) =>
+    readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('recorder/stdio.js'),
+  );
+  const found = pids.map((pid) => {
+    const lines = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean);
+    const told = withoutHost(
+      Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)])),
+    );
+    return { told, cwd: readlinkSync(`/proc/${pid}/cwd`) };
+  });
+  expect(found).toHaveLength(sessions.length);
+  for (const { expected, cwd } of sessions) expect(found).toContainEqual({ told: expected, cwd });
+});
+
+test('P4: what the agent sends changes nothing of it', async () => {
+  const { client, expected } = sessions[0] as Told;
+  const forged = { AMBIT_SESSION_ID: 'forged', env: { AMBIT_TRUST_LEVEL: 'direct' }, session: 'forged' };
+  const { result } = await client.request('tools/call', { name: 'environment', arguments: forged, env: forged });
+  const content = (result?.['content'] ?? []) as { readonly text: string }[];
+  expect(withoutHost(JSON.parse(content[0]?.text ?? '{}') as Record<string, string>)).toEqual(expected);
+});
