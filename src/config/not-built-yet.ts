@@ -34,7 +34,6 @@ export const notBuiltYet: readonly Row[] = [
   { key: 'context.announceKeys' },
   { key: 'servers.*.scope' },
   { key: 'servers.*.contextAware' },
-  { key: 'servers.*.context' },
   { key: 'servers.*.cache' },
   { key: 'workspaces.*.isolation' },
   { key: 'workspaces.*.backend' },

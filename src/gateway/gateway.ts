@@ -1,9 +1,13 @@
+import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createApprovals } from '../approvals/approvals.ts';
 import { assertApproved } from '../approvals/assert-approved.ts';
 import { assertOutOfReach } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
+import { createContextWriters } from '../context/call-context.ts';
+import { createPseudonyms } from '../context/pseudonyms.ts';
+import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { AmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
@@ -59,6 +63,8 @@ export interface Gateway {
   restrictSession(id: string, change: Narrowing): Session;
   /** Every server there is, as this session finds it. */
   explain(session: Session): Resolved[];
+  /** The public keys that its contexts verify with, as a JWK Set. */
+  jwks(): string;
   /** Where another process finds this gateway. */
   readonly places: { readonly configFile: string; readonly dataDir: string };
   /**
@@ -85,6 +91,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const warden = createWarden({ tmpRoot });
   // Started ahead, so that the first call need not wait for it; where it cannot be, that call says so.
   void warden.start().catch(() => {});
+  const keys = await openSigningKeys(join(dataDir, 'keys'));
+  const pseudonyms = createPseudonyms(keys.pseudonymSecret);
+  const contexts = createContextWriters({
+    keys,
+    pseudonyms,
+    issuer: config.listen.publicUrl ?? keys.name,
+    workload: `ambit:${randomBytes(8).toString('hex')}`,
+    pathOf: (workspaceId) => settings.config().workspaces[workspaceId]?.path,
+  });
   const sessions = createSessions(config.sessions);
   const callers = createCallers();
   const approvals = createApprovals({ dataDir });
@@ -111,6 +126,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     approvals,
     dataDir,
     log,
+    telling: { pseudonyms, jwks: () => inlineKeys(keys) },
   });
   const links = createLinks({
     connect: createConnect({
@@ -119,6 +135,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       runner: createPlainRunner({ warden }),
       journal,
       seals: createSeals(),
+      contexts,
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
       launch: resolution.launch,
@@ -199,6 +216,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },
+    jwks: keys.jwks,
     openSession: (draft) => openSession(sessions, settings.config(), draft),
     adoptSession(view) {
       adopted.add(view.id);
@@ -229,6 +247,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await warden.close();
       await Promise.all([...ending.keys()]);
       await removeFolder(tmpRoot);
+      keys.close();
       journal.record({ kind: 'gateway', event: 'closed', pid: process.pid });
       await journal.close();
     },

@@ -1,29 +1,60 @@
 import { join } from 'node:path';
 import type { Config } from '../config/schema.ts';
-import { contextFor } from '../context/context-for.ts';
+import { contextFor, hiddenContextFor, type ToldWorkspace } from '../context/context-for.ts';
+import type { SessionContext } from '../context/context-names.ts';
 import { explainInjection, type Provenance } from '../context/inject.ts';
+import type { Pseudonyms } from '../context/pseudonyms.ts';
 import type { Session } from '../sessions/session.ts';
-import type { StdioServer } from '../upstreams/definition.ts';
+import { audienceOf, type StdioServer } from '../upstreams/definition.ts';
 import type { PreparedLaunch } from '../upstreams/stdio/server-process.ts';
 
 export interface Launch extends PreparedLaunch {
   readonly provenance: Readonly<Record<string, Provenance>>;
 }
 
+/** What tells a process more than its session's record says. */
+export interface Telling {
+  readonly pseudonyms: Pseudonyms;
+  /** The keys its calls verify with, as text for an environment. */
+  readonly jwks: () => string;
+}
+
+interface LaunchPlace {
+  readonly dataDir: string;
+  /** Undefined where a server is only looked at. */
+  readonly telling: Telling | undefined;
+}
+
 /** The fifth step of a resolution: what the server's process is told, and where it works. */
-export function launchOf(session: Session, server: StdioServer, config: Config, dataDir: string): Launch {
+export function launchOf(session: Session, server: StdioServer, config: Config, place: LaunchPlace): Launch {
   const { workspaceId: id } = session;
   const workspace = id === undefined ? undefined : config.workspaces[id];
   const where = id === undefined || workspace === undefined ? undefined : { id, path: workspace.path };
   const { name, command, env } = server;
-  const { servers, provenance } = explainInjection({ [name]: { command, env } }, contextFor(session, where), {
-    prefixes: config.context.envPrefixes,
-    source: server.source,
-    overrides: workspace?.env,
-  });
+  const { servers, provenance } = explainInjection(
+    { [name]: { command, env } },
+    told(session, where, server, place.telling),
+    {
+      prefixes: config.context.envPrefixes,
+      source: server.source,
+      overrides: workspace?.env,
+    },
+  );
   return {
     env: servers[name]?.env ?? {},
     provenance: provenance[name] ?? {},
-    cwd: where?.path ?? join(dataDir, 'run', session.id),
+    cwd: where?.path ?? join(place.dataDir, 'run', session.id),
   };
+}
+
+function told(
+  session: Session,
+  workspace: ToldWorkspace | undefined,
+  server: StdioServer,
+  telling: Telling | undefined,
+): SessionContext {
+  if (server.context === 'none') return {};
+  const full = contextFor(session, workspace, telling?.jwks());
+  if (server.context === 'full') return full;
+  return telling === undefined ? {} : hiddenContextFor(full, audienceOf(server), telling.pseudonyms);
 }

@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import type { Session } from '../sessions/session.ts';
 import { type Removal, removalOf, type SessionFacts } from '../trust/permitted-server.ts';
 import type { ServerDefinition, StdioServer } from '../upstreams/definition.ts';
-import { type Launch, launchOf } from './launch.ts';
+import { type Launch, launchOf, type Telling } from './launch.ts';
 
 export type Found =
   | { readonly server: ServerDefinition }
@@ -43,6 +43,7 @@ export interface ResolutionOptions {
   readonly approvals: Approvals;
   readonly dataDir: string;
   readonly log: Log;
+  readonly telling: Telling | undefined;
 }
 
 interface Outcome {
@@ -118,7 +119,7 @@ export function createResolution(options: ResolutionOptions): Resolution {
 
     launch(session, server) {
       const now = admit(session, server);
-      const launch = launchOf(now, server, options.config(), options.dataDir);
+      const launch = launchOf(now, server, options.config(), options);
       const { id, workspaceId = '(none)', trustLevel } = now;
       options.log.debug?.(
         `context injected: server=${server.name} session=${id.slice(0, 8)} workspace=${workspaceId} trust=${trustLevel}`,
@@ -137,7 +138,7 @@ export function createResolution(options: ResolutionOptions): Resolution {
         const { server } = found;
         const removal = unapproved(server);
         if (removal !== undefined) return { name, server: undefined, removal };
-        const launch = server.kind === 'stdio' ? launchOf(session, server, config, options.dataDir) : undefined;
+        const launch = server.kind === 'stdio' ? launchOf(session, server, config, options) : undefined;
         return { name, server, launch };
       });
     },

@@ -1,14 +1,16 @@
 import type { Config } from '../config/schema.ts';
+import type { ContextWriters } from '../context/call-context.ts';
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Runner } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Era } from '../wire/channel.ts';
-import type { HttpServer, ServerDefinition, StdioServer } from './definition.ts';
+import { audienceOf, type HttpServer, type ServerDefinition, type StdioServer } from './definition.ts';
 import { createHttpLink, type HttpManner } from './http/http-link.ts';
 import { connectTo, type Remote } from './http/send.ts';
 import type { BaseLink } from './link.ts';
 import type { Seals } from './relay/seals.ts';
+import { createTeller, silentTeller, type Teller } from './relay/teller.ts';
 import type { Binding } from './relay/towards-upstream.ts';
 import type { Outward } from './sent.ts';
 import type { Opening } from './stdio/opening.ts';
@@ -21,6 +23,8 @@ export interface ConnectOptions {
   readonly runner: Runner;
   readonly journal: Journal;
   readonly seals: Seals;
+  /** Undefined where a server is only looked at, for no session. */
+  readonly contexts: ContextWriters | undefined;
   /** Throws when a server is not approved as it stands: asked before a link is made, and before each start. */
   readonly assertApproved: (server: ServerDefinition) => void;
   /** The session as it is now, if it may use the server; throws when it may not, or has ended. */
@@ -38,7 +42,17 @@ export interface Connect {
 
 export function createConnect(options: ConnectOptions): Connect {
   const { journal } = options;
-  const binding = (session: Session, server: string) => ({ seals: options.seals, sessionId: session.id, server });
+  const binding = (session: Session, server: string, teller = silentTeller) => ({
+    seals: options.seals,
+    sessionId: session.id,
+    server,
+    teller,
+  });
+
+  function tellerFor(session: Session, server: ServerDefinition): Teller {
+    const writer = server.context === 'none' ? undefined : options.contexts?.for(audienceOf(server), server.context);
+    return createTeller(writer, () => options.admit(session, server));
+  }
 
   return {
     binding,
@@ -52,7 +66,7 @@ export function createConnect(options: ConnectOptions): Connect {
         era,
         opening,
         outward: hear,
-        binding: binding(session, server.name),
+        binding: binding(session, server.name, tellerFor(session, server)),
         limits: config.limits,
         lifetimes: {
           startMs: config.processes.startSeconds * 1000,
@@ -78,12 +92,13 @@ export function createConnect(options: ConnectOptions): Connect {
       options.assertApproved(server);
       options.admit(session, server);
       const { limits } = options.config();
-      const remote = connectTo(server);
+      const teller = tellerFor(session, server);
+      const remote = connectTo(server, teller);
       return createHttpLink({
         server: remote,
         sessionId: session.id,
         manner: mannerOf(remote),
-        binding: binding(session, server.name),
+        binding: binding(session, server.name, teller),
         outward: hear,
         limits,
       });

@@ -4,6 +4,7 @@ import type { Edit } from '../wire/edit.ts';
 import type { Message } from '../wire/message.ts';
 import type { Caller } from './caller.ts';
 import type { PendingCalls } from './relay/pending.ts';
+import type { Acting } from './relay/teller.ts';
 
 /** One request on its way to an upstream. */
 export interface Call {
@@ -14,6 +15,8 @@ export interface Call {
   readonly headers: Readonly<Record<string, string>>;
   /** Handshake era only. */
   readonly caller: Caller | undefined;
+  /** Undefined for what Ambit asks by itself. */
+  readonly acting: Acting | undefined;
   /** In the modern era a closed response is the cancellation; before, a client says so. */
   readonly cancelOnGone: boolean;
   /** The caller speaks to all servers at once: whoever asks something of a person says its name. */

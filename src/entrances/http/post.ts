@@ -73,7 +73,7 @@ export async function servePost(
   finish(answer, reply);
 }
 
-export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry'>;
+export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry' | 'correlationId'>;
 
 export function arrived(approach: HttpApproach, era: Era, message: Message, answer: Pick<Answer, 'channel'>): Arrived {
   return newExchange({

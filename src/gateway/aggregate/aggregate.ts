@@ -62,13 +62,14 @@ export function createAggregate({ links, callers, catalog, resolution }: Aggrega
 
   /** The message to one server, as if it had come to that server's own address. */
   async function toServer(exchange: ForAll, server: ServerDefinition, message: Message): Promise<Reply> {
-    const { channel, headers, session } = exchange;
+    const { channel, headers, session, correlationId } = exchange;
     const call: Call = {
       message,
       edits: [],
       channel,
       headers,
       caller: undefined,
+      acting: { session, correlationId },
       cancelOnGone: true,
       namesAsker: true,
     };
@@ -259,7 +260,16 @@ export function createAggregate({ links, callers, catalog, resolution }: Aggrega
       for (const child of (caller.link as Composite).children.values()) {
         const { channel, headers, edits } = exchange;
         child.then(
-          (each) => each.link.notify({ message, edits, channel, headers, caller: each, cancelOnGone: false }),
+          (each) =>
+            each.link.notify({
+              message,
+              edits,
+              channel,
+              headers,
+              caller: each,
+              acting: undefined,
+              cancelOnGone: false,
+            }),
           () => {},
         );
       }

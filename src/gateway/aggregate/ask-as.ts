@@ -1,13 +1,13 @@
 import { AmbitError } from '../../errors.ts';
 import type { Session } from '../../sessions/session.ts';
 import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
-import { insertMeta } from '../../upstreams/bridge/meta-edits.ts';
 import type { AskServer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
 import type { Channel } from '../../wire/channel.ts';
 import { applyEdits } from '../../wire/edit.ts';
+import { insertMeta } from '../../wire/insert-meta.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
 import { rawAt } from '../../wire/scan.ts';
 
@@ -16,7 +16,7 @@ export function describedCall(request: Message, method: string, params: string, 
   const call = ownCall(method, params, channel);
   const members = (request.meta?.members ?? []).filter(({ key }) => key.startsWith('io.modelcontextprotocol/'));
   const texts = members.map((member) => `${JSON.stringify(member.key)}:${rawAt(request.bytes, member)}`);
-  const message = readMessage(applyEdits(call.message.bytes, insertMeta(call.message, texts.join(','))));
+  const message = readMessage(applyEdits(call.message.bytes, [insertMeta(call.message, texts.join(','))]));
   return { ...call, message };
 }
 

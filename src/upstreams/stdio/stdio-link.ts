@@ -95,7 +95,9 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     }
     try {
       const write = (bytes: Buffer) => fresh?.write(bytes);
-      await opening.perform((method, params) => asks.ask(method, params, write, lifetimes.startMs), write);
+      const ask = (method: string, params: string) =>
+        asks.ask(method, binding.teller.introduce(method, params).params, write, lifetimes.startMs);
+      await opening.perform(ask, write);
     } catch (error) {
       await fresh.end();
       throw error;
@@ -111,7 +113,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       }
       const upstreamId = pending.nextId();
       const message = onOneLine(call.message);
-      const outgoing = towardsUpstream(message, call.edits, upstreamId, binding, newline);
+      const outgoing = towardsUpstream(message, call.edits, upstreamId, binding, call.acting, newline);
       const listening = message.method === 'subscriptions/listen';
       const now = Date.now();
       pending.add({
