@@ -22,7 +22,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['P8', built, 'ids and slugs validated where they enter; parallel sessions never share a process or an environment'],
   ['P9', later, 'servers that ignore the context keep working'],
   ['P10', later, 'injection for 10 servers adds less than 1 ms'],
-  ['P11', later, 'a server author can log, scope and enforce by the context'],
+  ['P11', built, 'a server author can log, scope and enforce by the context'],
   ['P12', later, 'user and agent id, signed context for HTTP, JWKS, pseudonyms'],
   ['P13', later, 'sessions of a workspace can create, message and search each other'],
   ['P14', later, 'a session limited to named servers; HTTP servers get the token of the session’s user'],
@@ -66,8 +66,8 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['W12', later, 'a folder of its own for each session'],
   ['O1', later, 'the client announces a workspace in _meta'],
   ['O2', later, 'held per session, never process-global'],
-  ['O3', later, 'explicit, else session, else a clear error'],
-  ['O4', later, 'schemas show workspace optional'],
+  ['O3', built, 'explicit, else session, else a clear error'],
+  ['O4', built, 'schemas show workspace optional'],
   ['O5', later, 'tools read it from the call’s context'],
 ];
 

@@ -12,7 +12,7 @@ const changes = ['tools', 'prompts', 'resources'].map((what) =>
 export function announceChange(callers: Callers, servers: readonly string[], sessionId?: string): void {
   for (const caller of [allServers, ...servers].flatMap(callers.ofServer)) {
     if (sessionId !== undefined && caller.sessionId !== sessionId) continue;
-    if (caller.parent !== undefined || caller.stream === undefined || caller.stream.gone) continue;
+    if (caller.parent !== undefined || caller.stream === undefined || caller.stream.isGone()) continue;
     for (const change of changes) caller.stream.emit(change);
   }
 }

@@ -92,10 +92,10 @@ function forCancelled({ message, link, pending, callers }: Sent): readonly Targe
 
 function forRequest({ link, call, pending, callers }: Sent): readonly Target[] {
   if (link.era === 'modern') return none;
-  const asker = call ?? pending.youngest((each) => each.caller !== undefined && !each.channel.gone);
-  if (asker?.caller !== undefined && !asker.channel.gone) return [plain(asker)];
+  const asker = call ?? pending.youngest((each) => each.caller !== undefined && !each.channel.isGone());
+  if (asker?.caller !== undefined && !asker.channel.isGone()) return [plain(asker)];
   for (const caller of callers) {
-    if (caller.stream !== undefined && !caller.stream.gone) return [{ channel: caller.stream, caller, names: {} }];
+    if (caller.stream !== undefined && !caller.stream.isGone()) return [{ channel: caller.stream, caller, names: {} }];
   }
   return none;
 }

@@ -8,9 +8,37 @@ import type { Message } from '../wire/message.ts';
 
 /** What stages annotate for the journal; the rest of an exchange is read-only. */
 export interface EntryDraft {
-  sessionId?: string;
-  userId?: string;
-  rule?: string;
+  sessionId: string | undefined;
+  userId: string | undefined;
+  rule: string | undefined;
+}
+
+export function blankEntry(): EntryDraft {
+  return { sessionId: undefined, userId: undefined, rule: undefined };
+}
+
+/**
+ * An exchange as an entrance makes it. There is room in it for all that the stages will add: an object that keeps one
+ * shape from the first stage to the last is read and written much faster than one that grows.
+ */
+export function newExchange(arrived: Omit<Arrived, 'entry'>): Arrived {
+  return {
+    entrance: arrived.entrance,
+    era: arrived.era,
+    server: arrived.server,
+    credential: arrived.credential,
+    transportId: arrived.transportId,
+    headers: arrived.headers,
+    message: arrived.message,
+    channel: arrived.channel,
+    entry: blankEntry(),
+    principal: undefined,
+    session: undefined,
+    upstream: undefined,
+    available: undefined,
+    caller: undefined,
+    edits: undefined,
+  } as Arrived;
 }
 
 /** Anything that arrives at an entrance: where it knocks, and what it carries to prove who it is. */

@@ -101,7 +101,7 @@ function deliver(): Next<Permitted, Delivery> {
     let delivered = false;
     let full: Channel | undefined;
     for (const target of sent.targets) {
-      if (target.channel.gone) continue;
+      if (target.channel.isGone()) continue;
       const bytes = sent.message.kind === 'request' ? push(sent, target) : notification(sent, target);
       delivered = true;
       if (!target.channel.emit(bytes)) full = target.channel;

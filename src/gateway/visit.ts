@@ -62,7 +62,7 @@ export function welcome(callers: Callers): Next<InSession<Visit> & { readonly ca
     }
     if (visit.intent === 'batch') return { kind: 'known', version: caller.version };
     // A second stream must not take the first one's place: it would be a way to steal a session's messages.
-    if (caller.stream !== undefined && !caller.stream.gone) {
+    if (caller.stream !== undefined && !caller.stream.isGone()) {
       throw new ProtocolFault(-32000, 409, 'Conflict: this transport session already has a stream');
     }
     caller.stream = channel;

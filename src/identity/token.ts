@@ -10,7 +10,7 @@ export type TokenKind = 'ambs';
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const checksumLength = 6;
 const secretLength = 43;
-const shape = /^(ambs)_([a-z0-9-]{1,64})_([0-9A-Za-z]{49})$/;
+const shape = /^ambs_([a-z0-9-]{1,64})_([0-9A-Za-z]{49})$/;
 
 export interface MintedToken {
   readonly token: string;
@@ -25,11 +25,19 @@ export function mintToken(kind: TokenKind, id: string): MintedToken {
 
 /** The id a well-formed token speaks of; undefined for anything that is no token of ours. Proves nothing yet. */
 export function readToken(token: string): { readonly kind: TokenKind; readonly id: string } | undefined {
-  const parts = shape.exec(token);
-  if (parts === null) return undefined;
+  const id = namedId(token);
+  return id !== undefined && isWhole(token) ? { kind: 'ambs', id } : undefined;
+}
+
+/** The id in what has the shape of a token, be its checksum right or not. */
+export function namedId(token: string): string | undefined {
+  return shape.exec(token)?.[1];
+}
+
+/** True when the checksum fits. A token whose secret verifies need not be asked. */
+export function isWhole(token: string): boolean {
   const cut = token.length - checksumLength;
-  if (checksum(token.slice(0, cut)) !== token.slice(cut)) return undefined;
-  return { kind: parts[1] as TokenKind, id: parts[2] as string };
+  return checksum(token.slice(0, cut)) === token.slice(cut);
 }
 
 // The secret has 256 random bits: a plain digest is enough, and a slow one would only let callers exhaust us.

@@ -26,6 +26,18 @@ export function openJournal(file: string): Journal {
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
   let closed = false;
+  let stampedAt = 0;
+  let stamp = '';
+
+  /** At full speed several entries share a millisecond. */
+  function timestamp(): string {
+    const now = Date.now();
+    if (now !== stampedAt) {
+      stampedAt = now;
+      stamp = new Date(now).toISOString();
+    }
+    return stamp;
+  }
 
   function flush(): Promise<void> {
     timer = undefined;
@@ -44,7 +56,7 @@ export function openJournal(file: string): Journal {
       if (closed) return;
       let text = JSON.stringify(entry);
       if (text.length > longEntry) text = JSON.stringify(entry, shortened);
-      lines += `{"time":"${new Date().toISOString()}",${text.slice(1)}\n`;
+      lines += `{"time":"${timestamp()}",${text.slice(1)}\n`;
       // A disk that cannot keep up slows us down rather than losing entries or filling the memory.
       if (lines.length > backlogLimit) {
         appendFileSync(descriptor, lines);

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../errors.ts';
-import { digestsEqual, mintToken, readToken, tokenDigest } from '../identity/token.ts';
+import { digestsEqual, isWhole, mintToken, namedId, tokenDigest } from '../identity/token.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 import { narrowed } from './narrow.ts';
 import {
@@ -65,7 +65,6 @@ export const mostTokens = 16;
 
 /** Sessions in memory: the least that is honest until there are stores. */
 export function createSessions(bounds: SessionBounds, now: () => number = Date.now): Sessions {
-  // Insertion order is order of last use: `begin` moves a session to the end, so the first one is the idlest.
   const live = new Map<string, Live>();
   const gone = createTombstones();
   const openedListeners: ((session: Session) => void)[] = [];
@@ -107,7 +106,12 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
       throw new AmbitError('SESSION_LIMIT', { what: `This user already has ${ofUser} live sessions.` });
     }
     if (live.size < bounds.maxSessions) return;
-    const idlest = [...live.values()].find((entry) => entry.inFlight === 0);
+    // Looked for only when the house is full: keeping order at every call would cost more.
+    let idlest: Live | undefined;
+    for (const entry of live.values()) {
+      if (entry.inFlight === 0 && entry.lastActiveAt < (idlest?.lastActiveAt ?? Number.POSITIVE_INFINITY))
+        idlest = entry;
+    }
     if (idlest === undefined) throw new AmbitError('SESSION_LIMIT');
     finish(idlest, 'evicted');
   }
@@ -160,11 +164,11 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
     },
 
     prove(token) {
-      const read = readToken(token);
+      const id = namedId(token);
       const digest = tokenDigest(token);
-      const entry = read === undefined ? undefined : current(read.id);
+      const entry = id === undefined ? undefined : current(id);
       if (entry !== undefined && proves(entry, digest)) return entry.session;
-      const reason = read === undefined ? undefined : gone.reasonFor(read.id, digest);
+      const reason = id === undefined || !isWhole(token) ? undefined : gone.reasonFor(id, digest);
       if (reason === 'expired') throw new AmbitError('SESSION_EXPIRED');
       if (reason !== undefined) throw new AmbitError('SESSION_ENDED');
       throw new AmbitError('UNAUTHENTICATED');
@@ -197,8 +201,6 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
       if (entry === undefined) return () => {};
       entry.inFlight++;
       entry.lastActiveAt = now();
-      live.delete(session.id);
-      live.set(session.id, entry);
       let open = true;
       return () => {
         if (!open) return;

@@ -33,7 +33,7 @@ export interface Link {
   /** The request that this connection or caller made under this id is no longer wanted. */
   cancel(from: object, requestId: string, message: Message): void;
   /** How many callers it has. */
-  readonly attached: number;
+  attached(): number;
   attach(caller: Caller): void;
   detach(caller: Caller): void;
   /** The caller opened its stream, for upstreams that need to be told. */
@@ -41,9 +41,9 @@ export interface Link {
   /** Ends calls that have waited too long, and the process when nothing has used it for long. */
   tend(now: number): void;
   close(reason: AmbitError): Promise<void>;
-  readonly closed: boolean;
+  isClosed(): boolean;
   /** Somebody waits for an answer; a stream that only listens is no reason to stay. */
-  readonly busy: boolean;
+  isBusy(): boolean;
   /** The link that this one stands on, where others use it too. */
   readonly base?: Link;
 }

@@ -50,7 +50,7 @@ export interface Links {
   /** Ends all links of a session, or those to one server, at once. */
   endSession(sessionId: string, reason: AmbitError, server?: string): Promise<void>;
   close(): Promise<void>;
-  readonly size: number;
+  size(): number;
 }
 
 interface Shared {
@@ -81,7 +81,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
   function keep<L extends Link>(session: Session, key: string, make: () => L): L {
     const entries = entriesOf(session.id);
     const known = entries.get(key);
-    if (known !== undefined && !known.link.closed) return known.link as L;
+    if (known !== undefined && !known.link.isClosed()) return known.link as L;
     const link = make();
     entries.set(key, { link, opening: undefined, shaking: undefined });
     return link;
@@ -118,6 +118,16 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     });
   }
 
+  /** Until it is known which era a server speaks: a modern call is how one finds out. */
+  async function findingOut(session: Session, server: ServerDefinition, call: Call): Promise<Reply> {
+    try {
+      return await native(session, current(session, server)).request(call);
+    } catch (error) {
+      if (!(error instanceof EraFault)) throw error;
+    }
+    return bridged(session, current(session, server), call).request(call);
+  }
+
   async function translated(session: Session, server: ServerDefinition, call: Call): Promise<Opened> {
     const opened = await translateHandshake(server, native(session, server), call);
     keep(session, `${server.name} translated ${randomUUID()}`, () => opened.link);
@@ -136,7 +146,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     }
     const key = `${server.name} handshake ${handshakeKey(call.message)}`;
     const known = entries.get(key);
-    if (known !== undefined && !known.link.closed) return { key, shared: known };
+    if (known !== undefined && !known.link.isClosed()) return { key, shared: known };
     makeRoom(session.id, server);
     const opening = handshakeOpening();
     const link = connect.stdio(session, server, 'handshake', opening, outward);
@@ -151,9 +161,10 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     const siblings = [...entriesOf(sessionId)].filter(([, { link }]) => link.server === server.name);
     if (siblings.length < spareProcesses) return;
     const deserted = siblings.find(
-      ([, { link, shaking }]) => link.attached === 0 && shaking === undefined && !link.busy && link.era === 'handshake',
+      ([, { link, shaking }]) =>
+        link.attached() === 0 && shaking === undefined && !link.isBusy() && link.era === 'handshake',
     );
-    const idle = deserted ?? siblings.find(([key, { link }]) => key.includes(' bridged ') && !link.busy);
+    const idle = deserted ?? siblings.find(([key, { link }]) => key.includes(' bridged ') && !link.isBusy());
     if (idle !== undefined) discard(sessionId, ...idle);
     else if (siblings.length >= mostProcesses) throw new AmbitError('OVERLOADED');
   }
@@ -167,12 +178,12 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     const now = Date.now();
     for (const entries of bySession.values()) {
       for (const [key, { link }] of entries) {
-        if (link.closed) entries.delete(key);
+        if (link.isClosed()) entries.delete(key);
         else link.tend(now);
       }
     }
     // A link that a busy bridge stands on is needed, even while nothing is under way on it.
-    const needed = new Set([...retired.keys()].flatMap((link) => (link.busy ? [link, link.base] : [])));
+    const needed = new Set([...retired.keys()].flatMap((link) => (link.isBusy() ? [link, link.base] : [])));
     for (const [link, until] of retired) {
       link.tend(now);
       if (needed.has(link) && now < until) continue;
@@ -182,21 +193,19 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
   }, tendEveryMs).unref();
 
   return {
-    get size() {
+    size() {
       let total = 0;
       for (const entries of bySession.values()) total += entries.size;
       return total;
     },
 
-    async modern(session, server, call) {
-      if (verdicts.get(server.name) !== 'handshake') {
-        try {
-          return await native(session, current(session, server)).request(call);
-        } catch (error) {
-          if (!(error instanceof EraFault)) throw error;
-        }
-      }
-      return bridged(session, current(session, server), call).request(call);
+    modern(session, server, call) {
+      const verdict = verdicts.get(server.name);
+      // Over HTTP a server may turn out to speak another era than it did; a process is what it was when it started.
+      if (verdict === 'modern' && server.kind === 'stdio')
+        return native(session, current(session, server)).request(call);
+      if (verdict === 'handshake') return bridged(session, current(session, server), call).request(call);
+      return findingOut(session, server, call);
     },
 
     notifyModern(session, server, call) {
@@ -244,7 +253,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
       }
     },
 
-    isRetired: (link) => retired.has(link) || link.closed,
+    isRetired: (link) => retired.has(link) || link.isClosed(),
 
     async endSession(sessionId, reason, server) {
       const concerned = (link: Link) => server === undefined || link.server === server;

@@ -8,7 +8,7 @@ export interface Channel {
   /** False when the caller is not reading fast enough: stop until `onDrain` calls back. */
   emit(message: Buffer): boolean;
   onDrain(listener: () => void): void;
-  readonly gone: boolean;
+  isGone(): boolean;
   onGone(listener: () => void): void;
   /** Nothing will come any more: ends a stream that stands open for this channel alone. */
   close(): void;

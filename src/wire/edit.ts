@@ -7,11 +7,14 @@ export interface Edit {
   readonly text: string;
 }
 
-/** A copy of `bytes` with all edits made; the edits may come in any order but must not overlap. */
-export function applyEdits(bytes: Buffer, edits: readonly Edit[]): Buffer {
-  if (edits.length === 0) return bytes;
-  const sorted = edits.length === 1 ? edits : [...edits].sort((a, b) => a.start - b.start || a.end - b.end);
-  let size = bytes.length;
+/**
+ * A copy of `bytes` with all edits made and `tail`, plain ASCII, after it. The edits may come in any order but must
+ * not overlap.
+ */
+export function applyEdits(bytes: Buffer, edits: readonly Edit[], tail = ''): Buffer {
+  if (edits.length === 0 && tail === '') return bytes;
+  const sorted = inOrder(edits) ? edits : [...edits].sort((a, b) => a.start - b.start || a.end - b.end);
+  let size = bytes.length + tail.length;
   for (const edit of sorted) size += Buffer.byteLength(edit.text) - (edit.end - edit.start);
   const out = Buffer.allocUnsafe(size);
   let from = 0;
@@ -22,8 +25,18 @@ export function applyEdits(bytes: Buffer, edits: readonly Edit[]): Buffer {
     to += out.write(edit.text, to);
     from = edit.end;
   }
-  bytes.copy(out, to, from);
+  to += bytes.copy(out, to, from);
+  if (tail !== '') out.write(tail, to);
   return out;
+}
+
+function inOrder(edits: readonly Edit[]): boolean {
+  for (let i = 1; i < edits.length; i++) {
+    const before = edits[i - 1] as Edit;
+    const edit = edits[i] as Edit;
+    if (before.start > edit.start || (before.start === edit.start && before.end > edit.end)) return false;
+  }
+  return true;
 }
 
 /** Takes the members that `unwanted` names out of an object, commas included. */

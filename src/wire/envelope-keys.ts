@@ -33,6 +33,8 @@ const canonical = new Map(
   ].map((name) => [name.toLowerCase(), name] as const),
 );
 
+const known = new Set(canonical.values());
+
 const requests =
   /^(?:initialize$|ping$|(?:server|tools|prompts|resources|completion|logging|subscriptions|tasks|sampling|elicitation|roots)\/)/;
 const notifications = /^notifications\//;
@@ -61,6 +63,7 @@ function refuseAmbiguousParams(message: Message): void {
   refuseRepeats(holder, where);
   // What others' methods, or answers, call their own parts is not ours to judge; `_meta` means the same everywhere.
   for (const { key } of holder.members) {
+    if (known.has(key)) continue;
     const name = canonical.get(foldKey(key));
     if (name !== undefined && name !== key && (calls || notifies || name === '_meta')) {
       throw new MessageFault(`${where}."${key}" is not a name of the protocol; write "${name}"`, false);
@@ -71,6 +74,8 @@ function refuseAmbiguousParams(message: Message): void {
 
 function refuseMetaVariants(meta: Shape, where: string): void {
   refuseRepeats(meta, where);
+  // Names that are the protocol's own, each there once, cannot be spellings of each other.
+  if (meta.members.every(({ key }) => reservedMeta.has(key) && key !== relatedTask)) return;
   const seen = new Set<string>();
   for (const { key } of meta.members) {
     const folded = foldKey(key);

@@ -8,6 +8,9 @@ export function isOurKey(key: string): boolean {
   return key.length > 5 && key.charCodeAt(5) === 0x2f && key.slice(0, 5).toLowerCase() === 'ambit';
 }
 
+/** What most messages consist of, and none of our keys can lie in. */
+const plain = new Set(['name', 'arguments', 'uri', 'cursor', 'content', 'structuredContent', 'isError', 'resultType']);
+
 /**
  * Takes our keys out of every `_meta` a reader may find, be it there twice or in another spelling; also out of the
  * questions and answers that MCP 2026-07-28 carries inside results and requests instead of by themselves.
@@ -16,7 +19,7 @@ export function stripOurKeys(message: Message): Edit[] {
   const edits: Edit[] = [];
   const { bytes } = message;
   for (const member of (message.params ?? message.result)?.shape?.members ?? []) {
-    switch (foldKey(member.key)) {
+    switch (plain.has(member.key) ? '' : foldKey(member.key)) {
       case '_meta':
         stripMeta(bytes, member, edits);
         break;

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { knownWord } from './known-words.ts';
 
 /**
  * A strict JSON scanner over bytes. It checks the whole text but builds nothing except the places of the members
@@ -270,6 +271,8 @@ function skipNumber(bytes: Buffer, from: number): number {
 
 // Keys are short: reading them byte by byte beats a call into the decoder, which only odd keys need.
 function decodeString(bytes: Buffer, start: number, end: number): string {
+  const known = knownWord(bytes, start + 1, end - 1);
+  if (known !== undefined) return known;
   const inside = bytes.toString('latin1', start + 1, end - 1);
   for (let i = 0; i < inside.length; i++) {
     const code = inside.charCodeAt(i);

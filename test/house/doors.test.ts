@@ -6,6 +6,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   '(hall)': [],
   trust: [],
   context: ['(hall)', 'trust'],
+  sdk: [],
   journal: ['(hall)'],
   wire: ['(hall)'],
   identity: ['(hall)'],

@@ -24,6 +24,22 @@ test('every export exists in the build, and nothing built by hand is missing', (
 
 test.each([
   ['.', ['AmbitError', 'createGateway', 'explainInjection', 'injectSessionContext', 'isAmbitError']],
+  [
+    './sdk',
+    [
+      'SessionError',
+      'createReplayMemory',
+      'currentSession',
+      'isSessionError',
+      'readContext',
+      'requirePermission',
+      'requireTrust',
+      'resolveWorkspace',
+      'secureServer',
+      'toErrorResult',
+      'withSession',
+    ],
+  ],
   ['./testing', ['createTestGateway']],
 ])('the export %s holds what it promises and no more', async (name, names) => {
   const { default: file } = manifest.exports[name] as { default: string };

@@ -19,7 +19,7 @@ function open(callers: ReturnType<typeof createCallers>, server: string, to: Lin
 }
 
 function stream(): Channel & { closed: boolean } {
-  const channel = { owner: {}, gone: false, closed: false, emit: () => true, onDrain() {}, onGone() {} };
+  const channel = { owner: {}, isGone: () => false, closed: false, emit: () => true, onDrain() {}, onGone() {} };
   return Object.assign(channel, {
     close() {
       channel.closed = true;

@@ -28,9 +28,10 @@ export async function listenControl(
       const bytes = body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(body));
       response.writeHead(status, { 'content-type': type, 'content-length': bytes.length }).end(bytes);
     };
-    void readBody(request, bodyLimit).then(
+    void readBody(request, bodyLimit, (listener) => response.on('close', listener)).then(
       (body) => {
-        if (body === undefined) {
+        if (body === 'broken off') return;
+        if (body === 'too long') {
           passOver(request);
           const detail = `The body is longer than ${bodyLimit} bytes.`;
           respond(413, { code: 'REQUEST_INVALID', detail, hint: 'Send less.' }, 'application/problem+json');

@@ -8,7 +8,7 @@ import { oneLine } from '../../wire/one-line.ts';
  */
 export interface Answer {
   readonly channel: Channel;
-  readonly streaming: boolean;
+  isStreaming(): boolean;
   /** Starts the stream without saying anything yet. */
   stream(headers?: Readonly<Record<string, string>>): void;
   finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void;
@@ -31,108 +31,131 @@ const after = Buffer.from('\n\n');
 function ignore(): void {}
 
 export function createAnswer(request: IncomingMessage, response: ServerResponse): Answer {
-  let streaming = false;
-  let gone = false;
-  let keepAlive: NodeJS.Timeout | undefined;
-  let stuck: NodeJS.Timeout | undefined;
-  let drainListeners: (() => void)[] = [];
-  const goneListeners: (() => void)[] = [];
-  const mute = !acceptsEvents(request);
+  return new HttpAnswer(response, !acceptsEvents(request));
+}
 
-  response.on('close', () => {
-    clearInterval(keepAlive);
-    if (response.writableFinished) gone = true;
-    else leave();
-    drained();
-  });
-  response.on('error', ignore);
+/**
+ * One of these is made for every request, so it is a class: functions and getters made anew each time would be the
+ * dearest part of a call, for the garbage they are and for the shape each of them gives its object.
+ */
+class HttpAnswer implements Answer, Channel {
+  readonly channel: Channel = this;
+  readonly owner: ServerResponse;
+  readonly #mute: boolean;
+  #streaming = false;
+  #gone = false;
+  #keepAlive: NodeJS.Timeout | undefined = undefined;
+  #stuck: NodeJS.Timeout | undefined = undefined;
+  #drainListeners: (() => void)[] | undefined = undefined;
+  #goneListeners: (() => void)[] | undefined = undefined;
 
-  function leave(): void {
-    if (gone) return;
-    gone = true;
-    for (const listener of goneListeners) listener();
+  constructor(response: ServerResponse, mute: boolean) {
+    this.owner = response;
+    this.#mute = mute;
+    response.on('close', () => this.#closed());
+    response.on('error', ignore);
+  }
+
+  #closed(): void {
+    if (this.#keepAlive !== undefined) clearInterval(this.#keepAlive);
+    if (this.owner.writableFinished) this.#gone = true;
+    else this.#leave();
+    this.#drained();
+  }
+
+  #leave(): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    for (const listener of this.#goneListeners ?? []) listener();
   }
 
   /** An ended stream never says that it has drained: closing it has to count, or whoever waits would wait for ever. */
-  function drained(): void {
-    clearTimeout(stuck);
-    stuck = undefined;
-    const listeners = drainListeners;
-    drainListeners = [];
-    for (const listener of listeners) listener();
+  #drained(): void {
+    if (this.#stuck !== undefined) clearTimeout(this.#stuck);
+    this.#stuck = undefined;
+    const listeners = this.#drainListeners;
+    this.#drainListeners = undefined;
+    for (const listener of listeners ?? []) listener();
   }
 
-  function stream(headers: Readonly<Record<string, string>> = {}): void {
-    if (streaming || gone) return;
-    streaming = true;
-    response.writeHead(200, { ...streamHeaders, ...headers });
-    response.flushHeaders();
-    response.on('drain', drained);
-    keepAlive = setInterval(() => response.write(': keep-alive\n\n'), keepAliveMs).unref();
-  }
-
-  function event(bytes: Buffer): boolean {
+  #event(bytes: Buffer): boolean {
     const line = oneLine(bytes);
-    const room = response.write(Buffer.concat([before, line, after], before.length + line.length + after.length));
+    const room = this.owner.write(Buffer.concat([before, line, after], before.length + line.length + after.length));
     // A client that keeps its connection but stops reading would hold back everyone who shares its upstream.
-    if (!room) stuck ??= setTimeout(() => response.destroy(), stuckMs).unref();
+    if (!room) this.#stuck ??= setTimeout(() => this.owner.destroy(), stuckMs).unref();
     return room;
   }
 
-  const channel: Channel = {
-    owner: response,
-    get gone() {
-      return gone || mute || response.writableEnded;
-    },
-    emit(message) {
-      if (channel.gone) return true;
-      stream();
-      return event(message);
-    },
-    onDrain(listener) {
-      // It may have drained between the full write and the question.
-      if (gone || !response.writableNeedDrain) listener();
-      else drainListeners.push(listener);
-    },
-    onGone(listener) {
-      if (gone) listener();
-      else goneListeners.push(listener);
-    },
-    close() {
-      if (gone || !streaming) return;
-      response.end();
-      leave();
-    },
-  };
+  isStreaming(): boolean {
+    return this.#streaming;
+  }
 
-  return {
-    channel,
-    get streaming() {
-      return streaming;
-    },
-    stream,
-    finish(bytes, status, headers) {
-      if (gone) return;
-      if (streaming) {
-        event(bytes);
-        response.end();
-        return;
-      }
-      response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length, ...headers });
-      // Node sends a short text together with the head, in one write; bytes it would send apart.
-      if (bytes.length <= shortBytes) response.end(bytes.toString('utf8'));
-      else {
-        response.end(bytes);
-        // Progress counts: a slow reader gets all the time it needs, one that has stopped does not.
-        response.setTimeout(stuckMs, () => response.destroy());
-      }
-    },
-    empty(status, headers) {
-      if (gone) return;
-      if (!streaming) response.writeHead(status, { 'content-length': 0, ...headers });
+  isGone(): boolean {
+    return this.#gone || this.#mute || this.owner.writableEnded;
+  }
+
+  stream(headers: Readonly<Record<string, string>> = {}): void {
+    if (this.#streaming || this.#gone) return;
+    const response = this.owner;
+    this.#streaming = true;
+    response.writeHead(200, { ...streamHeaders, ...headers });
+    response.flushHeaders();
+    response.on('drain', () => this.#drained());
+    this.#keepAlive = setInterval(() => response.write(': keep-alive\n\n'), keepAliveMs).unref();
+  }
+
+  emit(message: Buffer): boolean {
+    if (this.isGone()) return true;
+    this.stream();
+    return this.#event(message);
+  }
+
+  onDrain(listener: () => void): void {
+    // It may have drained between the full write and the question.
+    if (this.#gone || !this.owner.writableNeedDrain) listener();
+    else {
+      this.#drainListeners ??= [];
+      this.#drainListeners.push(listener);
+    }
+  }
+
+  onGone(listener: () => void): void {
+    if (this.#gone) listener();
+    else if (this.#goneListeners === undefined) this.#goneListeners = [listener];
+    else this.#goneListeners.push(listener);
+  }
+
+  close(): void {
+    if (this.#gone || !this.#streaming) return;
+    this.owner.end();
+    this.#leave();
+  }
+
+  finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void {
+    if (this.#gone) return;
+    const response = this.owner;
+    if (this.#streaming) {
+      this.#event(bytes);
       response.end();
-    },
-  };
+      return;
+    }
+    const length = bytes.length;
+    const own = { 'content-type': 'application/json', 'content-length': length };
+    response.writeHead(status, headers === undefined ? own : { ...own, ...headers });
+    // Node sends a short text together with the head, in one write; bytes it would send apart.
+    if (length <= shortBytes) response.end(bytes.toString('utf8'));
+    else {
+      response.end(bytes);
+      // Progress counts: a slow reader gets all the time it needs, one that has stopped does not.
+      response.setTimeout(stuckMs, () => response.destroy());
+    }
+  }
+
+  empty(status: number, headers?: Readonly<Record<string, string>>): void {
+    if (this.#gone) return;
+    if (!this.#streaming) this.owner.writeHead(status, { 'content-length': 0, ...headers });
+    this.owner.end();
+  }
 }
 
 function acceptsEvents(request: IncomingMessage): boolean {

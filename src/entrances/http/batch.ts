@@ -1,3 +1,4 @@
+import { blankEntry } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
@@ -23,7 +24,7 @@ export async function serveBatch(
   const visited = await gateway.visit({
     ...approach,
     era: 'handshake',
-    entry: {},
+    entry: blankEntry(),
     intent: 'batch',
     channel: answer.channel,
   });
@@ -58,7 +59,7 @@ export async function serveBatch(
     reply.kind === 'message' && messages[index]?.kind === 'request' ? [reply.bytes] : [],
   );
   if (said.length === 0) answer.empty(202);
-  else if (answer.streaming) {
+  else if (answer.isStreaming()) {
     for (const bytes of said) answer.channel.emit(bytes);
     answer.empty(200);
   } else answer.finish(joined(said), 200);

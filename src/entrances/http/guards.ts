@@ -16,13 +16,15 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
   const hosts = new Set([...loopbackNames, listen.host, `[${listen.host}]`, ...(listen.allowedHosts ?? [])].map(lower));
   if (listen.publicUrl !== undefined) hosts.add(new URL(listen.publicUrl).hostname.toLowerCase());
   const origins = new Set((listen.allowedOrigins ?? []).map(lower));
+  // Nearly every request names the host that the one before it named.
+  let lastHost: string | undefined;
 
   return function guard(request) {
-    const host = request.headers.host;
-    if (host === undefined || !(hosts.has(hostName(host)) || hosts.has(lower(host)))) {
+    const { host, origin } = request.headers;
+    if (host === undefined || (host !== lastHost && !(hosts.has(hostName(host)) || hosts.has(lower(host))))) {
       return { status: 403, message: 'The Host header names a host that this gateway does not answer for' };
     }
-    const origin = request.headers.origin;
+    lastHost = host;
     if (origin !== undefined && !origins.has(origin.toLowerCase()) && !hosts.has(originHost(origin))) {
       return { status: 403, message: 'Requests from this Origin are not accepted' };
     }
@@ -37,7 +39,7 @@ export function isJson(request: IncomingMessage): boolean {
 }
 
 export function isLoopback(address: string | undefined): boolean {
-  return address === '::1' || (address?.replace(/^::ffff:/, '').startsWith('127.') ?? false);
+  return address === '127.0.0.1' || address === '::1' || (address?.replace(/^::ffff:/, '').startsWith('127.') ?? false);
 }
 
 function lower(text: string): string {

@@ -23,14 +23,15 @@ export async function listenHttp(
   const guard = createGuards(gateway.config.listen);
   let closing = false;
 
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  /** A promise only where somebody has to be waited for. */
+  function answer(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
     const refusal = guard(request);
     if (refusal !== undefined) {
       request.resume();
       problem(response, refusal.status, refusal.message);
       return;
     }
-    const path = (request.url ?? '').split('?', 1)[0] as string;
+    const path = pathOf(request.url ?? '');
     if (path === '/healthz' || path === '/readyz') {
       const ready = path === '/healthz' || !closing;
       json(response, ready ? 200 : 503, { status: ready ? 'ok' : 'closing' });
@@ -42,19 +43,16 @@ export async function listenHttp(
       json(response, 404, { error: 'Not found' });
       return;
     }
-    if (request.method === 'POST') await servePost(gateway, server, request, response);
-    else if (request.method === 'GET' || request.method === 'DELETE')
-      await serveVisit(gateway, server, request, response);
-    else {
-      request.resume();
-      response.writeHead(405, { allow: 'POST, GET, DELETE', 'content-length': 0 }).end();
-    }
+    if (request.method === 'POST') return servePost(gateway, server, request, response);
+    if (request.method === 'GET' || request.method === 'DELETE') return serveVisit(gateway, server, request, response);
+    request.resume();
+    response.writeHead(405, { allow: 'POST, GET, DELETE', 'content-length': 0 }).end();
   }
 
   const http = createServer(
     { keepAliveTimeout: 65_000, headersTimeout: 15_000, requestTimeout: 60_000, connectionsCheckingInterval: 5000 },
     (request, response) => {
-      answer(request, response).catch((error: unknown) => {
+      answer(request, response)?.catch((error: unknown) => {
         log.warn(`an exchange failed: ${String((error as Error)?.stack ?? error)}`);
         if (!response.headersSent) json(response, 500, { error: 'Internal error' });
         else response.destroy();
@@ -82,6 +80,11 @@ export async function listenHttp(
       await drain(http, sockets, graceMs);
     },
   };
+}
+
+function pathOf(url: string): string {
+  const query = url.indexOf('?');
+  return query === -1 ? url : url.slice(0, query);
 }
 
 function drain(http: Server, sockets: Set<Socket>, graceMs: number): Promise<void> {

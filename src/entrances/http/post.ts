@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Arrived } from '../../gateway/exchange.ts';
+import { type Arrived, newExchange } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
@@ -28,9 +28,9 @@ export async function servePost(
     fault(answer, 415, 'null', -32600, 'The Content-Type must be application/json');
     return;
   }
-  const body = await readBody(request, gateway.config.limits.bodyBytes).catch(() => null);
-  if (body === null) return;
-  if (body === undefined) {
+  const body = await readBody(request, gateway.config.limits.bodyBytes, (listener) => answer.channel.onGone(listener));
+  if (body === 'broken off') return;
+  if (body === 'too long') {
     passOver(request);
     fault(answer, 413, 'null', -32600, 'The body is longer than limits.bodyBytes allows');
     return;
@@ -76,7 +76,7 @@ export async function servePost(
 export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry'>;
 
 export function arrived(approach: HttpApproach, era: Era, message: Message, answer: Pick<Answer, 'channel'>): Arrived {
-  return {
+  return newExchange({
     entrance: 'http',
     era,
     server: approach.server,
@@ -86,8 +86,7 @@ export function arrived(approach: HttpApproach, era: Era, message: Message, answ
     headers: approach.headers,
     message,
     channel: answer.channel,
-    entry: {},
-  };
+  });
 }
 
 export function finish(answer: Answer, reply: Reply): void {
@@ -96,10 +95,15 @@ export function finish(answer: Answer, reply: Reply): void {
     return;
   }
   const status = reply.status ?? 200;
+  answer.finish(reply.bytes, status, headersOf(reply.transportId, status));
+}
+
+function headersOf(transportId: string | undefined, status: number): Record<string, string> | undefined {
+  if (transportId === undefined && status !== 401) return undefined;
   const headers: Record<string, string> = {};
-  if (reply.transportId !== undefined) headers['mcp-session-id'] = reply.transportId;
+  if (transportId !== undefined) headers['mcp-session-id'] = transportId;
   if (status === 401) headers['www-authenticate'] = 'Bearer realm="ambit"';
-  answer.finish(reply.bytes, status, headers);
+  return headers;
 }
 
 export function fault(

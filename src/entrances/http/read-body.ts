@@ -1,9 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The whole body, or undefined when it is longer than allowed. Rejects when the client breaks off. */
-export function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer | undefined> {
-  if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.resolve(undefined);
-  return new Promise((resolve, reject) => {
+/** The whole body. `onGone` is how one hears that the client has left; a request does not tell it reliably. */
+export function readBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  onGone: (listener: () => void) => void,
+): Promise<Buffer | 'too long' | 'broken off'> {
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.resolve('too long');
+  return new Promise((resolve) => {
     let first: Buffer | undefined;
     let more: Buffer[] | undefined;
     let size = 0;
@@ -11,7 +15,7 @@ export function readBody(request: IncomingMessage, maxBytes: number): Promise<Bu
       size += chunk.length;
       if (size > maxBytes) {
         request.removeAllListeners('data');
-        resolve(undefined);
+        resolve('too long');
       } else if (first === undefined) first = chunk;
       else {
         more ??= [first];
@@ -19,10 +23,7 @@ export function readBody(request: IncomingMessage, maxBytes: number): Promise<Bu
       }
     });
     request.on('end', () => resolve(more === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(more)));
-    request.on('error', reject);
-    request.on('close', () => {
-      if (!request.complete) reject(new Error('the client broke off'));
-    });
+    onGone(() => resolve('broken off'));
   });
 }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { blankEntry } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { modernVersion } from '../../wire/versions.ts';
 import { createAnswer } from './answer.ts';
@@ -21,7 +22,7 @@ export async function serveVisit(
     return;
   }
   const intent = request.method === 'GET' ? 'stream' : 'goodbye';
-  if (intent === 'stream' && answer.channel.gone) {
+  if (intent === 'stream' && answer.channel.isGone()) {
     fault(answer, 406, 'null', -32000, 'Not Acceptable: the client must accept text/event-stream');
     return;
   }
@@ -31,7 +32,7 @@ export async function serveVisit(
     server,
     credential: credentialOf(request),
     transportId,
-    entry: {},
+    entry: blankEntry(),
     intent,
     channel: answer.channel,
   });

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
-import type { Arrived } from '../../gateway/exchange.ts';
+import { newExchange } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Channel, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
@@ -62,9 +62,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   function channel(farewell: Set<() => void>): Channel {
     return {
       owner: connection,
-      get gone() {
-        return gone;
-      },
+      isGone: () => gone,
       emit: write,
       onDrain(listener) {
         // It may have drained between the full write and the question.
@@ -105,7 +103,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     if (!opens && era === 'handshake') await shaking;
     const farewell = new Set<() => void>();
     farewells.add(farewell);
-    const arrived: Arrived = {
+    const arrived = newExchange({
       entrance: 'stdio',
       era,
       server,
@@ -114,8 +112,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       headers: {},
       message,
       channel: channel(farewell),
-      entry: {},
-    };
+    });
     const serving = gateway.serve(arrived).then((reply) => {
       if (reply.kind === 'message' && reply.transportId !== undefined) transportId = reply.transportId;
       // The handshake's channel stays in use, as the way to this client; every other one has done its work.

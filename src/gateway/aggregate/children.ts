@@ -46,11 +46,9 @@ export function createComposite(session: Session, initialize: Message, links: Li
     initialize,
     children,
     logLevel: undefined,
-    attached: 0,
-    busy: false,
-    get closed() {
-      return closed;
-    },
+    attached: () => 0,
+    isBusy: () => false,
+    isClosed: () => closed,
     child(parent, server) {
       const known = children.get(server.name);
       if (known !== undefined) {

@@ -59,9 +59,7 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
   const gone: (() => void)[] = [];
   const through = (listening: () => void): Channel => ({
     owner: {},
-    get gone() {
-      return channel.gone;
-    },
+    isGone: () => channel.isGone(),
     emit(bytes) {
       const said = readMessage(bytes);
       if (said.method === 'notifications/subscriptions/acknowledged') listening();

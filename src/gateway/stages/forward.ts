@@ -19,16 +19,19 @@ const longestUri = 8192;
 export function forward(sessions: Sessions, callers: Callers, links: Links): Next<Prepared, Reply> {
   const renewing = new WeakMap<Caller, Promise<void>>();
 
-  async function request(exchange: Prepared): Promise<Reply> {
-    const { message, session, upstream, caller } = exchange;
+  function request(exchange: Prepared): Promise<Reply> {
+    const { caller } = exchange;
     const call = callOf(exchange);
-    if (exchange.era === 'modern') return links.modern(session, upstream, call);
+    if (exchange.era === 'modern') return links.modern(exchange.session, exchange.upstream, call);
     if (caller === undefined) return initialize(exchange, call);
-    if (links.isRetired(caller.link)) await renewed(exchange, caller, call);
-    if (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe') {
-      return subscribe(exchange, caller, call);
-    }
-    return caller.link.request(call);
+    if (!links.isRetired(caller.link)) return requestOf(caller, exchange, call);
+    return renewed(exchange, caller, call).then(() => requestOf(caller, exchange, call));
+  }
+
+  function requestOf(caller: Caller, exchange: Prepared, call: Call): Promise<Reply> {
+    const { method } = exchange.message;
+    const subscribes = method === 'resources/subscribe' || method === 'resources/unsubscribe';
+    return subscribes ? subscribe(exchange, caller, call) : caller.link.request(call);
   }
 
   async function initialize(exchange: Prepared, call: Call): Promise<Reply> {

@@ -7,7 +7,7 @@ import type { Call, Link } from '../link.ts';
 // Gone from the start: what a server asks during a call of Ambit's own is not asked of anybody there.
 const mute: Channel = {
   owner: {},
-  gone: true,
+  isGone: () => true,
   emit: () => true,
   onDrain() {},
   onGone() {},

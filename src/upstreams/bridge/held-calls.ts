@@ -46,7 +46,7 @@ const holdMs = 10 * 60 * 1000;
 const gatherMs = 20;
 const nobody: Channel = {
   owner: {},
-  gone: true,
+  isGone: () => true,
   emit: () => true,
   onDrain() {},
   onGone() {},
@@ -108,7 +108,7 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       const fits = (id: number) => known === undefined || known.upstreamId === id;
       const waiting = [...held.values()].findLast((call) => call.finished === undefined && fits(call.upstreamId));
       const carrier = pending.youngest(
-        (call) => carriers.has(call.method) && !call.channel.gone && fits(call.upstreamId),
+        (call) => carriers.has(call.method) && !call.channel.isGone() && fits(call.upstreamId),
       );
       const question: Question = {
         key: `ask-${++count}`,

@@ -35,7 +35,7 @@ const changes: Readonly<Record<string, string>> = {
   'notifications/resources/list_changed': 'resourcesListChanged',
 };
 /** A channel that stands as long as the link: whatever comes on it is heard by `hear`. */
-const standing: Channel = { owner: {}, gone: false, emit: () => true, onDrain() {}, onGone() {}, close() {} };
+const standing: Channel = { owner: {}, isGone: () => false, emit: () => true, onDrain() {}, onGone() {}, close() {} };
 const callerGone = readMessage(
   notificationMessage('notifications/cancelled', { requestId: 0, reason: 'the caller is gone' }),
 );
@@ -103,7 +103,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
         if (!listeners.delete(key)) return;
         for (const uri of uris) {
           const shared = [...listeners.values()].some((listener) => listener.resources.has(uri));
-          if (!shared && !base.link.closed) void subscribe('resources/unsubscribe', uri);
+          if (!shared && !base.link.isClosed()) void subscribe('resources/unsubscribe', uri);
         }
         settle({ kind: 'accepted' });
       };
@@ -154,15 +154,9 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     sessionId: base.link.sessionId,
     server: base.link.server,
     era: 'modern',
-    get attached() {
-      return 0;
-    },
-    get busy() {
-      return base.link.busy || underWay > 0;
-    },
-    get closed() {
-      return base.link.closed;
-    },
+    attached: () => 0,
+    isBusy: () => base.link.isBusy() || underWay > 0,
+    isClosed: () => base.link.isClosed(),
     async request(call) {
       const { method, id } = call.message;
       if (gone.has(method)) throw new ProtocolFault(-32601, 404, 'Method not found');

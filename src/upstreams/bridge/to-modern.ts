@@ -120,7 +120,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
     });
     const channel: Channel = {
       owner: {},
-      gone: false,
+      isGone: () => false,
       emit(bytes) {
         if (readMessage(bytes).method === 'notifications/subscriptions/acknowledged') heard();
         return ended || relayed(bytes, caller);
@@ -158,7 +158,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
     const meta = memberOf(message.params?.shape, '_meta');
     const edits: Edit[] = meta === undefined ? [] : [replaceValue(meta, '{}')];
     const out = caller.stream ?? [...caller.underWay].at(-1);
-    return out === undefined || out.gone ? true : out.emit(applyEdits(bytes, edits));
+    return out === undefined || out.isGone() ? true : out.emit(applyEdits(bytes, edits));
   }
 
   const bridge: Link = {
@@ -166,15 +166,9 @@ export function bridgeToModern(options: ToModernOptions): Link {
     server: base.server,
     era: 'handshake',
     base,
-    get attached() {
-      return callers.size;
-    },
-    get busy() {
-      return underWay > 0;
-    },
-    get closed() {
-      return closed || base.closed;
-    },
+    attached: () => callers.size,
+    isBusy: () => underWay > 0,
+    isClosed: () => closed || base.isClosed(),
 
     async request(call) {
       const { message, caller } = call;
@@ -235,8 +229,8 @@ export function bridgeToModern(options: ToModernOptions): Link {
 }
 
 function channelOf(call: Call, caller: Caller): Channel {
-  if (!call.channel.gone) return call.channel;
-  if (caller.stream !== undefined && !caller.stream.gone) return caller.stream;
+  if (!call.channel.isGone()) return call.channel;
+  if (caller.stream !== undefined && !caller.stream.isGone()) return caller.stream;
   throw new AmbitError('CLIENT_UNREACHABLE');
 }
 

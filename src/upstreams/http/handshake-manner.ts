@@ -109,7 +109,7 @@ export function handshakeManner(
         end();
       });
       const open = async (): Promise<void> => {
-        if (stream.gone || closed) return;
+        if (stream.isGone() || closed) return;
         const resume: Record<string, string> = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
         const sending = send(server, 'GET', {
           ...handshakeHeaders(upstreamSession, version),

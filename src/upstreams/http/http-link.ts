@@ -127,7 +127,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       respond: (bytes) => post(bytes, message),
     };
     const holdBack = ({ full }: Delivery) => {
-      if (full === undefined || full.gone || response === undefined || response.isPaused()) return;
+      if (full === undefined || full.isGone() || response === undefined || response.isPaused()) return;
       response.pause();
       const resume = () => void response.resume();
       full.onDrain(resume);
@@ -152,18 +152,14 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     sessionId: options.sessionId,
     server: server.name,
     era: manner.era,
-    get busy() {
-      return pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined;
-    },
-    get closed() {
-      return closing !== undefined;
-    },
+    isBusy: () => pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
+    isClosed: () => closing !== undefined,
     pending,
     ready: () => manner.prepare(),
 
     async request(call) {
       if (closing !== undefined) throw closing;
-      if (pending.size >= limits.pendingPerUpstream) throw new AmbitError('OVERLOADED');
+      if (pending.size() >= limits.pendingPerUpstream) throw new AmbitError('OVERLOADED');
       const { message } = call;
       const upstreamId = pending.nextId();
       const outgoing = towardsUpstream(message, call.edits, upstreamId, binding);
@@ -182,6 +178,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
           fail,
           timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : server.timeoutMs,
           lastHeardAt: Date.now(),
+          lost: false,
         };
         pending.add(waiting);
         if (call.cancelOnGone) {
@@ -229,9 +226,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       call.settle({ kind: 'accepted' });
     },
 
-    get attached() {
-      return callers.size;
-    },
+    attached: () => callers.size,
     attach: (caller) => void callers.add(caller),
     detach(caller) {
       callers.delete(caller);

@@ -19,11 +19,11 @@ export interface PendingCall extends Origin {
   readonly timeoutMs: number;
   lastHeardAt: number;
   /** The connection it came on is gone. That cancels nothing in the handshake era, but nobody waits any more. */
-  lost?: boolean;
+  lost: boolean;
 }
 
 export interface PendingCalls {
-  readonly size: number;
+  size(): number;
   nextId(): number;
   add(call: PendingCall): void;
   get(upstreamId: number): PendingCall | undefined;
@@ -41,9 +41,7 @@ export function createPendingCalls(): PendingCalls {
   const calls = new Map<number, PendingCall>();
   let last = 0;
   return {
-    get size() {
-      return calls.size;
-    },
+    size: () => calls.size,
     nextId: () => ++last,
     add(call) {
       calls.set(call.upstreamId, call);

@@ -27,8 +27,9 @@ export function towardsUpstream(
   corridorEdits: readonly Edit[],
   upstreamId: number,
   binding: Binding,
+  tail = '',
 ): Outgoing {
-  const edits = [...corridorEdits, replaceValue(idMember(message), String(upstreamId))];
+  const edits = [replaceValue(idMember(message), String(upstreamId)), ...corridorEdits];
   const { bytes, meta } = message;
   const params = message.params?.shape;
   const token = memberOf(meta, 'progressToken');
@@ -38,7 +39,7 @@ export function towardsUpstream(
   if (state !== undefined) edits.push(replaceValue(state, openState(message, state, name, binding)));
   const taskId = pushTaskEdits(message, edits, binding);
   return {
-    bytes: applyEdits(bytes, edits),
+    bytes: applyEdits(bytes, edits, tail),
     progressToken: token === undefined ? undefined : rawAt(bytes, token),
     name,
     taskId,
@@ -50,10 +51,11 @@ export function notificationTowardsUpstream(
   message: Message,
   corridorEdits: readonly Edit[],
   binding: Binding,
+  tail = '',
 ): Buffer {
   const edits = [...corridorEdits];
   pushTaskEdits(message, edits, binding);
-  return applyEdits(message.bytes, edits);
+  return applyEdits(message.bytes, edits, tail);
 }
 
 export function nameOf(message: Message): string {

@@ -21,6 +21,7 @@ export function createEarlyPushes(say: (message: Message) => void) {
       waiting.set(message, setTimeout(() => release(message), patienceMs).unref());
       return true;
     },
+    any: () => waiting.size > 0,
     releaseAll(): void {
       for (const message of waiting.keys()) release(message);
     },

@@ -11,7 +11,7 @@ export interface ServerProcess {
   readonly pid: number | undefined;
   readonly startedAt: number;
   /** Bytes written that the process has not taken yet. */
-  readonly backlog: number;
+  backlog(): number;
   /** One message, its line break included. */
   write(line: Buffer): void;
   pause(): void;
@@ -110,9 +110,7 @@ export async function startServer(
   return {
     pid,
     startedAt: Date.now(),
-    get backlog() {
-      return running.stdin.writableLength;
-    },
+    backlog: () => running.stdin.writableLength,
     write: (line) => void running.stdin.write(line),
     pause: () => lines.pause(),
     resume: () => lines.resume(),

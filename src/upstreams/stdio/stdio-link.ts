@@ -5,7 +5,7 @@ import type { Channel, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
-import { oneLine } from '../../wire/one-line.ts';
+import { oneLine, onOneLine } from '../../wire/one-line.ts';
 import { memberOf, rawAt } from '../../wire/scan.ts';
 import type { Caller } from '../caller.ts';
 import type { StdioServer } from '../definition.ts';
@@ -60,12 +60,20 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   /** Calls that wait for the process to be ready. */
   let arriving = 0;
 
-  function ready(): ServerProcess | Promise<ServerProcess> {
-    if (running !== undefined) return running;
+  function ready(): Promise<ServerProcess> {
+    if (running !== undefined) return Promise.resolve(running);
     starting ??= start().finally(() => {
       starting = undefined;
     });
     return starting;
+  }
+
+  async function sendWhenReady(call: Call): Promise<Reply> {
+    arriving++;
+    const started = await ready().finally(() => {
+      arriving--;
+    });
+    return send(started, call);
   }
 
   async function start(): Promise<ServerProcess> {
@@ -97,13 +105,15 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   function send(to: ServerProcess, call: Call): Promise<Reply> {
-    if (pending.size >= limits.pendingPerUpstream || to.backlog > stdinBacklogLimit) throw new AmbitError('OVERLOADED');
-    const upstreamId = pending.nextId();
-    const message = { ...call.message, bytes: oneLine(call.message.bytes) };
-    const end = message.bytes.length;
-    const outgoing = towardsUpstream(message, [...call.edits, { start: end, end, text: newline }], upstreamId, binding);
-    const listening = message.method === 'subscriptions/listen';
     return new Promise<Reply>((settle, fail) => {
+      if (pending.size() >= limits.pendingPerUpstream || to.backlog() > stdinBacklogLimit) {
+        throw new AmbitError('OVERLOADED');
+      }
+      const upstreamId = pending.nextId();
+      const message = onOneLine(call.message);
+      const outgoing = towardsUpstream(message, call.edits, upstreamId, binding, newline);
+      const listening = message.method === 'subscriptions/listen';
+      const now = Date.now();
       pending.add({
         upstreamId,
         clientId: message.id as string,
@@ -117,10 +127,11 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         settle,
         fail,
         timeoutMs: listening ? Number.POSITIVE_INFINITY : server.timeoutMs,
-        lastHeardAt: Date.now(),
+        lastHeardAt: now,
+        lost: false,
       });
-      if (canAnswer()) early.releaseAll();
-      lastUsedAt = Date.now();
+      if (early.any() && canAnswer()) early.releaseAll();
+      lastUsedAt = now;
       to.write(outgoing.bytes);
       // In the modern era a closed response stream is the cancellation; before, a client says so. The caller may
       // have left while the process started: the call must stand before its cancellation.
@@ -131,7 +142,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   /** For what nobody waits for: a process that does not read must not make us keep it all. */
   function tell(bytes: Buffer): void {
     if (running === undefined) return;
-    if (running.backlog > stdinBacklogLimit) noise.note('it does not read what it is told');
+    if (running.backlog() > stdinBacklogLimit) noise.note('it does not read what it is told');
     else running.write(bytes);
   }
 
@@ -168,7 +179,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   function canAnswer(): boolean {
     for (const { stream, underWay } of callers) {
-      if (stream?.gone === false || [...underWay].some((channel) => !channel.gone)) return true;
+      if (stream?.isGone() === false || [...underWay].some((channel) => !channel.isGone())) return true;
     }
     // Modern clients behind a bridge are no callers: they are asked in the answer to a call that can carry a question.
     return callers.size === 0 && pending.youngest((call) => carriers.has(call.method)) !== undefined;
@@ -201,7 +212,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     const sent = { upstream: server, link, message, pending, callers: [...callers], binding, call: undefined, respond };
     options.outward(sent).then(
       ({ full }) => {
-        if (full === undefined || full.gone || full === blockedBy) return;
+        if (full === undefined || full.isGone() || full === blockedBy) return;
         blockedBy = full;
         running?.pause();
         full.onDrain(resume);
@@ -262,47 +273,32 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     sessionId: place.sessionId,
     server: server.name,
     era,
-    get busy() {
-      return arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined;
-    },
-    get closed() {
-      return closing !== undefined;
-    },
+    isBusy: () => arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
+    isClosed: () => closing !== undefined,
     pending,
     ready: async () => void (await ready()),
 
-    async request(call) {
-      if (closing !== undefined) throw closing;
+    request(call) {
+      if (closing !== undefined) return Promise.reject(closing);
       const known = opening.answer(call.message);
-      if (known !== undefined) return known;
-      const process = ready();
-      if (!(process instanceof Promise)) return send(process, call);
-      arriving++;
-      const started = await process.finally(() => {
-        arriving--;
-      });
-      return send(started, call);
+      if (known !== undefined) return Promise.resolve(known);
+      return running === undefined ? sendWhenReady(call) : send(running, call);
     },
 
     notify(call) {
       if (running === undefined || opening.swallows(call.message)) return;
-      const message = { ...call.message, bytes: oneLine(call.message.bytes) };
-      const end = message.bytes.length;
-      const edits = [...call.edits, { start: end, end, text: newline }];
       try {
-        tell(notificationTowardsUpstream(message, edits, binding));
+        tell(notificationTowardsUpstream(onOneLine(call.message), call.edits, binding, newline));
       } catch (error) {
         if (!isAmbitError(error)) noise.note('a notification about a foreign handle');
       }
     },
 
     answer(upstreamId, message, corridorEdits) {
-      const bytes = oneLine(message.bytes);
       const id = memberOf(message.shape, 'id');
       if (running === undefined || id === undefined) return;
-      const end = bytes.length;
-      const edits = [...corridorEdits, replaceValue(id, upstreamId), { start: end, end, text: newline }];
-      tell(notificationTowardsUpstream({ ...message, bytes }, edits, binding));
+      const edits = [...corridorEdits, replaceValue(id, upstreamId)];
+      tell(notificationTowardsUpstream(onOneLine(message), edits, binding, newline));
     },
 
     cancel(from, requestId, message) {
@@ -316,9 +312,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       call.settle({ kind: 'accepted' });
     },
 
-    get attached() {
-      return callers.size;
-    },
+    attached: () => callers.size,
     attach: (caller) => void callers.add(caller),
     detach(caller) {
       callers.delete(caller);
@@ -344,7 +338,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
           }),
         );
       }
-      if (running === undefined || pending.size > 0) return;
+      if (running === undefined || pending.size() > 0) return;
       if (now - lastUsedAt > lifetimes.idleMs || now - running.startedAt > lifetimes.maxMs) {
         const idle = running;
         running = undefined;

@@ -17,7 +17,7 @@ interface Asked {
 }
 
 function openChannel(): Channel {
-  return { owner: {}, gone: false, emit: () => true, onDrain() {}, onGone() {}, close() {} };
+  return { owner: {}, isGone: () => false, emit: () => true, onDrain() {}, onGone() {}, close() {} };
 }
 
 /** An upstream with calls under way, which can ask; and the clients that wait for them. */
@@ -43,6 +43,7 @@ function bridge(binding: Binding = mine) {
         fail,
         timeoutMs: 60_000,
         lastHeardAt: Date.now(),
+        lost: false,
         ...more,
       }),
     );
@@ -89,7 +90,7 @@ test('the caller is let go with the question, and its return with the answer wai
     method: 'elicitation/create',
     params: { message: 'name?' },
   });
-  expect(pending.size).toBe(1);
+  expect(pending.size()).toBe(1);
   const returned = retry('tool', asked.result.requestState, { [only(asked)]: { action: 'accept' } });
   expect(responses).toEqual([{ jsonrpc: '2.0', id: 'name', result: { action: 'accept' } }]);
   expect(pending.get(first.upstreamId)?.timeoutMs).toBe(60_000);
@@ -232,7 +233,7 @@ test('no more than 32 are held; what has waited too long is answered and let go'
   held.tend(Date.now() + 11 * 60_000, pending);
   expect(responses).toHaveLength(32);
   expect(responses[0]).toMatchObject({ id: 'q0', error: { code: -32603 } });
-  expect(pending.size).toBe(1);
+  expect(pending.size()).toBe(1);
   expect(() => retry('tool-0', first.result.requestState, { [only(first)]: {} })).toThrow(/no longer open/);
   expect(ask('q33')).toBe(true);
 });

@@ -1,0 +1,129 @@
+export type Headers =
+  | { get(name: string): string | null }
+  | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** A call described by hand, for servers that are built without the official SDK. */
+export interface CallDetails {
+  /** The `_meta` of the request. */
+  readonly meta?: unknown;
+  /** The headers of the HTTP request; leave them out over stdio. */
+  readonly headers?: Headers | undefined;
+  /** The JSON-RPC method; `tools/call` when only a name is given. */
+  readonly method?: string | undefined;
+  /** The tool, prompt or resource that is called. */
+  readonly name?: string | undefined;
+  /** The arguments as they came, before any schema filled in defaults. */
+  readonly arguments?: unknown;
+  readonly transport?: 'stdio' | 'http' | undefined;
+}
+
+/** The last argument of a handler in `@modelcontextprotocol/sdk` (v1), as far as it is needed here. */
+export interface ExtraV1 {
+  readonly signal: AbortSignal;
+  readonly requestId: string | number;
+  readonly sessionId?: string | undefined;
+  readonly _meta?: unknown;
+  readonly requestInfo?: { readonly headers: Readonly<Record<string, string | string[] | undefined>> } | undefined;
+}
+
+/** The last argument of a handler in `@modelcontextprotocol/server` (v2), as far as it is needed here. */
+export interface ContextV2 {
+  readonly sessionId?: string | undefined;
+  readonly mcpReq: { readonly id: string | number; readonly method: string; readonly _meta?: unknown };
+  readonly http?: { readonly req?: { readonly headers: { get(name: string): string | null } } | undefined } | undefined;
+}
+
+export type CallSource = ExtraV1 | ContextV2 | CallDetails;
+
+export interface Call {
+  readonly meta: unknown;
+  readonly headers: Headers | undefined;
+  readonly transport: 'stdio' | 'http';
+  readonly method: string | undefined;
+  readonly name: string | undefined;
+  readonly arguments: unknown;
+  /** Something that is one and the same object for as long as this one message is handled. */
+  readonly carrier: object | undefined;
+  readonly id: string | number | undefined;
+}
+
+/** What is known besides the source: the request's own words, where they were seen. */
+export type KnownCall = Pick<CallDetails, 'method' | 'name' | 'arguments' | 'transport'>;
+
+export const contextKey = 'ambit/context';
+
+export function callOf(source: CallSource, known: KnownCall = {}): Call {
+  const seen = isV2(source) ? fromV2(source) : isV1(source) ? fromV1(source) : fromDetails(source);
+  const name = known.name ?? seen.name;
+  const said = contextIn(seen.meta);
+  return {
+    meta: seen.meta,
+    headers: seen.headers,
+    transport: known.transport ?? seen.transport,
+    name,
+    method: known.method ?? seen.method ?? (name === undefined ? undefined : 'tools/call'),
+    arguments: 'arguments' in known ? known.arguments : seen.arguments,
+    // An SDK may run a handler again for one message, with a new `ctx` around the same parsed values.
+    carrier: seen.id !== undefined && isObject(said) ? said : seen.carrier,
+    id: seen.id,
+  };
+}
+
+/** `_meta["ambit/context"]`, in exactly this spelling. */
+export function contextIn(meta: unknown): unknown {
+  return isObject(meta) && Object.hasOwn(meta, contextKey) ? meta[contextKey] : undefined;
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isV2(source: CallSource): source is ContextV2 {
+  return 'mcpReq' in source && isObject(source.mcpReq);
+}
+
+function isV1(source: CallSource): source is ExtraV1 {
+  return 'signal' in source && 'requestId' in source;
+}
+
+function fromV2({ mcpReq, http, sessionId }: ContextV2): Call {
+  const overHttp = http !== undefined || sessionId !== undefined;
+  return {
+    meta: mcpReq._meta,
+    headers: http?.req?.headers,
+    transport: overHttp ? 'http' : 'stdio',
+    method: mcpReq.method,
+    name: undefined,
+    arguments: undefined,
+    carrier: http?.req,
+    id: mcpReq.id,
+  };
+}
+
+function fromV1({ _meta, requestInfo, sessionId, requestId }: ExtraV1): Call {
+  const overHttp = requestInfo !== undefined || sessionId !== undefined;
+  return {
+    meta: _meta,
+    headers: requestInfo?.headers,
+    transport: overHttp ? 'http' : 'stdio',
+    method: undefined,
+    name: undefined,
+    arguments: undefined,
+    carrier: requestInfo,
+    id: requestId,
+  };
+}
+
+function fromDetails(details: CallDetails): Call {
+  return {
+    meta: details.meta,
+    headers: details.headers,
+    transport: details.transport ?? (details.headers === undefined ? 'stdio' : 'http'),
+    method: details.method,
+    name: details.name,
+    arguments: details.arguments,
+    // Given by hand, each description is a call of its own.
+    carrier: undefined,
+    id: undefined,
+  };
+}

@@ -1,0 +1,112 @@
+export type TrustLevel = 'direct' | 'sandboxed';
+
+/** Why a call has no context that holds. `NO_CONTEXT` means that nothing was sent; all others, that what was sent failed. */
+export type ContextProblem =
+  | 'NO_CONTEXT'
+  | 'CONTEXT_MALFORMED'
+  | 'TOKEN_MISSING'
+  | 'TOKEN_MALFORMED'
+  | 'TOKEN_TOO_LARGE'
+  | 'TOKEN_TYPE'
+  | 'TOKEN_ALGORITHM'
+  | 'KEYS_MISSING'
+  | 'KEYS_UNUSABLE'
+  | 'KEY_UNKNOWN'
+  | 'SIGNATURE_INVALID'
+  | 'CLAIMS_INVALID'
+  | 'ISSUER_MISMATCH'
+  | 'AUDIENCE_UNKNOWN'
+  | 'AUDIENCE_MISMATCH'
+  | 'TOKEN_EXPIRED'
+  | 'TOKEN_NOT_YET_VALID'
+  | 'TOKEN_LIFETIME'
+  | 'CALL_UNKNOWN'
+  | 'METHOD_MISMATCH'
+  | 'NAME_MISMATCH'
+  | 'ARGUMENTS_MISMATCH'
+  | 'TOKEN_REPLAYED'
+  | 'REPLAYS_UNKNOWN';
+
+interface Facts {
+  readonly agentId: string | undefined;
+  readonly workspaceId: string | undefined;
+  /** Where the workspace lies, as this process sees it. Known over stdio only. */
+  readonly workspacePath: string | undefined;
+  readonly permissions: readonly string[];
+}
+
+/** Signed by Ambit, for this server, for this very call. Times are milliseconds since 1970. */
+export interface VerifiedContext extends Facts {
+  readonly status: 'verified';
+  readonly sessionId: string;
+  readonly correlationId: string;
+  readonly userId: string;
+  readonly trustLevel: TrustLevel;
+  readonly issuedAt: number;
+  readonly expiresAt: number;
+  /** Set where the plain object beside the token said otherwise; what is signed holds. */
+  readonly reason: string | undefined;
+  readonly code: undefined;
+}
+
+/** From the environment: what the orchestrator said when it started this process, true for all of its calls. */
+export interface InheritedContext extends Facts {
+  readonly status: 'inherited';
+  readonly sessionId: string | undefined;
+  readonly correlationId: undefined;
+  readonly userId: string | undefined;
+  readonly trustLevel: TrustLevel | undefined;
+  readonly issuedAt: undefined;
+  readonly expiresAt: undefined;
+  readonly reason: undefined;
+  readonly code: undefined;
+}
+
+/** Nothing that could be relied on. `reason` is for people, `code` for programs. */
+export interface AbsentContext extends Facts {
+  readonly status: 'absent';
+  readonly sessionId: undefined;
+  readonly correlationId: undefined;
+  readonly userId: undefined;
+  readonly trustLevel: undefined;
+  readonly issuedAt: undefined;
+  readonly expiresAt: undefined;
+  readonly reason: string;
+  readonly code: ContextProblem;
+}
+
+/** What a tool knows about the session that calls it, and how far that can be relied on. */
+export type SessionContext = VerifiedContext | InheritedContext | AbsentContext;
+
+/** Handlers of one process share these objects with nobody, and nobody can write to them. */
+export function frozen<C extends SessionContext>(context: C): C {
+  Object.freeze(context.permissions);
+  return Object.freeze(context);
+}
+
+export function absent(code: ContextProblem, reason: string): AbsentContext {
+  return frozen({
+    status: 'absent',
+    sessionId: undefined,
+    correlationId: undefined,
+    userId: undefined,
+    agentId: undefined,
+    workspaceId: undefined,
+    workspacePath: undefined,
+    trustLevel: undefined,
+    permissions: [],
+    issuedAt: undefined,
+    expiresAt: undefined,
+    reason,
+    code,
+  });
+}
+
+/** Set where something was presented and did not hold, which is not the same as a server that runs without Ambit. */
+export function refusedBecause(context: SessionContext): string | undefined {
+  return context.status === 'absent' && context.code !== 'NO_CONTEXT' ? context.reason : undefined;
+}
+
+export function trustLevelOf(value: unknown): TrustLevel | undefined {
+  return value === 'direct' || value === 'sandboxed' ? value : undefined;
+}
