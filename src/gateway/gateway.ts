@@ -61,6 +61,8 @@ export interface Gateway {
   adoptSession(view: SessionView): Session;
   /** Narrows a session, and ends what no longer fits. */
   restrictSession(id: string, change: Narrowing): Session;
+  /** A further token for a session; that one was made is recorded. */
+  furtherToken(id: string): string;
   /** Every server there is, as this session finds it. */
   explain(session: Session): Resolved[];
   /** The public keys that its contexts verify with, as a JWK Set. */
@@ -223,6 +225,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return sessions.adopt(view);
     },
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
+    furtherToken(id) {
+      const token = sessions.furtherToken(id);
+      journal.record({ kind: 'session', event: 'token-made', sessionId: id });
+      return token;
+    },
     explain: resolution.explain,
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });

@@ -49,7 +49,7 @@ export interface ResolutionOptions {
 interface Outcome {
   readonly config: Config;
   readonly servers: ReadonlyMap<string, ServerDefinition>;
-  readonly removed: ReadonlyMap<string, Removal>;
+  readonly found: ReadonlyMap<string, Found>;
   readonly available: readonly ServerDefinition[];
 }
 
@@ -66,26 +66,21 @@ export function createResolution(options: ResolutionOptions): Resolution {
     const known = outcomes.get(session);
     if (known !== undefined && known.config === config && known.servers === servers) return known;
     const facts = factsOf(session, config);
-    const removed = new Map<string, Removal>();
+    const found = new Map<string, Found>();
     const available: ServerDefinition[] = [];
     for (const server of servers.values()) {
       const removal = removalOf(server, facts);
       if (removal === undefined) available.push(server);
-      else removed.set(server.name, removal);
+      found.set(server.name, removal === undefined ? { server } : { server: undefined, removal });
     }
-    const outcome = { config, servers, removed, available };
+    const outcome = { config, servers, found, available };
     outcomes.set(session, outcome);
     return outcome;
   }
 
   function find(session: Session, name: string): Found {
     const now = options.latest(session.id);
-    if (now === undefined) return unknown;
-    const { servers, removed } = outcomeFor(now);
-    const server = servers.get(name);
-    if (server === undefined) return unknown;
-    const removal = removed.get(name);
-    return removal === undefined ? { server } : { server: undefined, removal };
+    return (now === undefined ? undefined : outcomeFor(now).found.get(name)) ?? unknown;
   }
 
   function permitted(session: Session, name: string): ServerDefinition {

@@ -15,7 +15,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   config: ['(hall)', 'context', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'trust'],
   import: ['(hall)', 'config'],
-  upstreams: ['(hall)', 'config', 'journal', 'runners', 'sessions', 'trust', 'wire'],
+  upstreams: ['(hall)', 'config', 'context', 'journal', 'runners', 'sessions', 'trust', 'wire'],
   gateway: [
     '(hall)',
     'approvals',
