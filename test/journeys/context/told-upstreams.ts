@@ -19,14 +19,21 @@ export interface TestSession {
   readonly id: string;
   readonly token: string;
   /** What every tool has to be told of it. */
-  readonly told: Readonly<Record<string, unknown>>;
+  readonly told: {
+    readonly sessionId: string;
+    readonly userId: string;
+    readonly agentId: string | undefined;
+    readonly workspaceId: string | undefined;
+    readonly trustLevel: string;
+    readonly permissions: readonly string[];
+  };
 }
 
 export interface ToldUpstreams {
   readonly gateway: EmbeddedGateway;
   readonly folder: string;
   readonly url: string;
-  readonly workspace: string;
+  pathOf(workspaceId: string | undefined): string | undefined;
   /** Of one server, or of all. */
   address(server?: Server): string;
   audience(server: Server): string;
@@ -53,13 +60,13 @@ export async function startTold(): Promise<ToldUpstreams> {
       [`web${end}`, { url: urlOf(`web${end}` as Server), era, trust, context: 'full' as const }],
     ]),
   );
-  const workspace = join(folder, 'garden');
+  const pathOf = (id: string | undefined) => (id === undefined ? undefined : join(folder, id));
   const gateway = await createGateway({
     config: {
       version: 1,
       sessions: { defaultTrust: 'direct' },
       servers: config,
-      workspaces: { garden: { path: workspace } },
+      workspaces: { garden: { path: join(folder, 'garden') }, kitchen: { path: join(folder, 'kitchen') } },
     },
     dataDir: join(folder, 'data'),
     log: { info() {}, warn() {} },
@@ -76,7 +83,7 @@ export async function startTold(): Promise<ToldUpstreams> {
     gateway,
     folder,
     url,
-    workspace,
+    pathOf,
     address,
     audience,
     overHttp,
@@ -97,7 +104,7 @@ export async function startTold(): Promise<ToldUpstreams> {
       });
       expect(context, raw).toMatchObject({ status: 'verified', reason: undefined, ...session.told });
       const plain = parsed(message)._meta?.['ambit/context'] as Record<string, unknown>;
-      expect(plain.workspacePath ?? undefined).toBe(session.told.workspaceId === undefined ? undefined : workspace);
+      expect(plain.workspacePath ?? undefined).toBe(pathOf(session.told.workspaceId));
       expect(plain.permissions).toEqual(session.told.permissions);
     },
     async received(server, session) {
