@@ -138,7 +138,8 @@ function parsed(message: Message): Params {
 /** As somebody else's server would describe the call it got. */
 function callOf(message: Message) {
   const { _meta: meta, name, uri, arguments: given } = parsed(message);
-  return { meta, method: message.method, name: name ?? uri, arguments: given, transport: 'http' as const };
+  const about = message.method.startsWith('resources/') ? uri : (name ?? uri);
+  return { meta, method: message.method, name: about, arguments: given, transport: 'http' as const };
 }
 
 /** Where in a message keys of ours stand that are not its context; its arguments are its own. */
