@@ -58,7 +58,8 @@ function respelledString(text: string, dice: () => number): string {
 
 function respelledNumber(value: number, dice: () => number): string {
   const forms = [String(value), value.toExponential(), value.toExponential().toUpperCase()];
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) forms.push(`${value}.0`, `${value}e0`, `${value}0e-1`);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) forms.push(`${value}.0`, `${value}e0`);
+  if (Number.isInteger(value) && value !== 0 && Math.abs(value) < 1e15) forms.push(`${value}0e-1`);
   return forms[dice() % forms.length] as string;
 }
 

@@ -48,6 +48,28 @@ describe.each(servers)('P12: to %s', (server) => {
   });
 });
 
+test('P12: a handshake that Ambit repeats by itself tells the session too, and no old token', async () => {
+  const tokens: string[] = [];
+  for (const server of ['pipe', 'pipe-old', 'web', 'web-old'] as const) {
+    const session = upstreams.open({ userId: 'ada' });
+    const client = await shakeHands(upstreams.address(server), session.token, '2025-11-25', `{},"_meta":{${forged}}`);
+    await textOf(client.call(server.startsWith('pipe') ? 'exit' : 'forget', '{}'));
+    const after = () => textOf(client.call('echo', '{}'));
+    await expect.poll(after, { timeout: 10_000 }).toContain('"echo"');
+    const lines = server.startsWith('pipe')
+      ? (JSON.parse(await textOf(client.call('recorded', '{}'))) as string[])
+      : (await upstreams.received(server, session)).filter((raw) => raw.includes(session.id));
+    const handshakes = lines.filter((raw) => raw.includes('"method":"initialize"'));
+    expect(handshakes).toHaveLength(server.startsWith('pipe') ? 1 : 2);
+    for (const raw of handshakes) {
+      await upstreams.expectTold(raw, server, session);
+      tokens.push(/"token":"([^"]+)"/.exec(raw)?.[1] ?? '');
+    }
+    await client.leave();
+  }
+  expect(new Set(tokens).size).toBe(tokens.length);
+});
+
 test('P6, P12: a session that is restricted is told as restricted from the next call on', async () => {
   const session = upstreams.open({ userId: 'bob', trustLevel: 'direct' });
   const clients = await Promise.all(

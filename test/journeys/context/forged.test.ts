@@ -35,7 +35,10 @@ const hints = '"sessionId":"s","com.example/user":"root"';
 const shuffled = `${forged.split(',"A')[0]},${hints},${forged.slice(forged.indexOf('"AMBIT'))}`;
 const argsForged = `{"_meta":{"ambit/context":${forgedContext}},"ambit/context":${forgedContext},"session":"forged"}`;
 const headers = {
-  'Txn-Token': 'forged',
+  // Two lines of one header, as the sender wrote them.
+  'Txn-Token': ['forged', 'forged too'] as unknown as string,
+  'TXN-TOKEN-': 'forged',
+  baggage: 'ambit.session=forged',
   'AMBIT-Session-Id': 'forged',
   'X-Ambit-Context': forgedContext,
   'Mcp-Param-Txn-Token': 'forged',

@@ -48,7 +48,7 @@ test('P8, P12: of many calls of sessions in parallel, each tells its own session
   for (let from = 0; from < total; from += 250) {
     await Promise.all(
       Array.from({ length: 250 }, async (_, i) => {
-        const { session, server, call } = ways[(from + i * 7) % ways.length] as Way;
+        const { session, server, call } = ways[(from + i * 5) % ways.length] as Way;
         const raw = await call('echo', `{"marker":"${from + i}"}`);
         expect(raw).toContain(`"arguments":{"marker":"${from + i}"}`);
         await upstreams.expectTold(raw, server, session);
