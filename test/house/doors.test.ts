@@ -9,6 +9,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   wire: ['(hall)'],
   identity: ['(hall)'],
   approvals: ['(hall)'],
+  saferoot: ['(hall)'],
   runners: ['(hall)', 'wire'],
   config: ['(hall)', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'trust'],
