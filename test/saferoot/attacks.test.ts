@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
@@ -7,6 +7,7 @@ import { linuxGround } from '../../src/saferoot/linux-ground.ts';
 import { openRoot, type SafeRoot } from '../../src/saferoot/open-root.ts';
 import { SafeRootError } from '../../src/saferoot/saferoot-error.ts';
 import { proveGround } from '../../src/saferoot/self-test.ts';
+import { canChange, handOver, layOutScripts, ordinary, runAs } from './accounts.ts';
 import { hostilePaths, layTraps, oddNames } from './attacks.ts';
 import { namesBelow, openDescriptors, outcomeOf, type Scene, sceneOfTest, secret, snapshot } from './scene.ts';
 
@@ -177,4 +178,37 @@ describe('where the promise cannot be kept', () => {
     expect(() => openRoot(scene.outside('f.txt'))).toThrow('The path is not a folder');
     expect(() => openRoot(scene.outside('missing'))).toThrow('The path does not exist.');
   });
+});
+
+test.runIf(canChange)('W3: an ordinary account is refused the same, and what it may not do besides', async () => {
+  const scene = sceneOfTest();
+  await layTraps(scene);
+  const questions = hostilePaths(scene).map(([path, code]) => [code, 'read', path] as const);
+  for (const name of ['protected', 'unreadable']) writeFileSync(scene.inside(name), 'x');
+  mkdirSync(scene.inside('closed'));
+  writeFileSync(scene.inside('closed/f'), 'x');
+  const { script, module } = layOutScripts(scene);
+  handOver(scene, ordinary);
+  // Its own files, with its own rights taken away.
+  chmodSync(scene.inside('protected'), 0o444);
+  chmodSync(scene.inside('unreadable'), 0o200);
+  chmodSync(scene.inside('closed'), 0o500);
+  const asked = [
+    ...questions,
+    ['done', 'read', 'protected'],
+    ['NO_PERMISSION', 'replace', 'protected', 'y'],
+    ['NO_PERMISSION', 'append', 'protected', 'y'],
+    ['NO_PERMISSION', 'read', 'unreadable'],
+    ['done', 'stat', 'unreadable'],
+    ['NO_PERMISSION', 'create', 'closed/g', 'y'],
+    ['NO_PERMISSION', 'rename', 'closed/f', 'g'],
+    ['NO_PERMISSION', 'rename', 'a/f.txt', 'closed/g'],
+    ['done', 'rename', 'a/f.txt', 'g'],
+  ];
+  const file = join(scene.base, 'questions.json');
+  writeFileSync(file, JSON.stringify(asked.map(([, ...question]) => question)));
+  const outcomes = await runAs(ordinary, [script('asker.js'), module, scene.inside(), file]);
+  expect(asked.map(([, ...question], n) => [(outcomes as string[])[n], ...question])).toEqual(asked);
+  expect(namesBelow(scene.inside('closed'))).toEqual(['f']);
+  expect(readFileSync(scene.inside('g'), 'utf8')).toBe('inside');
 });

@@ -76,9 +76,15 @@ export function snapshot(path: string): unknown {
   ];
 }
 
-/** Names anywhere below a path, as a tree of paths. */
-export function namesBelow(path: string): string[] {
-  return readdirSync(path, { recursive: true }).map(String).sort();
+/** The paths of everything below a folder. Node's own recursive listing would follow links out of it. */
+export function namesBelow(folder: string, prefix = ''): string[] {
+  const entries = readdirSync(join(folder, prefix), { withFileTypes: true });
+  return entries
+    .flatMap((entry) => {
+      const path = `${prefix}${entry.name}`;
+      return entry.isDirectory() ? [path, ...namesBelow(folder, `${path}/`)] : [path];
+    })
+    .sort();
 }
 
 export function makeFifo(path: string): void {
