@@ -37,10 +37,12 @@ for (const { path } of paths) {
   writeFileSync(join(folder, path), content);
 }
 
-async function microseconds(work, path, times) {
-  const began = process.hrtime.bigint();
+/** What the clock says, and what of it this process worked: the rest is waiting, or the machine being busy. */
+async function measure(work, path, times) {
+  const [began, used] = [process.hrtime.bigint(), process.cpuUsage()];
   for (let n = 0; n < times; n++) await work(path);
-  return Number(process.hrtime.bigint() - began) / 1000 / times;
+  const { user, system } = process.cpuUsage(used);
+  return { clock: Number(process.hrtime.bigint() - began) / 1000 / times, processor: (user + system) / times };
 }
 
 const median = (numbers) => numbers.sort((one, other) => one - other)[Math.floor(numbers.length / 2)];
@@ -49,7 +51,7 @@ try {
   for (let round = 0; round <= rounds; round++) {
     for (const [name, work] of Object.entries(subjects)) {
       for (const [column, { path }] of paths.entries()) {
-        const figure = await microseconds(work, path, 500);
+        const figure = await measure(work, path, 300);
         // The first round warms up.
         if (round > 0) figures.get(name)[column].push(figure);
       }
@@ -61,8 +63,17 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-console.log(`Microseconds, medians of ${rounds} rounds, Node ${process.version}\n`);
-console.log(`${'depth'.padEnd(32)}${paths.map(({ depth }) => String(depth).padStart(9)).join('')}`);
+console.log(`Microseconds, clock / processor, medians of ${rounds} rounds, Node ${process.version}\n`);
+console.log(`${'depth'.padEnd(32)}${paths.map(({ depth }) => String(depth).padStart(18)).join('')}`);
 for (const [name, columns] of figures) {
-  console.log(`${name.padEnd(32)}${columns.map((numbers) => median(numbers).toFixed(1).padStart(9)).join('')}`);
+  const cells = columns.map((column) =>
+    ['clock', 'processor']
+      .map((of) =>
+        median(column.map((figure) => figure[of]))
+          .toFixed(1)
+          .padStart(7),
+      )
+      .join(' / '),
+  );
+  console.log(`${name.padEnd(32)}${cells.map((cell) => cell.padStart(18)).join('')}`);
 }

@@ -1,4 +1,4 @@
-import { constants } from 'node:fs';
+import { constants, fstatSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { type Facts, factsOf } from './facts.ts';
 import { assertFile, type Folder, found, walkedUntil } from './folder.ts';
@@ -25,21 +25,20 @@ export async function open(folder: Folder, path: string): Promise<OpenFile> {
     assertFile(node, folder);
     return folder.ground.reopen(node, constants.O_RDONLY);
   });
-  try {
-    return openFile(handle, factsOf(await handle.stat()), path);
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
+  return openFile(handle, factsOf(fstatSync(handle.fd)), path);
 }
 
 function openFile(handle: FileHandle, facts: Facts, path: string): OpenFile {
   async function read(offset: number, length: number): Promise<Buffer> {
-    const bytes = Buffer.allocUnsafe(length);
+    assertWhole(offset, 'offset');
+    assertWhole(length, 'length');
     let filled = 0;
+    let bytes = Buffer.alloc(0);
     try {
-      while (filled < length) {
-        const { bytesRead } = await handle.read(bytes, filled, length - filled, offset + filled);
+      // No more memory than there is to read, whatever was asked for.
+      bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, fstatSync(handle.fd).size - offset)));
+      while (filled < bytes.length) {
+        const { bytesRead } = await handle.read(bytes, filled, bytes.length - filled, offset + filled);
         if (bytesRead === 0) break;
         filled += bytesRead;
       }
@@ -65,6 +64,11 @@ function openFile(handle: FileHandle, facts: Facts, path: string): OpenFile {
   };
 }
 
+/** A negative offset would mean "go on from where you are" to the system. */
+function assertWhole(value: number, name: string): void {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${name} must be a whole number, 0 or more`);
+}
+
 export interface ReadOptions extends Range {
   /** More than this is refused, not cut. */
   readonly maxBytes?: number;
@@ -74,6 +78,7 @@ const defaultMaxBytes = 64 * 1024 * 1024;
 
 export async function read(folder: Folder, path: string, options: ReadOptions = {}): Promise<Buffer> {
   const { offset = 0, maxBytes = defaultMaxBytes } = options;
+  if (options.length !== undefined) assertWhole(options.length, 'length');
   const file = await open(folder, path);
   try {
     const length = Math.min(options.length ?? Number.POSITIVE_INFINITY, Math.max(0, file.facts.size - offset));

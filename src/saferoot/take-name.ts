@@ -11,8 +11,11 @@ import {
 } from 'node:fs';
 import { systemCode } from './saferoot-error.ts';
 
-/** Where a file cannot get a second name: not on every file system, and not of files of other accounts. */
-const cannotLink: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
+/**
+ * Where a file cannot get a second name: not on every file system, not of files of other accounts, and on macOS not
+ * when it is a link.
+ */
+const cannotLink: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'ELOOP']);
 
 /**
  * Gives a file a new name that nobody has, or fails with EEXIST. A plain rename would replace what is there, and

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, constants, fsyncSync, openSync, unlinkSync } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { type Content, fill } from './content.ts';
 import { at, type Handle } from './ground.ts';
 
@@ -16,7 +16,7 @@ export interface Writing {
   readonly maxBytes?: number | undefined;
   readonly sync?: boolean | undefined;
   /** Before the file gets its place: what the old one had. */
-  readonly adorn?: (file: FileHandle) => Promise<void>;
+  readonly adorn?: (descriptor: number) => void;
 }
 
 /**
@@ -35,7 +35,7 @@ export async function writeBeside(
   try {
     try {
       await fill(file, content, options.maxBytes);
-      await options.adorn?.(file);
+      options.adorn?.(file.fd);
       if (options.sync) await file.sync();
     } finally {
       await file.close();

@@ -1,5 +1,4 @@
-import { accessSync, constants, renameSync, type Stats } from 'node:fs';
-import type { FileHandle } from 'node:fs/promises';
+import { accessSync, constants, fchmodSync, fchownSync, fstatSync, renameSync, type Stats } from 'node:fs';
 import { assertSize, type Content, writeAll } from './content.ts';
 import { versionOf } from './facts.ts';
 import { assertFile, type Folder, found, placeOf, walkedUntil } from './folder.ts';
@@ -66,7 +65,7 @@ export async function replace(
     accessSync(old.path, constants.W_OK);
     const place = placeOf(end);
     assertVersion(old.stats, options.version);
-    const adorn = (file: FileHandle) => keepOwnerAndMode(file, old.stats);
+    const adorn = (descriptor: number) => keepOwnerAndMode(descriptor, old.stats);
     await writeBeside(place.folder, content, { ...options, mode: 0o600, adorn }, (temporary) => {
       if (options.version !== undefined) assertStill(folder, place, options.version);
       renameSync(temporary, at(place.folder, place.name));
@@ -92,7 +91,7 @@ export async function append(
     assertFile(node, folder);
     const file = await folder.ground.reopen(node, constants.O_WRONLY | constants.O_APPEND);
     try {
-      const { nlink, size } = await file.stat();
+      const { nlink, size } = fstatSync(file.fd);
       if (nlink > 1) throw new SafeRootError('HARD_LINKED');
       const bytes = typeof content === 'string' ? Buffer.from(content) : content;
       assertSize(size + bytes.length, options.maxBytes);
@@ -127,11 +126,14 @@ function assertStill(folder: Folder, place: Place, version: string): void {
   }
 }
 
-async function keepOwnerAndMode(file: FileHandle, old: Stats): Promise<void> {
-  const own = await file.stat();
+function keepOwnerAndMode(descriptor: number, old: Stats): void {
+  const own = fstatSync(descriptor);
   if (own.uid !== old.uid || own.gid !== old.gid) {
-    // Only root can give a file away; an ordinary account becomes the owner of what it writes.
-    await file.chown(old.uid, old.gid).catch(() => {});
+    try {
+      fchownSync(descriptor, old.uid, old.gid);
+    } catch {
+      // Only root can give a file away; an ordinary account becomes the owner of what it writes.
+    }
   }
-  await file.chmod(old.mode & 0o777);
+  fchmodSync(descriptor, old.mode & 0o777);
 }

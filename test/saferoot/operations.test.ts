@@ -19,7 +19,11 @@ describe('reading', () => {
     expect((await root.read('a/f.txt', { offset: 8, length: 99 })).toString()).toBe('89');
     expect((await root.read('a/f.txt', { offset: 99 })).length).toBe(0);
     expect(await outcomeOf(root.read('a/f.txt', { maxBytes: 9 }))).toBe('TOO_LARGE');
+    for (const range of [{ offset: -1 }, { length: -1 }, { offset: 0.5 }, { length: Number.NaN }]) {
+      await expect(root.read('a/f.txt', range)).rejects.toThrow(RangeError);
+    }
     const file = await root.open('a/../a/f.txt');
+    expect((await file.read(4, Number.MAX_SAFE_INTEGER)).toString()).toBe('456789');
     await root.remove('a/f.txt');
     const chunks: string[] = [];
     for await (const chunk of file.chunks({ offset: 1, length: 8, chunkBytes: 3 })) chunks.push(chunk.toString());
