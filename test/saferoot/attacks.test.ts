@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { linuxGround } from '../../src/saferoot/linux-ground.ts';
 import { openRoot, type SafeRoot } from '../../src/saferoot/open-root.ts';
 import { SafeRootError } from '../../src/saferoot/saferoot-error.ts';
 import { proveGround } from '../../src/saferoot/self-test.ts';
-import { canChange, handOver, layOutScripts, ordinary, runAs } from './accounts.ts';
+import { canChange, handOver, layOutScripts, ordinary, own, runAs } from './accounts.ts';
 import { hostilePaths, layTraps, oddNames } from './attacks.ts';
 import { namesBelow, openDescriptors, outcomeOf, type Scene, sceneOfTest, secret, snapshot } from './scene.ts';
 
@@ -184,11 +184,13 @@ test.runIf(canChange)('W3: an ordinary account is refused the same, and what it 
   const scene = sceneOfTest();
   await layTraps(scene);
   const questions = hostilePaths(scene).map(([path, code]) => [code, 'read', path] as const);
-  for (const name of ['protected', 'unreadable']) writeFileSync(scene.inside(name), 'x');
+  for (const name of ['protected', 'unreadable', 'foreign']) writeFileSync(scene.inside(name), 'x');
   mkdirSync(scene.inside('closed'));
   writeFileSync(scene.inside('closed/f'), 'x');
   const { script, module } = layOutScripts(scene);
   handOver(scene, ordinary);
+  // Of a file of another account the kernel allows no second name, so it is moved in the other way.
+  chownSync(scene.inside('foreign'), own.uid, own.gid);
   // Its own files, with its own rights taken away.
   chmodSync(scene.inside('protected'), 0o444);
   chmodSync(scene.inside('unreadable'), 0o200);
@@ -204,6 +206,8 @@ test.runIf(canChange)('W3: an ordinary account is refused the same, and what it 
     ['NO_PERMISSION', 'rename', 'closed/f', 'g'],
     ['NO_PERMISSION', 'rename', 'a/f.txt', 'closed/g'],
     ['done', 'rename', 'a/f.txt', 'g'],
+    ['EXISTS', 'rename', 'foreign', 'g'],
+    ['done', 'rename', 'foreign', 'moved'],
   ];
   const file = join(scene.base, 'questions.json');
   writeFileSync(file, JSON.stringify(asked.map(([, ...question]) => question)));
@@ -211,4 +215,6 @@ test.runIf(canChange)('W3: an ordinary account is refused the same, and what it 
   expect(asked.map(([, ...question], n) => [(outcomes as string[])[n], ...question])).toEqual(asked);
   expect(namesBelow(scene.inside('closed'))).toEqual(['f']);
   expect(readFileSync(scene.inside('g'), 'utf8')).toBe('inside');
+  expect(readFileSync(scene.inside('moved'), 'utf8')).toBe('x');
+  expect(namesBelow(scene.inside())).not.toContain('foreign');
 });
