@@ -10,6 +10,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   identity: ['(hall)'],
   approvals: ['(hall)'],
   runners: ['(hall)', 'wire'],
+  stores: ['(hall)', 'trust'],
   config: ['(hall)', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'trust'],
   import: ['(hall)', 'config'],
@@ -29,7 +30,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   admin: ['(hall)', 'gateway', 'identity', 'sessions', 'trust'],
   entrances: ['(hall)', 'admin', 'config', 'gateway', 'identity', 'wire'],
   library: ['(hall)', 'config', 'entrances', 'gateway', 'sessions', 'wire'],
-  testing: ['config', 'library'],
+  testing: ['(hall)', 'config', 'library', 'stores'],
   cli: ['(hall)', 'approvals', 'config', 'entrances', 'gateway', 'import', 'sessions', 'trust', 'upstreams'],
 };
 
