@@ -26,7 +26,7 @@ describe.skipIf(program === undefined)('a cluster', () => {
     const address = ['--port', String(port), '--bind', '127.0.0.1', '--cluster-announce-ip', '127.0.0.1'];
     const more = [...address, '--cluster-enabled', 'yes'];
     server = await startRedis(program as string, more);
-    const client = new Redis(server.url);
+    const client = new Redis(server.socket);
     await client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
     while (!String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) await delay(50);
     client.disconnect();

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
 export interface RedisServer {
-  /** The path of its socket. */
   readonly url: string;
+  readonly socket: string;
   readonly process: ChildProcess;
   /** Ends it at once; what it kept is gone unless it was told to append. */
   stop(): Promise<void>;
@@ -53,12 +53,13 @@ export function findRedis(): string | undefined {
 
 export async function startRedis(file: string, more: readonly string[] = []): Promise<RedisServer> {
   const folder = await mkdtemp(join(tmpdir(), 'ambit-redis-'));
-  const url = join(folder, 'redis.sock');
+  const socket = join(folder, 'redis.sock');
+  const url = `unix://${socket}`;
   let child: ChildProcess;
 
   async function start(): Promise<void> {
     const listen = more.includes('--port') ? [] : ['--port', '0'];
-    child = spawn(file, [...listen, '--unixsocket', url, '--save', '', '--dir', folder, ...more], {
+    child = spawn(file, [...listen, '--unixsocket', socket, '--save', '', '--dir', folder, ...more], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     let said = '';
@@ -82,6 +83,7 @@ export async function startRedis(file: string, more: readonly string[] = []): Pr
   await start();
   return {
     url,
+    socket,
     get process() {
       return child;
     },

@@ -12,7 +12,7 @@ import { asList, goneFrom, recordFrom } from './replies.ts';
 import { admitScript, releaseScript, renewScript, usageScript } from './scripts/admit-script.ts';
 
 export interface RedisStoreOptions extends StoreOptions {
-  /** redis://, rediss:// for TLS, or the path of a Unix socket. */
+  /** redis://, rediss:// for TLS, unix:// for the path of a socket. */
   readonly url: string;
   /** Begins every key; stores with different names share a server without seeing each other. */
   readonly name?: string;
@@ -33,8 +33,9 @@ function limitValues(limits: Limits = {}): (string | number)[] {
  * and the store is there when the server is.
  */
 export async function openRedisStore(options: RedisStoreOptions): Promise<SessionStore> {
-  const { url, name = 'ambit', now, patienceMs = defaultPatienceMs } = options;
+  const { name = 'ambit', now, patienceMs = defaultPatienceMs } = options;
   const prefix = `{${name.replaceAll(/[{}]/g, '')}}`;
+  const url = options.url.replace(/^unix:\/\//, '');
   const settings: ConnectionOptions = { url, prefix, patienceMs, now };
   const client = await createClient(settings);
   const listener = await createClient(settings);
