@@ -13,6 +13,11 @@ export function bestMatches<T extends { readonly id: string; readonly name: stri
   return isPrefix(reference) ? sessions.filter(({ id }) => id.startsWith(reference)).slice(0, mostMatches) : [];
 }
 
+/** Longer ones name nothing, and are not carried anywhere. */
+export function isReference(reference: string): boolean {
+  return reference !== '' && reference.length <= 512;
+}
+
 export function isPrefix(reference: string): boolean {
   return reference.length >= shortestPrefix && /^[a-z0-9][a-z0-9-]*$/.test(reference);
 }

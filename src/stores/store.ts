@@ -117,7 +117,7 @@ export interface Page {
 }
 
 export interface StoreOptions {
-  /** For tests that move time by hand; else the store's own clock. */
+  /** For tests that move time by hand, and sweep by hand too; else the store's own clock. */
   readonly now?: () => number;
   readonly stateLimits?: Partial<StateLimits>;
   /** How long an operation may take before it is STORE_UNAVAILABLE; 2000 unless told. */
@@ -133,5 +133,3 @@ export interface StateLimits {
 
 export const defaultStateLimits: StateLimits = { valueBytes: 65_536, keys: 1000, totalBytes: 1_048_576 };
 export const defaultPatienceMs = 2000;
-/** How often a store sweeps by itself. */
-export const sweepEveryMs = 1000;

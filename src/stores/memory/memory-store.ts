@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import {
   checkAdmission,
   checkChange,
@@ -9,12 +8,14 @@ import {
   pageAfter,
   readPage,
 } from '../checks.ts';
+import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
+import { nextLease } from '../next-lease.ts';
 import type { Counters } from '../quota.ts';
 import { bodyOf, changed } from '../record.ts';
-import { bestMatches } from '../references.ts';
+import { bestMatches, isReference } from '../references.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
-import { defaultStateLimits, type SessionStore, type StoreOptions, sweepEveryMs } from '../store.ts';
+import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
 import { goneAt, recordOf, underWay } from './held-session.ts';
 import { admitHeld, type Ledger, spendBytes } from './memory-admit.ts';
 import { createMemorySessions } from './memory-sessions.ts';
@@ -36,7 +37,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
     return sessions.sweep();
   }
 
-  const timer = setInterval(sweep, sweepEveryMs).unref();
+  const stop = options.now === undefined ? everySecond(async () => sweep()) : () => {};
 
   return refusingWhenClosed({
     kind: 'memory',
@@ -101,6 +102,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
 
     async find(reference, filter = {}) {
       checkFilter(filter);
+      if (!isReference(reference)) return [];
       return bestMatches(sessions.of(filter), reference).map(recordOf);
     },
 
@@ -108,7 +110,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       checkAdmission(request);
       const held = sessions.reach(request.id);
       if ('outcome' in held) return held;
-      return admitHeld(held, request, ledger, randomBytes(12).toString('hex'), now());
+      return admitHeld(held, request, ledger, nextLease(), now());
     },
 
     async renew(id, lease, holdMs) {
@@ -144,7 +146,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
     sweep: async () => sweep(),
     ping: async () => {},
     async close() {
-      clearInterval(timer);
+      stop();
       feed.close();
     },
   });

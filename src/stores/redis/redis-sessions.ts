@@ -1,6 +1,6 @@
 import { checkChange, checkFilter, checkId, checkNew, readPage } from '../checks.ts';
 import { bodyOf, changed, type SessionRecord } from '../record.ts';
-import { isPrefix, mostMatches } from '../references.ts';
+import { isPrefix, isReference, mostMatches } from '../references.ts';
 import type { SessionFilter, SessionStore } from '../store.ts';
 import { type RedisConnection, script } from './connection.ts';
 import { asList, goneFrom, recordFrom } from './replies.ts';
@@ -100,6 +100,7 @@ export function redisSessions(connection: RedisConnection): Sessions {
 
     async find(reference, filter = {}) {
       checkFilter(filter);
+      if (!isReference(reference)) return [];
       const prefix = isPrefix(reference) ? '1' : '';
       const reply = await connection.run(find, reference, prefix, mostMatches, ...filterValues(filter));
       return asList(reply)

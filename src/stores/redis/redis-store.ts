@@ -1,9 +1,11 @@
-import { randomBytes } from 'node:crypto';
+import { AmbitError } from '../../errors.ts';
 import { type Admission, type LimitName, type Limits, type Scope, scopes } from '../admission.ts';
 import { checkAdmission, checkId, checkLease } from '../checks.ts';
+import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
+import { nextLease } from '../next-lease.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
-import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, sweepEveryMs } from '../store.ts';
+import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
 import { type ConnectionOptions, connectionOf, createClient, firstContact, script } from './connection.ts';
 import { followChannel } from './follow-channel.ts';
 import { redisSessions } from './redis-sessions.ts';
@@ -34,7 +36,9 @@ function limitValues(limits: Limits = {}): (string | number)[] {
  */
 export async function openRedisStore(options: RedisStoreOptions): Promise<SessionStore> {
   const { name = 'ambit', now, patienceMs = defaultPatienceMs } = options;
-  const prefix = `{${name.replaceAll(/[{}]/g, '')}}`;
+  // Braces would end the part of the key that decides where it lies, and so would nothing between them.
+  if (!/^[^{}\s]{1,64}$/.test(name)) throw new AmbitError('REQUEST_INVALID', { what: 'That is no name for a store.' });
+  const prefix = `{${name}}`;
   const url = options.url.replace(/^unix:\/\//, '');
   const settings: ConnectionOptions = { url, prefix, patienceMs, now };
   const client = await createClient(settings);
@@ -45,10 +49,10 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
   await firstContact([client, listener], listening, patienceMs);
   const sessions = redisSessions(connection);
 
-  const timer = setInterval(() => {
-    // While the server is away there is nothing to sweep; the next second comes.
-    sessions.sweep().catch(() => {});
-  }, sweepEveryMs).unref();
+  const hearing = connectionOf(listener, settings);
+  const stopSweeping = now === undefined ? everySecond(sessions.sweep) : () => {};
+  // A connection that broke without a word would never tell of a change again; asked, it is found out and made anew.
+  const stopAsking = everySecond(hearing.ping);
 
   function values(request: Admission, lease: string): (string | number)[] {
     const { id, version = '', calls = 1, bytes = 0, holdMs, limits = {} } = request;
@@ -64,7 +68,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
 
     async admit(request) {
       checkAdmission(request);
-      const lease = randomBytes(12).toString('hex');
+      const lease = nextLease();
       const reply = asList(await connection.run(admit, ...values(request, lease)));
       const [word] = reply;
       const gone = goneFrom(word);
@@ -107,7 +111,8 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
     watch: feed.watch,
     ping: connection.ping,
     async close() {
-      clearInterval(timer);
+      stopSweeping();
+      stopAsking();
       feed.close();
       await connection.close();
       listener.disconnect();

@@ -14,7 +14,8 @@ export interface Connection {
   read<T>(work: (database: Database) => T): Promise<T>;
   /**
    * Writes, together with what else was asked for in the same moment. The work may be run more than once before it is
-   * written, so it does nothing but read and write the database. What is `lasting` is on the disk when this resolves.
+   * written, so it does nothing but read and write the database, and refuses before it writes if at all. What is
+   * `lasting` is on the disk when this resolves.
    */
   write<T>(work: (database: Database) => T, lasting?: boolean): Promise<T>;
   /** Looks whether the file is still the one that was opened; if not, it is opened anew. */
@@ -138,34 +139,32 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
 
 /** Runs as many jobs as fit one transaction and answers how each is to be settled, once that is written. */
 function together(database: Database, jobs: readonly Job[]): (() => void)[] {
-  const failed = new Map<Job, unknown>();
-  for (;;) {
-    const settled: (() => void)[] = [];
-    const started = performance.now();
-    const lasting = jobs.some((job) => job.lasting && !failed.has(job));
-    database.exec(lasting ? 'PRAGMA synchronous = FULL' : 'PRAGMA synchronous = NORMAL');
-    database.exec('BEGIN IMMEDIATE');
-    let faulty: Job | undefined;
-    try {
-      for (const job of jobs) {
-        if (failed.has(job)) {
-          settled.push(() => job.reject(failed.get(job)));
-          continue;
-        }
-        faulty = job;
-        const value = job.work(database);
-        faulty = undefined;
-        settled.push(() => job.resolve(value));
-        if (performance.now() - started > mostMs) break;
-      }
-      database.exec('COMMIT');
-      return settled;
-    } catch (error) {
-      rollBack(database);
-      // A refusal is that job's own affair: the others are written without it.
-      if (faulty === undefined || !isAmbitError(error)) throw error;
-      failed.set(faulty, error);
+  const settled: (() => void)[] = [];
+  const started = performance.now();
+  const lasting = jobs.some((job) => job.lasting);
+  database.exec(lasting ? 'PRAGMA synchronous = FULL' : 'PRAGMA synchronous = NORMAL');
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    for (const job of jobs) {
+      settled.push(attempt(job, database));
+      if (performance.now() - started > mostMs) break;
     }
+    database.exec('COMMIT');
+    return settled;
+  } catch (error) {
+    rollBack(database);
+    throw error;
+  }
+}
+
+/** A refusal is that job's own affair, and comes before it writes: the others are written without it. */
+function attempt(job: Job, database: Database): () => void {
+  try {
+    const value = job.work(database);
+    return () => job.resolve(value);
+  } catch (error) {
+    if (!isAmbitError(error)) throw error;
+    return () => job.reject(error);
   }
 }
 

@@ -1,5 +1,6 @@
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { AmbitError } from '../../errors.ts';
 
 export type SqlValue = string | number | null;
 export type Row = { readonly [column: string]: SqlValue };
@@ -69,7 +70,7 @@ export function preferredDriver(): DriverName {
 }
 
 function load(driver: DriverName): Open {
-  if (driver === 'libsql') return require('libsql') as Open;
+  if (driver === 'libsql') return libsql();
   // Node 22 warns that its SQLite may still change; whoever runs Ambit can do nothing about that.
   const { emitWarning } = process;
   process.emitWarning = () => {};
@@ -77,6 +78,18 @@ function load(driver: DriverName): Open {
     return (require('node:sqlite') as { DatabaseSync: Open }).DatabaseSync;
   } finally {
     process.emitWarning = emitWarning;
+  }
+}
+
+function libsql(): Open {
+  try {
+    return require('libsql') as Open;
+  } catch (error) {
+    throw new AmbitError('STORE_UNAVAILABLE', {
+      what: 'There is no SQLite here: this Node has none, and libsql is not installed or not made for this platform.',
+      hint: 'Use Node 22.13 or later, install "libsql", or configure store.kind "redis" or "memory".',
+      cause: error,
+    });
   }
 }
 

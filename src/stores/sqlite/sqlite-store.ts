@@ -1,16 +1,11 @@
-import { randomBytes } from 'node:crypto';
 import { checkAdmission, checkChange, checkFilter, checkId, checkLease, checkNew, readPage } from '../checks.ts';
+import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
+import { nextLease } from '../next-lease.ts';
 import { bodyOf, changed } from '../record.ts';
+import { isReference } from '../references.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
-import {
-  defaultPatienceMs,
-  defaultStateLimits,
-  type SessionStore,
-  type StoreOptions,
-  sweepEveryMs,
-  type Updated,
-} from '../store.ts';
+import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
 import { admitRow, narrowLife, releaseRow, renewRow, underWay } from './admit-rows.ts';
 import { openConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
@@ -64,13 +59,10 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     return { outcome: 'updated', record: recordOf(rowOf(database, id) as SessionRow) };
   }
 
-  const timer = setInterval(() => {
-    // While the store is away there is nothing to sweep; the next second comes.
-    connection
-      .read((database) => isSweepDue(database, now()))
-      .then((due) => (due ? sweep() : 0))
-      .catch(() => {});
-  }, sweepEveryMs).unref();
+  const sweepIfDue = async () => {
+    if (await connection.read((database) => isSweepDue(database, now()))) await sweep();
+  };
+  const stop = options.now === undefined ? everySecond(sweepIfDue) : () => {};
 
   return refusingWhenClosed({
     kind: 'sqlite',
@@ -112,13 +104,14 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     },
     async find(reference, filter = {}) {
       checkFilter(filter);
+      if (!isReference(reference)) return [];
       const rows = await connection.read((database) => findRows(database, reference, filter, now()));
       return rows.map(recordOf);
     },
 
     async admit(request) {
       checkAdmission(request);
-      const lease = randomBytes(12).toString('hex');
+      const lease = nextLease();
       return connection.write((database) => admitRow(database, request, lease, now()), false);
     },
     async renew(id, lease, holdMs) {
@@ -144,7 +137,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     sweep,
     ping: () => connection.read((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get()),
     async close() {
-      clearInterval(timer);
+      stop();
       await follower.close();
       feed.close();
       await connection.close();

@@ -8,7 +8,7 @@ export interface SuiteRunner {
   test(name: string, run: () => Promise<void>): unknown;
 }
 
-/** A fresh store for one test, whose time the test moves. */
+/** A fresh store for one test, whose time the test moves, and which leaves the sweeping to it. */
 export interface StoreHarness {
   readonly store: SessionStore;
   /** Moves the time of this store, and of all others on the same data. */

@@ -75,7 +75,8 @@ export function listing(tell: Tell): void {
     assert.deepEqual(await ids('task#049', { userId: 'ada' }), []);
     assert.deepEqual(await ids('abcdef02', { userId: 'ada' }), []);
     assert.deepEqual(await ids('abcdef02', { workspaceId: 'kitchen' }), []);
-    for (const odd of ['ab%%', 'ab__', 'abc*', '[abcd', 'abcd\u0000', '']) assert.deepEqual(await ids(odd), [], odd);
+    for (const odd of ['ab%%', 'ab__', 'abc*', '[abcd', 'abcd\u0000', '', 'abcd'.repeat(1000)])
+      assert.deepEqual(await ids(odd), [], odd);
   });
 
   tell('a name several users have is ambiguous without the user', async ({ store, open }) => {
