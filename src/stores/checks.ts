@@ -21,7 +21,7 @@ export function checkNew(session: NewSession, caps: Caps): void {
   checkId(session.id);
   if (session.parentId !== null) checkId(session.parentId);
   checkText('user', session.userId);
-  for (const field of ['name', 'agentId', 'workspaceId'] as const) {
+  for (const field of ['name', 'agentId', 'workspaceId', 'keyId'] as const) {
     if (session[field] !== null) checkText(field, session[field]);
   }
   checkCount('ttlSeconds', session.ttlSeconds, 1, longest.ttlSeconds);

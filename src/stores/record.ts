@@ -17,6 +17,8 @@ export interface SessionRecord {
   readonly workspaceId: string | null;
   /** The session that opened this one. */
   readonly parentId: string | null;
+  /** The API key it was opened with: when that is revoked, it ends. */
+  readonly keyId: string | null;
   readonly trustLevel: TrustLevel;
   readonly permissions: readonly string[];
   /** The only servers it may use; null when it is not limited to some. */
@@ -71,7 +73,7 @@ const changeable: ReadonlySet<string> = new Set<keyof SessionChange>([
 export interface RecordBody extends Omit<NewSession, 'lifetimeSeconds' | 'ttlSeconds'> {}
 
 export function bodyOf(session: RecordBody): RecordBody {
-  const { id, name, userId, agentId, workspaceId, parentId } = session;
+  const { id, name, userId, agentId, workspaceId, parentId, keyId } = session;
   const { trustLevel, permissions, servers, metadata, tokenDigests } = session;
   return {
     id,
@@ -80,6 +82,7 @@ export function bodyOf(session: RecordBody): RecordBody {
     agentId,
     workspaceId,
     parentId,
+    keyId,
     trustLevel,
     permissions,
     servers,

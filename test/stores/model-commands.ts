@@ -52,6 +52,7 @@ const sessions: fc.Arbitrary<NewSession> = fc.record({
   agentId: fc.constant(null),
   workspaceId: fc.constantFrom(null, 'garden'),
   parentId: fc.constant(null),
+  keyId: fc.constant(null),
   trustLevel: fc.constantFrom('direct', 'sandboxed'),
   permissions: fc.constantFrom([], ['a']),
   servers: fc.constant(null),

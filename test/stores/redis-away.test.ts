@@ -101,6 +101,18 @@ describe.skipIf(program === undefined)('a server in trouble', () => {
     await comesBack(store);
   });
 
+  test('it answers, but will not write: refused, in its own word', async () => {
+    const session = draft();
+    await store.create(session);
+    const { Redis } = await import('ioredis');
+    const client = new Redis(server.socket);
+    await client.config('SET', 'maxmemory', '1');
+    await expect(store.create(draft())).rejects.toMatchObject({ ...away, message: 'The session store answers OOM.' });
+    await client.config('SET', 'maxmemory', '0');
+    client.disconnect();
+    expect((await store.create(draft())).outcome).toBe('created');
+  });
+
   test('scripts it has forgotten are sent again', async () => {
     await store.create(draft());
     const { Redis } = await import('ioredis');

@@ -16,6 +16,7 @@ async function work(lane) {
       agentId: null,
       workspaceId: null,
       parentId: null,
+      keyId: null,
       trustLevel: 'sandboxed',
       permissions: ['a', 'b'],
       servers: null,

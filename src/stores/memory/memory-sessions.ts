@@ -88,9 +88,13 @@ export function createMemorySessions(now: () => number, feed: Feed): MemorySessi
 
     of(filter) {
       const { userId, workspaceId, parentId } = filter;
-      const some = userId !== undefined ? byUser.get(userId) : workspaceId && byWorkspace.get(workspaceId);
-      const from = userId === undefined && workspaceId === undefined ? live.values() : some || [];
-      return [...from].filter(
+      const near: Iterable<HeldSession> =
+        userId !== undefined
+          ? (byUser.get(userId) ?? [])
+          : workspaceId !== undefined
+            ? (byWorkspace.get(workspaceId) ?? [])
+            : live.values();
+      return [...near].filter(
         (held) =>
           goneAt(held, now()) === undefined &&
           (workspaceId === undefined || held.workspaceId === workspaceId) &&

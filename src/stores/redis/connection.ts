@@ -43,6 +43,8 @@ export async function createClient(options: ConnectionOptions): Promise<Redis> {
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
     connectTimeout: options.patienceMs,
+    // After a failover the old master only reads; the new one is found by connecting again.
+    reconnectOnError: (error) => error.message.startsWith('READONLY'),
     retryStrategy: (attempt) => Math.min(20 * 2 ** Math.min(attempt, 10), 500),
   });
   // Each command says by itself that it failed.
@@ -79,8 +81,7 @@ export function connectionOf(client: Redis, options: ConnectionOptions): RedisCo
     try {
       return await Promise.race([work, late]);
     } catch (error) {
-      // The text of the client's error may hold an address with a password.
-      throw isAmbitError(error) ? error : unavailable('The session store cannot be reached.');
+      throw isAmbitError(error) ? error : unavailable(inWords(error));
     } finally {
       clearTimeout(timer);
       underWay.delete(work);
@@ -109,4 +110,11 @@ export function connectionOf(client: Redis, options: ConnectionOptions): RedisCo
       client.disconnect();
     },
   };
+}
+
+/** Its own words only as far as they are a code: the rest may hold an address with a password. */
+function inWords(error: unknown): string {
+  const { name, message } = error as Error;
+  const code = name === 'ReplyError' ? /^[A-Z]+/.exec(message)?.[0] : undefined;
+  return code === undefined ? 'The session store cannot be reached.' : `The session store answers ${code}.`;
 }

@@ -39,6 +39,7 @@ export function draft(changes: Partial<NewSession> = {}): NewSession {
     agentId: 'coder',
     workspaceId: 'garden',
     parentId: null,
+    keyId: 'k1',
     trustLevel: 'sandboxed',
     permissions: ['notes:read'],
     servers: null,
