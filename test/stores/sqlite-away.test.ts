@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -5,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import { draft } from '../../src/testing/store-suite/harness.ts';
+import { repository } from '../house/source-files.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -102,6 +104,19 @@ describe('a file in trouble', () => {
     database.close();
     await expect(openSqliteStore({ file: newer })).rejects.toMatchObject({ message: expect.stringContaining('newer') });
     await expect(openSqliteStore({ file: join(folder, 'no', 'such', 'folder.db') })).rejects.toMatchObject(away);
+  });
+
+  test('opening it twice in one process takes no lock away from the first', async () => {
+    const file = join(folder, 'twice.db');
+    const first = openDatabase(file);
+    first.exec('BEGIN IMMEDIATE');
+    const second = openDatabase(file);
+    const third =
+      "const D=require('libsql');try{new D(process.argv[1]).exec('BEGIN IMMEDIATE')}catch(e){console.log(e.code)}";
+    const { stdout } = spawnSync(process.execPath, ['-e', third, file], { encoding: 'utf8', cwd: repository });
+    expect(stdout.trim()).toBe('SQLITE_BUSY');
+    second.close();
+    first.close();
   });
 
   test('many processes may open a new file at the same moment', async () => {

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { open as openFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isAmbitError } from '../../errors.ts';
 import { closedStore, unavailable } from '../unavailable.ts';
@@ -18,6 +19,8 @@ export interface Connection {
    * `lasting` is on the disk when this resolves.
    */
   write<T>(work: (database: Database) => T, lasting?: boolean): Promise<T>;
+  /** Brings to the disk what was written without waiting for it. */
+  flush(): Promise<void>;
   /** Looks whether the file is still the one that was opened; if not, it is opened anew. */
   checkFile(): void;
   close(): Promise<void>;
@@ -41,6 +44,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
   let queue: Job[] = [];
   let running: Promise<void> | undefined;
   let closed = false;
+  let unflushed = false;
 
   function open(): Opened {
     if (opened !== undefined) return opened;
@@ -94,6 +98,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       const jobs = queue.slice(0, mostJobs);
       try {
         const done = await patiently(jobs[0]?.until ?? 0, (database) => together(database, jobs));
+        unflushed = true;
         queue = queue.slice(done.length);
         for (const settle of done) settle();
       } catch (error) {
@@ -117,6 +122,14 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
         queue.push({ work, lasting, until, resolve: resolve as (value: unknown) => void, reject });
         running ??= drain();
       });
+    },
+
+    async flush() {
+      if (!unflushed || closed) return;
+      unflushed = false;
+      // Not through SQLite, which would hold up everything else meanwhile. No lock lies on this file.
+      const log = await openFile(`${file}-wal`, 'r').catch(() => undefined);
+      await log?.sync().finally(() => log.close());
     },
 
     checkFile() {

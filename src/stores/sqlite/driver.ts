@@ -37,9 +37,7 @@ export type DriverName = 'node:sqlite' | 'libsql';
 const require = createRequire(import.meta.url);
 
 export function openDatabase(file: string, driver: DriverName = preferredDriver()): Database {
-  // Made before SQLite makes it, so that it is private from the first moment; its companions take the mode over.
-  closeSync(openSync(file, 'a', 0o600));
-  chmodSync(file, 0o600);
+  makePrivate(file);
   const native = new (load(driver))(file);
   const kept = new Map<string, Statement>();
   return {
@@ -61,6 +59,20 @@ export function openDatabase(file: string, driver: DriverName = preferredDriver(
       native.close();
     },
   };
+}
+
+/**
+ * The file is made before SQLite makes it, so that it is private from the first moment; its companions take the mode
+ * over. One that is there is not opened: closing it again would take away the locks that another connection of this
+ * process has on it.
+ */
+function makePrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    chmodSync(file, 0o600);
+  }
 }
 
 /** Node's own, where it has one. */

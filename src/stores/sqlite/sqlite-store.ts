@@ -62,7 +62,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
   const sweepIfDue = async () => {
     if (await connection.read((database) => isSweepDue(database, now()))) await sweep();
   };
-  const stop = options.now === undefined ? everySecond(sweepIfDue) : () => {};
+  const stops = [everySecond(connection.flush), ...(options.now === undefined ? [everySecond(sweepIfDue)] : [])];
 
   return refusingWhenClosed({
     kind: 'sqlite',
@@ -137,7 +137,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     sweep,
     ping: () => connection.read((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get()),
     async close() {
-      stop();
+      for (const stop of stops) stop();
       await follower.close();
       feed.close();
       await connection.close();
