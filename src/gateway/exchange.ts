@@ -60,7 +60,7 @@ export interface Arrived extends Approach {
   readonly message: Message;
   readonly channel: Channel;
   /** Request headers that belong to the message (`Mcp-Param-*`), for upstreams over HTTP. */
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: () => Readonly<Record<string, string>>;
 }
 
 export type Identified<E extends Approach = Approach> = E & { readonly principal: Principal };

@@ -118,6 +118,7 @@ function lastWords(said: string[]): Journal {
       if (entry['event'] === 'start-failed') said.push(String(entry['detail']));
       if (said.length > 10) said.shift();
     },
+    recordCall() {},
     async close() {},
   };
 }

@@ -12,7 +12,7 @@ export interface Call {
   /** The changes the corridor means to make; the link adds its own. */
   readonly edits: readonly Edit[];
   readonly channel: Channel;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: () => Readonly<Record<string, string>>;
   /** Handshake era only. */
   readonly caller: Caller | undefined;
   /** Undefined for what Ambit asks by itself. */

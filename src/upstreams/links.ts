@@ -88,7 +88,9 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
   }
 
   function native(session: Session, server: ServerDefinition): BaseLink {
-    return keep(session, `${server.name} modern`, () =>
+    const known = bySession.get(session.id)?.get(server.name);
+    if (known !== undefined && !known.link.isClosed()) return known.link as BaseLink;
+    return keep(session, server.name, () =>
       server.kind === 'stdio'
         ? connect.stdio(session, server, 'modern', modernOpening(server.name, verdicts), outward)
         : connect.http(session, server, (remote) => modernManner(remote, verdicts, messageBytes), outward),

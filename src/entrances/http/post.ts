@@ -119,7 +119,13 @@ export function fault(
 
 function approachOf(server: string, request: IncomingMessage): HttpApproach {
   const transportId = header(request.headers['mcp-session-id']);
-  return { entrance: 'http', server, credential: credentialOf(request), transportId, headers: paramHeaders(request) };
+  return {
+    entrance: 'http',
+    server,
+    credential: credentialOf(request),
+    transportId,
+    headers: () => paramHeaders(request),
+  };
 }
 
 /** A message without a revision of its own belongs to the handshake era, unless its header claims otherwise. */

@@ -30,8 +30,7 @@ export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Repl
     }
     const { message, entry } = exchange;
     const name = nameOf(exchange);
-    journal.record({
-      kind: 'call',
+    journal.recordCall({
       id: exchange.correlationId,
       sessionId: entry.sessionId,
       userId: entry.userId,

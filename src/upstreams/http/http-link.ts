@@ -30,7 +30,7 @@ export interface HttpManner {
   headers(
     message: Message,
     outgoing: Pick<Outgoing, 'name' | 'taskId'>,
-    params: Call['headers'],
+    params: Readonly<Record<string, string>>,
   ): Record<string, string>;
   /** Looks at the head of a first answer; true asks for the request to be sent once more. */
   inspect(message: Message, response: IncomingMessage, headers: Readonly<Record<string, string>>): Promise<boolean>;
@@ -70,7 +70,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     // Cancelled, timed out or ended meanwhile: then the upstream must not get to see it.
     if (pending.get(waiting.upstreamId) === undefined) return;
     for (let attempt = 0; ; attempt++) {
-      const headers = withToken(manner.headers(call.message, outgoing, call.headers), outgoing.token);
+      const headers = withToken(manner.headers(call.message, outgoing, call.headers()), outgoing.token);
       const sending = send(server, 'POST', headers, outgoing.bytes);
       sendings.set(waiting.upstreamId, sending);
       const response = await sending.response;
