@@ -1,7 +1,8 @@
 import { AmbitError } from '../../errors.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { errorMessage, resultMessage } from '../../wire/compose.ts';
-import { type Message, readMessage } from '../../wire/message.ts';
+import { edited, type Message, readMessage } from '../../wire/message.ts';
+import { stripOurKeys } from '../../wire/our-keys.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { Call } from '../link.ts';
 import { nameAsker } from '../relay/name-asker.ts';
@@ -103,7 +104,9 @@ export function createHeldCalls(binding: Binding): HeldCalls {
   }
 
   return {
-    hold({ message, pending, respond, call: known }) {
+    hold({ message: asked, pending, respond, call: known }) {
+      // It travels inside a result of ours, which nobody looks through again.
+      const message = edited(asked, stripOurKeys(asked));
       // Over HTTP a question comes on the answer of the call it belongs to; over stdio the youngest call is the guess.
       const fits = (id: number) => known === undefined || known.upstreamId === id;
       const waiting = [...held.values()].findLast((call) => call.finished === undefined && fits(call.upstreamId));

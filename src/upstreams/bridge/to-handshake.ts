@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { notificationMessage, resultMessage } from '../../wire/compose.ts';
-import { readMessage } from '../../wire/message.ts';
+import { edited, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { BaseLink, Call, Handshake, Link } from '../link.ts';
@@ -131,8 +131,10 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     await askUpstream(base.link, 'logging/setLevel', JSON.stringify({ level: wanted })).catch(() => {});
   }
 
-  async function pass(call: Call): Promise<Reply> {
-    const { message } = call;
+  async function pass(given: Call): Promise<Reply> {
+    // What the corridor took out is gone before anything is looked for: an answer may go on alone, without its request.
+    const message = edited(given.message, given.edits);
+    const call = { ...given, message, edits: withoutEnvelope(message) };
     await handshake();
     const wanted = stringAt(message.bytes, memberOf(message.meta, 'io.modelcontextprotocol/logLevel'));
     if (wanted !== level) await setLevel(wanted);
@@ -140,8 +142,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     // The call is older than this client's return, so its channel has to be watched anew.
     if (resumed !== undefined)
       call.channel.onGone(() => base.link.cancel(call.channel.owner, message.id as string, callerGone));
-    const reply =
-      (await resumed) ?? (await base.link.request({ ...call, edits: [...call.edits, ...withoutEnvelope(message)] }));
+    const reply = (await resumed) ?? (await base.link.request(call));
     if (reply.kind !== 'message') return reply;
     const answer = readMessage(reply.bytes);
     const missing =

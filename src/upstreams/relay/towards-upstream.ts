@@ -72,7 +72,9 @@ export function notificationTowardsUpstream(
 
 export function nameOf(message: Message): string {
   const params = message.params?.shape;
-  return stringAt(message.bytes, memberOf(params, 'name') ?? memberOf(params, 'uri')) ?? '';
+  // A resource is its address, whatever else its request says: a name beside it must not stand for it.
+  const name = message.method.startsWith('resources/') ? undefined : memberOf(params, 'name');
+  return stringAt(message.bytes, name ?? memberOf(params, 'uri')) ?? '';
 }
 
 export function stateBindings(binding: Binding, method: string, name: string): string[] {
