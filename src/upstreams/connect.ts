@@ -4,9 +4,11 @@ import type { Journal } from '../journal/journal.ts';
 import type { Runner } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Era } from '../wire/channel.ts';
+import type { OurKeys } from '../wire/our-keys.ts';
 import type { HttpServer, ServerDefinition, StdioServer } from './definition.ts';
 import { createHttpLink, type HttpManner } from './http/http-link.ts';
 import { connectTo, type Remote } from './http/send.ts';
+import type { Tenancy } from './kept-links.ts';
 import type { BaseLink } from './link.ts';
 import type { Seals } from './relay/seals.ts';
 import type { Binding } from './relay/towards-upstream.ts';
@@ -21,6 +23,8 @@ export interface ConnectOptions {
   readonly runner: Runner;
   readonly journal: Journal;
   readonly seals: Seals;
+  /** The `_meta` keys that pass neither way. */
+  readonly keys?: () => OurKeys;
   /** Throws when a server is not approved as it stands: asked before a link is made, and before each start. */
   readonly assertApproved: (server: ServerDefinition) => void;
   /** The session as it is now, if it may use the server; throws when it may not, or has ended. */
@@ -29,30 +33,36 @@ export interface ConnectOptions {
   readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
 }
 
-/** Makes the links that speak to an upstream themselves, for one session each. */
+/** Makes the links that speak to an upstream themselves: over HTTP for one session each, else for those of a tenancy. */
 export interface Connect {
-  binding(session: Session, server: string): Binding;
-  stdio(session: Session, server: StdioServer, era: Era, opening: Opening, hear: Outward): BaseLink;
+  binding(owner: Session | Tenancy, server: string): Binding;
+  stdio(tenancy: Tenancy, server: StdioServer, era: Era, opening: Opening, hear: Outward): BaseLink;
   http(session: Session, server: HttpServer, mannerOf: (remote: Remote) => HttpManner, hear: Outward): BaseLink;
 }
 
 export function createConnect(options: ConnectOptions): Connect {
   const { journal } = options;
-  const binding = (session: Session, server: string) => ({ seals: options.seals, sessionId: session.id, server });
+  const { seals, keys } = options;
+  const binding = (owner: Session | Tenancy, server: string) => ({ seals, sessionId: soleOwner(owner), server, keys });
 
   return {
     binding,
 
-    stdio(session, server, era, opening, hear) {
-      options.assertApproved(server);
-      assertRunner(options.admit(session, server), server);
+    stdio(tenancy, server, era, opening, hear) {
+      const { wide } = tenancy;
+      const admit = () => {
+        options.assertApproved(server);
+        assertRunner(options.admit(tenancy.latest, server), server);
+      };
+      admit();
       const config = options.config();
       return createStdioLink({
         server,
         era,
         opening,
         outward: hear,
-        binding: binding(session, server.name),
+        binding: binding(tenancy, server.name),
+        tenancy,
         limits: config.limits,
         lifetimes: {
           startMs: config.processes.startSeconds * 1000,
@@ -63,13 +73,10 @@ export function createConnect(options: ConnectOptions): Connect {
           runner: options.runner,
           tmpRoot: options.tmpRoot,
           journal,
-          sessionId: session.id,
+          sessionId: wide ? undefined : tenancy.latest.id,
           messageBytes: config.limits.messageBytes,
-          prepare: () => options.launch(session, server),
-          mayStart: () => {
-            options.assertApproved(server);
-            assertRunner(options.admit(session, server), server);
-          },
+          prepare: () => options.launch(tenancy.latest, server),
+          mayStart: admit,
         },
       });
     },
@@ -81,7 +88,7 @@ export function createConnect(options: ConnectOptions): Connect {
       const remote = connectTo(server);
       return createHttpLink({
         server: remote,
-        sessionId: session.id,
+        session,
         manner: mannerOf(remote),
         binding: binding(session, server.name),
         outward: hear,
@@ -89,6 +96,11 @@ export function createConnect(options: ConnectOptions): Connect {
       });
     },
   };
+}
+
+function soleOwner(owner: Session | Tenancy): string {
+  if ('id' in owner) return owner.id;
+  return owner.wide ? '' : owner.latest.id;
 }
 
 /** Only the plain runner is there, which gives a process all that its user has. */

@@ -22,7 +22,7 @@ export function describedCall(request: Message, method: string, params: string, 
 
 export function askAsModern(links: Links, session: Session, server: ServerDefinition, request: Message): AskServer {
   return async (method, params) => {
-    const reply = await links.modern(session, server, describedCall(request, method, params));
+    const reply = await links.modern(session, server, { ...describedCall(request, method, params), session });
     if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
     return readMessage(reply.bytes);
   };

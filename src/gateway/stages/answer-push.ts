@@ -12,7 +12,7 @@ export function answerPush(exchange: WithCaller): Reply {
   const push = caller?.pushes.get(message.id ?? '');
   if (caller === undefined || push === undefined) return accepted;
   caller.pushes.delete(message.id as string);
-  push.link.answer(push.upstreamId, message, exchange.edits);
+  push.link.answer(push.upstreamId, message, exchange.edits, caller.sessionId);
   return accepted;
 }
 
@@ -23,6 +23,6 @@ export function progressOfPush(exchange: WithCaller): Reply {
   const push = token === undefined ? undefined : caller?.pushes.get(rawAt(message.bytes, token));
   if (token === undefined || push?.progressToken === undefined) return accepted;
   const edits = [...exchange.edits, replaceValue(token, push.progressToken)];
-  push.link.notify({ message, edits, channel, headers, caller, cancelOnGone: false });
+  push.link.notify({ message, session: undefined, edits, channel, headers, caller, cancelOnGone: false });
   return accepted;
 }

@@ -1,12 +1,14 @@
 import { AmbitError } from '../../errors.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { notificationMessage, resultMessage } from '../../wire/compose.ts';
+import { applyEdits } from '../../wire/edit.ts';
 import { readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { BaseLink, Call, Handshake, Link } from '../link.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import type { Outward, Sent } from '../sent.ts';
+import { sessionOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
 import { discoverResult } from './capabilities.ts';
 import { createHeldCalls } from './held-calls.ts';
@@ -21,6 +23,7 @@ export interface SelfOpened {
 }
 
 interface Listener {
+  readonly sessionId: string;
   readonly clientId: string;
   readonly channel: Channel;
   readonly wants: ReadonlySet<string>;
@@ -91,7 +94,14 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     for (const uri of uris) await subscribe('resources/subscribe', uri);
     const clientId = message.id as string;
     const key = String(++count);
-    const heard = { clientId, channel: call.channel, wants, resources: new Set(uris), end() {} };
+    const heard = {
+      sessionId: sessionOf(call),
+      clientId,
+      channel: call.channel,
+      wants,
+      resources: new Set(uris),
+      end() {},
+    };
     listeners.set(key, heard);
     const honoured = {
       ...Object.fromEntries([...wants].map((name) => [name, true])),
@@ -136,12 +146,14 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     await handshake();
     const wanted = stringAt(message.bytes, memberOf(message.meta, 'io.modelcontextprotocol/logLevel'));
     if (wanted !== level) await setLevel(wanted);
-    const resumed = held.resume(call, base.link.pending);
+    // What is taken out side by side is taken out one after the other: the cuts would overlap.
+    const clean = call.edits.length === 0 ? message : readMessage(applyEdits(message.bytes, call.edits));
+    const resumed = held.resume({ ...call, message: clean, edits: [] }, base.link.pending);
     // The call is older than this client's return, so its channel has to be watched anew.
     if (resumed !== undefined)
       call.channel.onGone(() => base.link.cancel(call.channel.owner, message.id as string, callerGone));
     const reply =
-      (await resumed) ?? (await base.link.request({ ...call, edits: [...call.edits, ...withoutEnvelope(message)] }));
+      (await resumed) ?? (await base.link.request({ ...call, message: clean, edits: withoutEnvelope(clean) }));
     if (reply.kind !== 'message') return reply;
     const answer = readMessage(reply.bytes);
     const missing =
@@ -152,6 +164,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
 
   const bridge: Link = {
     sessionId: base.link.sessionId,
+    place: base.link.place,
     server: base.link.server,
     era: 'modern',
     attached: () => 0,
@@ -181,6 +194,12 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     attach() {},
     detach() {},
     listen() {},
+    leave(sessionId, reason) {
+      held.leave(sessionId);
+      for (const listener of listeners.values()) if (listener.sessionId === sessionId) listener.end();
+      base.link.leave(sessionId, reason);
+    },
+    holds: (call) => held.holds(call),
     tend(now) {
       held.tend(now, base.link.pending);
       base.link.tend(now);

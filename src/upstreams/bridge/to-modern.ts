@@ -55,15 +55,16 @@ export function bridgeToModern(options: ToModernOptions): Link {
   }
 
   async function pass(call: Call): Promise<Reply> {
-    // Read again with what was added, so that the link below sees what the server will.
-    let message = described(readMessage(applyEdits(call.message.bytes, call.edits)));
+    // Read again with what was taken out and added, so that the link below sees what the server will.
+    const clean = { ...call, message: readMessage(applyEdits(call.message.bytes, call.edits)), edits: [] };
+    let message = described(clean.message);
     for (let round = 0; round < mostRounds; round++) {
       const reply = await base.request({ ...call, message, edits: [] });
       if (reply.kind !== 'message') return reply;
       const answer = readMessage(reply.bytes);
       const asks = stringAt(answer.bytes, memberOf(answer.result?.shape, 'resultType')) === 'input_required';
       if (!asks) return { ...reply, bytes: withoutModernParts(answer), status: 200 };
-      message = described(await retried(call, answer));
+      message = described(await retried(clean, answer));
     }
     throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" never stopped asking.` });
   }
@@ -163,6 +164,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
 
   const bridge: Link = {
     sessionId: base.sessionId,
+    place: base.place,
     server: base.server,
     era: 'handshake',
     base,
@@ -203,10 +205,10 @@ export function bridgeToModern(options: ToModernOptions): Link {
       if (call.message.method === 'notifications/initialized' && call.caller !== undefined) void listen(call.caller);
     },
 
-    answer(upstreamId, message) {
+    answer(upstreamId, message, edits) {
       const asked = waiting.get(upstreamId);
       waiting.delete(upstreamId);
-      asked?.answered(message);
+      asked?.answered(readMessage(applyEdits(message.bytes, edits)));
     },
 
     cancel: (from, requestId, message) => base.cancel(from, requestId, message),
@@ -219,6 +221,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
       if (callers.size === 0) closed = true;
     },
     listen() {},
+    leave() {},
     tend() {},
     async close() {
       closed = true;

@@ -8,7 +8,7 @@ function server(name: string, env: Record<string, string> = {}): ServerDefinitio
   const push = { sampling: true, elicitation: true, roots: true };
   const described = { source: 'operator', file: undefined, folder: '/', definitionHash: JSON.stringify(env) } as const;
   const common = { name, trust: ['direct'], era: 'auto', timeoutMs: 1000, push, ...described } as const;
-  return { ...common, kind: 'stdio', command: 'x', args: [], env };
+  return { ...common, kind: 'stdio', scope: 'session', command: 'x', args: [], env };
 }
 
 /** A server that counts how often its tools are asked for, and answers when it is told to. */
