@@ -8,12 +8,12 @@ import { firstLine, run, start, stop } from './processes.js';
 const bin = fileURLToPath(new URL('../bin/ambit.js', import.meta.url));
 const CREATE_AT_ONCE = 4;
 
-export async function startAmbit({ server, sessions, pinned }) {
+export async function startAmbit({ server, sessions, pinned, context }) {
   const home = mkdtempSync(join(tmpdir(), 'ambit-bench-'));
   const remove = () => rmSync(home, { recursive: true, force: true });
   process.on('exit', remove);
   const flags = ['--config', join(home, 'ambit.yaml'), '--data-dir', join(home, 'data')];
-  writeFileSync(join(home, 'ambit.yaml'), configuration(server));
+  writeFileSync(join(home, 'ambit.yaml'), configuration(server, context));
   const gateway = start(process.execPath, [bin, 'serve', ...flags, '--port', '0', '--json'], { pinned });
 
   const close = async () => {
@@ -46,12 +46,12 @@ async function createSession(name, flags) {
 }
 
 // The quota stays in force and is counted; its default would stop a load of this kind after some seconds.
-function configuration(server) {
+function configuration(server, context) {
   return [
     'version: 1',
     'sessions: { defaultTrust: direct }',
     'quotas: { session: { callsPerMinute: 1000000 } }',
-    `servers: { trivial: { command: node, args: [${JSON.stringify(server)}] } }`,
+    `servers: { trivial: { command: node, args: [${JSON.stringify(server)}], context: ${context} } }`,
     '',
   ].join('\n');
 }

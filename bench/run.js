@@ -11,7 +11,7 @@ import { installPeers } from './peers.js';
 import { plotOf } from './plot.js';
 import { subjects } from './subjects.js';
 import { tableOf, targetsOf } from './table.js';
-import { compare, judge } from './targets.js';
+import { compare, contextLine, judge } from './targets.js';
 
 const full = [
   { sessions: 1, warmup: 1000, calls: 5000 },
@@ -72,7 +72,13 @@ function publish() {
   ].join(', ');
   const sessionCounts = plan.map(({ sessions }) => sessions);
   const injection = measureInjection();
-  const parts = [conditions, tableOf(measured, sessionCounts), targetsOf(targets), injectionLine(injection)];
+  const parts = [
+    conditions,
+    tableOf(measured, sessionCounts),
+    targetsOf(targets),
+    contextLine(measured),
+    injectionLine(injection),
+  ];
   console.log(parts.join('\n\n'));
 
   const facts = { date: new Date().toISOString(), conditions, plan, subjects: measured.map(plain), targets, injection };

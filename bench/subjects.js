@@ -24,14 +24,26 @@ export const subjects = [
   {
     name: 'ambit',
     label: 'Ambit',
-    note: `${MODERN}, stateless requests; a process per session`,
-    open: (wish) => openAmbit(wish, MODERN),
+    note: `${MODERN}, stateless requests; a process per session; every request with its signed context`,
+    open: (wish) => openAmbit(wish, MODERN, 'full'),
   },
   {
     name: 'ambit-handshake',
     label: 'Ambit, handshake',
-    note: `${HANDSHAKE}, initialize and Mcp-Session-Id; a process per session`,
-    open: (wish) => openAmbit(wish, HANDSHAKE),
+    note: `the same in ${HANDSHAKE}, initialize and Mcp-Session-Id`,
+    open: (wish) => openAmbit(wish, HANDSHAKE, 'full'),
+  },
+  {
+    name: 'ambit-untold',
+    label: 'Ambit, untold',
+    note: `${MODERN} to a server that is told nothing (context: none)`,
+    open: (wish) => openAmbit(wish, MODERN, 'none'),
+  },
+  {
+    name: 'ambit-handshake-untold',
+    label: 'handshake, untold',
+    note: `the same in ${HANDSHAKE}`,
+    open: (wish) => openAmbit(wish, HANDSHAKE, 'none'),
   },
   {
     name: 'mcp-proxy',
@@ -56,8 +68,8 @@ async function openFloor({ sessions, pinned }) {
   return { target: { url: `${url}/mcp`, tokens, era: MODERN }, close: () => stop(relay) };
 }
 
-async function openAmbit(wish, era) {
-  const { url, tokens, close } = await startAmbit({ server, ...wish });
+async function openAmbit(wish, era, context) {
+  const { url, tokens, close } = await startAmbit({ server, ...wish, context });
   return { target: { url, tokens, era }, close };
 }
 

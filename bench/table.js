@@ -30,7 +30,7 @@ export function targetsOf(targets) {
     .map(({ era, what, goal, value, reached, rounds }) => {
       const verdict = reached === undefined ? 'not measured' : reached ? 'reached' : 'not reached';
       const each = value !== undefined && rounds.length > 1 ? rounds.map((round) => show(round, 2)).join(' ') : '';
-      const cells = [era.padEnd(9), what.padEnd(37), goal.padEnd(8), show(value, 2, ' ×').padStart(7)];
+      const cells = [era.padEnd(17), what.padEnd(37), goal.padEnd(8), show(value, 2, ' ×').padStart(7)];
       return [...cells, verdict.padEnd(12), each].join('  ').trimEnd();
     })
     .join('\n');

@@ -49,6 +49,8 @@ const lines = [
   `  ${url}/mcp           all servers as one`,
   `  ${url}/mcp/notes     notes kept in the workspace`,
   `  ${url}/mcp/files     the files of the garden`,
+  `  ${url}/mcp/who       a server that knows who calls it (ambit/sdk)`,
+  `  ${url}/.well-known/jwks.json   what its context verifies with`,
   `  ${url}/healthz`,
   '',
   `  demo-garden   workspace garden   direct      session ${direct.id.slice(0, 8)}`,

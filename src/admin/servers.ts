@@ -28,7 +28,7 @@ export function resolveViaGateway(
   if (address === undefined) {
     throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
   }
-  const token = gateway.sessions.furtherToken(id);
+  const token = gateway.furtherToken(id);
   const resolved = gateway.explain(foundSession(gateway, id));
   return answer(201, { mcpServers: gatewayServersOf(resolved, address, token), servers: resolved.map(serverViewOf) });
 }

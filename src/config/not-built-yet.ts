@@ -31,7 +31,6 @@ export const notBuiltYet: readonly Row[] = [
   { key: 'sessions.includeMeta' },
   { key: 'sessions.bindAddress' },
   { key: 'quotas' },
-  { key: 'servers.*.context' },
   { key: 'servers.*.cache' },
   { key: 'workspaces.*.isolation' },
   { key: 'workspaces.*.backend' },

@@ -1,5 +1,6 @@
 import type { TrustLevel } from '../trust/trust-level.ts';
 import type { SessionContext } from './context-names.ts';
+import type { PseudonymKind, Pseudonyms } from './pseudonyms.ts';
 
 /** What of a session a tool may be told. */
 export interface ToldSession {
@@ -29,5 +30,19 @@ export function contextFor(
     agentId: session.agentId ?? '',
     workspacePath: workspace?.path ?? '',
     jwks,
+  };
+}
+
+/** The same under names that mean nothing to anybody else, and without the path. */
+export function hiddenContextFor(context: SessionContext, audience: string, pseudonyms: Pseudonyms): SessionContext {
+  const hidden = (kind: PseudonymKind, value: string | null | undefined) =>
+    value === undefined || value === null || value === '' ? value : pseudonyms.of(kind, audience, value);
+  return {
+    ...context,
+    sessionId: hidden('session', context.sessionId) ?? undefined,
+    userId: hidden('user', context.userId) ?? undefined,
+    agentId: hidden('agent', context.agentId),
+    workspaceId: hidden('workspace', context.workspaceId),
+    workspacePath: undefined,
   };
 }

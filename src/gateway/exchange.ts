@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Credential, Principal } from '../identity/principal.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Caller } from '../upstreams/caller.ts';
@@ -31,7 +32,7 @@ export function blankEntry(): EntryDraft {
  * An exchange as an entrance makes it. There is room in it for all that the stages will add: an object that keeps one
  * shape from the first stage to the last is read and written much faster than one that grows.
  */
-export function newExchange(arrived: Omit<Arrived, 'entry'>): Arrived {
+export function newExchange(arrived: Omit<Arrived, 'entry' | 'correlationId'>): Arrived {
   return {
     entrance: arrived.entrance,
     era: arrived.era,
@@ -39,6 +40,7 @@ export function newExchange(arrived: Omit<Arrived, 'entry'>): Arrived {
     credential: arrived.credential,
     transportId: arrived.transportId,
     headers: arrived.headers,
+    correlationId: randomUUID(),
     message: arrived.message,
     channel: arrived.channel,
     entry: blankEntry(),
@@ -63,10 +65,12 @@ export interface Approach {
 }
 
 export interface Arrived extends Approach {
+  /** What this exchange is called wherever it is mentioned: journal, context, logs. */
+  readonly correlationId: string;
   readonly message: Message;
   readonly channel: Channel;
   /** Request headers that belong to the message (`Mcp-Param-*`), for upstreams over HTTP. */
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: () => Readonly<Record<string, string>>;
 }
 
 export type Identified<E extends Approach = Approach> = E & { readonly principal: Principal };

@@ -1,9 +1,13 @@
+import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createApprovals } from '../approvals/approvals.ts';
 import { assertApproved } from '../approvals/assert-approved.ts';
 import { assertOutOfReach } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
+import { createContextWriters } from '../context/call-context.ts';
+import { createPseudonyms } from '../context/pseudonyms.ts';
+import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { AmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
@@ -58,8 +62,12 @@ export interface Gateway {
   adoptSession(view: SessionView): Session;
   /** Narrows a session, and ends what no longer fits. */
   restrictSession(id: string, change: Narrowing): Session;
+  /** A further token for a session; that one was made is recorded. */
+  furtherToken(id: string): string;
   /** Every server there is, as this session finds it. */
   explain(session: Session): Resolved[];
+  /** The public keys that its contexts verify with, as a JWK Set. */
+  jwks(): string;
   /** Where another process finds this gateway. */
   readonly places: { readonly configFile: string; readonly dataDir: string };
   /**
@@ -86,6 +94,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const warden = createWarden({ tmpRoot });
   // Started ahead, so that the first call need not wait for it; where it cannot be, that call says so.
   void warden.start().catch(() => {});
+  const keys = await openSigningKeys(join(dataDir, 'keys'));
+  const pseudonyms = createPseudonyms(keys.pseudonymSecret);
+  const contexts = createContextWriters({
+    keys,
+    pseudonyms,
+    issuer: config.listen.publicUrl ?? keys.name,
+    workload: `ambit:${randomBytes(8).toString('hex')}`,
+    pathOf: (workspaceId) => settings.config().workspaces[workspaceId]?.path,
+  });
   const sessions = createSessions(config.sessions);
   const callers = createCallers();
   const approvals = createApprovals({ dataDir });
@@ -112,6 +129,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     approvals,
     dataDir,
     log,
+    telling: { pseudonyms, jwks: () => inlineKeys(keys) },
   });
   const links = createLinks({
     connect: createConnect({
@@ -121,6 +139,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       journal,
       seals: createSeals(),
       keys: settings.keys,
+      contexts,
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
       launch: resolution.launch,
@@ -208,12 +227,18 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },
+    jwks: keys.jwks,
     openSession: (draft) => openSession(sessions, settings.config(), draft),
     adoptSession(view) {
       adopted.add(view.id);
       return sessions.adopt(view);
     },
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
+    furtherToken(id) {
+      const token = sessions.furtherToken(id);
+      journal.record({ kind: 'session', event: 'token-made', sessionId: id });
+      return token;
+    },
     explain: resolution.explain,
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
@@ -238,6 +263,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await warden.close();
       await Promise.all([...ending.keys()]);
       await removeFolder(tmpRoot);
+      keys.close();
       journal.record({ kind: 'gateway', event: 'closed', pid: process.pid });
       await journal.close();
     },

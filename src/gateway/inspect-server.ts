@@ -56,9 +56,10 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
       runner: createPlainRunner({ warden }),
       journal: lastWords(said),
       seals: createSeals(),
+      contexts: undefined,
       assertApproved: (each) => assertApproved(approvals, each),
       admit: (session) => session,
-      launch: (session, each) => launchOf(session, each, config, tmpRoot),
+      launch: (session, each) => launchOf(session, each, config, { dataDir: tmpRoot, telling: undefined }),
     }),
     verdicts,
     outward: async () => ({ delivered: false, full: undefined }),
@@ -117,6 +118,7 @@ function lastWords(said: string[]): Journal {
       if (entry['event'] === 'start-failed') said.push(String(entry['detail']));
       if (said.length > 10) said.shift();
     },
+    recordCall() {},
     async close() {},
   };
 }

@@ -1,15 +1,30 @@
 import { join } from 'node:path';
 import type { Config } from '../config/schema.ts';
-import { contextFor } from '../context/context-for.ts';
+import { contextFor, hiddenContextFor, type ToldWorkspace } from '../context/context-for.ts';
+import type { SessionContext } from '../context/context-names.ts';
 import { explainInjection, type Provenance } from '../context/inject.ts';
+import type { Pseudonyms } from '../context/pseudonyms.ts';
 import { toldAt } from '../context/told-at-scope.ts';
 import type { Session } from '../sessions/session.ts';
-import type { StdioServer } from '../upstreams/definition.ts';
+import { audienceOf, type StdioServer } from '../upstreams/definition.ts';
 import { isWide, runFolder, type Scope, scopeFor } from '../upstreams/process-key.ts';
 import type { PreparedLaunch } from '../upstreams/stdio/server-process.ts';
 
 export interface Launch extends PreparedLaunch {
   readonly provenance: Readonly<Record<string, Provenance>>;
+}
+
+/** What tells a process more than its session's record says. */
+export interface Telling {
+  readonly pseudonyms: Pseudonyms;
+  /** The keys its calls verify with, as text for an environment. */
+  readonly jwks: () => string;
+}
+
+interface LaunchPlace {
+  readonly dataDir: string;
+  /** Undefined where a server is only looked at. */
+  readonly telling: Telling | undefined;
 }
 
 /**
@@ -20,14 +35,14 @@ export function launchOf(
   session: Session,
   server: StdioServer,
   config: Config,
-  dataDir: string,
+  place: LaunchPlace,
   scope: Scope = scopeFor(server, session),
 ): Launch {
   const { workspaceId: id } = session;
   const workspace = id === undefined ? undefined : config.workspaces[id];
   const where = id === undefined || workspace === undefined ? undefined : { id, path: workspace.path };
   const { name, command, env } = server;
-  const context = toldAt(scope, contextFor(session, where));
+  const context = toldAt(scope, told(session, where, server, place.telling));
   const { servers, provenance } = explainInjection({ [name]: { command, env } }, context, {
     prefixes: config.context.envPrefixes,
     source: server.source,
@@ -39,6 +54,18 @@ export function launchOf(
   return {
     env: servers[name]?.env ?? {},
     provenance: provenance[name] ?? {},
-    cwd: path ?? join(dataDir, 'run', isWide(scope) ? runFolder(scope, name, session) : session.id),
+    cwd: path ?? join(place.dataDir, 'run', isWide(scope) ? runFolder(scope, name, session) : session.id),
   };
+}
+
+function told(
+  session: Session,
+  workspace: ToldWorkspace | undefined,
+  server: StdioServer,
+  telling: Telling | undefined,
+): SessionContext {
+  if (server.context === 'none') return {};
+  const full = contextFor(session, workspace, telling?.jwks());
+  if (server.context === 'full') return full;
+  return telling === undefined ? {} : hiddenContextFor(full, audienceOf(server), telling.pseudonyms);
 }

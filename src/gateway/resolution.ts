@@ -7,7 +7,7 @@ import type { Session } from '../sessions/session.ts';
 import { type Removal, removalOf, type SessionFacts } from '../trust/permitted-server.ts';
 import type { ServerDefinition, StdioServer } from '../upstreams/definition.ts';
 import { isWide, scopeFor } from '../upstreams/process-key.ts';
-import { type Launch, launchOf } from './launch.ts';
+import { type Launch, launchOf, type Telling } from './launch.ts';
 
 export type Found =
   | { readonly server: ServerDefinition }
@@ -45,12 +45,13 @@ export interface ResolutionOptions {
   readonly approvals: Approvals;
   readonly dataDir: string;
   readonly log: Log;
+  readonly telling: Telling | undefined;
 }
 
 interface Outcome {
   readonly config: Config;
   readonly servers: ReadonlyMap<string, ServerDefinition>;
-  readonly removed: ReadonlyMap<string, Removal>;
+  readonly found: ReadonlyMap<string, Found>;
   readonly available: readonly ServerDefinition[];
 }
 
@@ -67,14 +68,14 @@ export function createResolution(options: ResolutionOptions): Resolution {
     const known = outcomes.get(session);
     if (known !== undefined && known.config === config && known.servers === servers) return known;
     const facts = factsOf(session, config);
-    const removed = new Map<string, Removal>();
+    const found = new Map<string, Found>();
     const available: ServerDefinition[] = [];
     for (const server of servers.values()) {
       const removal = removalOf(server, facts);
       if (removal === undefined) available.push(server);
-      else removed.set(server.name, removal);
+      found.set(server.name, removal === undefined ? { server } : { server: undefined, removal });
     }
-    const outcome = { config, servers, removed, available };
+    const outcome = { config, servers, found, available };
     outcomes.set(session, outcome);
     return outcome;
   }
@@ -87,12 +88,7 @@ export function createResolution(options: ResolutionOptions): Resolution {
 
   function find(session: Session, name: string): Found {
     const now = latest(session);
-    if (now === undefined) return unknown;
-    const { servers, removed } = outcomeFor(now);
-    const server = servers.get(name);
-    if (server === undefined) return unknown;
-    const removal = removed.get(name);
-    return removal === undefined ? { server } : { server: undefined, removal };
+    return (now === undefined ? undefined : outcomeFor(now).found.get(name)) ?? unknown;
   }
 
   function permitted(session: Session, name: string): ServerDefinition {
@@ -126,7 +122,7 @@ export function createResolution(options: ResolutionOptions): Resolution {
 
     launch(session, server) {
       const now = admit(session, server);
-      const launch = launchOf(now, server, options.config(), options.dataDir);
+      const launch = launchOf(now, server, options.config(), options);
       const { id, workspaceId = '(none)', trustLevel } = now;
       const scope = scopeFor(server, now);
       const whom = isWide(scope) ? `scope=${scope}` : `session=${id.slice(0, 8)}`;
@@ -148,8 +144,7 @@ export function createResolution(options: ResolutionOptions): Resolution {
         const removal = unapproved(server);
         if (removal !== undefined) return { name, server: undefined, removal };
         // An agent SDK starts its own, and shares it with nobody.
-        const launch =
-          server.kind === 'stdio' ? launchOf(session, server, config, options.dataDir, 'session') : undefined;
+        const launch = server.kind === 'stdio' ? launchOf(session, server, config, options, 'session') : undefined;
         return { name, server, launch };
       });
     },

@@ -1,3 +1,5 @@
+import type { PresentedToken } from './token.ts';
+
 /** Who is proven to be calling, and by what. */
 export type Principal =
   | { readonly kind: 'session'; readonly sessionId: string; readonly userId: string }
@@ -6,7 +8,7 @@ export type Principal =
 
 /** What came with the request; nothing in it is proven yet. */
 export type Credential =
-  | { readonly kind: 'bearer'; readonly token: string; readonly loopback: boolean }
+  | { readonly kind: 'bearer'; readonly presented: PresentedToken; readonly loopback: boolean }
   | { readonly kind: 'none'; readonly loopback: boolean }
   /** Stdio: whoever started us owns both ends of the pipe; the session was opened for them. */
   | { readonly kind: 'pipe'; readonly sessionId: string };

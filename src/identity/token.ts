@@ -29,6 +29,18 @@ export function readToken(token: string): { readonly kind: TokenKind; readonly i
   return id !== undefined && isWhole(token) ? { kind: 'ambs', id } : undefined;
 }
 
+/** A token as it was presented, with what can be said of it without looking anything up. */
+export interface PresentedToken {
+  readonly token: string;
+  /** Undefined for anything that has not the shape of a token. */
+  readonly id: string | undefined;
+  readonly digest: string;
+}
+
+export function presentedToken(token: string): PresentedToken {
+  return { token, id: namedId(token), digest: tokenDigest(token) };
+}
+
 /** The id in what has the shape of a token, be its checksum right or not. */
 export function namedId(token: string): string | undefined {
   return shape.exec(token)?.[1];

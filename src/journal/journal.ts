@@ -1,5 +1,6 @@
 import { appendFileSync, closeSync, mkdirSync, openSync, write } from 'node:fs';
 import { dirname } from 'node:path';
+import { type CallEntry, callLine } from './call-line.ts';
 
 /** One line of the journal: what happened, when, for which session. Full ids, never tokens, never arguments. */
 export interface Entry {
@@ -9,6 +10,7 @@ export interface Entry {
 
 export interface Journal {
   record(entry: Entry): void;
+  recordCall(call: CallEntry): void;
   /** Resolves when everything recorded so far has reached the file. */
   close(): Promise<void>;
 }
@@ -51,18 +53,26 @@ export function openJournal(file: string): Journal {
     return writing;
   }
 
+  /** `rest` is the entry without its opening brace. */
+  function append(rest: string): void {
+    lines += `{"time":"${timestamp()}",${rest}\n`;
+    // A disk that cannot keep up slows us down rather than losing entries or filling the memory.
+    if (lines.length > backlogLimit) {
+      appendFileSync(descriptor, lines);
+      lines = '';
+    }
+    timer ??= setTimeout(() => void flush(), flushEveryMs).unref();
+  }
+
   return {
     record(entry) {
       if (closed) return;
       let text = JSON.stringify(entry);
       if (text.length > longEntry) text = JSON.stringify(entry, shortened);
-      lines += `{"time":"${timestamp()}",${text.slice(1)}\n`;
-      // A disk that cannot keep up slows us down rather than losing entries or filling the memory.
-      if (lines.length > backlogLimit) {
-        appendFileSync(descriptor, lines);
-        lines = '';
-      }
-      timer ??= setTimeout(() => void flush(), flushEveryMs).unref();
+      append(text.slice(1));
+    },
+    recordCall(call) {
+      if (!closed) append(callLine(call));
     },
     async close() {
       if (closed) return;

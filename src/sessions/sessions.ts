@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../errors.ts';
-import { digestsEqual, isWhole, mintToken, namedId, tokenDigest } from '../identity/token.ts';
+import { digestsEqual, isWhole, mintToken, type PresentedToken, presentedToken } from '../identity/token.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 import { narrowed } from './narrow.ts';
 import {
@@ -30,7 +30,7 @@ export interface Sessions {
   /** `trustLevel` has been checked against its bounds before. */
   create(draft: CheckedDraft): { readonly session: Session; readonly token: string };
   /** The session that a token proves. UNAUTHENTICATED unless the secret verifies; then the exact reason it is gone. */
-  prove(token: string): Session;
+  prove(presented: PresentedToken | string): Session;
   get(id: string): Session | undefined;
   /** By id, by name, or by a prefix of the id that fits only one. */
   find(reference: string): Session | undefined;
@@ -163,9 +163,8 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
       return { session, token };
     },
 
-    prove(token) {
-      const id = namedId(token);
-      const digest = tokenDigest(token);
+    prove(presented) {
+      const { token, id, digest } = typeof presented === 'string' ? presentedToken(presented) : presented;
       const entry = id === undefined ? undefined : current(id);
       if (entry !== undefined && proves(entry, digest)) return entry.session;
       const reason = id === undefined || !isWhole(token) ? undefined : gone.reasonFor(id, digest);

@@ -1,16 +1,18 @@
 import type { Config } from '../config/schema.ts';
+import type { ContextWriters } from '../context/call-context.ts';
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Runner } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Era } from '../wire/channel.ts';
 import type { OurKeys } from '../wire/our-keys.ts';
-import type { HttpServer, ServerDefinition, StdioServer } from './definition.ts';
+import { audienceOf, type HttpServer, type ServerDefinition, type StdioServer } from './definition.ts';
 import { createHttpLink, type HttpManner } from './http/http-link.ts';
 import { connectTo, type Remote } from './http/send.ts';
 import type { Tenancy } from './kept-links.ts';
 import type { BaseLink } from './link.ts';
 import type { Seals } from './relay/seals.ts';
+import { createTeller, silentTeller, type Teller } from './relay/teller.ts';
 import type { Binding } from './relay/towards-upstream.ts';
 import type { Outward } from './sent.ts';
 import type { Opening } from './stdio/opening.ts';
@@ -25,6 +27,8 @@ export interface ConnectOptions {
   readonly seals: Seals;
   /** The `_meta` keys that pass neither way. */
   readonly keys?: () => OurKeys;
+  /** Undefined where a server is only looked at, for no session. */
+  readonly contexts: ContextWriters | undefined;
   /** Throws when a server is not approved as it stands: asked before a link is made, and before each start. */
   readonly assertApproved: (server: ServerDefinition) => void;
   /** The session as it is now, if it may use the server; throws when it may not, or has ended. */
@@ -43,7 +47,22 @@ export interface Connect {
 export function createConnect(options: ConnectOptions): Connect {
   const { journal } = options;
   const { seals, keys } = options;
-  const binding = (owner: Session | Tenancy, server: string) => ({ seals, sessionId: soleOwner(owner), server, keys });
+  const binding = (owner: Session | Tenancy, server: string, teller = silentTeller) => ({
+    seals,
+    sessionId: soleOwner(owner),
+    server,
+    keys,
+    teller,
+  });
+
+  /** What Ambit asks by itself acts for the session of a connection; where several share it, for nobody. */
+  function tellerFor(owner: Session | Tenancy, server: ServerDefinition): Teller {
+    const writer = server.context === 'none' ? undefined : options.contexts?.for(audienceOf(server), server.context);
+    return createTeller(writer, () => {
+      if ('id' in owner) return options.admit(owner, server);
+      return owner.wide ? undefined : options.admit(owner.latest, server);
+    });
+  }
 
   return {
     binding,
@@ -61,7 +80,7 @@ export function createConnect(options: ConnectOptions): Connect {
         era,
         opening,
         outward: hear,
-        binding: binding(tenancy, server.name),
+        binding: binding(tenancy, server.name, tellerFor(tenancy, server)),
         tenancy,
         limits: config.limits,
         lifetimes: {
@@ -85,12 +104,13 @@ export function createConnect(options: ConnectOptions): Connect {
       options.assertApproved(server);
       options.admit(session, server);
       const { limits } = options.config();
-      const remote = connectTo(server);
+      const teller = tellerFor(session, server);
+      const remote = connectTo(server, teller);
       return createHttpLink({
         server: remote,
         session,
         manner: mannerOf(remote),
-        binding: binding(session, server.name),
+        binding: binding(session, server.name, teller),
         outward: hear,
         limits,
       });

@@ -3,6 +3,7 @@ import { canonicalJson, hashedValues, sha256 } from '../canonical-json.ts';
 import { resolveArgs, resolveCommand } from '../config/resolve-args.ts';
 import type { Config } from '../config/schema.ts';
 import type { ServerSource } from '../config/schema-server.ts';
+import type { Disclosure } from '../context/call-context.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 import type { Scope } from './process-key.ts';
 
@@ -19,6 +20,8 @@ interface Common {
   readonly era: 'auto' | 'modern' | 'handshake';
   readonly timeoutMs: number;
   readonly push: PushPermissions;
+  /** How much of the session it is told. */
+  readonly context: Disclosure;
   /** Who described it. Only what the operator wrote starts without an approval. */
   readonly source: ServerSource;
   /** The included file, or what was imported; undefined for the operator's own. */
@@ -47,6 +50,11 @@ export interface HttpServer extends Common {
 /** An MCP server behind Ambit, as the configuration describes it. */
 export type ServerDefinition = StdioServer | HttpServer;
 
+/** What a server is called in the contexts that are meant for it. */
+export function audienceOf(server: ServerDefinition): string {
+  return server.kind === 'http' ? server.url.href : `ambit:server:${server.name}`;
+}
+
 export function defineServers(config: Config, configDir: string): ReadonlyMap<string, ServerDefinition> {
   const servers = new Map<string, ServerDefinition>();
   for (const [name, server] of Object.entries(config.servers)) {
@@ -56,6 +64,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
       name,
       era: server.era,
       timeoutMs: server.timeoutSeconds * 1000,
+      context: server.context,
       push: server.push ?? { sampling: true, elicitation: true, roots: true },
       source: server.source,
       file: server.file,

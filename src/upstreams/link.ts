@@ -1,22 +1,22 @@
 import type { AmbitError } from '../errors.ts';
-import type { Session } from '../sessions/session.ts';
 import type { Channel, Era, Reply } from '../wire/channel.ts';
 import type { Edit } from '../wire/edit.ts';
 import type { Message } from '../wire/message.ts';
 import type { Caller } from './caller.ts';
 import type { PendingCalls } from './relay/pending.ts';
+import type { Acting } from './relay/teller.ts';
 
 /** One request on its way to an upstream. */
 export interface Call {
   readonly message: Message;
-  /** Undefined for what Ambit itself asks. */
-  readonly session: Session | undefined;
   /** The changes the corridor means to make; the link adds its own. */
   readonly edits: readonly Edit[];
   readonly channel: Channel;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: () => Readonly<Record<string, string>>;
   /** Handshake era only. */
   readonly caller: Caller | undefined;
+  /** Undefined for what Ambit asks by itself. */
+  readonly acting: Acting | undefined;
   /** In the modern era a closed response is the cancellation; before, a client says so. */
   readonly cancelOnGone: boolean;
   /** The caller speaks to all servers at once: whoever asks something of a person says its name. */

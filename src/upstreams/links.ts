@@ -102,7 +102,9 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
   }
 
   function native(session: Session, server: ServerDefinition): Link {
-    return keep(session, server, `${server.name} modern`, (tenancy) =>
+    const known = kept.find(session, scopeFor(server, session), server.name);
+    if (known !== undefined) return known.link;
+    return keep(session, server, server.name, (tenancy) =>
       server.kind === 'stdio'
         ? scoped(session, server, { era: 'modern', known: nothing }, () =>
             connect.stdio(tenancy, server, 'modern', modernOpening(server.name, verdicts), outward),

@@ -21,13 +21,20 @@ export function applyEdits(bytes: Buffer, edits: readonly Edit[], tail = ''): Bu
   let to = 0;
   for (const edit of sorted) {
     if (edit.start < from) throw new RangeError('edits overlap');
-    to += bytes.copy(out, to, from, edit.start);
+    to = copied(bytes, from, edit.start, out, to);
     to += out.write(edit.text, to);
     from = edit.end;
   }
-  to += bytes.copy(out, to, from);
+  to = copied(bytes, from, bytes.length, out, to);
   if (tail !== '') out.write(tail, to);
   return out;
+}
+
+/** A few bytes are there before the copying of many has begun. */
+function copied(bytes: Buffer, from: number, end: number, out: Buffer, to: number): number {
+  if (end - from > 48) return to + bytes.copy(out, to, from, end);
+  for (let i = from; i < end; i++) out[to + i - from] = bytes[i] as number;
+  return to + end - from;
 }
 
 function inOrder(edits: readonly Edit[]): boolean {

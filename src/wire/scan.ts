@@ -139,21 +139,24 @@ function skipSpace(bytes: Buffer, at: number): number {
   }
 }
 
-// One loop with its own stack of brackets: hostile nesting costs an error, never our call stack.
+// One loop with its own stack of brackets: hostile nesting costs an error, never our call stack. Nothing is called in
+// between that could need the stack too, so there is one for all.
+const brackets = new Uint8Array(maxDepth + 1);
+
 function skipValue(bytes: Buffer, from: number, depth: number): number {
   const first = bytes[from];
   if (first === quote) return skipString(bytes, from);
   if (first !== openBrace && first !== openBracket) return skipScalar(bytes, from);
-  const brackets: number[] = [];
+  let open = 0;
   let at = from;
   for (;;) {
     const byte = bytes[at];
     if (byte === openBrace || byte === openBracket) {
-      if (brackets.length + depth >= maxDepth) throw new ScanFault('nested too deeply', at);
+      if (open + depth >= maxDepth) throw new ScanFault('nested too deeply', at);
       const close = byte + 2;
       at = skipSpace(bytes, at + 1);
       if (bytes[at] !== close) {
-        brackets.push(close);
+        brackets[open++] = close;
         if (close === closeBrace) at = skipKey(bytes, at);
         continue;
       }
@@ -162,11 +165,11 @@ function skipValue(bytes: Buffer, from: number, depth: number): number {
       at = byte === quote ? skipString(bytes, at) : skipScalar(bytes, at);
     }
     for (;;) {
-      const close = brackets[brackets.length - 1];
-      if (close === undefined) return at;
+      if (open === 0) return at;
+      const close = brackets[open - 1] as number;
       at = skipSpace(bytes, at);
       if (bytes[at] === close) {
-        brackets.pop();
+        open--;
         at++;
         continue;
       }

@@ -105,6 +105,7 @@ describe('ambit resolve', () => {
       AMBIT_TRUST_LEVEL: 'direct',
       AMBIT_USER_ID: 'ada',
       AMBIT_AGENT_ID: 'pinned',
+      AMBIT_JWKS: expect.stringContaining('"kty":"OKP"'),
     });
   });
 

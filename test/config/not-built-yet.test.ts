@@ -27,7 +27,6 @@ test('without those, each key that is written and not built warns once', async (
     'ambit.yaml:5 sessions.bindAddress: not built yet, ignored',
     'ambit.yaml:6 quotas: not built yet, ignored',
     'ambit.yaml:17 servers.notes.cache: not built yet, ignored',
-    'ambit.yaml:18 servers.search.context: not built yet, ignored',
     'ambit.yaml:25 workspaces.my-project.isolation: not built yet, ignored',
     'ambit.yaml:26 workspaces.my-project.backend: not built yet, ignored',
     'ambit.yaml:27 governance: not built yet, ignored',

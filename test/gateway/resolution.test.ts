@@ -66,6 +66,7 @@ async function build(facts: typeof setting extends fc.Arbitrary<infer Facts> ? F
     approvals,
     dataDir,
     log: { info() {}, warn() {} },
+    telling: undefined,
   });
   return { config, sessions, session, resolution };
 }
@@ -147,7 +148,15 @@ test('P15: one debug line for each injection, with eight characters of the sessi
   const servers = defineServers(config, '/etc/ambit');
   const sessions = createSessions(config.sessions);
   const log = { info() {}, warn() {}, debug: (line: string) => void lines.push(line) };
-  const options = { config: () => config, servers: () => servers, latest: sessions.get, approvals, dataDir, log };
+  const options = {
+    config: () => config,
+    servers: () => servers,
+    latest: sessions.get,
+    approvals,
+    dataDir,
+    log,
+    telling: undefined,
+  };
   const resolution = createResolution(options);
   const a = servers.get('a');
   if (a?.kind !== 'stdio') throw new Error('it is a stdio server');

@@ -16,7 +16,8 @@ function sharing(...users: string[]) {
   };
   const pending = createPendingCalls();
   const sharers = createSharers(tenancy, 8);
-  const admit = (id: string) => sharers.admit({ ...ownCall('ping', '{}'), session: { id } as Session }, pending);
+  const admit = (id: string) =>
+    sharers.admit({ ...ownCall('ping', '{}'), acting: { session: { id } as Session, correlationId: 'c' } }, pending);
   const wait = (sessionId: string) =>
     pending.add({
       upstreamId: pending.nextId(),

@@ -1,12 +1,29 @@
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Credential } from '../../identity/principal.ts';
+import { presentedToken } from '../../identity/token.ts';
 import { isLoopback } from './guards.ts';
+
+interface Seen {
+  readonly authorization: string | undefined;
+  readonly credential: Credential;
+}
+
+/** A client says the same on every request of a connection: what it said is read and hashed once, and proven each time. */
+const lastSeen = new WeakMap<Socket, Seen>();
 
 /** What the request carries to prove who sends it; proven is nothing yet. */
 export function credentialOf(request: IncomingMessage): Credential {
   const { authorization } = request.headers;
-  const loopback = isLoopback(request.socket.remoteAddress);
+  const seen = lastSeen.get(request.socket);
+  if (seen !== undefined && seen.authorization === authorization) return seen.credential;
+  const credential = readCredential(authorization, isLoopback(request.socket.remoteAddress));
+  lastSeen.set(request.socket, { authorization, credential });
+  return credential;
+}
+
+function readCredential(authorization: string | undefined, loopback: boolean): Credential {
   if (authorization === undefined) return { kind: 'none', loopback };
-  const token = /^Bearer +([\x21-\x7e]{1,4096})$/i.exec(authorization);
-  return { kind: 'bearer', token: token?.[1] ?? '', loopback };
+  const token = /^Bearer +([\x21-\x7e]{1,4096})$/i.exec(authorization)?.[1] ?? '';
+  return { kind: 'bearer', presented: presentedToken(token), loopback };
 }

@@ -37,6 +37,12 @@ export async function listenHttp(
       json(response, ready ? 200 : 503, { status: ready ? 'ok' : 'closing' });
       return;
     }
+    if (path === '/.well-known/jwks.json' && request.method === 'GET') {
+      const bytes = Buffer.from(gateway.jwks());
+      const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };
+      response.writeHead(200, { ...headers, 'content-length': bytes.length }).end(bytes);
+      return;
+    }
     const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
     if (server === undefined) {
       request.resume();

@@ -73,7 +73,7 @@ export async function servePost(
   finish(answer, reply);
 }
 
-export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry'>;
+export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry' | 'correlationId'>;
 
 export function arrived(approach: HttpApproach, era: Era, message: Message, answer: Pick<Answer, 'channel'>): Arrived {
   return newExchange({
@@ -119,7 +119,13 @@ export function fault(
 
 function approachOf(server: string, request: IncomingMessage): HttpApproach {
   const transportId = header(request.headers['mcp-session-id']);
-  return { entrance: 'http', server, credential: credentialOf(request), transportId, headers: paramHeaders(request) };
+  return {
+    entrance: 'http',
+    server,
+    credential: credentialOf(request),
+    transportId,
+    headers: () => paramHeaders(request),
+  };
 }
 
 /** A message without a revision of its own belongs to the handshake era, unless its header claims otherwise. */

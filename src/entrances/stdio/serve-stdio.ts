@@ -109,7 +109,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       server,
       credential: { kind: 'pipe', sessionId },
       transportId: era === 'modern' ? undefined : transportId,
-      headers: {},
+      headers: () => ({}),
       message,
       channel: channel(farewell),
     });

@@ -62,14 +62,14 @@ export function createAggregate({ links, callers, catalog, resolution }: Aggrega
 
   /** The message to one server, as if it had come to that server's own address. */
   async function toServer(exchange: ForAll, server: ServerDefinition, message: Message): Promise<Reply> {
-    const { channel, headers, session } = exchange;
+    const { channel, headers, session, correlationId } = exchange;
     const call: Call = {
       message,
-      session,
       edits: [],
       channel,
       headers,
       caller: undefined,
+      acting: { session, correlationId },
       cancelOnGone: true,
       namesAsker: true,
     };
@@ -174,16 +174,14 @@ export function createAggregate({ links, callers, catalog, resolution }: Aggrega
   }
 
   async function setLevel(exchange: ForAll): Promise<Reply> {
-    const { message, caller, session } = exchange;
+    const { message, caller } = exchange;
     if (caller !== undefined) {
       const composite = caller.link as Composite;
       composite.logLevel = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
       await Promise.all(
         [...composite.children.values()].map((child) =>
           child
-            .then((each) =>
-              each.link.request({ ...ownCall('logging/setLevel', rawParams(message)), session, caller: each }),
-            )
+            .then((each) => each.link.request({ ...ownCall('logging/setLevel', rawParams(message)), caller: each }))
             .catch(() => {}),
         ),
       );
@@ -262,7 +260,16 @@ export function createAggregate({ links, callers, catalog, resolution }: Aggrega
       for (const child of (caller.link as Composite).children.values()) {
         const { channel, headers, edits } = exchange;
         child.then(
-          (each) => each.link.notify({ message, session, edits, channel, headers, caller: each, cancelOnGone: false }),
+          (each) =>
+            each.link.notify({
+              message,
+              edits,
+              channel,
+              headers,
+              caller: each,
+              acting: undefined,
+              cancelOnGone: false,
+            }),
           () => {},
         );
       }

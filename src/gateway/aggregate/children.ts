@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
@@ -24,7 +25,8 @@ export function createComposite(session: Session, initialize: Message, links: Li
   let closed = false;
 
   async function open(parent: Caller, server: ServerDefinition): Promise<Caller> {
-    const call = { ...ownCall('initialize', '{}'), session, message: initialize, cancelOnGone: false };
+    const acting = { session, correlationId: randomUUID() };
+    const call = { ...ownCall('initialize', '{}'), acting, message: initialize, cancelOnGone: false };
     const { link, version, reply } = await links.handshake(session, server, call);
     if (version === undefined) {
       const words = reply.kind === 'message' ? reply.bytes.toString().slice(0, 200) : '';
@@ -36,7 +38,7 @@ export function createComposite(session: Session, initialize: Message, links: Li
     if (child.stream !== undefined) link.listen(child);
     if (composite.logLevel !== undefined) {
       const level = ownCall('logging/setLevel', JSON.stringify({ level: composite.logLevel }));
-      await link.request({ ...level, session, caller: child, cancelOnGone: false }).catch(() => {});
+      await link.request({ ...level, caller: child, cancelOnGone: false }).catch(() => {});
     }
     return child;
   }

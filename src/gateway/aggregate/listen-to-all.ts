@@ -88,7 +88,7 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
       parts.links
         .modern(session, server, {
           ...describedCall(message, 'subscriptions/listen', params, through(listening)),
-          session,
+          acting: { session, correlationId: exchange.correlationId },
         })
         .catch(() => {})
         .finally(() => {

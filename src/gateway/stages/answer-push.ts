@@ -23,6 +23,6 @@ export function progressOfPush(exchange: WithCaller): Reply {
   const push = token === undefined ? undefined : caller?.pushes.get(rawAt(message.bytes, token));
   if (token === undefined || push?.progressToken === undefined) return accepted;
   const edits = [...exchange.edits, replaceValue(token, push.progressToken)];
-  push.link.notify({ message, session: undefined, edits, channel, headers, caller, cancelOnGone: false });
+  push.link.notify({ message, edits, channel, headers, caller, acting: undefined, cancelOnGone: false });
   return accepted;
 }

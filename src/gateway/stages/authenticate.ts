@@ -1,5 +1,6 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { anonymousUser, localUser } from '../../identity/principal.ts';
+import type { PresentedToken } from '../../identity/token.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { type Stage, widen } from '../chain.ts';
@@ -17,9 +18,9 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
   const anonymous = { kind: 'anonymous', userId: anonymousUser } as const;
 
   /** Undefined where a token that does not verify counts as none. */
-  function proven(token: string, loopback: boolean): Session | undefined {
+  function proven(presented: PresentedToken, loopback: boolean): Session | undefined {
     try {
-      return sessions.prove(token);
+      return sessions.prove(presented);
     } catch (error) {
       const lenient = options.onInvalidKey === 'anonymous' && options.anonymous === 'loopback' && loopback;
       if (lenient && isAmbitError(error) && error.code === 'UNAUTHENTICATED') return undefined;
@@ -35,7 +36,7 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
         return next(widen(exchange, { principal: { kind: 'local', userId: entry.userId } }));
       }
       case 'bearer': {
-        const session = proven(credential.token, credential.loopback);
+        const session = proven(credential.presented, credential.loopback);
         if (session === undefined) return next(widen(exchange, { principal: anonymous }));
         entry.sessionId = session.id;
         entry.userId = session.userId;

@@ -124,6 +124,7 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
 }
 
 function callOf(exchange: Prepared): Call {
-  const { message, session, edits, channel, headers, caller } = exchange;
-  return { message, session, edits, channel, headers, caller, cancelOnGone: exchange.era === 'modern' };
+  const { message, edits, channel, headers, caller, session, correlationId } = exchange;
+  const acting = { session, correlationId };
+  return { message, edits, channel, headers, caller, acting, cancelOnGone: exchange.era === 'modern' };
 }

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { Journal } from '../../journal/journal.ts';
 import type { Log } from '../../log.ts';
 import type { Reply } from '../../wire/channel.ts';
@@ -31,9 +30,8 @@ export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Repl
     }
     const { message, entry } = exchange;
     const name = nameOf(exchange);
-    journal.record({
-      kind: 'call',
-      id: randomUUID(),
+    journal.recordCall({
+      id: exchange.correlationId,
       sessionId: entry.sessionId,
       userId: entry.userId,
       entrance: exchange.entrance,

@@ -19,7 +19,7 @@ export function ownCall(method: string, params: string, channel: Channel = mute)
   const message = readMessage(
     Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":${JSON.stringify(method)},"params":${params}}`),
   );
-  return { message, session: undefined, edits: [], channel, headers: {}, caller: undefined, cancelOnGone: true };
+  return { message, edits: [], channel, headers: () => ({}), caller: undefined, acting: undefined, cancelOnGone: true };
 }
 
 export async function askUpstream(link: Link, method: string, params = '{}', caller?: Caller): Promise<Message> {

@@ -1,6 +1,6 @@
 import { type Edit, removeMembers } from '../../wire/edit.ts';
+import { insertMeta } from '../../wire/insert-meta.ts';
 import type { Message } from '../../wire/message.ts';
-import { memberOf } from '../../wire/scan.ts';
 import { modernVersion } from '../../wire/versions.ts';
 
 const envelopeKeys = new Set([
@@ -32,20 +32,5 @@ export function withEnvelope(message: Message, envelope: Envelope): Edit[] {
       ? []
       : [`"io.modelcontextprotocol/logLevel":${JSON.stringify(envelope.logLevel)}`]),
   ].join(',');
-  return insertMeta(message, members);
-}
-
-/** Puts members into `params._meta`, making `_meta` and `params` where there are none. */
-export function insertMeta(message: Message, members: string): Edit[] {
-  const params = message.params?.shape;
-  if (message.meta !== undefined) return [insertAt(message.meta.start + 1, members, message.meta.members.length > 0)];
-  const meta = memberOf(params, '_meta');
-  // `_meta` that is no object is for the upstream to refuse.
-  if (meta !== undefined) return [];
-  if (params !== undefined) return [insertAt(params.start + 1, `"_meta":{${members}}`, params.members.length > 0)];
-  return [insertAt(message.shape.start + 1, `"params":{"_meta":{${members}}}`, true)];
-}
-
-function insertAt(at: number, text: string, more: boolean): Edit {
-  return { start: at, end: at, text: more ? `${text},` : text };
+  return [insertMeta(message, members)];
 }

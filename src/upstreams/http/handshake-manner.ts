@@ -6,7 +6,7 @@ import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 import type { HttpManner } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
-import { handshakeHeaders } from './request-headers.ts';
+import { handshakeHeaders, withToken } from './request-headers.ts';
 import { letGo, type Remote, send } from './send.ts';
 
 const reconnectMs = 1000;
@@ -33,8 +33,9 @@ export function handshakeManner(
 
   /** Repeats the first handshake, so that the caller need not notice that the upstream forgot its session. */
   async function heal(): Promise<void> {
-    const body = Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":"initialize","params":${initializeParams}}`);
-    const headers = handshakeHeaders(undefined, undefined);
+    const { params, token } = server.teller.introduce('initialize', initializeParams ?? '{}');
+    const body = Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":"initialize","params":${params}}`);
+    const headers = withToken(handshakeHeaders(undefined, undefined), token);
     const response = await send(server, 'POST', headers, body, server.timeoutMs).response;
     let answer: Message | undefined;
     await readAnswer(response, {

@@ -21,6 +21,7 @@ import {
   towardsUpstream,
 } from '../relay/towards-upstream.ts';
 import { brokenOff, failure, readAnswer } from './read-answer.ts';
+import { withToken } from './request-headers.ts';
 import { letGo, type Remote, type Sending, send } from './send.ts';
 
 /** What differs between the eras: the headers of a request, and what a session of the upstream's own needs. */
@@ -31,7 +32,7 @@ export interface HttpManner {
   headers(
     message: Message,
     outgoing: Pick<Outgoing, 'name' | 'taskId'>,
-    params: Call['headers'],
+    params: Readonly<Record<string, string>>,
   ): Record<string, string>;
   /** Looks at the head of a first answer; true asks for the request to be sent once more. */
   inspect(message: Message, response: IncomingMessage, headers: Readonly<Record<string, string>>): Promise<boolean>;
@@ -71,7 +72,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     // Cancelled, timed out or ended meanwhile: then the upstream must not get to see it.
     if (pending.get(waiting.upstreamId) === undefined) return;
     for (let attempt = 0; ; attempt++) {
-      const headers = manner.headers(call.message, outgoing, call.headers);
+      const headers = withToken(manner.headers(call.message, outgoing, call.headers()), outgoing.token);
       const sending = send(server, 'POST', headers, outgoing.bytes);
       sendings.set(waiting.upstreamId, sending);
       const response = await sending.response;
@@ -165,7 +166,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       if (pending.size() >= limits.pendingPerUpstream) throw new AmbitError('OVERLOADED');
       const { message } = call;
       const upstreamId = pending.nextId();
-      const outgoing = towardsUpstream(message, call.edits, upstreamId, binding);
+      const outgoing = towardsUpstream(message, call.edits, upstreamId, binding, call.acting);
       return new Promise<Reply>((settle, fail) => {
         const waiting: PendingCall = {
           upstreamId,

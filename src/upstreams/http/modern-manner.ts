@@ -3,7 +3,7 @@ import type { EraVerdicts } from '../era-verdicts.ts';
 import { discoverParams, speaksModern, unsupportedModern } from '../stdio/opening.ts';
 import type { HttpManner } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
-import { modernHeaders } from './request-headers.ts';
+import { modernHeaders, withToken } from './request-headers.ts';
 import { type Remote, send } from './send.ts';
 
 /** MCP 2026-07-28 over HTTP: nothing is kept between requests but what era the upstream speaks. */
@@ -30,9 +30,10 @@ export function modernManner(server: Remote, verdicts: EraVerdicts, maxBytes: nu
 
 // A refused connection says nothing about the era and goes to the caller as the failure it is.
 async function probe(server: Remote, verdicts: EraVerdicts, maxBytes: number): Promise<void> {
-  const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`);
+  const { params, token } = server.teller.introduce('server/discover', discoverParams);
+  const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${params}}`);
   const question = readMessage(body);
-  const headers = modernHeaders(question, { name: '', taskId: undefined }, {});
+  const headers = withToken(modernHeaders(question, { name: '', taskId: undefined }, {}), token);
   const response = await send(server, 'POST', headers, body, server.timeoutMs).response;
   const status = response.statusCode ?? 0;
   let answer: Message | undefined;

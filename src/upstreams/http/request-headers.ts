@@ -34,3 +34,9 @@ export function handshakeHeaders(
     ...(version === undefined || version < '2025-06-18' ? {} : { 'mcp-protocol-version': version }),
   };
 }
+
+/** The same token that stands in `_meta`, for upstreams that look at a request before they read it. */
+export function withToken(headers: Record<string, string>, token: string | undefined): Record<string, string> {
+  if (token !== undefined) headers['txn-token'] = token;
+  return headers;
+}

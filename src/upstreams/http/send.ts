@@ -2,21 +2,23 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { HttpServer } from '../definition.ts';
+import type { Teller } from '../relay/teller.ts';
 
 const agentOptions = { keepAlive: true, maxSockets: 256, maxFreeSockets: 16, timeout: 60_000 };
 
 /** An upstream over HTTP, and the connections one link keeps to it. */
 export interface Remote extends HttpServer {
   readonly agent: HttpAgent;
+  readonly teller: Teller;
 }
 
 /**
  * Connections are never shared between links: what an upstream says too much on one of them would be read as the
  * answer to the next request, and that must not be another session's.
  */
-export function connectTo(server: HttpServer): Remote {
+export function connectTo(server: HttpServer, teller: Teller): Remote {
   const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
-  return { ...server, agent };
+  return { ...server, agent, teller };
 }
 
 export interface Sending {

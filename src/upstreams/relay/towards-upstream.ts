@@ -1,9 +1,11 @@
 import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
+import { insertMeta } from '../../wire/insert-meta.ts';
 import { idMember, type Message } from '../../wire/message.ts';
 import type { OurKeys } from '../../wire/our-keys.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { type Member, memberOf, rawAt, type Shape, stringAt } from '../../wire/scan.ts';
 import type { Seals } from './seals.ts';
+import type { Acting, Teller } from './teller.ts';
 
 /** Whom sealed values belong to. */
 export interface Binding {
@@ -11,6 +13,7 @@ export interface Binding {
   /** Empty where no session is known: then nothing opens. */
   readonly sessionId: string;
   readonly server: string;
+  readonly teller: Teller;
   /** What passes neither way; without this, what is always ours. */
   readonly keys?: (() => OurKeys) | undefined;
 }
@@ -28,14 +31,20 @@ export interface Outgoing {
   readonly name: string;
   /** The task this request is about, as the upstream knows it. */
   readonly taskId: string | undefined;
+  /** What proves the context, for those who read it in a header. */
+  readonly token: string | undefined;
 }
 
-/** A request as the upstream shall see it: our id in place of the caller's, handles opened, the rest as it came. */
+/**
+ * A request as the upstream shall see it: our id in place of the caller's, handles opened, the context set, the rest as
+ * it came. Whatever reaches an upstream goes through here, so nothing does without its context.
+ */
 export function towardsUpstream(
   message: Message,
   corridorEdits: readonly Edit[],
   upstreamId: number,
   binding: Binding,
+  acting?: Acting,
   tail = '',
 ): Outgoing {
   const edits = [replaceValue(idMember(message), String(upstreamId)), ...corridorEdits];
@@ -47,11 +56,14 @@ export function towardsUpstream(
   const state = memberOf(params, 'requestState');
   if (state !== undefined) edits.push(replaceValue(state, openState(message, state, name, binding)));
   const taskId = pushTaskEdits(message, edits, binding);
+  const context = binding.teller.tell(message, name, acting);
+  if (context !== undefined) edits.push(insertMeta(message, context.member, corridorEdits));
   return {
     bytes: applyEdits(bytes, edits, tail),
     progressToken: token === undefined ? undefined : rawAt(bytes, token),
     name,
     taskId,
+    token: context?.token,
   };
 }
 

@@ -53,6 +53,6 @@ export function createSharers({ users }: Tenancy, mostPending: number): Sharers 
 }
 
 /** Whom a call is for; empty for what Ambit asks for itself. */
-export function sessionOf({ session, caller }: Call): string {
-  return session?.id ?? caller?.sessionId ?? '';
+export function sessionOf({ acting, caller }: Call): string {
+  return acting?.session.id ?? caller?.sessionId ?? '';
 }

@@ -105,7 +105,9 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     }
     try {
       const write = (bytes: Buffer) => fresh?.write(bytes);
-      await opening.perform((method, params) => asks.ask(method, params, write, lifetimes.startMs), write);
+      const ask = (method: string, params: string) =>
+        asks.ask(method, binding.teller.introduce(method, params).params, write, lifetimes.startMs);
+      await opening.perform(ask, write);
     } catch (error) {
       await fresh.end();
       throw error;
@@ -122,7 +124,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       const owner = sharers === undefined ? binding : boundTo(binding, sharers.admit(call, pending));
       const upstreamId = pending.nextId();
       const message = onOneLine(call.message);
-      const outgoing = towardsUpstream(message, call.edits, upstreamId, owner, newline);
+      const outgoing = towardsUpstream(message, call.edits, upstreamId, owner, call.acting, newline);
       const listening = message.method === 'subscriptions/listen';
       const now = Date.now();
       pending.add({

@@ -73,7 +73,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function withoutHost({ PATH, HOME, LANG, TMPDIR, ...told }: Record<string, string>): Record<string, string> {
+function withoutHost(environment: Record<string, string>): Record<string, string> {
+  const { PATH, HOME, LANG, TMPDIR, AMBIT_JWKS, PARACHUTE_JWKS, ...told } = environment;
+  expect(JSON.parse(AMBIT_JWKS ?? '')).toMatchObject({ keys: [{ kty: 'OKP', crv: 'Ed25519' }] });
+  expect(PARACHUTE_JWKS).toBe(AMBIT_JWKS);
   expect({ PATH, HOME }).toEqual({ PATH: process.env['PATH'], HOME: process.env['HOME'] });
   expect(TMPDIR?.startsWith(dataDir)).toBe(true);
   return told;

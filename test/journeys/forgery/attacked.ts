@@ -41,8 +41,10 @@ export async function startAttacked(
   const recorder = await startHttpRecorder();
   const web = `${recorder.url}/mcp`;
   const { servers, ...rest } = typeof config === 'function' ? config(web) : config;
+  // Told nothing, so that what an upstream sees of our keys can only be what the caller smuggled past us.
+  const pipe = { ...stdioRecorder, context: 'none' };
   const ambit = await startAmbit(
-    { servers: { pipe: stdioRecorder, tube: stdioRecorder, web: { url: web }, ...servers }, ...rest },
+    { servers: { pipe, tube: pipe, web: { url: web, context: 'none' }, ...servers }, ...rest },
     env,
   );
   return {

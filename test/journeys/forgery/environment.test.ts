@@ -24,6 +24,8 @@ beforeAll(async () => {
   attacked = await startAttacked(
     {
       servers: {
+        pipe: stdioRecorder,
+        tube: stdioRecorder,
         told: { ...stdioRecorder, env: configured },
         moved: { ...stdioRecorder, env: { TMPDIR: '/elsewhere' } },
       },
@@ -40,7 +42,7 @@ async function environmentOf(server: string): Promise<Record<string, string>> {
   return JSON.parse(text) as Record<string, string>;
 }
 
-const told = ['AGENT_ID', 'SESSION_ID', 'TRUST_LEVEL', 'USER_ID', 'WORKSPACE_ID', 'WORKSPACE_PATH'];
+const told = ['AGENT_ID', 'JWKS', 'SESSION_ID', 'TRUST_LEVEL', 'USER_ID', 'WORKSPACE_ID', 'WORKSPACE_PATH'];
 const names = [...told.map((name) => `AMBIT_${name}`), 'HOME', 'LANG', 'PATH', 'TMPDIR'];
 
 test('P1: its context, PATH, HOME, LANG and a TMPDIR of its own, and nothing else', async () => {

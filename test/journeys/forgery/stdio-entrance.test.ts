@@ -54,7 +54,10 @@ const forged = '"ambit/context":{"sessionId":"forged"},"AMBIT/x":1,"\\u0061mbit/
 describe('on stdin and stdout, the modern era', () => {
   test('our keys are taken out on the way in and on the way back', async () => {
     const raw = await seen(call('echo', '{"ambit/context":1}', `${forged},"k":1E5`));
-    expect(raw).toContain(`"arguments":{"ambit/context":1},"_meta":{${modernMeta},"k":1E5}`);
+    const [, told, rest] =
+      /"arguments":\{"ambit\/context":1\},"_meta":\{("ambit\/context":\{[^}]+\},)(.*)\}\}\}$/.exec(raw) ?? [];
+    expect(told).toMatch(/"sessionId":"[0-9a-f]{32}".*"token":"[\w.-]+"/);
+    expect(rest).toBe(`${modernMeta},"k":1E5`);
     const result = `{"jsonrpc":"2.0","id":$ID,"result":{"_meta":{${forged},"k":1},"_meta":{${forged}}}}`;
     expect(await ask(call('say', JSON.stringify({ lines: [result] })))).toBe(
       '{"jsonrpc":"2.0","id":1,"result":{"_meta":{"k":1},"_meta":{}}}',

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { insertMeta, withEnvelope, withoutEnvelope } from '../../../src/upstreams/bridge/meta-edits.ts';
-import { applyEdits } from '../../../src/wire/edit.ts';
+import { withEnvelope, withoutEnvelope } from '../../../src/upstreams/bridge/meta-edits.ts';
+import { applyEdits, type Edit } from '../../../src/wire/edit.ts';
+import { insertMeta } from '../../../src/wire/insert-meta.ts';
 import { readMessage } from '../../../src/wire/message.ts';
 
 const envelope = {
@@ -10,7 +11,7 @@ const envelope = {
   'io.modelcontextprotocol/logLevel': 'info',
 };
 
-function edited(text: string, edit: (message: ReturnType<typeof readMessage>) => ReturnType<typeof insertMeta>) {
+function edited(text: string, edit: (message: ReturnType<typeof readMessage>) => Edit[]) {
   const message = readMessage(Buffer.from(text));
   return JSON.parse(applyEdits(message.bytes, edit(message)).toString()) as { params?: { _meta?: object } };
 }
@@ -41,7 +42,7 @@ describe.each([
   });
 
   test('loses the envelope again, and only that', () => {
-    const with_ = edited(request(params), (message) => insertMeta(message, JSON.stringify(envelope).slice(1, -1)));
+    const with_ = edited(request(params), (message) => [insertMeta(message, JSON.stringify(envelope).slice(1, -1))]);
     const without = edited(JSON.stringify(with_), withoutEnvelope);
     const meta = params?.includes('progressToken') ? { progressToken: 9007199254740992 } : {};
     expect(without.params).toEqual({ ...rest, _meta: meta });
@@ -58,16 +59,19 @@ test('an envelope without a name or a level has none', () => {
   ]);
 });
 
-test.each(['"text"', '7', '[]', 'null'])('a _meta that is %s is left for the upstream to refuse', (meta) => {
-  const text = request(`{"_meta":${meta}}`);
-  const message = readMessage(Buffer.from(text));
-  expect(insertMeta(message, '"a":1')).toEqual([]);
-  expect(withoutEnvelope(message)).toEqual([]);
-});
+test.each(['"text"', '7', '[]', 'null'])(
+  'a _meta that is %s has no room for what must be told, and is refused',
+  (meta) => {
+    const text = request(`{"_meta":${meta}}`);
+    const message = readMessage(Buffer.from(text));
+    expect(() => insertMeta(message, '"a":1')).toThrow('params._meta must be an object');
+    expect(withoutEnvelope(message)).toEqual([]);
+  },
+);
 
 test('a long integer in _meta survives to the last digit', () => {
   const message = readMessage(Buffer.from(request('{"_meta":{"progressToken":9007199254740993}}')));
-  expect(applyEdits(message.bytes, insertMeta(message, '"a":1')).toString()).toContain(
+  expect(applyEdits(message.bytes, [insertMeta(message, '"a":1')]).toString()).toContain(
     '{"a":1,"progressToken":9007199254740993}',
   );
 });

@@ -7,7 +7,15 @@ import { read } from '../relay/handles.ts';
 function server(name: string, env: Record<string, string> = {}): ServerDefinition {
   const push = { sampling: true, elicitation: true, roots: true };
   const described = { source: 'operator', file: undefined, folder: '/', definitionHash: JSON.stringify(env) } as const;
-  const common = { name, trust: ['direct'], era: 'auto', timeoutMs: 1000, push, ...described } as const;
+  const common = {
+    name,
+    trust: ['direct'],
+    era: 'auto',
+    timeoutMs: 1000,
+    push,
+    context: 'full',
+    ...described,
+  } as const;
   return { ...common, kind: 'stdio', scope: 'session', command: 'x', args: [], env };
 }
 

@@ -1,0 +1,174 @@
+import { createHash, createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto';
+import { lstatSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { AmbitError } from '../errors.ts';
+import { withLock } from '../file-lock.ts';
+import { writeAtomically } from '../write-atomically.ts';
+
+export interface SigningKey {
+  readonly kid: string;
+  readonly key: KeyObject;
+}
+
+/** The keys that contexts are signed with: made on first start, renewed with an overlap, never shown. */
+export interface SigningKeys {
+  current(): SigningKey;
+  /** The public keys as a JWK Set: those that sign, those that signed lately, and the one that will sign next. */
+  jwks(): string;
+  /** Where the same can be read by whoever runs for long. */
+  readonly jwksFile: string;
+  /** What this gateway is called by those it signs for, as long as it keeps its secret. */
+  readonly name: string;
+  /** What pseudonyms are made with; it stays when keys change, or every pseudonym would. */
+  readonly pseudonymSecret: Buffer;
+  /** Looks whether it is time for a new key, and whether another process has made one. */
+  tend(): Promise<void>;
+  close(): void;
+}
+
+interface StoredKey {
+  readonly kid: string;
+  readonly d: string;
+  readonly x: string;
+  readonly signsFrom: number;
+}
+
+interface Stored {
+  readonly version: 1;
+  readonly pseudonymSecret: string;
+  /** The oldest first. */
+  readonly keys: readonly StoredKey[];
+}
+
+const minute = 60_000;
+const renewAfterMs = 30 * 24 * 60 * minute;
+/** A verifier that reads the keys every ten minutes knows a new one before it signs. */
+const announceMs = 15 * minute;
+const keepMs = 60 * minute;
+const tendEveryMs = minute;
+
+export async function openSigningKeys(folder: string, now: () => number = Date.now): Promise<SigningKeys> {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const file = join(folder, 'signing.json');
+  const jwksFile = join(folder, 'jwks.json');
+  let stored = await withLock(file, () => load(file) ?? save(file, jwksFile, firstKeys(now())));
+  let seenAt = modifiedAt(file);
+  let live = stored.keys.map(opened);
+  let set = jwksOf(stored);
+
+  function take(next: Stored): void {
+    stored = next;
+    live = next.keys.map(opened);
+    set = jwksOf(next);
+    seenAt = modifiedAt(file);
+  }
+
+  function needsRenewal({ keys }: Stored): boolean {
+    const newest = keys.at(-1);
+    return newest === undefined || now() >= newest.signsFrom + renewAfterMs - announceMs;
+  }
+
+  async function tend(): Promise<void> {
+    if (modifiedAt(file) !== seenAt) take(load(file) ?? stored);
+    if (!needsRenewal(stored)) return;
+    // Of several processes on this folder one makes the key, and the others read it.
+    const next = await withLock(file, () => {
+      const kept = load(file) ?? stored;
+      return needsRenewal(kept) ? save(file, jwksFile, renewed(kept, now())) : kept;
+    });
+    take(next);
+  }
+
+  const timer = setInterval(() => void tend().catch(() => {}), tendEveryMs).unref();
+  await tend();
+
+  return {
+    jwksFile,
+    name: `ambit:gateway:${createHash('sha256').update(`name ${stored.pseudonymSecret}`).digest('hex').slice(0, 16)}`,
+    pseudonymSecret: Buffer.from(stored.pseudonymSecret, 'base64url'),
+    current() {
+      const at = now();
+      for (let i = live.length - 1; i > 0; i--) {
+        const candidate = live[i] as (typeof live)[number];
+        if (candidate.signsFrom <= at) return candidate;
+      }
+      return live[0] as (typeof live)[number];
+    },
+    jwks: () => set,
+    tend,
+    close: () => clearInterval(timer),
+  };
+}
+
+/** For an environment: the keys, and where a process that outlives them finds the next. */
+export function inlineKeys({ jwks, jwksFile }: SigningKeys): string {
+  return `${jwks().slice(0, -1)},"source":${JSON.stringify(jwksFile)}}`;
+}
+
+function firstKeys(at: number): Stored {
+  return { version: 1, pseudonymSecret: randomBytes(32).toString('base64url'), keys: [freshKey(at)] };
+}
+
+function renewed(stored: Stored, at: number): Stored {
+  const next = freshKey(at + announceMs);
+  const kept = stored.keys.filter((_, index) => {
+    const successor = stored.keys[index + 1];
+    return successor === undefined || at < successor.signsFrom + keepMs;
+  });
+  return { ...stored, keys: [...kept, next] };
+}
+
+function freshKey(signsFrom: number): StoredKey {
+  const { d, x } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as { d: string; x: string };
+  // RFC 7638: the members that make the key, in this order.
+  const kid = createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
+  return { kid, d, x, signsFrom };
+}
+
+function opened({ kid, d, x, signsFrom }: StoredKey): SigningKey & { readonly signsFrom: number } {
+  return { kid, key: createPrivateKey({ key: { kty: 'OKP', crv: 'Ed25519', d, x }, format: 'jwk' }), signsFrom };
+}
+
+function jwksOf({ keys }: Stored): string {
+  return JSON.stringify({
+    keys: keys.map(({ kid, x }) => ({ kty: 'OKP', crv: 'Ed25519', x, kid, use: 'sig', alg: 'EdDSA' })),
+  });
+}
+
+function save(file: string, jwksFile: string, stored: Stored): Stored {
+  writeAtomically(file, JSON.stringify(stored));
+  writeAtomically(jwksFile, jwksOf(stored), 0o644);
+  return stored;
+}
+
+function load(file: string): Stored | undefined {
+  let text: string;
+  try {
+    const { mode, uid } = lstatSync(file);
+    const others = (mode & 0o077) !== 0 || (process.getuid !== undefined && uid !== process.getuid());
+    if (others) throw unusable('others may read or write it, so what it signs proves nothing');
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+  try {
+    const stored = JSON.parse(text) as Stored;
+    if (stored.version !== 1 || stored.keys.length === 0 || stored.pseudonymSecret.length < 43) throw new Error();
+    stored.keys.map(opened);
+    return stored;
+  } catch {
+    throw unusable('it is not what was written there');
+  }
+}
+
+function unusable(why: string): AmbitError {
+  return new AmbitError('CONFIG_INVALID', {
+    what: `The file of signing keys in the data directory cannot be used: ${why}.`,
+    hint: 'Remove it to have new keys made; whoever verifies contexts has to learn them.',
+  });
+}
+
+function modifiedAt(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}

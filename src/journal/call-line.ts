@@ -1,0 +1,53 @@
+/** What the journal says of one exchange. */
+export interface CallEntry {
+  readonly id: string;
+  readonly sessionId: string | undefined;
+  readonly userId: string | undefined;
+  readonly entrance: string;
+  readonly era: string;
+  readonly server: string;
+  readonly method: string;
+  readonly name: string | undefined;
+  readonly outcome: string;
+  readonly rule: string | undefined;
+  /** Where it stood, when its client chose. */
+  readonly workspaceId?: string | undefined;
+  /** What its client announced in vain. */
+  readonly ignoredWorkspace?: string | undefined;
+  readonly ms: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+}
+
+/** There is one for every exchange: printed piece by piece it takes half the time that JSON.stringify does. */
+export function callLine(call: CallEntry): string {
+  return (
+    `"kind":"call","id":"${call.id}"${member('sessionId', call.sessionId)}${member('userId', call.userId)}` +
+    `,"entrance":"${call.entrance}","era":"${call.era}","server":${quoted(call.server)},"method":${quoted(call.method)}` +
+    `${member('name', call.name)},"outcome":${quoted(call.outcome)}${member('rule', call.rule)}` +
+    `${member('workspaceId', call.workspaceId)}${member('ignoredWorkspace', call.ignoredWorkspace)}` +
+    `,"ms":${call.ms},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
+  );
+}
+
+function member(name: string, value: string | undefined): string {
+  return value === undefined ? '' : `,"${name}":${quoted(value)}`;
+}
+
+const mostKnown = 1000;
+const longKnown = 128;
+/** Longer than any name in use; what comes from outside shall not fill the disk. */
+const longText = 2048;
+const known = new Map<string, string>();
+
+/** The same few words are quoted over and over. */
+function quoted(text: string): string {
+  const before = known.get(text);
+  if (before !== undefined) return before;
+  const fresh = JSON.stringify(text.length > longText ? `${text.slice(0, longText)}…` : text);
+  if (text.length <= longKnown) {
+    if (known.size >= mostKnown) known.clear();
+    known.set(text, fresh);
+  }
+  return fresh;
+}

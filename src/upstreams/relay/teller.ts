@@ -1,0 +1,56 @@
+import { randomUUID } from 'node:crypto';
+import { argumentsDigest, noArgumentsDigest } from '../../context/arguments-digest.ts';
+import type { CallContext, ContextWriter } from '../../context/call-context.ts';
+import type { Session } from '../../sessions/session.ts';
+import { applyEdits } from '../../wire/edit.ts';
+import { insertMeta } from '../../wire/insert-meta.ts';
+import { type Message, readMessage } from '../../wire/message.ts';
+import { memberOf, rawAt } from '../../wire/scan.ts';
+
+/** Whom a request acts for, and what it is called wherever it is mentioned. */
+export interface Acting {
+  readonly session: Session;
+  readonly correlationId: string;
+}
+
+/** Tells an upstream, request by request, whom it serves. */
+export interface Teller {
+  tell(message: Message, name: string, acting: Acting | undefined): CallContext | undefined;
+  /** For what Ambit asks by itself: the params with the context in them. */
+  introduce(method: string, params: string): { readonly params: string; readonly token: string | undefined };
+}
+
+/**
+ * `own` is the session that a connection belongs to, as it is now; one that several sessions share belongs to none,
+ * and then Ambit's own questions act for nobody.
+ */
+export function createTeller(writer: ContextWriter | undefined, own: () => Session | undefined): Teller {
+  function tell(message: Message, name: string, acting: Acting | undefined): CallContext | undefined {
+    if (writer === undefined) return undefined;
+    const session = acting?.session ?? own();
+    if (session === undefined) return undefined;
+    const given = memberOf(message.params?.shape, 'arguments');
+    const argsSha256 =
+      given === undefined ? noArgumentsDigest : argumentsDigest(message.bytes.subarray(given.start, given.end));
+    const correlationId = acting?.correlationId ?? randomUUID();
+    return writer.write(session, correlationId, { method: message.method, name, argsSha256 });
+  }
+
+  return {
+    tell,
+    introduce(method, params) {
+      const question = Buffer.from(`{"jsonrpc":"2.0","id":0,"method":${JSON.stringify(method)},"params":${params}}`);
+      const message = readMessage(question);
+      const context = tell(message, '', undefined);
+      if (context === undefined) return { params, token: undefined };
+      const told = readMessage(applyEdits(question, [insertMeta(message, context.member)]));
+      return { params: told.params === undefined ? params : rawAt(told.bytes, told.params), token: context.token };
+    },
+  };
+}
+
+/** For connections on which nobody is told anything. */
+export const silentTeller: Teller = {
+  tell: () => undefined,
+  introduce: (_method, params) => ({ params, token: undefined }),
+};

@@ -1,0 +1,28 @@
+import type { Edit } from './edit.ts';
+import type { Message } from './message.ts';
+import { ProtocolFault } from './protocol-fault.ts';
+import { type Member, memberOf } from './scan.ts';
+
+/**
+ * Puts members into `params._meta`, making `_meta` and `params` where there are none. `edits` are those that will be
+ * made together with this one: what they take out is no neighbour.
+ */
+export function insertMeta(message: Message, members: string, edits: readonly Edit[] = []): Edit {
+  const params = message.params?.shape;
+  if (message.meta !== undefined) {
+    return insertAt(message.meta.start + 1, members, stays(message.meta.members, edits));
+  }
+  // Where `_meta` is no object there is no place for what the upstream has to be told.
+  if (memberOf(params, '_meta') !== undefined) throw new ProtocolFault(-32602, 200, 'params._meta must be an object');
+  if (params !== undefined) return insertAt(params.start + 1, `"_meta":{${members}}`, params.members.length > 0);
+  return insertAt(message.shape.start + 1, `"params":{"_meta":{${members}}}`, true);
+}
+
+function stays(members: readonly Member[], edits: readonly Edit[]): boolean {
+  if (edits.length === 0) return members.length > 0;
+  return members.some(({ keyStart }) => !edits.some(({ start, end }) => start <= keyStart && keyStart < end));
+}
+
+function insertAt(at: number, text: string, more: boolean): Edit {
+  return { start: at, end: at, text: more ? `${text},` : text };
+}
