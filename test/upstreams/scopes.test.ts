@@ -33,6 +33,9 @@ describe.each(pairs)('a $client client in front of a $server server', ({ server:
           const client = await on.connect(session, 'it', speaks);
           const [me, again] = await Promise.all([whoami(client), whoami(client)]);
           expect(again).toEqual(me);
+          // Whoever shares the process: each call says for itself.
+          const { params } = JSON.parse(await client.call('echo')) as { params: { _meta: Record<string, object> } };
+          expect(params._meta['ambit/context']).toMatchObject({ sessionId: session.id, trustLevel: 'direct' });
           return { name, session, me };
         }),
       );
@@ -52,7 +55,9 @@ describe.each(pairs)('a $client client in front of a $server server', ({ server:
         const ofUser = { ...ofPlace, AMBIT_USER_ID: draft?.userId };
         const own = { ...ofUser, AMBIT_SESSION_ID: session.id, AMBIT_AGENT_ID: draft?.agentId ?? '' };
         const alone = scope === 'session' || (scope === 'workspace' && name === 'ann nowhere');
-        expect(me.told).toEqual(alone ? own : { session: own, user: ofUser, workspace: ofPlace, shared: {} }[scope]);
+        const { AMBIT_JWKS, ...told } = me.told;
+        expect(AMBIT_JWKS).toContain('"keys"');
+        expect(told).toEqual(alone ? own : { session: own, user: ofUser, workspace: ofPlace, shared: {} }[scope]);
         const works = path !== '' && (scope === 'session' || scope === 'workspace');
         expect(realpathSync(me.cwd)).toMatch(works ? realpathSync(path) : join('data', 'run'));
       }
