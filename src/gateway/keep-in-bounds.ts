@@ -4,7 +4,9 @@ import { AmbitError } from '../errors.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { Tenancy } from '../upstreams/kept-links.ts';
 import type { Links } from '../upstreams/links.ts';
+import { isWide, type Scope, scopeFor } from '../upstreams/process-key.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { announceChange } from './announce.ts';
 import type { Resolution } from './resolution.ts';
@@ -40,30 +42,38 @@ export function createKeepInBounds({ links, callers, aggregate, resolution, serv
     if (trustLevel === before.trustLevel) return undefined;
     // What was started or opened with more trust than the session has now must not serve it any longer.
     if (server.kind === 'stdio') return links.endSession(id, startedWithMore(server.name), server.name);
-    links.retire(server.name, id);
+    links.retire(server.name, ({ users }) => users.has(id));
     return undefined;
   }
 
   return {
     async restricted(session, before) {
-      aggregate.forget(session.id);
       const ended = [...servers().values()].map((server) => endFor(session, server, before));
       tellClients(session.id);
       await Promise.all(ended);
     },
 
     beforeReload(sessions, config) {
-      const were = sessions.map((session) => ({ session, names: namesOf(resolution.available(session)) }));
+      const were = sessions.map((session) => ({ session, available: resolution.available(session) }));
       return (next) => {
-        for (const { session, names } of were) {
+        for (const { session, available } of were) {
           const now = new Set(namesOf(resolution.available(session)));
-          const elsewhere = !isDeepStrictEqual(placeOf(session, config), placeOf(session, next));
-          for (const name of names) if (elsewhere || !now.has(name)) links.retire(name, session.id);
-          if (names.length !== now.size || names.some((name) => !now.has(name))) tellClients(session.id);
+          for (const server of available) {
+            const scope = scopeFor(server, session);
+            const elsewhere = !isDeepStrictEqual(placeOf(session, scope, config), placeOf(session, scope, next));
+            // What others use too stays for them: this session is refused before its call gets there.
+            const gone = !now.has(server.name) && !isWide(scope);
+            if (elsewhere || gone) links.retire(server.name, usedBy(session, scope));
+          }
+          if (available.length !== now.size || available.some(({ name }) => !now.has(name))) tellClients(session.id);
         }
       };
     },
   };
+}
+
+function usedBy({ id, workspaceId }: Session, scope: Scope): (tenancy: Tenancy) => boolean {
+  return (tenancy) => tenancy.users.has(id) && (scope === 'shared' || tenancy.workspaceId === workspaceId);
 }
 
 function namesOf(servers: readonly ServerDefinition[]): string[] {
@@ -71,8 +81,8 @@ function namesOf(servers: readonly ServerDefinition[]): string[] {
 }
 
 /** All of the configuration that a process finds in its environment, beside its own server's. */
-function placeOf({ workspaceId }: Session, { context, workspaces }: Config): unknown {
-  const workspace = workspaceId === undefined ? undefined : workspaces[workspaceId];
+function placeOf({ workspaceId }: Session, scope: Scope, { context, workspaces }: Config): unknown {
+  const workspace = workspaceId === undefined || scope === 'shared' ? undefined : workspaces[workspaceId];
   return [context.envPrefixes, workspace?.path, workspace?.env];
 }
 

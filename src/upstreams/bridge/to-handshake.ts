@@ -7,6 +7,7 @@ import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { BaseLink, Call, Handshake, Link } from '../link.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import type { Outward, Sent } from '../sent.ts';
+import { sessionOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
 import { discoverResult } from './capabilities.ts';
 import { createHeldCalls } from './held-calls.ts';
@@ -21,6 +22,7 @@ export interface SelfOpened {
 }
 
 interface Listener {
+  readonly sessionId: string;
   readonly clientId: string;
   readonly channel: Channel;
   readonly wants: ReadonlySet<string>;
@@ -91,7 +93,14 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     for (const uri of uris) await subscribe('resources/subscribe', uri);
     const clientId = message.id as string;
     const key = String(++count);
-    const heard = { clientId, channel: call.channel, wants, resources: new Set(uris), end() {} };
+    const heard = {
+      sessionId: sessionOf(call),
+      clientId,
+      channel: call.channel,
+      wants,
+      resources: new Set(uris),
+      end() {},
+    };
     listeners.set(key, heard);
     const honoured = {
       ...Object.fromEntries([...wants].map((name) => [name, true])),
@@ -153,6 +162,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
 
   const bridge: Link = {
     sessionId: base.link.sessionId,
+    place: base.link.place,
     server: base.link.server,
     era: 'modern',
     attached: () => 0,
@@ -182,6 +192,12 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     attach() {},
     detach() {},
     listen() {},
+    leave(sessionId, reason) {
+      held.leave(sessionId);
+      for (const listener of listeners.values()) if (listener.sessionId === sessionId) listener.end();
+      base.link.leave(sessionId, reason);
+    },
+    holds: (call) => held.holds(call),
     tend(now) {
       held.tend(now, base.link.pending);
       base.link.tend(now);

@@ -165,6 +165,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
 
   const bridge: Link = {
     sessionId: base.sessionId,
+    place: base.place,
     server: base.server,
     era: 'handshake',
     base,
@@ -221,6 +222,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
       if (callers.size === 0) closed = true;
     },
     listen() {},
+    leave() {},
     tend() {},
     async close() {
       closed = true;
