@@ -15,7 +15,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['P1', built, 'session id, workspace id and trust level reach every stdio server'],
   ['P2', built, 'load, validate, filter by trust, filter by workspace, inject, spawn: in that order, in one place'],
   ['P3', built, 'existing env entries stay; pinned context names are shown; the same from project files are refused'],
-  ['P4', later, 'the agent cannot override its context by any channel'],
+  ['P4', built, 'the agent cannot override its context by any channel'],
   ['P5', later, 'the same through the sandbox'],
   ['P6', built, 'trust levels normalised, unknown refused, no fallback upward'],
   ['P7', later, 'workspace capabilities, per-tool allow and deny, env overrides'],
