@@ -1,6 +1,7 @@
 import { isAmbitError } from '../errors.ts';
 import { escapeControls } from '../escape-controls.ts';
 import { type Command, type Invocation, UsageFault } from './command.ts';
+import { explainCommand } from './explain.ts';
 import { importCommand } from './import.ts';
 import { readInvocation } from './read-invocation.ts';
 import { resolveCommand } from './resolve.ts';
@@ -30,6 +31,7 @@ const commands: readonly Command[] = [
   sessionEnd,
   sessionRestrict,
   resolveCommand,
+  explainCommand,
   serverList,
   serverCheck,
   serverApprove,

@@ -8,12 +8,16 @@ import type { Links } from '../upstreams/links.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { announceChange } from './announce.ts';
 import type { Resolution } from './resolution.ts';
+import type { ToolBounds } from './tool-bounds.ts';
+import type { ToolListeners } from './tool-listeners.ts';
 
 export interface KeptParts {
   readonly links: Links;
   readonly callers: Callers;
   readonly aggregate: Aggregate;
   readonly resolution: Resolution;
+  readonly tools: ToolBounds;
+  readonly listeners: ToolListeners;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
 }
 
@@ -25,10 +29,14 @@ export interface KeepInBounds {
   beforeReload(sessions: readonly Session[], config: Config): (next: Config) => void;
 }
 
-export function createKeepInBounds({ links, callers, aggregate, resolution, servers }: KeptParts): KeepInBounds {
-  function tellClients(sessionId: string): void {
-    announceChange(callers, [], sessionId);
+export function createKeepInBounds(parts: KeptParts): KeepInBounds {
+  const { links, callers, aggregate, resolution, tools, listeners, servers } = parts;
+
+  /** Those of all servers, and those of the servers that show other tools now. */
+  function tellClients(sessionId: string, shownAnew: readonly string[]): void {
+    announceChange(callers, shownAnew, sessionId);
     aggregate.boundsChanged(sessionId);
+    listeners.tell(sessionId, shownAnew);
   }
 
   function endFor(session: Session, server: ServerDefinition, before: Session): Promise<void> | undefined {
@@ -48,22 +56,35 @@ export function createKeepInBounds({ links, callers, aggregate, resolution, serv
     async restricted(session, before) {
       aggregate.forget(session.id);
       const ended = [...servers().values()].map((server) => endFor(session, server, before));
-      tellClients(session.id);
+      const [were, are] = [before, session].map((each) => tools.outlook(each, [...servers().keys()]));
+      tellClients(session.id, differing(were, are));
       await Promise.all(ended);
     },
 
     beforeReload(sessions, config) {
-      const were = sessions.map((session) => ({ session, names: namesOf(resolution.available(session)) }));
+      const were = sessions.map((session) => {
+        const names = namesOf(resolution.available(session));
+        return { session, names, outlook: tools.outlook(session, names) };
+      });
       return (next) => {
-        for (const { session, names } of were) {
+        for (const { session, names, outlook } of were) {
           const now = new Set(namesOf(resolution.available(session)));
           const elsewhere = !isDeepStrictEqual(placeOf(session, config), placeOf(session, next));
           for (const name of names) if (elsewhere || !now.has(name)) links.retire(name, session.id);
-          if (names.length !== now.size || names.some((name) => !now.has(name))) tellClients(session.id);
+          const shownAnew = differing(outlook, tools.outlook(session, names));
+          const others = names.length !== now.size || names.some((name) => !now.has(name));
+          if (others || shownAnew.length > 0) tellClients(session.id, shownAnew);
         }
       };
     },
   };
+}
+
+function differing(
+  before: ReadonlyMap<string, string> | undefined,
+  after: ReadonlyMap<string, string> | undefined,
+): string[] {
+  return [...(after ?? [])].filter(([name, outlook]) => before?.get(name) !== outlook).map(([name]) => name);
 }
 
 function namesOf(servers: readonly ServerDefinition[]): string[] {

@@ -66,7 +66,11 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
       const session = gateway.sessions.get(sessionId);
       if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
       const resolved = gateway.explain(session);
-      return { mcpServers: mcpServersOf(session, resolved, gateway.places), servers: resolved.map(serverViewOf) };
+      const { places, narrowsTools } = gateway;
+      return {
+        mcpServers: mcpServersOf(session, resolved, places, narrowsTools),
+        servers: resolved.map((each) => serverViewOf(each, narrowsTools)),
+      };
     },
     connect(sessionId, server = allServers) {
       if (gateway.sessions.get(sessionId) === undefined) throw new AmbitError('SESSION_NOT_FOUND');
