@@ -43,7 +43,7 @@ export function readingOf(root: ASTNode, patternProblem: PatternProblem): Readin
   function walk(node: ASTNode, loops: { readonly nested: number; readonly times: number }): void {
     const path = pathOf(node);
     if (path !== undefined && /^(?:session|args)(?:\.|$)|^(?:server|tool)$/.test(path)) claims.add(path);
-    if (node.op === '.' || node.op === '.?') names.add(node.args[1]);
+    if ((node.op === '.' || node.op === '.?') && !path?.startsWith('session.')) names.add(node.args[1]);
     if (node.op === '[]' || node.op === '[?]') addLiteral(node.args[1]);
     if (node.op === 'in') addLiteral(node.args[0]);
     if (node.op === 'call') called(node.args[0], node.args[1]);
