@@ -7,15 +7,11 @@ import { load, refusal } from './loading.ts';
 const wider = 'not built yet; starting without it would widen what a session may do';
 
 test('the example of the contract is refused for what would widen a session, and for nothing else', async () => {
-  expect(await refusal(contractExample)).toEqual([
-    `ambit.yaml:17:5 servers.notes.sandbox: ${wider}`,
-  ]);
+  expect(await refusal(contractExample)).toEqual([`ambit.yaml:17:5 servers.notes.sandbox: ${wider}`]);
 });
 
 test('without those, each key that is written and not built warns once', async () => {
-  const lines = contractExample
-    .split('\n')
-    .filter((line) => !/^ {4}sandbox:/.test(line));
+  const lines = contractExample.split('\n').filter((line) => !/^ {4}sandbox:/.test(line));
   const { warnings } = await load(lines.join('\n'));
   expect(warnings).toEqual([
     'ambit.yaml:3 auth.jwt: not built yet, ignored',
