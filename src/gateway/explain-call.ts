@@ -51,11 +51,11 @@ export function explainCall(
   const explained = resolution.explain(session).find((each) => each.name === server);
   if (explained?.server === undefined) {
     const removal = explained?.removal ?? { rule: 'servers', reason: `there is no server "${server}"` };
-    const told = claimsOf(session, about, removal.rule === 'session.servers' ? ['session.servers'] : bound);
+    const told = claimsOf(session, about, args, removal.rule === 'session.servers' ? ['session.servers'] : bound);
     return { ...about, allowed: false, ...removal, claims: told, rules: [] };
   }
   const { allowed, rule, reason, claims, rules } = tools.decide(session, server, tool, args);
-  return { ...about, allowed, rule, reason, claims: claimsOf(session, about, [...bound, ...claims]), rules };
+  return { ...about, allowed, rule, reason, claims: claimsOf(session, about, args, [...bound, ...claims]), rules };
 }
 
 function assertObject(args: string): void {
@@ -72,12 +72,13 @@ const byCall = 'the call';
 function claimsOf(
   session: Session,
   call: { readonly server: string; readonly tool: string },
+  args: string | undefined,
   names: readonly string[],
 ): ClaimView[] {
   return [...new Set(names)].flatMap((claim): ClaimView[] => {
     if (claim === 'server' || claim === 'tool') return [{ claim, value: call[claim], source: byCall }];
     if (claim === 'args' || claim.startsWith('args.')) {
-      return [{ claim, value: '(what the caller says)', source: `${byCall}; the agent says it` }];
+      return [{ claim, value: saidAt(claim, args), source: `${byCall}; the agent says it` }];
     }
     const key = claim.slice('session.'.length) as 'id' | 'userId' | 'agentId' | 'workspaceId' | 'trustLevel';
     const value = (session as unknown as Record<string, string | readonly string[] | undefined>)[key];
@@ -85,4 +86,16 @@ function claimsOf(
     if (claim === 'session.servers' && value === undefined) return [];
     return [{ claim, value: value ?? '', source: byOrchestrator }];
   });
+}
+
+const longestShown = 200;
+
+function saidAt(claim: string, args: string | undefined): string {
+  let value: unknown = { args: JSON.parse(args ?? '{}') as unknown };
+  for (const name of claim.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return '';
+    value = (value as Record<string, unknown>)[name];
+  }
+  const text = JSON.stringify(value);
+  return text.length > longestShown ? `${text.slice(0, longestShown - 1)}…` : text;
 }

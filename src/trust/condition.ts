@@ -12,6 +12,7 @@ export interface Condition extends Reading {
 }
 
 const longest = 4096;
+const mostKnown = 20_000;
 /** Values times values times length of the text: what loops over hostile arguments may cost. */
 const mostWork = 50_000_000;
 
@@ -53,6 +54,8 @@ export function compileCondition(text: string): Condition | { readonly problem: 
     if (!valid) return { problem: firstLine(error) };
     if (type !== 'bool' && type !== 'dyn') return { problem: `a condition is true or false; this is a ${type}` };
     const condition = { ...reading, text, judge: judgeOf(program, reading) };
+    // Many reloads must not add up; a condition in use is held by its rule.
+    if (known.size >= mostKnown) known.clear();
     known.set(text, condition);
     return condition;
   } catch (error) {

@@ -74,7 +74,7 @@ test('a denial names its rule, and every claim with who says it', async () => {
   expect(told.claims).toEqual(
     expect.arrayContaining([
       { claim: 'session.trustLevel', value: 'sandboxed', source: 'the session’s record' },
-      { claim: 'args.path', value: '(what the caller says)', source: 'the call; the agent says it' },
+      { claim: 'args.path', value: '"prod/x"', source: 'the call; the agent says it' },
     ]),
   );
 });

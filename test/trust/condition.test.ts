@@ -31,7 +31,7 @@ describe('an error is said, and is neither true nor false', () => {
     [`args.path.startsWith('prod/')`, '{"path":7}', /overload/],
     ['args.flag', '{"flag":"yes"}', /neither true nor false/],
     [`args.constructor == 'x' || args.hasOwnProperty == 'x'`, '{}', /No such key/],
-    [`under(args.path, 'prod')`, '{"path":"/work/prod/x"}', /absolute/],
+    [`under(args.path, 'prod')`, '{"path":"/home/prod/x"}', /absolute/],
     [`under(args.path, 'prod')`, '{"path":"../home/prod/x"}', /leads out/],
     [`under(args.path, 'prod')`, String.raw`{"path":"a\\..\\prod"}`, /cannot be judged/],
     [`under(args.path, 'prod')`, String.raw`{"path":"prod\u0000"}`, /cannot be judged/],

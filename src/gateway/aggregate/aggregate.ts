@@ -140,11 +140,11 @@ export function createAggregate({ links, callers, catalog, resolution, tools }: 
         hint: `Use a name from ${what}/list: they are called server__name.`,
       });
     }
-    if (what === 'tools') exchange.entry.rule = tools.admit(exchange.session, found.server.name, found.name, message);
     if (what === 'tools' && found.server.source !== 'operator') {
       const listed = (await look(exchange)).find((each) => each.server === found.server);
       refuseWithheld(found.server.name, found.name, listed?.withheld ?? []);
     }
+    if (what === 'tools') exchange.entry.rule = tools.admit(exchange.session, found.server.name, found.name, message);
     return toServer(exchange, found.server, changed(exchange, replaceValue(member, JSON.stringify(found.name))));
   }
 
