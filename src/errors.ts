@@ -41,6 +41,13 @@ export const errorTable = {
     rpc: 1004,
     retryable: false,
   },
+  SESSION_STALE: {
+    sentence: 'The session has changed in the meantime.',
+    hint: 'Read it again and decide anew.',
+    http: 409,
+    rpc: 1005,
+    retryable: true,
+  },
   SESSION_EXISTS: {
     sentence: 'A live session of this user already has that name.',
     hint: 'Choose another name, or end the other session first.',
@@ -152,6 +159,13 @@ export const errorTable = {
     http: 500,
     rpc: 1028,
     retryable: false,
+  },
+  STORE_UNAVAILABLE: {
+    sentence: 'The session store does not answer.',
+    hint: 'Try again shortly; nothing that was confirmed is lost.',
+    http: 503,
+    rpc: 1029,
+    retryable: true,
   },
   GATEWAY_UNREACHABLE: {
     sentence: 'No gateway is running for this configuration.',

@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { loadConfig } from '../config/load.ts';
 import { locateConfig, locateDataDir } from '../config/locate.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
@@ -27,6 +26,8 @@ export async function configOf(places: Places): Promise<Config> {
       hint: 'Write one there, or name another with --config FILE.',
     });
   }
+  // What reads a configuration takes longer to load than most commands take.
+  const { loadConfig } = await import('../config/load.ts');
   const { config, warnings } = await loadConfig({ file: places.configFile });
   for (const warning of warnings) process.stderr.write(`ambit: ${warning}\n`);
   return config;

@@ -1,16 +1,18 @@
 import { parseArgs } from 'node:util';
 import { type Command, globalFlags, type Invocation, UsageFault } from './command.ts';
+import type { Verb } from './verbs.ts';
 
 /** Which command is meant, and what it was given. Global flags may stand anywhere before `--`. */
-export function readInvocation(
-  commands: readonly Command[],
+export async function readInvocation(
+  verbs: readonly Verb[],
   argv: readonly string[],
   env: NodeJS.ProcessEnv,
-): { readonly command: Command; readonly invocation: Invocation } {
+): Promise<{ readonly command: Command; readonly invocation: Invocation }> {
   const end = argv.indexOf('--');
   const own = end === -1 ? argv : argv.slice(0, end);
   const rest = end === -1 ? [] : argv.slice(end + 1);
-  const { command, words } = findCommand(commands, own);
+  const { verb, words } = findVerb(verbs, own);
+  const command = await verb.load();
   const flags = { ...globalFlags, ...command.flags };
   try {
     const { values, positionals } = parseArgs({
@@ -31,21 +33,19 @@ export function readInvocation(
 }
 
 // The verb is found among the words that are no flags, wherever they stand.
-function findCommand(commands: readonly Command[], args: readonly string[]): { command: Command; words: string[] } {
+function findVerb(verbs: readonly Verb[], args: readonly string[]): { verb: Verb; words: string[] } {
   const places = wordPlaces(args);
   for (const length of [2, 1]) {
     const at = places.slice(0, length);
     const spoken = at.map((place) => args[place]);
-    const command = commands.find(
-      (each) => each.path.length === length && each.path.every((word, i) => word === spoken[i]),
-    );
-    if (command !== undefined) return { command, words: args.filter((_, index) => !at.includes(index)) };
+    const verb = verbs.find((each) => each.path.length === length && each.path.every((word, i) => word === spoken[i]));
+    if (verb !== undefined) return { verb, words: args.filter((_, index) => !at.includes(index)) };
   }
   const [first] = places;
-  const verb = first === undefined ? undefined : args[first];
-  const under = commands.filter((each) => each.path[0] === verb && each.path.length > 1).map((each) => each.path[1]);
-  if (under.length > 0) throw new UsageFault(`"ambit ${verb}" needs one of: ${under.join(', ')}`);
-  throw new UsageFault(verb === undefined ? 'no command given' : `there is no command "${verb}"`);
+  const noun = first === undefined ? undefined : args[first];
+  const under = verbs.filter((each) => each.path[0] === noun && each.path.length > 1).map((each) => each.path[1]);
+  if (under.length > 0) throw new UsageFault(`"ambit ${noun}" needs one of: ${under.join(', ')}`);
+  throw new UsageFault(noun === undefined ? 'no command given' : `there is no command "${noun}"`);
 }
 
 function wordPlaces(args: readonly string[]): number[] {

@@ -122,6 +122,8 @@ export const quotasSchema = z.strictObject({
     .describe('Bounds of each workspace; none unless set.'),
 });
 
+const othersKeys = new Set(['progresstoken', 'traceparent', 'tracestate', 'baggage']);
+
 export const contextSchema = z.strictObject({
   envPrefixes: z
     .array(
@@ -135,9 +137,12 @@ export const contextSchema = z.strictObject({
     .describe('Prefixes under which a process finds its context in the environment.'),
   announceKeys: z
     .array(
-      z.string().regex(/^[A-Za-z][A-Za-z0-9_-]{0,31}$/, {
-        error: 'expected up to 32 letters, digits, "_" and "-", starting with a letter',
-      }),
+      z
+        .string()
+        .regex(/^[A-Za-z][A-Za-z0-9_-]{0,31}$/, {
+          error: 'expected up to 32 letters, digits, "_" and "-", starting with a letter',
+        })
+        .refine((key) => !othersKeys.has(key.toLowerCase()), { error: 'this key of "_meta" has a meaning of its own' }),
     )
     .max(10)
     .default(['ambit'])

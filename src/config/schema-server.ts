@@ -139,6 +139,9 @@ function checkTogether(server: Partial<ServerKeys>, complain: Complain): void {
     if (server[key] !== undefined && command === undefined && url !== undefined) complain(key, 'goes with command');
   }
   if (server.headers !== undefined && url === undefined && command !== undefined) complain('headers', 'goes with url');
+  if (server.scope !== undefined && server.scope !== 'session' && command === undefined && url !== undefined) {
+    complain('scope', 'goes with command; over HTTP every session has a connection of its own');
+  }
   const wide = server.scope === 'user' || server.scope === 'workspace' || server.scope === 'shared';
   if (wide && server.contextAware !== true) {
     complain('scope', `"${server.scope}" shares a process between sessions; it needs contextAware: true`);

@@ -89,6 +89,8 @@ const strings = /"(?:[^"\\]|\\.)*"/gs;
 function keepsNumbers(source: string): boolean {
   const numbers = source.replace(strings, ' ').match(/-?\d[\d.eE+-]*/g) ?? [];
   return numbers.every((written) => {
+    // Fifteen digits fit into any double: only longer ones, and those with an exponent, have to be looked at.
+    if (written.length <= 15 && !/[eE]/.test(written)) return true;
     const value = Number(written);
     return Number.isFinite(value) && decimalOf(written) === decimalOf(String(value));
   });
@@ -105,8 +107,11 @@ function decimalOf(number: string): string {
   return `${sign}${significant}e${scale}`;
 }
 
+/** Half a pair is the only thing above ASCII that JSON.stringify escapes; a backslash that is text comes twice. */
+const escapedSurrogate = /(?:^|[^\\])(?:\\\\)*\\ud[89a-f]/;
+
 function hasLoneSurrogate(source: string): boolean {
-  return /\\u[dD][89a-fA-F]/.test(source) && !(JSON.stringify(JSON.parse(source)).match(/\\ud[89a-f]/) === null);
+  return /\\u[dD][89a-fA-F]/.test(source) && escapedSurrogate.test(JSON.stringify(JSON.parse(source)));
 }
 
 function countMembers(value: unknown): number {

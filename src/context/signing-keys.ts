@@ -1,4 +1,11 @@
-import { createHash, createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto';
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto';
 import { lstatSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../errors.ts';
@@ -51,8 +58,15 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const file = join(folder, 'signing.json');
   const jwksFile = join(folder, 'jwks.json');
-  let stored = await withLock(file, () => load(file) ?? save(file, jwksFile, firstKeys(now())));
+  // Looked at before the file is read: what is written in between is then seen as new, not as known.
   let seenAt = modifiedAt(file);
+  let stored = await withLock(file, () => {
+    const kept = load(file);
+    if (kept === undefined) return save(file, jwksFile, firstKeys(now()));
+    // Whoever outlives a key reads the next one there, so it must not be missing or old.
+    if (textOf(jwksFile) !== jwksOf(kept)) writeAtomically(jwksFile, jwksOf(kept), 0o644);
+    return kept;
+  });
   let live = stored.keys.map(opened);
   let set = jwksOf(stored);
 
@@ -60,7 +74,6 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
     stored = next;
     live = next.keys.map(opened);
     set = jwksOf(next);
-    seenAt = modifiedAt(file);
   }
 
   function needsRenewal({ keys }: Stored): boolean {
@@ -69,12 +82,17 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
   }
 
   async function tend(): Promise<void> {
-    if (modifiedAt(file) !== seenAt) take(load(file) ?? stored);
-    if (!needsRenewal(stored)) return;
+    const writtenAt = modifiedAt(file);
+    if (writtenAt !== seenAt) take(load(file) ?? stored);
+    seenAt = writtenAt;
+    if (!needsRenewal(stored) && withoutRetired(stored, now()) === stored) return;
     // Of several processes on this folder one makes the key, and the others read it.
     const next = await withLock(file, () => {
-      const kept = load(file) ?? stored;
-      return needsRenewal(kept) ? save(file, jwksFile, renewed(kept, now())) : kept;
+      const found = load(file) ?? stored;
+      const kept = withoutRetired(found, now());
+      if (needsRenewal(kept))
+        return save(file, jwksFile, { ...kept, keys: [...kept.keys, freshKey(now() + announceMs)] });
+      return kept === found ? found : save(file, jwksFile, kept);
     });
     take(next);
   }
@@ -109,20 +127,29 @@ function firstKeys(at: number): Stored {
   return { version: 1, pseudonymSecret: randomBytes(32).toString('base64url'), keys: [freshKey(at)] };
 }
 
-function renewed(stored: Stored, at: number): Stored {
-  const next = freshKey(at + announceMs);
-  const kept = stored.keys.filter((_, index) => {
+/** A key whose last tokens have long expired goes, with its private half; the same object where there is none. */
+function withoutRetired(stored: Stored, at: number): Stored {
+  const keys = stored.keys.filter((_, index) => {
     const successor = stored.keys[index + 1];
     return successor === undefined || at < successor.signsFrom + keepMs;
   });
-  return { ...stored, keys: [...kept, next] };
+  return keys.length === stored.keys.length ? stored : { ...stored, keys };
 }
 
 function freshKey(signsFrom: number): StoredKey {
   const { d, x } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as { d: string; x: string };
-  // RFC 7638: the members that make the key, in this order.
-  const kid = createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
-  return { kid, d, x, signsFrom };
+  return { kid: kidOf(x), d, x, signsFrom };
+}
+
+/** RFC 7638: the members that make the key, in this order. */
+function kidOf(x: string): string {
+  return createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
+}
+
+/** What does not fit together would sign what nobody can verify. */
+function isWhole(stored: StoredKey): boolean {
+  const { x } = createPublicKey(opened(stored).key).export({ format: 'jwk' });
+  return stored.x === x && stored.kid === kidOf(stored.x) && Number.isFinite(stored.signsFrom);
 }
 
 function opened({ kid, d, x, signsFrom }: StoredKey): SigningKey & { readonly signsFrom: number } {
@@ -135,9 +162,10 @@ function jwksOf({ keys }: Stored): string {
   });
 }
 
+/** The public half first: a key that is announced and never used harms nobody, one that signs unannounced does. */
 function save(file: string, jwksFile: string, stored: Stored): Stored {
-  writeAtomically(file, JSON.stringify(stored));
   writeAtomically(jwksFile, jwksOf(stored), 0o644);
+  writeAtomically(file, JSON.stringify(stored));
   return stored;
 }
 
@@ -155,7 +183,7 @@ function load(file: string): Stored | undefined {
   try {
     const stored = JSON.parse(text) as Stored;
     if (stored.version !== 1 || stored.keys.length === 0 || stored.pseudonymSecret.length < 43) throw new Error();
-    stored.keys.map(opened);
+    if (!stored.keys.every(isWhole)) throw new Error();
     return stored;
   } catch {
     throw unusable('it is not what was written there');
@@ -167,6 +195,14 @@ function unusable(why: string): AmbitError {
     what: `The file of signing keys in the data directory cannot be used: ${why}.`,
     hint: 'Remove it to have new keys made; whoever verifies contexts has to learn them.',
   });
+}
+
+function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
 }
 
 function modifiedAt(file: string): number {

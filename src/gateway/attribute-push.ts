@@ -1,6 +1,7 @@
 import type { Caller } from '../upstreams/caller.ts';
 import type { PendingCall } from '../upstreams/relay/pending.ts';
 import { subscriptionKey } from '../upstreams/relay/towards-client.ts';
+import { type Binding, boundTo } from '../upstreams/relay/towards-upstream.ts';
 import type { Sent } from '../upstreams/sent.ts';
 import type { Channel } from '../wire/channel.ts';
 import { type Member, memberOf, rawAt, stringAt } from '../wire/scan.ts';
@@ -9,12 +10,17 @@ import { type Member, memberOf, rawAt, stringAt } from '../wire/scan.ts';
 export interface Target {
   readonly channel: Channel;
   readonly caller: Caller | undefined;
+  /** Whose eyes it is for. */
+  readonly binding: Binding;
   readonly names: { readonly subscriptionId?: string; readonly progressToken?: string; readonly requestId?: string };
 }
 
 const none: readonly Target[] = [];
 
-/** Whom a message from an upstream is for. Only callers of the link's own session can come out of this. */
+/**
+ * Whom a message from an upstream is for. Only callers of the link's own session can come out of this; of a process that
+ * has served several sessions, what names no call of theirs is for nobody, unless it says nothing but that a list changed.
+ */
 export function targetsOf(sent: Sent): readonly Target[] {
   const { message } = sent;
   if (message.kind === 'request') return forRequest(sent);
@@ -22,6 +28,7 @@ export function targetsOf(sent: Sent): readonly Target[] {
   if (message.method === 'notifications/cancelled') return forCancelled(sent);
   const subscription = memberOf(message.meta, subscriptionKey);
   if (subscription !== undefined) return forSubscription(sent, subscription);
+  if (sent.sole === null && !announcements.has(message.method)) return none;
   return sent.link.era === 'modern' ? forModern(sent) : forCallers(sent);
 }
 
@@ -31,17 +38,17 @@ function forProgress({ message, pending }: Sent): readonly Target[] {
   // A token nobody gave, or of a call already answered: strict clients drop the connection over it.
   if (call?.progressToken === undefined) return none;
   if (!call.lost) call.lastHeardAt = Date.now();
-  return [{ channel: call.channel, caller: call.caller, names: { progressToken: call.progressToken } }];
+  return [{ ...plain(call), names: { progressToken: call.progressToken } }];
 }
 
 function forSubscription({ message, pending }: Sent, subscription: Member): readonly Target[] {
   const call = pending.get(Number(rawAt(message.bytes, subscription)));
   if (call?.method !== 'subscriptions/listen') return none;
-  return [{ channel: call.channel, caller: undefined, names: { subscriptionId: call.clientId } }];
+  return [{ ...plain(call), caller: undefined, names: { subscriptionId: call.clientId } }];
 }
 
 /** In the modern era these are heard on a listen stream and nowhere else. */
-const announcements: ReadonlySet<string> = new Set([
+export const announcements: ReadonlySet<string> = new Set([
   'notifications/tools/list_changed',
   'notifications/prompts/list_changed',
   'notifications/resources/list_changed',
@@ -55,8 +62,10 @@ function forModern({ message, call, pending }: Sent): readonly Target[] {
   return found === undefined || (isLog && !found.wantsLogs) ? none : [plain(found)];
 }
 
-function forCallers({ message, call, callers }: Sent): readonly Target[] {
+function forCallers(sent: Sent): readonly Target[] {
+  const { message, call } = sent;
   if (call?.caller !== undefined) return [plain(call)];
+  const callers = announcements.has(message.method) ? sent.callers : soleOf(sent);
   let audience = callers;
   if (message.method === 'notifications/resources/updated') {
     const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri'));
@@ -67,12 +76,13 @@ function forCallers({ message, call, callers }: Sent): readonly Target[] {
   }
   return audience.flatMap((caller) => {
     const channel = caller.stream ?? youngestOf(caller);
-    return channel === undefined ? [] : [{ channel, caller, names: {} }];
+    return channel === undefined ? [] : [toCaller(sent, caller, channel)];
   });
 }
 
 /** The id named here is the upstream's: whoever is told must find its own in its place. */
-function forCancelled({ message, link, pending, callers }: Sent): readonly Target[] {
+function forCancelled(sent: Sent): readonly Target[] {
+  const { message, link, pending, callers } = sent;
   const member = memberOf(message.params?.shape, 'requestId');
   const upstreamId = member === undefined ? '' : rawAt(message.bytes, member);
   if (link.era === 'modern') {
@@ -81,27 +91,37 @@ function forCancelled({ message, link, pending, callers }: Sent): readonly Targe
   }
   for (const caller of callers) {
     for (const [id, push] of caller.pushes) {
-      if (push.upstreamId !== upstreamId) continue;
+      if (push.upstreamId !== upstreamId || push.link !== link) continue;
       caller.pushes.delete(id);
       const channel = youngestOf(caller) ?? caller.stream;
-      return channel === undefined ? none : [{ channel, caller, names: { requestId: id } }];
+      return channel === undefined ? none : [{ ...toCaller(sent, caller, channel), names: { requestId: id } }];
     }
   }
   return none;
 }
 
-function forRequest({ link, call, pending, callers }: Sent): readonly Target[] {
-  if (link.era === 'modern') return none;
+function forRequest(sent: Sent): readonly Target[] {
+  const { link, call, pending } = sent;
+  if (link.era === 'modern' || sent.sole === null) return none;
   const asker = call ?? pending.youngest((each) => each.caller !== undefined && !each.channel.isGone());
   if (asker?.caller !== undefined && !asker.channel.isGone()) return [plain(asker)];
-  for (const caller of callers) {
-    if (caller.stream !== undefined && !caller.stream.isGone()) return [{ channel: caller.stream, caller, names: {} }];
+  for (const caller of soleOf(sent)) {
+    if (caller.stream !== undefined && !caller.stream.isGone()) return [toCaller(sent, caller, caller.stream)];
   }
   return none;
 }
 
 function plain(call: PendingCall): Target {
-  return { channel: call.channel, caller: call.caller, names: {} };
+  return { channel: call.channel, caller: call.caller, binding: call.binding, names: {} };
+}
+
+function toCaller({ binding }: Sent, caller: Caller, channel: Channel): Target {
+  return { channel, caller, binding: boundTo(binding, caller.sessionId), names: {} };
+}
+
+/** Of several sessions that could be meant, the one that the process has served. */
+function soleOf({ callers, sole }: Sent): readonly Caller[] {
+  return sole === undefined ? callers : callers.filter(({ sessionId }) => sessionId === sole);
 }
 
 function youngestOf(caller: Caller): Channel | undefined {

@@ -5,6 +5,7 @@ import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
 import type { Links } from '../upstreams/links.ts';
 import type { Reply } from '../wire/channel.ts';
+import type { OurKeys } from '../wire/our-keys.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { allServers } from './aggregate/for-all.ts';
 import { journeyFrom, type Next } from './chain.ts';
@@ -19,6 +20,7 @@ import { forwardToAll } from './stages/forward-to-all.ts';
 import { permitTools } from './stages/permit-tools.ts';
 import { record } from './stages/record.ts';
 import { type ResolveOptions, resolveSession } from './stages/resolve-session.ts';
+import { type SelectOptions, selectWorkspace, standInWorkspace } from './stages/select-workspace.ts';
 import { stripKeys } from './stages/strip-keys.ts';
 import { vetTools } from './stages/vet-tools.ts';
 import type { ToolBounds } from './tool-bounds.ts';
@@ -38,6 +40,9 @@ export interface CorridorParts {
   readonly catalog: Catalog;
   readonly identity: AuthenticateOptions;
   readonly resolving: ResolveOptions;
+  readonly selecting: SelectOptions;
+  /** What a client may not pass on. */
+  readonly keys: () => OurKeys;
 }
 
 /** The inward corridor, assembled once: HTTP, stdio, tests and the library all pass it. */
@@ -46,18 +51,19 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
   const inSession = journeyFrom<Arrived, Reply>()
     .through(record(parts.journal, parts.log))
     .through(authenticate(parts.identity))
-    .through(resolveSession(parts.resolving));
+    .through(resolveSession(parts.resolving))
+    .through(selectWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
-    .through(stripKeys())
+    .through(stripKeys(parts.keys))
     .through(permitTools(parts.tools, parts.listeners))
     .through(vetTools(parts.catalog, parts.links))
     .to(forward(parts.sessions, parts.callers, parts.links));
   const all = inSession
     .through(authorizeAll(parts.resolution))
     .through(bindTransport<AuthorizedForAll<Arrived>, Reply>(parts.callers, opens))
-    .through(stripKeys())
+    .through(stripKeys(parts.keys))
     .to(forwardToAll(parts.sessions, parts.aggregate));
   return (exchange) => (exchange.server === allServers ? all(exchange) : one(exchange));
 }
@@ -68,7 +74,8 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
   const inSession = journeyFrom<Visit, Visited>()
     .through(recordVisit(parts.journal))
     .through(authenticate(parts.identity))
-    .through(resolveSession(parts.resolving));
+    .through(resolveSession(parts.resolving))
+    .through(standInWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))
     .through(bindTransport<Authorized<Visit>, Visited>(parts.callers, never))

@@ -12,10 +12,20 @@ export interface EntryDraft {
   sessionId: string | undefined;
   userId: string | undefined;
   rule: string | undefined;
+  /** Where the call stood, when its client chose. */
+  workspaceId: string | undefined;
+  /** What its client announced, when the session stays where it was put. */
+  ignoredWorkspace: string | undefined;
 }
 
 export function blankEntry(): EntryDraft {
-  return { sessionId: undefined, userId: undefined, rule: undefined };
+  return {
+    sessionId: undefined,
+    userId: undefined,
+    rule: undefined,
+    workspaceId: undefined,
+    ignoredWorkspace: undefined,
+  };
 }
 
 /**

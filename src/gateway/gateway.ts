@@ -15,6 +15,7 @@ import { createPlainRunner } from '../runners/plain.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
+import { inWorkspace } from '../sessions/in-workspace.ts';
 import { openSession } from '../sessions/open-session.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
 import type { EndReason, Narrowing, Session, SessionDraft, SessionView } from '../sessions/session.ts';
@@ -146,6 +147,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       runner: createPlainRunner({ warden }),
       journal,
       seals: createSeals(),
+      keys: settings.keys,
       contexts,
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
@@ -154,7 +156,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     verdicts,
     outward(sent) {
       if (/^notifications\/\w+\/list_changed$/.test(sent.message.method))
-        catalog.changed(sent.upstream.name, sent.link.sessionId);
+        catalog.changed(sent.upstream.name, sent.link.place);
       return deliver(sent);
     },
     messageBytes: config.limits.messageBytes,
@@ -186,7 +188,6 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     const event = adopted.has(session.id) ? 'left' : reason;
     journal.record({ kind: 'session', event, sessionId: session.id, userId: session.userId });
     callers.endSession(session.id);
-    aggregate.forget(session.id);
     catalog.forget(session.id);
     const stopped = links.endSession(session.id, goneBecause(reason));
     const over = stopped
@@ -216,6 +217,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     aggregate,
     catalog,
     identity: { sessions, ...config.auth },
+    selecting: { config: settings.config, callers, log },
+    keys: settings.keys,
     resolving: {
       sessions,
       callers,
@@ -225,6 +228,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       },
     },
   };
+  /** A session's record, and how it stands in each workspace it works in. */
+  function standings(session: Session | undefined): Session[] {
+    if (session === undefined) return [];
+    if (session.workspaceId !== undefined) return [session];
+    return [session, ...[...links.workspacesOf(session.id)].map((id) => inWorkspace(session, id))];
+  }
   journal.record({ kind: 'gateway', event: 'opened', pid: process.pid });
 
   return {
@@ -254,7 +263,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     explainCall: (session, tool, args) => explainCall({ resolution, tools }, session, tool, args),
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
-      const live = sessions.list().flatMap(({ id }) => sessions.get(id) ?? []);
+      const live = sessions.list().flatMap(({ id }) => standings(sessions.get(id)));
       const follow = bounds.beforeReload(live, settings.config());
       const changed = settings.replace(next);
       follow(next);

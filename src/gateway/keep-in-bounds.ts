@@ -4,7 +4,9 @@ import { AmbitError } from '../errors.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { Tenancy } from '../upstreams/kept-links.ts';
 import type { Links } from '../upstreams/links.ts';
+import { isWide, type Scope, scopeFor } from '../upstreams/process-key.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { announceChange } from './announce.ts';
 import type { Resolution } from './resolution.ts';
@@ -48,31 +50,39 @@ export function createKeepInBounds(parts: KeptParts): KeepInBounds {
     if (trustLevel === before.trustLevel) return undefined;
     // What was started or opened with more trust than the session has now must not serve it any longer.
     if (server.kind === 'stdio') return links.endSession(id, startedWithMore(server.name), server.name);
-    links.retire(server.name, id);
+    links.retire(server.name, ({ users }) => users.has(id));
     return undefined;
   }
 
   return {
     async restricted(session, before) {
-      aggregate.forget(session.id);
       const ended = [...servers().values()].map((server) => endFor(session, server, before));
-      const [were, are] = [before, session].map((each) => tools.outlook(each, [...servers().keys()]));
-      tellClients(session.id, differing(were, are));
+      const names = [...servers().keys()];
+      const [were, are] = [before, session].map((each) => tools.outlook(each, names));
+      // Where its clients choose the workspace, the record alone does not say what each of them is shown.
+      const roams = session.workspaceId === undefined;
+      const narrowed = roams ? names.filter((name) => tools.of(name) !== undefined) : differing(were, are);
+      tellClients(session.id, narrowed);
       await Promise.all(ended);
     },
 
     beforeReload(sessions, config) {
       const were = sessions.map((session) => {
-        const names = namesOf(resolution.available(session));
-        return { session, names, outlook: tools.outlook(session, names) };
+        const available = resolution.available(session);
+        return { session, available, outlook: tools.outlook(session, namesOf(available)) };
       });
       return (next) => {
-        for (const { session, names, outlook } of were) {
+        for (const { session, available, outlook } of were) {
           const now = new Set(namesOf(resolution.available(session)));
-          const elsewhere = !isDeepStrictEqual(placeOf(session, config), placeOf(session, next));
-          for (const name of names) if (elsewhere || !now.has(name)) links.retire(name, session.id);
-          const shownAnew = differing(outlook, tools.outlook(session, names));
-          const others = names.length !== now.size || names.some((name) => !now.has(name));
+          for (const server of available) {
+            const scope = scopeFor(server, session);
+            const elsewhere = !isDeepStrictEqual(placeOf(session, scope, config), placeOf(session, scope, next));
+            // What others use too stays for them: this session is refused before its call gets there.
+            const gone = !now.has(server.name) && !isWide(scope);
+            if (elsewhere || gone) links.retire(server.name, usedBy(session, scope));
+          }
+          const shownAnew = differing(outlook, tools.outlook(session, namesOf(available)));
+          const others = available.length !== now.size || available.some(({ name }) => !now.has(name));
           if (others || shownAnew.length > 0) tellClients(session.id, shownAnew);
         }
       };
@@ -87,13 +97,17 @@ function differing(
   return [...(after ?? [])].filter(([name, outlook]) => before?.get(name) !== outlook).map(([name]) => name);
 }
 
+function usedBy({ id, workspaceId }: Session, scope: Scope): (tenancy: Tenancy) => boolean {
+  return (tenancy) => tenancy.users.has(id) && (scope === 'shared' || tenancy.workspaceId === workspaceId);
+}
+
 function namesOf(servers: readonly ServerDefinition[]): string[] {
   return servers.map(({ name }) => name);
 }
 
 /** All of the configuration that a process finds in its environment, beside its own server's. */
-function placeOf({ workspaceId }: Session, { context, workspaces }: Config): unknown {
-  const workspace = workspaceId === undefined ? undefined : workspaces[workspaceId];
+function placeOf({ workspaceId }: Session, scope: Scope, { context, workspaces }: Config): unknown {
+  const workspace = workspaceId === undefined || scope === 'shared' ? undefined : workspaces[workspaceId];
   return [context.envPrefixes, workspace?.path, workspace?.env];
 }
 

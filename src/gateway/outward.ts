@@ -4,11 +4,11 @@ import { nameAsker } from '../upstreams/relay/name-asker.ts';
 import { pushTowardsClient } from '../upstreams/relay/towards-client.ts';
 import type { Delivery, Sent } from '../upstreams/sent.ts';
 import type { Channel } from '../wire/channel.ts';
-import { errorMessage, refusalText, resultMessage } from '../wire/compose.ts';
+import { errorMessage, notificationMessage, refusalText, resultMessage } from '../wire/compose.ts';
 import { applyEdits, replaceValue } from '../wire/edit.ts';
 import { readMessage } from '../wire/message.ts';
-import { memberOf, rawAt } from '../wire/scan.ts';
-import { type Target, targetsOf } from './attribute-push.ts';
+import { memberOf, rawAt, stringAt } from '../wire/scan.ts';
+import { announcements, type Target, targetsOf } from './attribute-push.ts';
 import { journeyFrom, type Next, type Stage, widen } from './chain.ts';
 
 export type Attributed = Sent & { readonly targets: readonly Target[] };
@@ -49,7 +49,7 @@ function recordPush(journal: Journal): Stage<Sent, Sent, Delivery> {
       if (sent.message.method !== 'notifications/progress' || outcome !== 'ok') {
         journal.record({
           kind: 'push',
-          sessionId: sent.link.sessionId,
+          sessionId: sent.link.sessionId ?? soleTarget(sent),
           server: sent.upstream.name,
           method: sent.message.method,
           outcome,
@@ -63,17 +63,31 @@ function recordPush(journal: Journal): Stage<Sent, Sent, Delivery> {
 function attribute(): Stage<Sent, Attributed, Delivery> {
   return async function attribute(sent, next) {
     const targets = targetsOf(sent);
-    const askable = targets.length > 0 || (sent.hold !== undefined && sent.message.method !== 'ping');
+    const held = sent.hold !== undefined && sent.sole !== null && sent.message.method !== 'ping';
+    const askable = targets.length > 0 || held;
     if (!askable && sent.message.kind === 'request' && sent.message.id !== undefined) {
       // A server that only asks whether anyone is there must not be left waiting.
       if (sent.message.method === 'ping') {
         sent.respond(resultMessage(sent.message.id, '{}'));
         return nowhere;
       }
-      throw new AmbitError('CLIENT_UNREACHABLE');
+      throw sent.sole === null ? unattributable() : new AmbitError('CLIENT_UNREACHABLE');
     }
     return next(widen(sent, { targets }));
   };
+}
+
+/** Whom it reached, where the link itself belongs to nobody in particular. */
+function soleTarget(sent: Sent & { readonly targets?: readonly Target[] }): string | undefined {
+  const [target, ...more] = sent.targets ?? [];
+  return more.length === 0 ? target?.binding.sessionId : undefined;
+}
+
+function unattributable(): AmbitError {
+  return new AmbitError('CLIENT_UNREACHABLE', {
+    what: 'Several sessions share this process, and nothing says which of them is asked.',
+    hint: 'Ask in the answer to a call (MCP 2026-07-28), or let the operator give the server a narrower scope.',
+  });
 }
 
 const pushKinds: Readonly<Record<string, 'sampling' | 'elicitation' | 'roots'>> = {
@@ -101,7 +115,7 @@ function deliver(): Next<Permitted, Delivery> {
     let delivered = false;
     let full: Channel | undefined;
     for (const target of sent.targets) {
-      if (target.channel.isGone()) continue;
+      if (target.channel.isGone() || sent.clogged?.has(target.channel)) continue;
       const bytes = sent.message.kind === 'request' ? push(sent, target) : notification(sent, target);
       delivered = true;
       if (!target.channel.emit(bytes)) full = target.channel;
@@ -112,7 +126,13 @@ function deliver(): Next<Permitted, Delivery> {
 }
 
 function notification(sent: Permitted, target: Target): Buffer {
-  return pushTowardsClient(sent.message, sent.binding, target.names);
+  const { method, bytes, params } = sent.message;
+  if (sent.sole === null && target.names.subscriptionId === undefined && announcements.has(method)) {
+    // It goes to several sessions: nothing but what changed is for all of them.
+    const uri = stringAt(bytes, memberOf(params?.shape, 'uri'));
+    return notificationMessage(method, uri === undefined ? undefined : { uri });
+  }
+  return pushTowardsClient(sent.message, target.binding, target.names);
 }
 
 function push(sent: Permitted, target: Target): Buffer {
@@ -126,7 +146,7 @@ function push(sent: Permitted, target: Target): Buffer {
     upstreamId: sent.message.id as string,
     progressToken: token === undefined ? undefined : rawAt(sent.message.bytes, token),
   });
-  const bytes = pushTowardsClient(sent.message, sent.binding, { id });
+  const bytes = pushTowardsClient(sent.message, target.binding, { id });
   return caller.parent === undefined ? bytes : namingAsker(bytes, sent.upstream.name);
 }
 

@@ -2,9 +2,11 @@ import type { Approvals } from '../approvals/approvals.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { standingAs } from '../sessions/in-workspace.ts';
 import type { Session } from '../sessions/session.ts';
 import { type Removal, removalOf, type SessionFacts } from '../trust/permitted-server.ts';
 import type { ServerDefinition, StdioServer } from '../upstreams/definition.ts';
+import { isWide, scopeFor } from '../upstreams/process-key.ts';
 import { type Launch, launchOf, type Telling } from './launch.ts';
 
 export type Found =
@@ -78,21 +80,27 @@ export function createResolution(options: ResolutionOptions): Resolution {
     return outcome;
   }
 
+  /** The record as it is now, in the workspace that was selected for this call. */
+  function latest(session: Session): Session | undefined {
+    const record = options.latest(session.id);
+    return record === undefined || record === session ? record : standingAs(record, session);
+  }
+
   function find(session: Session, name: string): Found {
-    const now = options.latest(session.id);
+    const now = latest(session);
     return (now === undefined ? undefined : outcomeFor(now).found.get(name)) ?? unknown;
   }
 
   function permitted(session: Session, name: string): ServerDefinition {
     const { server } = find(session, name);
     if (server !== undefined) return server;
-    if (options.latest(session.id) === undefined) throw new AmbitError('SESSION_ENDED');
+    if (latest(session) === undefined) throw new AmbitError('SESSION_ENDED');
     throw notAvailable(name);
   }
 
   function admit(session: Session, server: ServerDefinition): Session {
     permitted(session, server.name);
-    return options.latest(session.id) as Session;
+    return latest(session) as Session;
   }
 
   function unapproved(server: ServerDefinition): Removal | undefined {
@@ -108,7 +116,7 @@ export function createResolution(options: ResolutionOptions): Resolution {
     admit,
 
     available(session) {
-      const now = options.latest(session.id);
+      const now = latest(session);
       return now === undefined ? none : outcomeFor(now).available;
     },
 
@@ -116,8 +124,10 @@ export function createResolution(options: ResolutionOptions): Resolution {
       const now = admit(session, server);
       const launch = launchOf(now, server, options.config(), options);
       const { id, workspaceId = '(none)', trustLevel } = now;
+      const scope = scopeFor(server, now);
+      const whom = isWide(scope) ? `scope=${scope}` : `session=${id.slice(0, 8)}`;
       options.log.debug?.(
-        `context injected: server=${server.name} session=${id.slice(0, 8)} workspace=${workspaceId} trust=${trustLevel}`,
+        `context injected: server=${server.name} ${whom} workspace=${workspaceId} trust=${trustLevel}`,
       );
       return launch;
     },
@@ -133,7 +143,8 @@ export function createResolution(options: ResolutionOptions): Resolution {
         const { server } = found;
         const removal = unapproved(server);
         if (removal !== undefined) return { name, server: undefined, removal };
-        const launch = server.kind === 'stdio' ? launchOf(session, server, config, options) : undefined;
+        // An agent SDK starts its own, and shares it with nobody.
+        const launch = server.kind === 'stdio' ? launchOf(session, server, config, options, 'session') : undefined;
         return { name, server, launch };
       });
     },

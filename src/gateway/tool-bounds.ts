@@ -1,5 +1,6 @@
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
+import { standingAs } from '../sessions/in-workspace.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Decision, ReadArguments, SessionClaims } from '../trust/decision.ts';
 import { createPolicy, type Policy, type ToolPolicy } from '../trust/policy.ts';
@@ -36,9 +37,9 @@ export function createToolBounds({ config, latest }: ToolBoundsOptions): ToolBou
   }
 
   function claims(session: Session): SessionClaims {
-    const now = latest(session.id);
-    if (now === undefined) throw new AmbitError('SESSION_ENDED');
-    return claimsOf(now);
+    const record = latest(session.id);
+    if (record === undefined) throw new AmbitError('SESSION_ENDED');
+    return claimsOf(record === session ? record : standingAs(record, session));
   }
 
   return {

@@ -47,6 +47,7 @@ export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
         method: `(${visit.intent})`,
         outcome,
         rule: visit.entry.rule,
+        workspaceId: visit.entry.workspaceId,
       });
     }
   };

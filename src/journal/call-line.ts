@@ -10,6 +10,10 @@ export interface CallEntry {
   readonly name: string | undefined;
   readonly outcome: string;
   readonly rule: string | undefined;
+  /** Where it stood, when its client chose. */
+  readonly workspaceId?: string | undefined;
+  /** What its client announced in vain. */
+  readonly ignoredWorkspace?: string | undefined;
   readonly ms: number;
   readonly bytesIn: number;
   readonly bytesOut: number;
@@ -21,6 +25,7 @@ export function callLine(call: CallEntry): string {
     `"kind":"call","id":"${call.id}"${member('sessionId', call.sessionId)}${member('userId', call.userId)}` +
     `,"entrance":"${call.entrance}","era":"${call.era}","server":${quoted(call.server)},"method":${quoted(call.method)}` +
     `${member('name', call.name)},"outcome":${quoted(call.outcome)}${member('rule', call.rule)}` +
+    `${member('workspaceId', call.workspaceId)}${member('ignoredWorkspace', call.ignoredWorkspace)}` +
     `,"ms":${call.ms},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
   );
 }

@@ -31,7 +31,7 @@ function text(value: string): string {
 export function argumentsDigest(given: unknown): string | undefined {
   try {
     return createHash('sha256')
-      .update(canonicalText(given ?? {}))
+      .update(canonicalText(given === undefined ? {} : given))
       .digest('hex');
   } catch {
     return undefined;

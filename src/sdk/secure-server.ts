@@ -52,10 +52,11 @@ function wrapped(handler: Handler, named: string | undefined, paramsOnly: boolea
     if (unwrapped.has(method) || !isObject(extra)) return handler(request, extra);
     const params = paramsOnly ? request : (request as { params?: unknown }).params;
     const { name, uri, arguments: given } = (isObject(params) ? params : {}) as Record<string, unknown>;
-    const called = typeof name === 'string' ? name : typeof uri === 'string' ? uri : undefined;
+    // A resource is its address, whatever else its request says.
+    const called = typeof name === 'string' && !method.startsWith('resources/') ? name : uri;
     const call = callOf(extra as unknown as CallSource, {
       method,
-      name: called,
+      name: typeof called === 'string' ? called : undefined,
       arguments: given,
       transport: options.transport,
     });

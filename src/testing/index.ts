@@ -21,3 +21,6 @@ export async function createTestGateway(config: Omit<ConfigInput, 'version'>): P
     },
   };
 }
+
+export { describeSessionStore } from './store-suite/describe-session-store.ts';
+export type { OpenOptions, OpenStore, StoreHarness, SuiteRunner } from './store-suite/harness.ts';

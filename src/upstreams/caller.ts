@@ -19,6 +19,8 @@ export interface Caller {
   readonly id: string;
   readonly sessionId: string;
   readonly server: string;
+  /** Where it stands: its session's own workspace, or the one it announced. */
+  readonly workspaceId: string | undefined;
   readonly version: string;
   /** Changes when its server is described anew. */
   link: Link;
@@ -40,7 +42,10 @@ export interface Caller {
 export interface Callers {
   /** `parent` is the client of all servers this one stands behind: what is asked of it is asked of the parent. */
   open(
-    caller: Pick<Caller, 'sessionId' | 'server' | 'version' | 'link' | 'initialize'> & { readonly parent?: Caller },
+    caller: Pick<Caller, 'sessionId' | 'server' | 'version' | 'link' | 'initialize'> & {
+      readonly workspaceId?: string | undefined;
+      readonly parent?: Caller;
+    },
   ): Caller;
   get(id: string): Caller | undefined;
   end(caller: Caller): void;
@@ -74,13 +79,14 @@ export function createCallers(): Callers {
   }
 
   return {
-    open({ sessionId, server, version, link, initialize, parent }) {
+    open({ sessionId, server, workspaceId, version, link, initialize, parent }) {
       let pushCount = 0;
       let stream: Channel | undefined;
       const caller: Caller = {
         id: randomBytes(16).toString('hex'),
         sessionId,
         server,
+        workspaceId,
         version,
         link,
         initialize,

@@ -5,9 +5,11 @@ import type { Journal } from '../journal/journal.ts';
 import type { Runner } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Era } from '../wire/channel.ts';
+import type { OurKeys } from '../wire/our-keys.ts';
 import { audienceOf, type HttpServer, type ServerDefinition, type StdioServer } from './definition.ts';
 import { createHttpLink, type HttpManner } from './http/http-link.ts';
 import { connectTo, type Remote } from './http/send.ts';
+import type { Tenancy } from './kept-links.ts';
 import type { BaseLink } from './link.ts';
 import type { Seals } from './relay/seals.ts';
 import { createTeller, silentTeller, type Teller } from './relay/teller.ts';
@@ -23,6 +25,8 @@ export interface ConnectOptions {
   readonly runner: Runner;
   readonly journal: Journal;
   readonly seals: Seals;
+  /** The `_meta` keys that pass neither way. */
+  readonly keys?: () => OurKeys;
   /** Undefined where a server is only looked at, for no session. */
   readonly contexts: ContextWriters | undefined;
   /** Throws when a server is not approved as it stands: asked before a link is made, and before each start. */
@@ -33,40 +37,51 @@ export interface ConnectOptions {
   readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
 }
 
-/** Makes the links that speak to an upstream themselves, for one session each. */
+/** Makes the links that speak to an upstream themselves: over HTTP for one session each, else for those of a tenancy. */
 export interface Connect {
-  binding(session: Session, server: string): Binding;
-  stdio(session: Session, server: StdioServer, era: Era, opening: Opening, hear: Outward): BaseLink;
+  binding(owner: Session | Tenancy, server: string): Binding;
+  stdio(tenancy: Tenancy, server: StdioServer, era: Era, opening: Opening, hear: Outward): BaseLink;
   http(session: Session, server: HttpServer, mannerOf: (remote: Remote) => HttpManner, hear: Outward): BaseLink;
 }
 
 export function createConnect(options: ConnectOptions): Connect {
   const { journal } = options;
-  const binding = (session: Session, server: string, teller = silentTeller) => ({
-    seals: options.seals,
-    sessionId: session.id,
+  const { seals, keys } = options;
+  const binding = (owner: Session | Tenancy, server: string, teller = silentTeller) => ({
+    seals,
+    sessionId: soleOwner(owner),
     server,
+    keys,
     teller,
   });
 
-  function tellerFor(session: Session, server: ServerDefinition): Teller {
+  /** What Ambit asks by itself acts for the session of a connection; where several share it, for nobody. */
+  function tellerFor(owner: Session | Tenancy, server: ServerDefinition): Teller {
     const writer = server.context === 'none' ? undefined : options.contexts?.for(audienceOf(server), server.context);
-    return createTeller(writer, () => options.admit(session, server));
+    return createTeller(writer, () => {
+      if ('id' in owner) return options.admit(owner, server);
+      return owner.wide ? undefined : options.admit(owner.latest, server);
+    });
   }
 
   return {
     binding,
 
-    stdio(session, server, era, opening, hear) {
-      options.assertApproved(server);
-      assertRunner(options.admit(session, server), server);
+    stdio(tenancy, server, era, opening, hear) {
+      const { wide } = tenancy;
+      const admit = () => {
+        options.assertApproved(server);
+        assertRunner(options.admit(tenancy.latest, server), server);
+      };
+      admit();
       const config = options.config();
       return createStdioLink({
         server,
         era,
         opening,
         outward: hear,
-        binding: binding(session, server.name, tellerFor(session, server)),
+        binding: binding(tenancy, server.name, tellerFor(tenancy, server)),
+        tenancy,
         limits: config.limits,
         lifetimes: {
           startMs: config.processes.startSeconds * 1000,
@@ -77,13 +92,10 @@ export function createConnect(options: ConnectOptions): Connect {
           runner: options.runner,
           tmpRoot: options.tmpRoot,
           journal,
-          sessionId: session.id,
+          sessionId: wide ? undefined : tenancy.latest.id,
           messageBytes: config.limits.messageBytes,
-          prepare: () => options.launch(session, server),
-          mayStart: () => {
-            options.assertApproved(server);
-            assertRunner(options.admit(session, server), server);
-          },
+          prepare: () => options.launch(tenancy.latest, server),
+          mayStart: admit,
         },
       });
     },
@@ -96,7 +108,7 @@ export function createConnect(options: ConnectOptions): Connect {
       const remote = connectTo(server, teller);
       return createHttpLink({
         server: remote,
-        sessionId: session.id,
+        session,
         manner: mannerOf(remote),
         binding: binding(session, server.name, teller),
         outward: hear,
@@ -104,6 +116,11 @@ export function createConnect(options: ConnectOptions): Connect {
       });
     },
   };
+}
+
+function soleOwner(owner: Session | Tenancy): string {
+  if ('id' in owner) return owner.id;
+  return owner.wide ? '' : owner.latest.id;
 }
 
 /** Only the plain runner is there, which gives a process all that its user has. */

@@ -5,6 +5,7 @@ import type { Config } from '../config/schema.ts';
 import type { ServerSource } from '../config/schema-server.ts';
 import type { Disclosure } from '../context/call-context.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
+import type { Scope } from './process-key.ts';
 
 /** What may be asked of the person or model behind a session. */
 export interface PushPermissions {
@@ -35,6 +36,8 @@ export interface StdioServer extends Common {
   readonly kind: 'stdio';
   readonly command: string;
   readonly args: readonly string[];
+  /** Who shares its process. */
+  readonly scope: Scope;
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -74,6 +77,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
       servers.set(name, {
         ...common,
         kind: 'stdio',
+        scope: server.scope,
         trust: server.trust ?? ['direct', 'sandboxed'],
         command,
         args,

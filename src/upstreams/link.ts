@@ -23,16 +23,19 @@ export interface Call {
   readonly namesAsker?: boolean;
 }
 
-/** A connection to one upstream on behalf of one session, in one era: a process, or an HTTP endpoint. */
+/** A connection to one upstream in one era, a process or an HTTP endpoint; of one session, unless its scope is wider. */
 export interface Link {
-  readonly sessionId: string;
+  /** Undefined where several sessions share it. */
+  readonly sessionId: string | undefined;
+  /** Where that session stands, for what is told of one place and not of another. */
+  readonly place: string | undefined;
   readonly server: string;
   readonly era: Era;
   request(call: Call): Promise<Reply>;
   /** A notification from the caller; nobody waits for it. */
   notify(call: Call): void;
   /** The caller's answer to a push. */
-  answer(upstreamId: string, message: Message, edits: readonly Edit[]): void;
+  answer(upstreamId: string, message: Message, edits: readonly Edit[], sessionId: string): void;
   /** The request that this connection or caller made under this id is no longer wanted. */
   cancel(from: object, requestId: string, message: Message): void;
   /** How many callers it has. */
@@ -41,6 +44,10 @@ export interface Link {
   detach(caller: Caller): void;
   /** The caller opened its stream, for upstreams that need to be told. */
   listen(caller: Caller): void;
+  /** A session that shared it has ended or may no longer use it; what it waits for fails, the others go on. */
+  leave(sessionId: string, reason: AmbitError): void;
+  /** Whether it holds a call open, this one or any, for a client that is away answering. */
+  holds?(call?: Call): boolean;
   /** Ends calls that have waited too long, and the process when nothing has used it for long. */
   tend(now: number): void;
   close(reason: AmbitError): Promise<void>;

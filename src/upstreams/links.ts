@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../errors.ts';
+import { placeOf } from '../sessions/in-workspace.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Reply } from '../wire/channel.ts';
 import { readMessage } from '../wire/message.ts';
@@ -7,15 +8,18 @@ import { EraFault } from '../wire/protocol-fault.ts';
 import { bridgeToHandshake } from './bridge/to-handshake.ts';
 import { translateHandshake } from './bridge/translate-handshake.ts';
 import type { Connect } from './connect.ts';
-import type { ServerDefinition } from './definition.ts';
+import type { HttpServer, ServerDefinition, StdioServer } from './definition.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
 import { handshakeKey, knowsNoHandshake, ownHandshake } from './handshake.ts';
 import { handshakeManner } from './http/handshake-manner.ts';
 import { modernManner } from './http/modern-manner.ts';
 import type { Remote } from './http/send.ts';
-import type { BaseLink, Call, Link } from './link.ts';
+import { createKeptLinks, type Kept, type Tenancy } from './kept-links.ts';
+import type { Call, Link } from './link.ts';
+import { createPerCallLink, type PerCallOptions, type Room } from './per-call-link.ts';
+import { scopeFor } from './process-key.ts';
 import type { Outward } from './sent.ts';
-import { type HandshakeOpening, handshakeOpening, modernOpening, selfOpening } from './stdio/opening.ts';
+import { handshakeOpening, modernOpening, selfOpening } from './stdio/opening.ts';
 
 export interface LinksOptions {
   readonly connect: Connect;
@@ -40,59 +44,71 @@ export interface Links {
   notifyModern(session: Session, server: ServerDefinition, call: Call): void;
   /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
   handshake(session: Session, server: ServerDefinition, call: Call): Promise<Opened>;
+  /** All that the session uses, in whatever workspace, links that others use too among them. */
   of(sessionId: string, server: string): Link[];
+  /** The workspaces in which the session has links. */
+  workspacesOf(sessionId: string): ReadonlySet<string>;
   /**
-   * The server is gone or described anew, for all sessions or for one: its links take no new clients, finish what is
+   * The server is gone or described anew, for all or for those that fit: its links take no new clients, finish what is
    * under way, and end.
    */
-  retire(server: string, sessionId?: string): void;
-  isRetired(link: Link): boolean;
-  /** Ends all links of a session, or those to one server, at once. */
+  retire(server: string, fits?: (tenancy: Tenancy) => boolean): void;
+  /** True when this link will serve the session no longer. */
+  isRetired(link: Link, sessionId: string): boolean;
+  /** Ends what is the session's own, all or to one server, at once; from what others use too it is cut off. */
   endSession(sessionId: string, reason: AmbitError, server?: string): Promise<void>;
   close(): Promise<void>;
   size(): number;
 }
 
-interface Shared {
-  readonly link: Link;
-  readonly opening: HandshakeOpening | undefined;
-  shaking: Promise<unknown> | undefined;
-}
-
 const tendEveryMs = 1000;
-const drainMs = 60_000;
-/** Processes of one server in one session: those kept for clients that may come back, and all of them. */
+/** Processes of one server that one session uses: those kept for clients that may come back, and all of them. */
 const spareProcesses = 8;
 const mostProcesses = 80;
 
-/** The live connections to upstreams, each belonging to exactly one session. */
+/** The live connections to upstreams. Which sessions share one is decided by the scope of its server. */
 export function createLinks({ connect, verdicts, outward, messageBytes, current }: LinksOptions): Links {
-  const bySession = new Map<string, Map<string, Shared>>();
-  const retired = new Map<Link, number>();
+  const kept = createKeptLinks();
+  const rooms = new Map<string, Map<string, Room>>();
 
-  function entriesOf(sessionId: string): Map<string, Shared> {
-    const known = bySession.get(sessionId);
-    if (known !== undefined) return known;
-    const fresh = new Map<string, Shared>();
-    bySession.set(sessionId, fresh);
-    return fresh;
+  function keep<L extends Link>(
+    session: Session,
+    server: ServerDefinition,
+    name: string,
+    make: (tenancy: Tenancy) => L,
+  ): Link {
+    const scope = scopeFor(server, session);
+    return (kept.find(session, scope, name) ?? kept.add(session, scope, name, make)).link;
   }
 
-  function keep<L extends Link>(session: Session, key: string, make: () => L): L {
-    const entries = entriesOf(session.id);
-    const known = entries.get(key);
-    if (known !== undefined && !known.link.isClosed()) return known.link as L;
-    const link = make();
-    entries.set(key, { link, opening: undefined, shaking: undefined });
-    return link;
+  function roomFor(sessionId: string, server: string): Room {
+    const own = rooms.get(sessionId) ?? new Map<string, Room>();
+    const room = own.get(server) ?? { taken: 0 };
+    rooms.set(sessionId, own.set(server, room));
+    return room;
   }
 
-  function native(session: Session, server: ServerDefinition): BaseLink {
-    const known = bySession.get(session.id)?.get(server.name);
-    if (known !== undefined && !known.link.isClosed()) return known.link as BaseLink;
-    return keep(session, server.name, () =>
+  /** A link as its scope wants it: one for all calls, or one for each. */
+  function scoped(
+    session: Session,
+    server: StdioServer,
+    { era, known }: Pick<PerCallOptions, 'era' | 'known'>,
+    make: () => Link,
+  ): Link {
+    if (server.scope !== 'call') return make();
+    const room = roomFor(session.id, server.name);
+    const place = placeOf(session);
+    return createPerCallLink({ sessionId: session.id, place, server: server.name, era, room, make, known });
+  }
+
+  function native(session: Session, server: ServerDefinition): Link {
+    const known = kept.find(session, scopeFor(server, session), server.name);
+    if (known !== undefined) return known.link;
+    return keep(session, server, server.name, (tenancy) =>
       server.kind === 'stdio'
-        ? connect.stdio(session, server, 'modern', modernOpening(server.name, verdicts), outward)
+        ? scoped(session, server, { era: 'modern', known: nothing }, () =>
+            connect.stdio(tenancy, server, 'modern', modernOpening(server.name, verdicts), outward),
+          )
         : connect.http(session, server, (remote) => modernManner(remote, verdicts, messageBytes), outward),
     );
   }
@@ -100,23 +116,27 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
   /** A modern client's way to a server of the handshake era. Clients with equal capabilities share one. */
   function bridged(session: Session, server: ServerDefinition, call: Call): Link {
     const params = ownHandshake(call.message);
-    return keep(session, `${server.name} bridged ${params}`, () => {
-      makeRoom(session.id, server);
-      return bridgeToHandshake(connect.binding(session, server.name), outward, (hear) => {
-        if (server.kind === 'stdio') {
+    return keep(session, server, `${server.name} bridged ${params}`, (tenancy) => {
+      makeRoom(session, server);
+      if (server.kind === 'http') return bridgedHttp(session, server, params);
+      return scoped(session, server, { era: 'modern', known: nothing }, () =>
+        bridgeToHandshake(connect.binding(tenancy, server.name), outward, (hear) => {
           const opening = selfOpening(params);
-          return {
-            link: connect.stdio(session, server, 'handshake', opening, hear),
-            handshake: () => opening.handshake,
-          };
-        }
-        let manner: ReturnType<typeof handshakeManner> | undefined;
-        const mannerOf = (remote: Remote) => {
-          manner = handshakeManner(remote, messageBytes, params);
-          return manner;
-        };
-        return { link: connect.http(session, server, mannerOf, hear), handshake: () => manner?.handshake };
-      });
+          const link = connect.stdio(tenancy, server, 'handshake', opening, hear);
+          return { link, handshake: () => opening.handshake };
+        }),
+      );
+    });
+  }
+
+  function bridgedHttp(session: Session, server: HttpServer, params: string): Link {
+    return bridgeToHandshake(connect.binding(session, server.name), outward, (hear) => {
+      let manner: ReturnType<typeof handshakeManner> | undefined;
+      const mannerOf = (remote: Remote) => {
+        manner = handshakeManner(remote, messageBytes, params);
+        return manner;
+      };
+      return { link: connect.http(session, server, mannerOf, hear), handshake: () => manner?.handshake };
     });
   }
 
@@ -130,76 +150,55 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     return bridged(session, current(session, server), call).request(call);
   }
 
+  /** One client's own, whoever shares the link it stands on. */
   async function translated(session: Session, server: ServerDefinition, call: Call): Promise<Opened> {
     const opened = await translateHandshake(server, native(session, server), call);
-    keep(session, `${server.name} translated ${randomUUID()}`, () => opened.link);
+    // The session may have ended meanwhile.
+    current(session, server);
+    kept.add(session, 'session', `${server.name} translated ${randomUUID()}`, () => opened.link);
     return opened;
   }
 
-  function sharedFor(session: Session, server: ServerDefinition, call: Call): { key: string; shared: Shared } {
-    const entries = entriesOf(session.id);
+  function sharedFor(session: Session, server: ServerDefinition, call: Call): Kept {
     if (server.kind === 'http') {
       // Over HTTP each client has a session of the upstream's own: nothing is shared.
-      const link = connect.http(session, server, (remote) => handshakeManner(remote, messageBytes), outward);
-      const key = `${server.name} handshake ${randomUUID()}`;
-      const shared = { link, opening: undefined, shaking: undefined };
-      entries.set(key, shared);
-      return { key, shared };
+      return kept.add(session, 'session', `${server.name} handshake ${randomUUID()}`, () =>
+        connect.http(session, server, (remote) => handshakeManner(remote, messageBytes), outward),
+      );
     }
-    const key = `${server.name} handshake ${handshakeKey(call.message)}`;
-    const known = entries.get(key);
-    if (known !== undefined && !known.link.isClosed()) return { key, shared: known };
-    makeRoom(session.id, server);
+    const name = `${server.name} handshake ${handshakeKey(call.message)}`;
+    const scope = scopeFor(server, session);
+    const found = kept.find(session, scope, name);
+    if (found !== undefined) return found;
+    makeRoom(session, server);
     const opening = handshakeOpening();
-    const link = connect.stdio(session, server, 'handshake', opening, outward);
-    const shared = { link, opening, shaking: undefined };
-    entries.set(key, shared);
-    return { key, shared };
+    const make = (tenancy: Tenancy) =>
+      scoped(session, server, { era: 'handshake', known: opening.answer }, () =>
+        connect.stdio(tenancy, server, 'handshake', opening, outward),
+      );
+    return kept.add(session, scope, name, make, opening);
   }
 
   /** A client that declares other capabilities each time must not get process after process. */
-  function makeRoom(sessionId: string, server: ServerDefinition): void {
+  function makeRoom(session: Session, server: ServerDefinition): void {
     if (server.kind !== 'stdio') return;
-    const siblings = [...entriesOf(sessionId)].filter(([, { link }]) => link.server === server.name);
+    const siblings = kept.ofSession(session.id).filter(({ link }) => link.server === server.name);
     if (siblings.length < spareProcesses) return;
-    const deserted = siblings.find(
-      ([, { link, shaking }]) =>
+    // What others use too is not for one session to end.
+    const own = siblings.filter(({ tenancy }) => tenancy.users.size === 1);
+    const deserted = own.find(
+      ({ link, shaking }) =>
         link.attached() === 0 && shaking === undefined && !link.isBusy() && link.era === 'handshake',
     );
-    const idle = deserted ?? siblings.find(([key, { link }]) => key.includes(' bridged ') && !link.isBusy());
-    if (idle !== undefined) discard(sessionId, ...idle);
+    const idle = deserted ?? own.find(({ name, link }) => name.includes(' bridged ') && !link.isBusy());
+    if (idle !== undefined) kept.discard(idle);
     else if (siblings.length >= mostProcesses) throw new AmbitError('OVERLOADED');
   }
 
-  function discard(sessionId: string, key: string, shared: Shared): void {
-    bySession.get(sessionId)?.delete(key);
-    void shared.link.close(new AmbitError('UPSTREAM_FAILED'));
-  }
-
-  const timer = setInterval(() => {
-    const now = Date.now();
-    for (const entries of bySession.values()) {
-      for (const [key, { link }] of entries) {
-        if (link.isClosed()) entries.delete(key);
-        else link.tend(now);
-      }
-    }
-    // A link that a busy bridge stands on is needed, even while nothing is under way on it.
-    const needed = new Set([...retired.keys()].flatMap((link) => (link.isBusy() ? [link, link.base] : [])));
-    for (const [link, until] of retired) {
-      link.tend(now);
-      if (needed.has(link) && now < until) continue;
-      retired.delete(link);
-      void link.close(new AmbitError('SERVER_NOT_AVAILABLE'));
-    }
-  }, tendEveryMs).unref();
+  const timer = setInterval(() => kept.tend(Date.now()), tendEveryMs).unref();
 
   return {
-    size() {
-      let total = 0;
-      for (const entries of bySession.values()) total += entries.size;
-      return total;
-    },
+    size: kept.size,
 
     modern(session, server, call) {
       const verdict = verdicts.get(server.name);
@@ -217,7 +216,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     async handshake(session, asked, call) {
       const server = current(session, asked);
       if (server.era === 'modern') return translated(session, server, call);
-      const { key, shared } = sharedFor(session, server, call);
+      const shared = sharedFor(session, server, call);
       // However many clients come at once, the process is shaken hands with once.
       while (shared.shaking !== undefined) await shared.shaking.catch(() => {});
       const asking = shared.link.request(call);
@@ -226,7 +225,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
       try {
         reply = await asking;
       } catch (error) {
-        discard(session.id, key, shared);
+        kept.discard(shared);
         throw error;
       } finally {
         shared.shaking = undefined;
@@ -237,44 +236,36 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
         opening.handshake?.version ??
         (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
       if (version !== undefined) return { reply, link: shared.link, version };
-      discard(session.id, key, shared);
+      kept.discard(shared);
       if (answer !== undefined && knowsNoHandshake(answer)) return translated(session, server, call);
       return { reply, link: shared.link, version };
     },
 
     of: (sessionId, server) =>
-      [...(bySession.get(sessionId)?.values() ?? [])].map(({ link }) => link).filter((link) => link.server === server),
+      kept
+        .ofSession(sessionId)
+        .map(({ link }) => link)
+        .filter((link) => link.server === server),
 
-    retire(server, sessionId) {
-      for (const entries of bySession.values()) {
-        for (const [key, { link }] of entries) {
-          if (link.server !== server || (sessionId !== undefined && link.sessionId !== sessionId)) continue;
-          entries.delete(key);
-          retired.set(link, Date.now() + drainMs);
-        }
-      }
+    workspacesOf: (sessionId) =>
+      new Set(kept.ofSession(sessionId).flatMap(({ tenancy: { workspaceId } }) => workspaceId ?? [])),
+
+    retire(server, fits) {
+      kept.retire(({ link, tenancy }) => link.server === server && (fits === undefined || fits(tenancy)));
     },
 
-    isRetired: (link) => retired.has(link) || link.isClosed(),
+    isRetired: (link, sessionId) => kept.isRetired(link) || !kept.serves(link, sessionId),
 
     async endSession(sessionId, reason, server) {
-      const concerned = (link: Link) => server === undefined || link.server === server;
-      const entries = [...(bySession.get(sessionId) ?? [])].filter(([, { link }]) => concerned(link));
-      for (const [key] of entries) bySession.get(sessionId)?.delete(key);
-      if (server === undefined) bySession.delete(sessionId);
-      const old = [...retired.keys()].filter((link) => link.sessionId === sessionId && concerned(link));
-      for (const link of old) retired.delete(link);
-      const all = [...entries.map(([, { link }]) => link), ...old];
-      await Promise.all(all.map((link) => link.close(reason)));
+      if (server === undefined) rooms.delete(sessionId);
+      await kept.leave(sessionId, reason, (link) => server === undefined || link.server === server);
     },
 
     async close() {
       clearInterval(timer);
-      const reason = new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' });
-      const all = [...bySession.values()].flatMap((entries) => [...entries.values()].map(({ link }) => link));
-      await Promise.all([...all, ...retired.keys()].map((link) => link.close(reason)));
-      bySession.clear();
-      retired.clear();
+      await kept.close(new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' }));
     },
   };
 }
+
+function nothing(): undefined {}

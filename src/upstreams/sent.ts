@@ -16,6 +16,13 @@ export interface Sent {
   readonly binding: Binding;
   /** The call on whose answer it came, where the transport says so. */
   readonly call: PendingCall | undefined;
+  /**
+   * Where several sessions share the process: the only one it has served so far; null once there were more, when nobody
+   * can say any longer whom it speaks of.
+   */
+  readonly sole?: string | null | undefined;
+  /** Channels that are full, where one slow reader must not hold back the others: they miss what comes. */
+  readonly clogged?: WeakSet<Channel> | undefined;
   /** Tells the upstream how its own request ended. */
   respond(message: Buffer): void;
   /** Where a bridge can carry a push to a client that is not pushed to; false when nobody is there to ask. */

@@ -1,3 +1,4 @@
+import { applyEdits, type Edit } from './edit.ts';
 import { foldKey } from './fold-key.ts';
 import { type Member, memberOf, type Plan, rawAt, ScanFault, type Shape, scanObject, stringAt } from './scan.ts';
 
@@ -118,6 +119,11 @@ function readEnvelope(bytes: Buffer, shape: Shape): Message {
   const id = error !== undefined && rawAt(bytes, idMember) === 'null' ? 'null' : readId(bytes, idMember);
   const meta = memberOf(result?.shape, '_meta')?.shape;
   return { bytes, kind: 'response', id, method: '', shape, params, result, error, meta };
+}
+
+/** The message with these edits made, for whoever has to read on in what they leave. */
+export function edited(message: Message, edits: readonly Edit[]): Message {
+  return edits.length === 0 ? message : readMessage(applyEdits(message.bytes, edits));
 }
 
 /** Where the id lies, for whoever replaces it. */

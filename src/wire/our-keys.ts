@@ -1,11 +1,31 @@
-import { type Edit, removeMembers } from './edit.ts';
+import { withoutOurBaggage } from './baggage.ts';
+import { type Edit, removeMembers, replaceValue } from './edit.ts';
 import { foldKey } from './fold-key.ts';
 import type { Message } from './message.ts';
-import { type Member, type Shape, shapeAt } from './scan.ts';
+import { type Member, shapeAt, stringAt } from './scan.ts';
 
-/** `_meta` keys under our prefix are ours alone to write: every inbound copy is taken out, whoever sent it. */
+/** The `_meta` keys that are ours alone to write or to read. */
+export interface OurKeys {
+  has(key: string): boolean;
+}
+
+/** `ambit` itself, and whatever begins with it and a "/" or "."; in any case of letters. */
 export function isOurKey(key: string): boolean {
-  return key.length > 5 && key.charCodeAt(5) === 0x2f && key.slice(0, 5).toLowerCase() === 'ambit';
+  // Nearly every key is told apart by its first letter.
+  if ((key.charCodeAt(0) | 0x20) !== 0x61) return false;
+  const folded = foldKey(key);
+  if (!folded.startsWith('ambit')) return false;
+  return folded.length === 5 || folded[5] === '/' || folded[5] === '.';
+}
+
+const onlyOurs: OurKeys = { has: isOurKey };
+
+/** Ours, and the other names under which a client may announce a workspace. */
+export function ourKeys(announceKeys: readonly string[]): OurKeys {
+  const others = announceKeys.map(foldKey).filter((key) => key !== 'ambit');
+  if (others.length === 0) return onlyOurs;
+  const announced = new Set(others.flatMap((key) => [key, `${key}.workspace`]));
+  return { has: (key) => isOurKey(key) || announced.has(foldKey(key)) };
 }
 
 /** What most messages consist of, and none of our keys can lie in. */
@@ -15,21 +35,21 @@ const plain = new Set(['name', 'arguments', 'uri', 'cursor', 'content', 'structu
  * Takes our keys out of every `_meta` a reader may find, be it there twice or in another spelling; also out of the
  * questions and answers that MCP 2026-07-28 carries inside results and requests instead of by themselves.
  */
-export function stripOurKeys(message: Message): Edit[] {
+export function stripOurKeys(message: Message, keys: OurKeys = onlyOurs): Edit[] {
   const edits: Edit[] = [];
   const { bytes } = message;
   for (const member of (message.params ?? message.result)?.shape?.members ?? []) {
     switch (plain.has(member.key) ? '' : foldKey(member.key)) {
       case '_meta':
-        stripMeta(bytes, member, edits);
+        stripMeta(bytes, member, keys, edits);
         break;
       case 'inputresponses':
-        for (const answer of membersAt(bytes, member)) stripHolder(bytes, answer, edits);
+        for (const answer of membersAt(bytes, member)) stripHolder(bytes, answer, keys, edits);
         break;
       case 'inputrequests':
         for (const question of membersAt(bytes, member)) {
           for (const part of membersAt(bytes, question)) {
-            if (foldKey(part.key) === 'params') stripHolder(bytes, part, edits);
+            if (foldKey(part.key) === 'params') stripHolder(bytes, part, keys, edits);
           }
         }
     }
@@ -37,13 +57,29 @@ export function stripOurKeys(message: Message): Edit[] {
   return edits;
 }
 
-function stripHolder(bytes: Buffer, holder: Member, edits: Edit[]): void {
-  for (const member of membersAt(bytes, holder)) if (foldKey(member.key) === '_meta') stripMeta(bytes, member, edits);
+function stripHolder(bytes: Buffer, holder: Member, keys: OurKeys, edits: Edit[]): void {
+  for (const member of membersAt(bytes, holder)) {
+    if (foldKey(member.key) === '_meta') stripMeta(bytes, member, keys, edits);
+  }
 }
 
-function stripMeta(bytes: Buffer, member: Member, edits: Edit[]): void {
-  const meta: Shape | undefined = shapeAt(bytes, member);
-  if (meta?.members.some(({ key }) => isOurKey(key))) edits.push(...removeMembers(meta, ({ key }) => isOurKey(key)));
+function stripMeta(bytes: Buffer, member: Member, keys: OurKeys, edits: Edit[]): void {
+  const meta = shapeAt(bytes, member);
+  if (meta === undefined) return;
+  let unwanted: Set<Member> | undefined;
+  for (const each of meta.members) {
+    if (keys.has(each.key)) unwanted = (unwanted ?? new Set()).add(each);
+    else if (each.key.length === 7 && foldKey(each.key) === 'baggage') {
+      const text = stringAt(bytes, each);
+      const rest = text === undefined ? undefined : withoutOurBaggage(text);
+      if (rest === text || rest === undefined) continue;
+      if (rest === '') unwanted = (unwanted ?? new Set()).add(each);
+      else edits.push(replaceValue(each, JSON.stringify(rest)));
+    }
+  }
+  if (unwanted === undefined) return;
+  const all = unwanted;
+  edits.push(...removeMembers(meta, (each) => all.has(each)));
 }
 
 function membersAt(bytes: Buffer, member: Member): readonly Member[] {

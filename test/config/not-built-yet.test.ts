@@ -20,8 +20,6 @@ test('without those, each key that is written and not built warns once', async (
     'ambit.yaml:5 sessions.includeMeta: not built yet, ignored',
     'ambit.yaml:5 sessions.bindAddress: not built yet, ignored',
     'ambit.yaml:6 quotas: not built yet, ignored',
-    'ambit.yaml:7 context.announceKeys: not built yet, ignored',
-    'ambit.yaml:15 servers.notes.scope: not built yet, ignored',
     'ambit.yaml:18 servers.notes.cache: not built yet, ignored',
     'ambit.yaml:28 workspaces.my-project.isolation: not built yet, ignored',
     'ambit.yaml:29 workspaces.my-project.backend: not built yet, ignored',

@@ -101,6 +101,8 @@ describe('a server', () => {
     [{ url: 'http://h/', args: [] }],
     [{ url: 'http://h/', env: {} }],
     [{ url: 'http://h/', sandbox: {} }],
+    [{ url: 'http://h/', scope: 'call' }],
+    [{ url: 'http://h/', scope: 'shared', contextAware: true }],
     [{ url: 'http://h/', type: 'stdio' }],
     [{ url: 'ftp://h/' }],
     [{ url: 'file:///etc/passwd' }],
@@ -127,6 +129,7 @@ describe('a server', () => {
     [{ url: 'HTTPS://h/?key=1', headers: { Authorization: 'Bearer x' } }],
     [{ command: 'x', scope: 'shared', contextAware: true }],
     [{ command: 'x', scope: 'call' }],
+    [{ url: 'http://h/', scope: 'session' }],
     [{ command: 'x', sandbox: { network: ['*.example.com:443', '[::1]:80'] } }],
     [{ command: 'x', disabled: true }],
   ])('is accepted as %j', (keys) => {
@@ -217,3 +220,10 @@ test.each(['', 'organisation', 'team:', 'session:x', 'user:a b'])('%j is no scop
 test.each([2, 0, '1', 1.5, null, undefined, true])('version %j is refused', (version) => {
   expect(refused({ version })).toBe(true);
 });
+
+test.each(['progressToken', 'Baggage', 'traceparent', 'io.modelcontextprotocol/x', 'a.b', '', '1'])(
+  '%j is no key to announce a workspace under',
+  (key) => {
+    expect(refused({ version: 1, context: { announceKeys: [key] } })).toBe(true);
+  },
+);

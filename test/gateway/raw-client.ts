@@ -3,12 +3,18 @@ import type { McpTransport } from '../../src/library/in-process-transport.ts';
 export interface RawMessage {
   readonly id?: number;
   readonly method?: string;
+  readonly params?: Record<string, unknown>;
   readonly result?: Record<string, unknown>;
   readonly error?: { readonly code: number; readonly message: string };
 }
 
 /** A client without an SDK, so that nothing between the test and the gateway hides a message. */
 export interface RawClient {
+  /** The answer to its handshake. */
+  readonly opened: RawMessage | undefined;
+  /** All that came and was no answer to a request of its own. */
+  readonly heard: readonly RawMessage[];
+  send(message: Record<string, unknown>): void;
   request(method: string, params?: Record<string, unknown>): Promise<RawMessage>;
   /** The words of a tool's result, or of the refusal. */
   call(name: string, args?: Record<string, unknown>): Promise<string>;
@@ -23,19 +29,28 @@ const modernMeta = {
   'io.modelcontextprotocol/clientCapabilities': {},
 };
 
-export async function rawClient(transport: McpTransport, era: 'modern' | 'handshake'): Promise<RawClient> {
+/** `meta` goes into the handshake, or into every modern request. */
+export async function rawClient(
+  transport: McpTransport,
+  era: 'modern' | 'handshake',
+  { meta = {}, capabilities = {} }: { readonly meta?: object; readonly capabilities?: object } = {},
+): Promise<RawClient> {
   const waiting = new Map<number, (message: RawMessage) => void>();
   const listeners = new Set<(message: RawMessage) => void>();
+  const heard: RawMessage[] = [];
+  let opened: RawMessage | undefined;
   let count = 0;
   transport.onmessage = (message: RawMessage) => {
     if (message.id !== undefined && message.method === undefined) waiting.get(message.id)?.(message);
+    else heard.push(message);
     for (const listener of listeners) listener(message);
   };
   await transport.start();
 
   function request(method: string, params: Record<string, unknown> = {}): Promise<RawMessage> {
     const id = ++count;
-    const own = era === 'modern' ? { ...params, _meta: modernMeta } : params;
+    const said = { ...modernMeta, 'io.modelcontextprotocol/clientCapabilities': capabilities, ...meta };
+    const own = era === 'modern' ? { ...params, _meta: { ...said, ...(params['_meta'] as object) } } : params;
     return new Promise((resolve) => {
       waiting.set(id, resolve);
       void transport.send({ jsonrpc: '2.0', id, method, params: own });
@@ -44,11 +59,15 @@ export async function rawClient(transport: McpTransport, era: 'modern' | 'handsh
 
   if (era === 'handshake') {
     const clientInfo = { name: 'raw', version: '1' };
-    await request('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
+    const params = { protocolVersion: '2025-11-25', capabilities, clientInfo };
+    opened = await request('initialize', { ...params, ...(Object.keys(meta).length === 0 ? {} : { _meta: meta }) });
     await transport.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
   }
 
   return {
+    opened,
+    heard,
+    send: (message) => void transport.send({ jsonrpc: '2.0', ...message }),
     request,
     async call(name, args = {}) {
       const { result, error } = await request('tools/call', { name, arguments: args });

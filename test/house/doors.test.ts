@@ -11,7 +11,9 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   wire: ['(hall)'],
   identity: ['(hall)'],
   approvals: ['(hall)'],
+  saferoot: ['(hall)'],
   runners: ['(hall)', 'wire'],
+  stores: ['(hall)', 'trust'],
   config: ['(hall)', 'context', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'trust'],
   import: ['(hall)', 'config'],
@@ -32,7 +34,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   admin: ['(hall)', 'gateway', 'identity', 'sessions', 'trust'],
   entrances: ['(hall)', 'admin', 'config', 'gateway', 'identity', 'wire'],
   library: ['(hall)', 'config', 'context', 'entrances', 'gateway', 'sessions', 'wire'],
-  testing: ['config', 'library'],
+  testing: ['(hall)', 'config', 'library', 'stores'],
   cli: ['(hall)', 'approvals', 'config', 'entrances', 'gateway', 'import', 'sessions', 'trust', 'upstreams'],
 };
 

@@ -23,10 +23,10 @@ function handlerV2(options: () => object): Handler {
   return handler as Handler;
 }
 
-/** The fixture's tools on one SDK; it is told its own address, which is its audience. */
-export async function listen(sdk: 'v1' | 'v2', keys: object) {
+/** The fixture's tools on one SDK; it is told its own address, or the one it is known by, which is its audience. */
+export async function listen(sdk: 'v1' | 'v2', keys: object, knownAs?: () => string) {
   let url = '';
-  const options = () => ({ audience: url, keys });
+  const options = () => ({ audience: knownAs?.() ?? url, keys });
   const handler = sdk === 'v1' ? handlerV1(options) : handlerV2(options);
   const server = createServer((request, response) => void handler(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -1,4 +1,5 @@
 import { AmbitError } from '../../errors.ts';
+import type { Session } from '../../sessions/session.ts';
 import { askUpstream, ownCall } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
@@ -40,15 +41,13 @@ type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: strin
 export interface Aggregate {
   request(exchange: ForAll): Promise<Reply>;
   notify(exchange: ForAll): Reply;
-  /** Forgets what a session was told. */
-  forget(sessionId: string): void;
   /** A session may use other servers than before: those who listen in it are told. */
   boundsChanged(sessionId: string): void;
 }
 
 export function createAggregate({ links, callers, catalog, resolution, tools }: AggregateParts): Aggregate {
-  /** What each session was last told about resources. */
-  const routes = new Map<string, Routes>();
+  /** What each session was last told about resources, where it stands; a narrowed one has another record. */
+  const routes = new WeakMap<Session, Routes>();
   /** Listen streams, which on stdio end by being cancelled. */
   const listening = new Set<{ owner: object; id: string; sessionId: string; end(): void; tellAll(): void }>();
 
@@ -58,7 +57,8 @@ export function createAggregate({ links, callers, catalog, resolution, tools }: 
     const { version, result } = initializeAll(requested);
     const clean = readMessage(applyEdits(message.bytes, exchange.edits));
     const link = createComposite(session, clean, links, callers);
-    const caller = callers.open({ sessionId: session.id, server: allServers, version, link, initialize: clean });
+    const { id: sessionId, workspaceId } = session;
+    const caller = callers.open({ sessionId, workspaceId, server: allServers, version, link, initialize: clean });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
     return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
   }
@@ -115,17 +115,17 @@ export function createAggregate({ links, callers, catalog, resolution, tools }: 
 
   async function listResources(exchange: ForAll): Promise<Reply> {
     const list = await gatherResources(await look(exchange), askOf(exchange));
-    routes.set(exchange.session.id, list.routes);
+    routes.set(exchange.session, list.routes);
     return listReply(exchange, 'resources', list);
   }
 
   async function uriRoute(exchange: ForAll, uri: string): Promise<Found | undefined> {
     const offers = () => look(exchange);
-    const known = routes.get(exchange.session.id) ?? new Map();
+    const known = routes.get(exchange.session) ?? new Map();
     const found = await findUri(exchange, uri, known, offers);
     if (found !== undefined) return found;
     const list = await gatherResources(await look(exchange), askOf(exchange));
-    routes.set(exchange.session.id, list.routes);
+    routes.set(exchange.session, list.routes);
     return findUri(exchange, uri, list.routes, offers);
   }
 
@@ -294,7 +294,6 @@ export function createAggregate({ links, callers, catalog, resolution, tools }: 
   return {
     request,
     notify,
-    forget: (sessionId) => void routes.delete(sessionId),
     boundsChanged(sessionId) {
       for (const stream of listening) if (stream.sessionId === sessionId) stream.tellAll();
     },

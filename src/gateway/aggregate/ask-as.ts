@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import type { Session } from '../../sessions/session.ts';
 import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
@@ -22,7 +23,10 @@ export function describedCall(request: Message, method: string, params: string, 
 
 export function askAsModern(links: Links, session: Session, server: ServerDefinition, request: Message): AskServer {
   return async (method, params) => {
-    const reply = await links.modern(session, server, describedCall(request, method, params));
+    const reply = await links.modern(session, server, {
+      ...describedCall(request, method, params),
+      acting: { session, correlationId: randomUUID() },
+    });
     if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
     return readMessage(reply.bytes);
   };

@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
+import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
@@ -19,16 +21,18 @@ export interface Composite extends Link {
 
 export function createComposite(session: Session, initialize: Message, links: Links, callers: Callers): Composite {
   const children = new Map<string, Promise<Caller>>();
+  const { id: sessionId, workspaceId } = session;
   let closed = false;
 
   async function open(parent: Caller, server: ServerDefinition): Promise<Caller> {
-    const call = { ...ownCall('initialize', '{}'), message: initialize, cancelOnGone: false };
+    const acting = { session, correlationId: randomUUID() };
+    const call = { ...ownCall('initialize', '{}'), acting, message: initialize, cancelOnGone: false };
     const { link, version, reply } = await links.handshake(session, server, call);
     if (version === undefined) {
       const words = reply.kind === 'message' ? reply.bytes.toString().slice(0, 200) : '';
       throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" refused the handshake: ${words}` });
     }
-    const child = callers.open({ sessionId: session.id, server: server.name, version, link, initialize, parent });
+    const child = callers.open({ sessionId, workspaceId, server: server.name, version, link, initialize, parent });
     const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
     link.notify({ ...call, message: initialized, caller: child });
     if (child.stream !== undefined) link.listen(child);
@@ -40,7 +44,8 @@ export function createComposite(session: Session, initialize: Message, links: Li
   }
 
   const composite: Composite = {
-    sessionId: session.id,
+    sessionId,
+    place: placeOf(session),
     server: allServers,
     era: 'handshake',
     initialize,
@@ -53,7 +58,7 @@ export function createComposite(session: Session, initialize: Message, links: Li
       const known = children.get(server.name);
       if (known !== undefined) {
         return known.then((child) => {
-          if (!links.isRetired(child.link)) return child;
+          if (!links.isRetired(child.link, sessionId)) return child;
           // The server was described anew: the client is introduced to what there is now, once.
           if (children.get(server.name) === known) {
             children.delete(server.name);
@@ -89,6 +94,7 @@ export function createComposite(session: Session, initialize: Message, links: Li
           () => {},
         );
     },
+    leave() {},
     tend() {},
     async close() {
       closed = true;

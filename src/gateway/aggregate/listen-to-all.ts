@@ -86,7 +86,10 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
       const params = JSON.stringify({ notifications });
       attached.set(server.name, server);
       parts.links
-        .modern(session, server, describedCall(message, 'subscriptions/listen', params, through(listening)))
+        .modern(session, server, {
+          ...describedCall(message, 'subscriptions/listen', params, through(listening)),
+          acting: { session, correlationId: exchange.correlationId },
+        })
         .catch(() => {})
         .finally(() => {
           if (attached.get(server.name) === server) attached.delete(server.name);

@@ -1,3 +1,4 @@
+import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
 import { named, uriOf, withUri } from '../../upstreams/catalog/merge.ts';
 import { type AskServer, listAll, reasonOf } from '../../upstreams/catalog/offer.ts';
@@ -29,7 +30,7 @@ export function lookAtAll(
   askOf: (server: ServerDefinition) => AskServer,
 ): Promise<Listed[]> {
   return Promise.all(
-    exchange.available.map((server) => catalog.look(server, capabilities, askOf(server), exchange.session.id)),
+    exchange.available.map((server) => catalog.look(server, capabilities, askOf(server), placeOf(exchange.session))),
   );
 }
 

@@ -12,7 +12,7 @@ export function answerPush(exchange: WithCaller): Reply {
   const push = caller?.pushes.get(message.id ?? '');
   if (caller === undefined || push === undefined) return accepted;
   caller.pushes.delete(message.id as string);
-  push.link.answer(push.upstreamId, message, exchange.edits);
+  push.link.answer(push.upstreamId, message, exchange.edits, caller.sessionId);
   return accepted;
 }
 

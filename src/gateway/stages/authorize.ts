@@ -2,7 +2,7 @@ import { type Stage, widen } from '../chain.ts';
 import type { Approach, Authorized, InSession } from '../exchange.ts';
 import { notAvailable, type Resolution } from '../resolution.ts';
 
-/** Fourth on the inward corridor: may this session use this server? Unknown and not permitted look alike. */
+/** Fifth on the inward corridor: may this session use this server? Unknown and not permitted look alike. */
 export function authorize<E extends Approach, Out>(resolution: Resolution): Stage<InSession<E>, Authorized<E>, Out> {
   return function authorize(exchange, next) {
     const found = resolution.find(exchange.session, exchange.server);

@@ -5,7 +5,7 @@ import type { InSession } from '../exchange.ts';
 import { unknownTransport } from './resolve-session.ts';
 
 /**
- * Fifth on the inward corridor: in the handshake era, the transport session must be one that this very session
+ * Sixth on the inward corridor: in the handshake era, the transport session must be one that this very session
  * opened for this very server, whatever the credential. It is checked, never trusted.
  */
 export function bindTransport<E extends InSession, Out>(

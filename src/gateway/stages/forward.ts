@@ -24,7 +24,7 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
     const call = callOf(exchange);
     if (exchange.era === 'modern') return links.modern(exchange.session, exchange.upstream, call);
     if (caller === undefined) return initialize(exchange, call);
-    if (!links.isRetired(caller.link)) return requestOf(caller, exchange, call);
+    if (!links.isRetired(caller.link, caller.sessionId)) return requestOf(caller, exchange, call);
     return renewed(exchange, caller, call).then(() => requestOf(caller, exchange, call));
   }
 
@@ -37,9 +37,9 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
   async function initialize(exchange: Prepared, call: Call): Promise<Reply> {
     const { reply, link, version } = await links.handshake(exchange.session, exchange.upstream, call);
     if (version === undefined) return reply;
-    const { id: sessionId } = exchange.session;
+    const { id: sessionId, workspaceId } = exchange.session;
     const initialize = readMessage(applyEdits(exchange.message.bytes, exchange.edits));
-    const caller = callers.open({ sessionId, server: exchange.upstream.name, version, link, initialize });
+    const caller = callers.open({ sessionId, workspaceId, server: exchange.upstream.name, version, link, initialize });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;
   }

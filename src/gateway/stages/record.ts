@@ -41,6 +41,8 @@ export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Repl
       name,
       outcome,
       rule: entry.rule,
+      workspaceId: entry.workspaceId,
+      ignoredWorkspace: entry.ignoredWorkspace,
       ms: Math.round((performance.now() - started) * 100) / 100,
       bytesIn: message.bytes.length,
       bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,

@@ -1,4 +1,5 @@
 import { AmbitError } from '../../errors.ts';
+import { placeOf } from '../../sessions/in-workspace.ts';
 import { askUpstream } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import { capabilitiesKey } from '../../upstreams/handshake.ts';
@@ -29,7 +30,7 @@ export function vetTools(catalog: Catalog, links: Links): Stage<Prepared, Prepar
       upstream,
       capabilitiesKey(caller?.initialize ?? message),
       ask,
-      session.id,
+      placeOf(session),
     );
     if (offer === undefined) throw failure ?? new AmbitError('UPSTREAM_FAILED');
     if (message.method === 'tools/list') return listReply(exchange, 'tools', { texts: offer.tools, unavailable: [] });

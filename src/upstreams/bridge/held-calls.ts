@@ -1,13 +1,16 @@
+import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { errorMessage, resultMessage } from '../../wire/compose.ts';
-import { type Message, readMessage } from '../../wire/message.ts';
+import { edited, type Message, readMessage } from '../../wire/message.ts';
+import { stripOurKeys } from '../../wire/our-keys.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { Call } from '../link.ts';
 import { nameAsker } from '../relay/name-asker.ts';
 import { carriers, type PendingCall, type PendingCalls } from '../relay/pending.ts';
-import { type Binding, nameOf, stateBindings } from '../relay/towards-upstream.ts';
+import { type Binding, boundTo, nameOf, stateBindings } from '../relay/towards-upstream.ts';
 import type { Sent } from '../sent.ts';
+import { sessionOf } from '../stdio/sharers.ts';
 import { withId } from './result-edits.ts';
 
 /** One question of the upstream's, and how to tell it the answer. */
@@ -20,6 +23,8 @@ interface Question {
 }
 
 interface Held {
+  /** Whose it is. */
+  readonly binding: Binding;
   readonly upstreamId: number;
   readonly method: string;
   readonly name: string;
@@ -37,6 +42,10 @@ export interface HeldCalls {
   /** Undefined when this is not the retry of a held call. */
   resume(call: Call, pending: PendingCalls): Promise<Reply> | undefined;
   tend(now: number, pending: PendingCalls): void;
+  /** Whether this call is the retry of a held one; without a call, whether there is any. */
+  holds(call?: Call): boolean;
+  /** A session has left: its questions need no answer. */
+  leave(sessionId: string): void;
 }
 
 const prefix = 'held:';
@@ -59,7 +68,25 @@ const nobody: Channel = {
  */
 export function createHeldCalls(binding: Binding): HeldCalls {
   const held = new Map<number, Held>();
+  /** Several of these may serve one session; a state says whose it is. */
+  const own = `${prefix}${randomBytes(6).toString('hex')}:`;
   let count = 0;
+
+  function stateOf(call: Call): string | undefined {
+    const { message } = call;
+    const state = stringAt(message.bytes, memberOf(message.params?.shape, 'requestState'));
+    if (state === undefined) return undefined;
+    const bindings = stateBindings(bindingOf(call), message.method, nameOf(message));
+    return binding.seals.open(state, bindings, Date.now());
+  }
+
+  function bindingOf(call: Call): Binding {
+    return binding.sessionId === '' ? boundTo(binding, sessionOf(call)) : binding;
+  }
+
+  function idOf(value: string): number | undefined {
+    return value.startsWith(own) ? Number(value.slice(own.length)) : undefined;
+  }
 
   function ask(id: number, call: Held, clientId: string): Reply {
     const inputRequests = Object.fromEntries(
@@ -69,8 +96,8 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       ]),
     );
     const requestState = binding.seals.seal(
-      `${prefix}${id}`,
-      stateBindings(binding, call.method, call.name),
+      `${own}${id}`,
+      stateBindings(call.binding, call.method, call.name),
       call.until,
     );
     const result = { resultType: 'input_required', inputRequests, requestState };
@@ -103,7 +130,9 @@ export function createHeldCalls(binding: Binding): HeldCalls {
   }
 
   return {
-    hold({ message, pending, respond, call: known }) {
+    hold({ message: asked, pending, respond, call: known }) {
+      // It travels inside a result of ours, which nobody looks through again.
+      const message = edited(asked, stripOurKeys(asked));
       // Over HTTP a question comes on the answer of the call it belongs to; over stdio the youngest call is the guess.
       const fits = (id: number) => known === undefined || known.upstreamId === id;
       const waiting = [...held.values()].findLast((call) => call.finished === undefined && fits(call.upstreamId));
@@ -129,6 +158,7 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       }
       if (held.size >= mostHeld) throw new AmbitError('OVERLOADED');
       const call: Held = {
+        binding: carrier.binding,
         upstreamId: carrier.upstreamId,
         method: carrier.method,
         name: carrier.name,
@@ -147,14 +177,12 @@ export function createHeldCalls(binding: Binding): HeldCalls {
     resume(call, pending) {
       const { message } = call;
       const params = message.params?.shape;
-      const state = stringAt(message.bytes, memberOf(params, 'requestState'));
-      if (state === undefined) return undefined;
-      const bindings = stateBindings(binding, message.method, nameOf(message));
-      const value = binding.seals.open(state, bindings, Date.now());
+      const value = stateOf(call);
       if (value === undefined || !value.startsWith(prefix)) return undefined;
-      const id = Number(value.slice(prefix.length));
-      const kept = held.get(id);
-      if (kept === undefined) throw new AmbitError('UPSTREAM_FAILED', { what: 'The question is no longer open.' });
+      const id = idOf(value);
+      const kept = id === undefined ? undefined : held.get(id);
+      if (kept === undefined || id === undefined)
+        throw new AmbitError('UPSTREAM_FAILED', { what: 'The question is no longer open.' });
       const clientId = message.id as string;
       const answers = memberOf(params, 'inputResponses');
       const given = answers === undefined ? undefined : shapeAt(message.bytes, answers);
@@ -180,17 +208,33 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       });
     },
 
+    holds(call) {
+      const value = call === undefined ? undefined : stateOf(call);
+      if (call === undefined) return held.size > 0;
+      return value !== undefined && held.has(idOf(value) ?? 0);
+    },
+
+    leave(sessionId) {
+      for (const [id, call] of held) {
+        if (call.binding.sessionId !== sessionId) continue;
+        held.delete(id);
+        giveUp(call, 'The client is gone');
+      }
+    },
+
     tend(now, pending) {
       for (const [id, call] of held) {
         if (now < call.until) continue;
         held.delete(id);
         pending.take(call.upstreamId);
-        for (const question of call.questions) {
-          question.respond(errorMessage(question.upstreamId, -32603, 'Nobody answered in time'));
-        }
+        giveUp(call, 'Nobody answered in time');
       }
     },
   };
+}
+
+function giveUp({ questions }: Held, why: string): void {
+  for (const { respond, upstreamId } of questions) respond(errorMessage(upstreamId, -32603, why));
 }
 
 function deliver(outcome: Reply | Error, clientId: string): Reply {

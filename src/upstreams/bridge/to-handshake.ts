@@ -1,12 +1,13 @@
 import { AmbitError } from '../../errors.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { notificationMessage, resultMessage } from '../../wire/compose.ts';
-import { readMessage } from '../../wire/message.ts';
+import { edited, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { BaseLink, Call, Handshake, Link } from '../link.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import type { Outward, Sent } from '../sent.ts';
+import { sessionOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
 import { discoverResult } from './capabilities.ts';
 import { createHeldCalls } from './held-calls.ts';
@@ -21,6 +22,7 @@ export interface SelfOpened {
 }
 
 interface Listener {
+  readonly sessionId: string;
   readonly clientId: string;
   readonly channel: Channel;
   readonly wants: ReadonlySet<string>;
@@ -91,7 +93,14 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     for (const uri of uris) await subscribe('resources/subscribe', uri);
     const clientId = message.id as string;
     const key = String(++count);
-    const heard = { clientId, channel: call.channel, wants, resources: new Set(uris), end() {} };
+    const heard = {
+      sessionId: sessionOf(call),
+      clientId,
+      channel: call.channel,
+      wants,
+      resources: new Set(uris),
+      end() {},
+    };
     listeners.set(key, heard);
     const honoured = {
       ...Object.fromEntries([...wants].map((name) => [name, true])),
@@ -131,8 +140,10 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     await askUpstream(base.link, 'logging/setLevel', JSON.stringify({ level: wanted })).catch(() => {});
   }
 
-  async function pass(call: Call): Promise<Reply> {
-    const { message } = call;
+  async function pass(given: Call): Promise<Reply> {
+    // What the corridor took out is gone before anything is looked for: an answer may go on alone, without its request.
+    const message = edited(given.message, given.edits);
+    const call = { ...given, message, edits: withoutEnvelope(message) };
     await handshake();
     const wanted = stringAt(message.bytes, memberOf(message.meta, 'io.modelcontextprotocol/logLevel'));
     if (wanted !== level) await setLevel(wanted);
@@ -140,8 +151,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     // The call is older than this client's return, so its channel has to be watched anew.
     if (resumed !== undefined)
       call.channel.onGone(() => base.link.cancel(call.channel.owner, message.id as string, callerGone));
-    const reply =
-      (await resumed) ?? (await base.link.request({ ...call, edits: [...call.edits, ...withoutEnvelope(message)] }));
+    const reply = (await resumed) ?? (await base.link.request(call));
     if (reply.kind !== 'message') return reply;
     const answer = readMessage(reply.bytes);
     const missing =
@@ -152,6 +162,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
 
   const bridge: Link = {
     sessionId: base.link.sessionId,
+    place: base.link.place,
     server: base.link.server,
     era: 'modern',
     attached: () => 0,
@@ -181,6 +192,12 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     attach() {},
     detach() {},
     listen() {},
+    leave(sessionId, reason) {
+      held.leave(sessionId);
+      for (const listener of listeners.values()) if (listener.sessionId === sessionId) listener.end();
+      base.link.leave(sessionId, reason);
+    },
+    holds: (call) => held.holds(call),
     tend(now) {
       held.tend(now, base.link.pending);
       base.link.tend(now);

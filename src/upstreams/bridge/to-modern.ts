@@ -3,7 +3,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Channel, Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
-import { type Message, readMessage } from '../../wire/message.ts';
+import { edited, type Message, readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { Caller } from '../caller.ts';
 import type { ServerDefinition } from '../definition.ts';
@@ -51,25 +51,27 @@ export function bridgeToModern(options: ToModernOptions): Link {
   }
 
   function described(message: Message): Message {
-    return readMessage(applyEdits(message.bytes, withEnvelope(message, envelope())));
+    return edited(message, withEnvelope(message, envelope()));
   }
 
   async function pass(call: Call): Promise<Reply> {
-    // Read again with what was added, so that the link below sees what the server will.
-    let message = described(readMessage(applyEdits(call.message.bytes, call.edits)));
+    // Read again with what was added, so that the link below sees what the server will. Each round starts from what
+    // the corridor left of the request, not from what the client sent.
+    const clean = edited(call.message, call.edits);
+    let message = described(clean);
     for (let round = 0; round < mostRounds; round++) {
       const reply = await base.request({ ...call, message, edits: [] });
       if (reply.kind !== 'message') return reply;
       const answer = readMessage(reply.bytes);
       const asks = stringAt(answer.bytes, memberOf(answer.result?.shape, 'resultType')) === 'input_required';
       if (!asks) return { ...reply, bytes: withoutModernParts(answer), status: 200 };
-      message = described(await retried(call, answer));
+      message = described(await retried(call, clean, answer));
     }
     throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" never stopped asking.` });
   }
 
   /** The call once more, with the client's answers to what the server asked. */
-  async function retried(call: Call, answer: Message): Promise<Message> {
+  async function retried(call: Call, clean: Message, answer: Message): Promise<Message> {
     const result = answer.result?.shape;
     const requests = memberOf(result, 'inputRequests');
     const asked = requests === undefined ? undefined : shapeAt(answer.bytes, requests);
@@ -82,7 +84,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
     const state = memberOf(result, 'requestState');
     const additions = [`"inputResponses":{${answers.join(',')}}`];
     if (state !== undefined) additions.push(`"requestState":${rawAt(answer.bytes, state)}`);
-    return readMessage(applyEdits(call.message.bytes, [insertParams(call.message, additions.join(','))]));
+    return edited(clean, [insertParams(clean, additions.join(','))]);
   }
 
   function ask(call: Call, question: { method: string; params?: unknown }): Promise<string> {
@@ -163,6 +165,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
 
   const bridge: Link = {
     sessionId: base.sessionId,
+    place: base.place,
     server: base.server,
     era: 'handshake',
     base,
@@ -203,10 +206,10 @@ export function bridgeToModern(options: ToModernOptions): Link {
       if (call.message.method === 'notifications/initialized' && call.caller !== undefined) void listen(call.caller);
     },
 
-    answer(upstreamId, message) {
+    answer(upstreamId, message, edits) {
       const asked = waiting.get(upstreamId);
       waiting.delete(upstreamId);
-      asked?.answered(message);
+      asked?.answered(edited(message, edits));
     },
 
     cancel: (from, requestId, message) => base.cancel(from, requestId, message),
@@ -219,6 +222,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
       if (callers.size === 0) closed = true;
     },
     listen() {},
+    leave() {},
     tend() {},
     async close() {
       closed = true;

@@ -22,12 +22,12 @@ export type Vet = (
 
 export interface Catalog {
   /** What a server offers to clients with these capabilities; asked at most once however many want to know. */
-  look(server: ServerDefinition, capabilities: string, ask: AskServer, sessionId?: string): Promise<Listed>;
+  look(server: ServerDefinition, capabilities: string, ask: AskServer, place?: string): Promise<Listed>;
   /**
    * The server said that its lists have changed. Where a session's own process says so, the lists are that session's
-   * own from then on: another session's process may not have changed.
+   * own from then on, in the place it stands: another session's process may not have changed.
    */
-  changed(server: string, sessionId?: string): void;
+  changed(server: string, place?: string): void;
   /** The session has ended, and with it what was its own. */
   forget(sessionId: string): void;
   /** The server is another now, or gone: nothing that was known of it holds. */
@@ -50,7 +50,7 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
   /** Keys whose offer is out of date, each with a number of its own. */
   const stale = new Map<string, number>();
   let changes = 0;
-  /** The servers whose lists are a session's own. */
+  /** The servers whose lists are a session's own, by place. */
   const own = new Map<string, Set<string>>();
   const asking = new Map<string, Promise<Offer>>();
   const failed = new Map<string, { readonly error: Error; readonly until: number }>();
@@ -86,8 +86,8 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
     return { server, offer: undefined, withheld: [], reason: reasonOf(failure), failure };
   }
 
-  function isOwn(sessionId: string | undefined, server: string): boolean {
-    return sessionId !== undefined && own.get(sessionId)?.has(server) === true;
+  function isOwn(place: string | undefined, server: string): boolean {
+    return place !== undefined && own.get(place)?.has(server) === true;
   }
 
   function tell(server: string, byOurselves: boolean): void {
@@ -95,9 +95,9 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
   }
 
   return {
-    async look(server, capabilities, ask, sessionId) {
+    async look(server, capabilities, ask, place) {
       const shared = keyOf(server, capabilities);
-      const key = isOwn(sessionId, server.name) ? `${shared} ${sessionId}` : shared;
+      const key = isOwn(place, server.name) ? `${shared} ${place}` : shared;
       const known = offers.get(key);
       if (known !== undefined && !stale.has(key)) {
         // Old news are told at once, and looked after meanwhile.
@@ -117,19 +117,20 @@ export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
         return missing(server, known, error as Error);
       }
     },
-    changed(server, sessionId) {
-      if (sessionId !== undefined) own.set(sessionId, (own.get(sessionId) ?? new Set()).add(server));
+    changed(server, place) {
+      if (place !== undefined) own.set(place, (own.get(place) ?? new Set()).add(server));
       for (const key of [...offers.keys(), ...asking.keys()]) {
-        const concerned = sessionId === undefined || key.endsWith(` ${sessionId}`);
+        const concerned = place === undefined || key.endsWith(` ${place}`);
         if (concerned && key.startsWith(`${server} `)) stale.set(key, ++changes);
       }
       for (const key of [...failed.keys()]) if (key.startsWith(`${server} `)) failed.delete(key);
       tell(server, false);
     },
     forget(sessionId) {
-      own.delete(sessionId);
+      const isOfSession = (place: string) => place === sessionId || place.startsWith(`${sessionId}/`);
+      for (const place of [...own.keys()]) if (isOfSession(place)) own.delete(place);
       for (const known of [offers, stale, failed]) {
-        for (const key of [...known.keys()]) if (key.endsWith(` ${sessionId}`)) known.delete(key);
+        for (const key of [...known.keys()]) if (isOfSession(key.split(' ')[2] ?? '')) known.delete(key);
       }
     },
     describedAnew(server) {

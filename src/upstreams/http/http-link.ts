@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
+import { placeOf } from '../../sessions/in-workspace.ts';
+import type { Session } from '../../sessions/session.ts';
 import type { Delivery, Outward, Sent } from '../../upstreams/sent.ts';
 import type { Channel, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage, notificationMessage } from '../../wire/compose.ts';
@@ -43,7 +45,7 @@ export interface HttpManner {
 
 export interface HttpLinkOptions {
   readonly server: Remote;
-  readonly sessionId: string;
+  readonly session: Session;
   readonly manner: HttpManner;
   readonly binding: Binding;
   readonly outward: Outward;
@@ -150,7 +152,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
   }
 
   const link: BaseLink = {
-    sessionId: options.sessionId,
+    sessionId: options.session.id,
+    place: placeOf(options.session),
     server: server.name,
     era: manner.era,
     isBusy: () => pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
@@ -174,6 +177,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
           wantsLogs: memberOf(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
           channel: call.channel,
           caller: call.caller,
+          binding,
           namesAsker: call.namesAsker ?? false,
           settle,
           fail,
@@ -220,7 +224,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       const named = memberOf(message.params?.shape, 'requestId');
       pending.take(call.upstreamId);
       if (named !== undefined && manner.era === 'handshake') {
-        const edits = [...stripOurKeys(message), replaceValue(named, String(call.upstreamId))];
+        const edits = [...stripOurKeys(message, binding.keys?.()), replaceValue(named, String(call.upstreamId))];
         post(notificationTowardsUpstream(message, edits, binding), message);
       }
       forget(call);
@@ -241,6 +245,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         if (message.kind !== 'response') hear(message, undefined, response);
       });
     },
+
+    leave() {},
 
     tend(now) {
       for (const call of pending.overdue(now)) {

@@ -1,6 +1,7 @@
 import type { Channel, Reply } from '../../wire/channel.ts';
 import type { Caller } from '../caller.ts';
 import type { Origin } from './towards-client.ts';
+import type { Binding } from './towards-upstream.ts';
 
 /** The calls whose answer may be a question. */
 export const carriers: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
@@ -12,6 +13,8 @@ export interface PendingCall extends Origin {
   readonly wantsLogs: boolean;
   readonly channel: Channel;
   readonly caller: Caller | undefined;
+  /** Whose it is: on a link of several sessions, each call says so itself. */
+  readonly binding: Binding;
   readonly namesAsker: boolean;
   readonly settle: (reply: Reply) => void;
   readonly fail: (error: Error) => void;
@@ -33,6 +36,7 @@ export interface PendingCalls {
   replace(upstreamId: number, changes: Partial<PendingCall>): void;
   find(from: object, clientId: string): PendingCall | undefined;
   youngest(fits: (call: PendingCall) => boolean): PendingCall | undefined;
+  ofSession(sessionId: string): PendingCall[];
   overdue(now: number): PendingCall[];
   drain(): PendingCall[];
 }
@@ -73,6 +77,7 @@ export function createPendingCalls(): PendingCalls {
       for (const call of calls.values()) if (fits(call)) found = call;
       return found;
     },
+    ofSession: (sessionId) => [...calls.values()].filter(({ binding }) => binding.sessionId === sessionId),
     overdue(now) {
       const late: PendingCall[] = [];
       for (const call of calls.values()) {

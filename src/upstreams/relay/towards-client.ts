@@ -16,7 +16,7 @@ export interface Origin {
 
 /** A response as the caller shall see it: its own id, our keys taken out, handles sealed, the rest as it came. */
 export function responseTowardsClient(message: Message, origin: Origin, binding: Binding): Buffer {
-  const edits = [replaceValue(idMember(message), origin.clientId), ...stripOurKeys(message)];
+  const edits = [replaceValue(idMember(message), origin.clientId), ...stripOurKeys(message, binding.keys?.())];
   const { bytes } = message;
   const result = message.result?.shape;
   if (result !== undefined) {
@@ -47,7 +47,7 @@ export function pushTowardsClient(
     readonly id?: string;
   },
 ): Buffer {
-  const edits = stripOurKeys(message);
+  const edits = stripOurKeys(message, binding.keys?.());
   const { bytes } = message;
   const params = message.params?.shape;
   if (names.id !== undefined) {

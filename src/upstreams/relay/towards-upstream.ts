@@ -1,6 +1,7 @@
 import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
 import { insertMeta } from '../../wire/insert-meta.ts';
 import { idMember, type Message } from '../../wire/message.ts';
+import type { OurKeys } from '../../wire/our-keys.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { type Member, memberOf, rawAt, type Shape, stringAt } from '../../wire/scan.ts';
 import type { Seals } from './seals.ts';
@@ -9,9 +10,17 @@ import type { Acting, Teller } from './teller.ts';
 /** Whom sealed values belong to. */
 export interface Binding {
   readonly seals: Seals;
+  /** Empty where no session is known: then nothing opens. */
   readonly sessionId: string;
   readonly server: string;
   readonly teller: Teller;
+  /** What passes neither way; without this, what is always ours. */
+  readonly keys?: (() => OurKeys) | undefined;
+}
+
+/** The same for another session. */
+export function boundTo(binding: Binding, sessionId: string): Binding {
+  return binding.sessionId === sessionId ? binding : { ...binding, sessionId };
 }
 
 export interface Outgoing {
@@ -72,7 +81,9 @@ export function notificationTowardsUpstream(
 
 export function nameOf(message: Message): string {
   const params = message.params?.shape;
-  return stringAt(message.bytes, memberOf(params, 'name') ?? memberOf(params, 'uri')) ?? '';
+  // A resource is its address, whatever else its request says: a name beside it must not stand for it.
+  const name = message.method.startsWith('resources/') ? undefined : memberOf(params, 'name');
+  return stringAt(message.bytes, name ?? memberOf(params, 'uri')) ?? '';
 }
 
 export function stateBindings(binding: Binding, method: string, name: string): string[] {

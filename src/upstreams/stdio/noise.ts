@@ -1,7 +1,10 @@
 import type { Journal } from '../../journal/journal.ts';
 
 /** What a server says that is of no use to anybody: counted, and told the journal now and then. */
-export function createNoise(journal: Journal, facts: { readonly sessionId: string; readonly server: string }) {
+export function createNoise(
+  journal: Journal,
+  facts: { readonly sessionId: string | undefined; readonly server: string },
+) {
   const counts = new Map<string, number>();
   return {
     note(what: string): void {

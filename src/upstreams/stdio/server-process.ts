@@ -32,7 +32,8 @@ export interface ProcessPlace {
   /** Asked for each start: what a session may use, and where, may have changed since the last. */
   readonly prepare: () => PreparedLaunch;
   readonly journal: Journal;
-  readonly sessionId: string;
+  /** Undefined where several sessions share the process. */
+  readonly sessionId: string | undefined;
   readonly messageBytes: number;
   /** Throws when this server may not start as its files are now. */
   readonly mayStart: () => void;

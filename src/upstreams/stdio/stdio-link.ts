@@ -1,7 +1,8 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Exit } from '../../runners/runner.ts';
+import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Outward } from '../../upstreams/sent.ts';
-import type { Channel, Era, Reply } from '../../wire/channel.ts';
+import type { Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
@@ -9,18 +10,22 @@ import { oneLine, onOneLine } from '../../wire/one-line.ts';
 import { memberOf, rawAt } from '../../wire/scan.ts';
 import type { Caller } from '../caller.ts';
 import type { StdioServer } from '../definition.ts';
+import type { Tenancy } from '../kept-links.ts';
 import type { BaseLink, Call } from '../link.ts';
 import { createAsks } from '../relay/asks.ts';
 import { carriers, createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { statusOfError } from '../relay/status-of-error.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
-import { type Binding, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
+import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
 import { createBackoff } from './backoff.ts';
+import { cancelled } from './cancelled.ts';
 import { createEarlyPushes } from './early-pushes.ts';
+import { createHoldBack } from './hold-back.ts';
 import { createNoise } from './noise.ts';
 import type { Opening } from './opening.ts';
 import { type ProcessPlace, type ServerProcess, startServer } from './server-process.ts';
+import { createSharers, sessionOf } from './sharers.ts';
 import { idOfTooLong, isNoAnswer } from './too-long.ts';
 
 export interface StdioLinkOptions {
@@ -28,6 +33,7 @@ export interface StdioLinkOptions {
   readonly era: Era;
   readonly place: ProcessPlace;
   readonly binding: Binding;
+  readonly tenancy: Tenancy;
   /** What has to be said to a fresh process before calls may reach it. */
   readonly opening: Opening;
   readonly outward: Outward;
@@ -41,9 +47,10 @@ const earlyMs = 3000;
 /** A modern client has no stream that opens by itself: its first call may come a while later. */
 const bridgedEarlyMs = 30_000;
 
-/** A session's own process of one server: started on first need, once, however many calls wait. */
+/** The process of one server, a session's own or shared: started on first need, once, however many calls wait. */
 export function createStdioLink(options: StdioLinkOptions): BaseLink {
-  const { server, era, place, binding, opening, limits, lifetimes } = options;
+  const { server, era, place, binding, tenancy, opening, limits, lifetimes } = options;
+  const sharers = tenancy.wide ? createSharers(tenancy, limits.pendingPerUpstream) : undefined;
   const pending = createPendingCalls();
   const asks = createAsks(pending.nextId);
   const callers = new Set<Caller>();
@@ -51,6 +58,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   const rate = createRateLimit(limits.notificationsPerSecond);
   const noise = createNoise(place.journal, { sessionId: place.sessionId, server: server.name });
   const early = createEarlyPushes((message) => say(message));
+  /** What is done about a caller that does not read fast enough. */
+  const slow = sharers?.passOver ?? createHoldBack(() => running);
   let current: ServerProcess | undefined;
   let running: ServerProcess | undefined;
   let starting: Promise<ServerProcess> | undefined;
@@ -82,6 +91,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     await backoff.wait();
     if (closing !== undefined) throw closing;
     let fresh: ServerProcess | undefined;
+    sharers?.startOver();
     fresh = await startServer(server, place, {
       onLine: (line) => receive(line),
       onTooLong: (head, tail) => tooLong(head, tail),
@@ -111,9 +121,10 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       if (pending.size() >= limits.pendingPerUpstream || to.backlog() > stdinBacklogLimit) {
         throw new AmbitError('OVERLOADED');
       }
+      const owner = sharers === undefined ? binding : boundTo(binding, sharers.admit(call, pending));
       const upstreamId = pending.nextId();
       const message = onOneLine(call.message);
-      const outgoing = towardsUpstream(message, call.edits, upstreamId, binding, call.acting, newline);
+      const outgoing = towardsUpstream(message, call.edits, upstreamId, owner, call.acting, newline);
       const listening = message.method === 'subscriptions/listen';
       const now = Date.now();
       pending.add({
@@ -125,6 +136,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         wantsLogs: memberOf(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
         channel: call.channel,
         caller: call.caller,
+        binding: owner,
         namesAsker: call.namesAsker ?? false,
         settle,
         fail,
@@ -139,6 +151,10 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       // have left while the process started: the call must stand before its cancellation.
       if (call.cancelOnGone) call.channel.onGone(() => abandon(upstreamId));
     });
+  }
+
+  function bindingOf(call: Call): Binding {
+    return sharers === undefined ? binding : boundTo(binding, sessionOf(call));
   }
 
   /** For what nobody waits for: a process that does not read must not make us keep it all. */
@@ -201,7 +217,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   function finalReply(message: Message, call: PendingCall): Reply {
-    const bytes = responseTowardsClient(message, call, binding);
+    const bytes = responseTowardsClient(message, call, call.binding);
     return { kind: 'message', bytes, status: era === 'modern' ? statusOfError(message) : 200 };
   }
 
@@ -211,24 +227,24 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       respond(errorMessage(message.id as string, -32601, 'Servers cannot send requests in this protocol version'));
       return;
     }
-    const sent = { upstream: server, link, message, pending, callers: [...callers], binding, call: undefined, respond };
+    const sent = {
+      upstream: server,
+      link,
+      message,
+      pending,
+      callers: [...callers],
+      binding,
+      call: undefined,
+      respond,
+      sole: sharers?.sole(),
+      clogged: sharers?.clogged,
+    };
     options.outward(sent).then(
       ({ full }) => {
-        if (full === undefined || full.isGone() || full === blockedBy) return;
-        blockedBy = full;
-        running?.pause();
-        full.onDrain(resume);
-        full.onGone(resume);
+        if (full !== undefined && !full.isGone()) slow(full);
       },
       () => noise.note('could not be passed on'),
     );
-  }
-
-  /** The caller that does not read fast enough; nothing more is taken from the process until it does. */
-  let blockedBy: Channel | undefined;
-  function resume(): void {
-    blockedBy = undefined;
-    running?.resume();
   }
 
   function tooLong(head: Buffer, tail: Buffer): void {
@@ -273,6 +289,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   const link: BaseLink = {
     sessionId: place.sessionId,
+    place: tenancy.wide ? undefined : placeOf(tenancy.latest),
     server: server.name,
     era,
     isBusy: () => arriving > 0 || pending.youngest((call) => call.method !== 'subscriptions/listen') !== undefined,
@@ -290,17 +307,17 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     notify(call) {
       if (running === undefined || opening.swallows(call.message)) return;
       try {
-        tell(notificationTowardsUpstream(onOneLine(call.message), call.edits, binding, newline));
+        tell(notificationTowardsUpstream(onOneLine(call.message), call.edits, bindingOf(call), newline));
       } catch (error) {
         if (!isAmbitError(error)) noise.note('a notification about a foreign handle');
       }
     },
 
-    answer(upstreamId, message, corridorEdits) {
+    answer(upstreamId, message, corridorEdits, sessionId) {
       const id = memberOf(message.shape, 'id');
       if (running === undefined || id === undefined) return;
       const edits = [...corridorEdits, replaceValue(id, upstreamId)];
-      tell(notificationTowardsUpstream(onOneLine(message), edits, binding, newline));
+      tell(notificationTowardsUpstream(onOneLine(message), edits, boundTo(binding, sessionId), newline));
     },
 
     cancel(from, requestId, message) {
@@ -323,6 +340,14 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         caller.pushes.delete(id);
         tell(Buffer.concat([errorMessage(push.upstreamId, -32603, 'The client is gone'), Buffer.from(newline)]));
       }
+    },
+    leave(sessionId, reason) {
+      for (const call of pending.ofSession(sessionId)) {
+        pending.take(call.upstreamId);
+        tell(cancelled(call.upstreamId, 'the session has ended'));
+        call.fail(reason);
+      }
+      for (const caller of callers) if (caller.sessionId === sessionId) link.detach(caller);
     },
     openStream() {},
     listen() {
@@ -359,12 +384,4 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     },
   };
   return link;
-}
-
-function cancelled(requestId: number, reason: string | undefined, rawReason?: string): Buffer {
-  const words = rawReason ?? (reason === undefined ? undefined : JSON.stringify(reason));
-  const tail = words === undefined ? '' : `,"reason":${words}`;
-  return Buffer.from(
-    `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${requestId}${tail}}}\n`,
-  );
 }

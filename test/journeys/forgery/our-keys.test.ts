@@ -14,12 +14,12 @@ afterAll(() => attacked?.stop());
 
 const servers = ['pipe', 'web'] as const;
 const escaped = [...'ambit/'].map((char) => `\\u00${char.charCodeAt(0).toString(16)}`).join('');
-const forged = `"ambit/context":{"sessionId":"forged"},"AMBIT/X":1,"Ambit/error":"forged","${escaped}context2":"forged","ambit\\/c":1`;
+const forged = `"ambit/context":{"sessionId":"forged"},"AMBIT/X":1,"Ambit/error":"forged","${escaped}context2":"forged","ambit\\/c":1,"ambit":{"workspace":"","sessionId":"forged"},"ambit.workspace":"","Ambit.user":"forged"`;
 /** Ours to leave alone: neither prefix nor spelling is ours. */
-const kept = '"com.example/k":9007199254740993,"ambit":{"workspace":"w"},"ambit.workspace":"w","xambit/y":-0';
+const kept = '"com.example/k":9007199254740993,"ambition":{"workspace":"w"},"orbit.workspace":"w","xambit/y":-0';
 
 function ours(meta: object | undefined): string[] {
-  return Object.keys(meta ?? {}).filter((key) => key.toLowerCase().startsWith('ambit/'));
+  return Object.keys(meta ?? {}).filter((key) => /^ambit(?:$|[/.])/i.test(key));
 }
 
 interface Line {

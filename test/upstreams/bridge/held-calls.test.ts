@@ -38,6 +38,7 @@ function bridge(binding: Binding = mine) {
         wantsLogs: false,
         channel: openChannel(),
         caller: undefined,
+        binding,
         namesAsker: false,
         settle,
         fail,

@@ -16,7 +16,7 @@ function server(name: string, env: Record<string, string> = {}): ServerDefinitio
     context: 'full',
     ...described,
   } as const;
-  return { ...common, kind: 'stdio', command: 'x', args: [], env };
+  return { ...common, kind: 'stdio', scope: 'session', command: 'x', args: [], env };
 }
 
 /** A server that counts how often its tools are asked for, and answers when it is told to. */

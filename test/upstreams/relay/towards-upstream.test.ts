@@ -41,6 +41,19 @@ describe('ids and tokens', () => {
   });
 });
 
+test.each([
+  ['tools/call', '{"name":"echo","uri":"note://1"}', 'echo'],
+  ['prompts/get', '{"name":"greet"}', 'greet'],
+  ['resources/read', '{"uri":"note://1"}', 'note://1'],
+  // A token for this name would be good for any address.
+  ['resources/read', '{"name":"harmless","uri":"note://1"}', 'note://1'],
+  ['resources/subscribe', '{"name":"harmless","uri":"note://1"}', 'note://1'],
+  ['resources/read', '{"name":"harmless"}', ''],
+  ['tools/list', '{}', ''],
+])('%s of %s is about %j', (method, params, name) => {
+  expect(towardsUpstream(request(method, params), [], 1, mine).name).toBe(name);
+});
+
 describe('requestState', () => {
   const retry = (state: string, name = 'echo', method = 'tools/call') =>
     request(method, `{"name":"${name}","requestState":${state},"inputResponses":{}}`);

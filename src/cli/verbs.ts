@@ -1,0 +1,26 @@
+import type { Command } from './command.ts';
+
+/** A verb by its name; what it does is loaded when it is meant, so that listing sessions need not load a gateway. */
+export interface Verb {
+  readonly path: readonly string[];
+  readonly load: () => Promise<Command>;
+}
+
+export const verbs: readonly Verb[] = [
+  { path: ['serve'], load: async () => (await import('./serve.ts')).serveCommand },
+  { path: ['stdio'], load: async () => (await import('./stdio.ts')).stdioCommand },
+  { path: ['run'], load: async () => (await import('./run.ts')).runCommand },
+  { path: ['session', 'create'], load: async () => (await import('./session-create.ts')).sessionCreate },
+  { path: ['session', 'list'], load: async () => (await import('./session-list.ts')).sessionList },
+  { path: ['session', 'show'], load: async () => (await import('./session-show.ts')).sessionShow },
+  { path: ['session', 'end'], load: async () => (await import('./session-end.ts')).sessionEnd },
+  { path: ['session', 'restrict'], load: async () => (await import('./session-restrict.ts')).sessionRestrict },
+  { path: ['resolve'], load: async () => (await import('./resolve.ts')).resolveCommand },
+  { path: ['explain'], load: async () => (await import('./explain.ts')).explainCommand },
+  { path: ['server', 'list'], load: async () => (await import('./server-list.ts')).serverList },
+  { path: ['server', 'check'], load: async () => (await import('./server-check.ts')).serverCheck },
+  { path: ['server', 'approve'], load: async () => (await import('./server-approve.ts')).serverApprove },
+  { path: ['workspace', 'list'], load: async () => (await import('./workspace-list.ts')).workspaceList },
+  { path: ['workspace', 'show'], load: async () => (await import('./workspace-show.ts')).workspaceShow },
+  { path: ['import'], load: async () => (await import('./import.ts')).importCommand },
+];

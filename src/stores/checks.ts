@@ -1,0 +1,129 @@
+import { AmbitError } from '../errors.ts';
+import type { Admission, Limits } from './admission.ts';
+import type { JsonValue, NewSession, SessionChange } from './record.ts';
+import type { SetOptions, StateListOptions } from './state.ts';
+import type { Caps, PageRequest, SessionFilter, StateLimits } from './store.ts';
+
+/**
+ * What every store refuses before it looks at its data, so that all refuse alike. Half a surrogate pair does not
+ * survive being written down, and would make two different names the same.
+ */
+const idPattern = /^[a-z0-9][a-z0-9-]{0,127}$/;
+const brokenText = /\p{Surrogate}|\u0000/u;
+const longest = { text: 512, key: 256, mark: 4096, holdMs: 600_000, page: 1000, ttlSeconds: 31_536_000 };
+
+export function checkId(id: string): void {
+  if (typeof id !== 'string' || !idPattern.test(id))
+    refuse('A session id has 1 to 128 characters of a-z, 0-9 and "-".');
+}
+
+export function checkNew(session: NewSession, caps: Caps): void {
+  checkId(session.id);
+  if (session.parentId !== null) checkId(session.parentId);
+  checkText('user', session.userId);
+  for (const field of ['name', 'agentId', 'workspaceId', 'keyId'] as const) {
+    if (session[field] !== null) checkText(field, session[field]);
+  }
+  checkCount('ttlSeconds', session.ttlSeconds, 1, longest.ttlSeconds);
+  checkCount('lifetimeSeconds', session.lifetimeSeconds, 1, longest.ttlSeconds);
+  checkCount('caps.perUser', caps.perUser, 1);
+  checkCount('caps.inAll', caps.inAll, 1);
+}
+
+export function checkChange(expectedVersion: number, change: SessionChange): void {
+  checkCount('version', expectedVersion, 1);
+  checkCount('ttlSeconds', change.ttlSeconds, 1, longest.ttlSeconds);
+  checkCount('endsAt', change.endsAt, 0);
+}
+
+export function checkFilter(filter: SessionFilter): void {
+  for (const value of Object.values(filter)) if (value !== undefined) checkText('filter', value);
+}
+
+/** The instant and id after which the page begins, and how many it may hold. */
+export function readPage(page: PageRequest): { readonly at: number; readonly id: string; readonly limit: number } {
+  const { after, limit = 100 } = page;
+  checkCount('limit', limit, 1, longest.page);
+  if (after === undefined) return { at: -1, id: '', limit };
+  const match = /^(\d{1,16})\.([a-z0-9-]+)$/.exec(after);
+  if (match === null) return refuse('The page to go on from is not one that was given.');
+  return { at: Number(match[1]), id: match[2] as string, limit };
+}
+
+export function pageAfter(record: { readonly createdAt: number; readonly id: string }): string {
+  return `${record.createdAt}.${record.id}`;
+}
+
+export function checkAdmission(request: Admission): void {
+  checkId(request.id);
+  checkCount('version', request.version, 1);
+  checkCount('calls', request.calls, 0, 1_000_000);
+  checkCount('bytes', request.bytes, 0);
+  checkCount('holdMs', request.holdMs, 1, longest.holdMs);
+  for (const limits of Object.values(request.limits ?? {})) checkLimits(limits);
+}
+
+function checkLimits(limits: Limits): void {
+  for (const [name, value] of Object.entries(limits)) checkCount(`limits.${name}`, value, 1);
+  checkCount('limits.callsPerMinute', limits.callsPerMinute, 1, 60_000_000);
+  checkCount('limits.burst', limits.burst, 1, 60_000_000);
+  if (limits.burst !== undefined && limits.callsPerMinute === undefined) refuse('A burst needs calls per minute.');
+}
+
+export function checkLease(id: string, lease: string, more: { holdMs?: number; bytes?: number }): void {
+  checkId(id);
+  checkText('lease', lease);
+  checkCount('holdMs', more.holdMs, 1, longest.holdMs);
+  checkCount('bytes', more.bytes, 0);
+}
+
+export function checkKey(id: string, key: string): void {
+  checkId(id);
+  checkText('key', key, longest.key);
+}
+
+/** The value as it is written down, or the limit it breaks. */
+export function readValue(
+  value: JsonValue,
+  options: SetOptions,
+  limits: StateLimits,
+): { readonly text: string } | { readonly limit: 'valueBytes' } {
+  checkCount('expectedVersion', options.expectedVersion, 0);
+  checkCount('ttlMs', options.ttlMs, 1, longest.ttlSeconds * 1000);
+  const text = JSON.stringify(value);
+  if (text === undefined) return refuse('The value cannot be written as JSON.');
+  return Buffer.byteLength(text) > limits.valueBytes ? { limit: 'valueBytes' } : { text };
+}
+
+export function checkStateList(id: string, options: StateListOptions): void {
+  checkId(id);
+  checkCount('limit', options.limit, 1, longest.page);
+}
+
+export function checkMark(id: string, key: string, value: string): void {
+  checkKey(id, key);
+  if (value !== '') checkText('mark', value, longest.mark);
+}
+
+export function entryBytes(key: string, text: string): number {
+  return Buffer.byteLength(key) + Buffer.byteLength(text);
+}
+
+export function checkCount(
+  what: string,
+  value: number | undefined,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): void {
+  if (value === undefined || (Number.isSafeInteger(value) && value >= least && value <= most)) return;
+  refuse(`${what} must be a whole number from ${least} to ${most}.`);
+}
+
+function checkText(what: string, value: string, most = longest.text): void {
+  if (typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= most && !brokenText.test(value)) return;
+  refuse(`The ${what} must be 1 to ${most} bytes of well-formed text without NUL.`);
+}
+
+function refuse(what: string): never {
+  throw new AmbitError('REQUEST_INVALID', { what });
+}

@@ -1,0 +1,38 @@
+import type { EndReason } from './record.ts';
+
+export type Change =
+  | { readonly kind: 'created' | 'changed'; readonly id: string; readonly version: number }
+  | { readonly kind: 'ended'; readonly id: string; readonly reason: EndReason | 'expired' }
+  /** Some changes may have been missed: whatever is held about any session may be old. */
+  | { readonly kind: 'lost' };
+
+export interface Feed {
+  tell(change: Change): void;
+  watch(listener: (change: Change) => void): () => void;
+  close(): void;
+}
+
+export function createFeed(): Feed {
+  const listeners = new Set<(change: Change) => void>();
+  return {
+    tell(change) {
+      for (const listener of [...listeners]) {
+        try {
+          listener(change);
+        } catch (error) {
+          // One listener's fault must not cost the others the change, nor the writer its answer.
+          queueMicrotask(() => {
+            throw error;
+          });
+        }
+      }
+    },
+    watch(listener) {
+      // A function of its own, so that the same listener given twice is told twice and stopped once each.
+      const own = (change: Change) => listener(change);
+      listeners.add(own);
+      return () => void listeners.delete(own);
+    },
+    close: () => listeners.clear(),
+  };
+}

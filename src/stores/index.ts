@@ -1,0 +1,32 @@
+export type { Admission, LimitName, Limits, QuotaRefusal, Scope, Use, Verdict } from './admission.ts';
+export type { Change } from './feed.ts';
+export { openMemoryStore } from './memory/memory-store.ts';
+export { openStore, type StoreSettings } from './open-store.ts';
+export type { EndReason, JsonValue, NewSession, Remains, SessionChange, SessionRecord } from './record.ts';
+export { openRedisStore, type RedisStoreOptions } from './redis/redis-store.ts';
+export { openSqliteStore, type SqliteOptions } from './sqlite/sqlite-store.ts';
+export type {
+  MarkPut,
+  SessionMarks,
+  SessionState,
+  SetOptions,
+  StateDeleted,
+  StateEntry,
+  StateKey,
+  StateListOptions,
+  StatePage,
+  StateWritten,
+} from './state.ts';
+export type {
+  Caps,
+  Created,
+  Gone,
+  Page,
+  PageRequest,
+  SessionFilter,
+  SessionStore,
+  StateLimits,
+  StoreCapabilities,
+  StoreOptions,
+  Updated,
+} from './store.ts';

@@ -1,0 +1,121 @@
+import type { Feed } from '../feed.ts';
+import { type EndReason, type NewSession, remainsMs } from '../record.ts';
+import type { Caps, Created, Gone, SessionFilter } from '../store.ts';
+import { expiryOf, goneAt, type HeldSession, holdSession, recordOf } from './held-session.ts';
+
+export interface MemorySessions {
+  create(session: NewSession, caps: Caps): Created;
+  reach(id: string): HeldSession | Gone;
+  /** Gone or not, as long as anything is left of it. */
+  any(id: string): HeldSession | undefined;
+  of(filter: SessionFilter): HeldSession[];
+  siblings(scope: 'user' | 'workspace', owner: string): Iterable<HeldSession>;
+  bury(held: HeldSession, reason: EndReason | 'expired'): void;
+  sweep(): number;
+}
+
+/** Graves are small, but a memory is not endless: beyond this many the oldest are forgotten. */
+const mostGraves = 10_000;
+
+export function createMemorySessions(now: () => number, feed: Feed): MemorySessions {
+  const live = new Map<string, HeldSession>();
+  const graves = new Map<string, HeldSession>();
+  const byUser = new Map<string, Set<HeldSession>>();
+  const byWorkspace = new Map<string, Set<HeldSession>>();
+
+  function any(id: string): HeldSession | undefined {
+    return live.get(id) ?? graves.get(id);
+  }
+
+  function bury(held: HeldSession, reason: EndReason | 'expired'): void {
+    live.delete(held.id);
+    leave(byUser, held.userId, held);
+    if (held.workspaceId !== null) leave(byWorkspace, held.workspaceId, held);
+    held.reason = reason;
+    held.leases.clear();
+    held.state.clear();
+    held.marks.clear();
+    graves.set(held.id, held);
+    if (graves.size > mostGraves) graves.delete(graves.keys().next().value as string);
+    feed.tell({ kind: 'ended', id: held.id, reason });
+  }
+
+  function sweep(): number {
+    const at = now();
+    const expired = [...live.values()].filter((held) => at >= expiryOf(held));
+    for (const held of expired) bury(held, 'expired');
+    for (const held of graves.values()) if (at >= held.endsAt + remainsMs) graves.delete(held.id);
+    return expired.length;
+  }
+
+  function makeRoom(most: number): boolean {
+    if (live.size >= most) sweep();
+    if (live.size < most) return true;
+    let idlest: HeldSession | undefined;
+    for (const held of live.values()) {
+      const busy = [...held.leases.values()].some((lease) => lease.until > now());
+      if (!busy && (idlest === undefined || held.lastActiveAt < idlest.lastActiveAt)) idlest = held;
+    }
+    if (idlest === undefined) return false;
+    bury(idlest, 'evicted');
+    return true;
+  }
+
+  return {
+    create(session, caps) {
+      if (goneAt(any(session.id), now())?.outcome !== 'missing') return { outcome: 'exists', what: 'id' };
+      graves.delete(session.id);
+      const own = [...(byUser.get(session.userId) ?? [])].filter((held) => goneAt(held, now()) === undefined);
+      if (session.name !== null && own.some((held) => held.name === session.name)) {
+        return { outcome: 'exists', what: 'name' };
+      }
+      if (caps.perUser !== undefined && own.length >= caps.perUser) return { outcome: 'full', cap: 'perUser' };
+      if (caps.inAll !== undefined && !makeRoom(caps.inAll)) return { outcome: 'full', cap: 'inAll' };
+      const held = holdSession(session, now());
+      live.set(held.id, held);
+      join(byUser, held.userId, held);
+      if (held.workspaceId !== null) join(byWorkspace, held.workspaceId, held);
+      feed.tell({ kind: 'created', id: held.id, version: 1 });
+      return { outcome: 'created', record: recordOf(held) };
+    },
+
+    reach(id) {
+      const held = any(id);
+      return goneAt(held, now()) ?? (held as HeldSession);
+    },
+
+    any,
+
+    of(filter) {
+      const { userId, workspaceId, parentId } = filter;
+      const near: Iterable<HeldSession> =
+        userId !== undefined
+          ? (byUser.get(userId) ?? [])
+          : workspaceId !== undefined
+            ? (byWorkspace.get(workspaceId) ?? [])
+            : live.values();
+      return [...near].filter(
+        (held) =>
+          goneAt(held, now()) === undefined &&
+          (workspaceId === undefined || held.workspaceId === workspaceId) &&
+          (parentId === undefined || held.parentId === parentId),
+      );
+    },
+
+    siblings: (scope, owner) => (scope === 'user' ? byUser : byWorkspace).get(owner) ?? [],
+    bury,
+    sweep,
+  };
+}
+
+function join(groups: Map<string, Set<HeldSession>>, name: string, held: HeldSession): void {
+  const group = groups.get(name);
+  if (group === undefined) groups.set(name, new Set([held]));
+  else group.add(held);
+}
+
+function leave(groups: Map<string, Set<HeldSession>>, name: string, held: HeldSession): void {
+  const group = groups.get(name);
+  group?.delete(held);
+  if (group?.size === 0) groups.delete(name);
+}

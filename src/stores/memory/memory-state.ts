@@ -1,0 +1,103 @@
+import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../checks.ts';
+import { mostMarks, pageOfKeys, type SessionMarks, type SessionState } from '../state.ts';
+import type { Gone, StateLimits } from '../store.ts';
+import type { HeldEntry, HeldSession } from './held-session.ts';
+
+export interface LiveSessions {
+  /** A live session, or why there is none. */
+  reach(id: string): HeldSession | Gone;
+  now(): number;
+}
+
+export function memoryState(sessions: LiveSessions, limits: StateLimits): SessionState {
+  function entries(held: HeldSession): Map<string, HeldEntry> {
+    const now = sessions.now();
+    for (const [key, entry] of held.state) {
+      if (entry.expiresAt !== null && now >= entry.expiresAt) held.state.delete(key);
+    }
+    return held.state;
+  }
+
+  return {
+    async get(id, key) {
+      checkKey(id, key);
+      const held = sessions.reach(id);
+      const entry = 'outcome' in held ? undefined : entries(held).get(key);
+      if (entry === undefined) return undefined;
+      const { text, version, bytes, expiresAt } = entry;
+      return { key, value: JSON.parse(text), version, bytes, expiresAt };
+    },
+
+    async set(id, key, value, options = {}) {
+      checkKey(id, key);
+      const read = readValue(value, options, limits);
+      const held = sessions.reach(id);
+      if ('outcome' in held) return held;
+      const all = entries(held);
+      const before = all.get(key);
+      const version = before?.version ?? 0;
+      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
+        return { outcome: 'conflict', version };
+      }
+      if ('limit' in read) return { outcome: 'full', limit: read.limit };
+      if (before === undefined && all.size >= limits.keys) return { outcome: 'full', limit: 'keys' };
+      const bytes = entryBytes(key, read.text);
+      let total = bytes - (before?.bytes ?? 0);
+      for (const entry of all.values()) total += entry.bytes;
+      if (total > limits.totalBytes) return { outcome: 'full', limit: 'totalBytes' };
+      const expiresAt = options.ttlMs === undefined ? null : sessions.now() + options.ttlMs;
+      held.stateVersion++;
+      all.set(key, { text: read.text, bytes, version: held.stateVersion, expiresAt });
+      return { outcome: 'written', version: held.stateVersion };
+    },
+
+    async list(id, options = {}) {
+      checkStateList(id, options);
+      const held = sessions.reach(id);
+      if ('outcome' in held) return { keys: [], next: null };
+      const keys = [...entries(held)].map(([key, { version, bytes, expiresAt }]) => ({
+        key,
+        version,
+        bytes,
+        expiresAt,
+      }));
+      return pageOfKeys(keys, options);
+    },
+
+    async delete(id, key, options = {}) {
+      checkKey(id, key);
+      const held = sessions.reach(id);
+      if ('outcome' in held) return held;
+      const version = entries(held).get(key)?.version ?? 0;
+      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
+        return { outcome: 'conflict', version };
+      }
+      return { outcome: held.state.delete(key) ? 'deleted' : 'absent' };
+    },
+  };
+}
+
+export function memoryMarks(sessions: LiveSessions): SessionMarks {
+  return {
+    async put(id, key, value = '') {
+      checkMark(id, key, value);
+      const held = sessions.reach(id);
+      if ('outcome' in held) return held;
+      const present = held.marks.get(key);
+      if (present !== undefined) return { outcome: 'present', value: present };
+      if (held.marks.size >= mostMarks) return { outcome: 'full' };
+      held.marks.set(key, value);
+      return { outcome: 'put' };
+    },
+    async get(id, key) {
+      checkKey(id, key);
+      const held = sessions.reach(id);
+      return 'outcome' in held ? undefined : held.marks.get(key);
+    },
+    async delete(id, key) {
+      checkKey(id, key);
+      const held = sessions.reach(id);
+      return 'outcome' in held ? false : held.marks.delete(key);
+    },
+  };
+}

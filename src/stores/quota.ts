@@ -1,0 +1,102 @@
+import { type Admission, type LimitName, type Limits, type QuotaRefusal, type Scope, scopes } from './admission.ts';
+
+const minuteUs = 60_000_000;
+const dayMs = 86_400_000;
+
+/** What is remembered about a session, a user or a workspace. */
+export interface Counters {
+  /** When the calls so far would have been made at an even pace, in whole microseconds: sums of those stay exact. */
+  readonly paceUs: number;
+  readonly calls: number;
+  readonly bytes: number;
+  /** The day that `calls` and `bytes` are of; always 0 for a session. */
+  readonly day: number;
+}
+
+export const noCounters: Counters = { paceUs: 0, calls: 0, bytes: 0, day: 0 };
+
+export interface Cost {
+  readonly calls: number;
+  readonly bytes: number;
+  readonly concurrent: boolean;
+}
+
+export interface Account {
+  readonly scope: Scope;
+  readonly limits: Limits;
+  readonly counters: Counters;
+  readonly underWay: number;
+}
+
+export function costOf(request: Admission): Cost {
+  const { calls = 1, bytes = 0, holdMs } = request;
+  return { calls, bytes, concurrent: calls > 0 && holdMs !== undefined };
+}
+
+/** All accounts together: either each of them can pay, or none is charged. */
+export function weigh(accounts: readonly Account[], cost: Cost, now: number): QuotaRefusal | undefined {
+  let longest: QuotaRefusal | undefined;
+  for (const scope of scopes) {
+    const account = accounts.find((each) => each.scope === scope);
+    if (account === undefined) continue;
+    for (const refusal of refusals(account, cost, now)) if (isLonger(refusal, longest)) longest = refusal;
+  }
+  return longest;
+}
+
+export function charged(scope: Scope, counters: Counters, limits: Limits, cost: Cost, now: number): Counters {
+  const today = rolledOver(scope, counters, now);
+  const perMinute = limits.callsPerMinute;
+  const paceUs =
+    perMinute === undefined ? today.paceUs : Math.max(today.paceUs, now * 1000) + cost.calls * stepOf(perMinute);
+  return { paceUs, calls: today.calls + cost.calls, bytes: today.bytes + cost.bytes, day: today.day };
+}
+
+function rolledOver(scope: Scope, counters: Counters, now: number): Counters {
+  const day = scope === 'session' ? 0 : Math.floor(now / dayMs);
+  return counters.day === day ? counters : { paceUs: counters.paceUs, calls: 0, bytes: 0, day };
+}
+
+const stepOf = (perMinute: number): number => Math.floor(minuteUs / perMinute);
+
+function* refusals(account: Account, cost: Cost, now: number): Generator<QuotaRefusal> {
+  const { scope, limits, underWay } = account;
+  const counters = rolledOver(scope, account.counters, now);
+  const refusal = (limit: LimitName, retryAfterMs: number | null): QuotaRefusal => ({
+    outcome: 'quota',
+    scope,
+    limit,
+    allowed: limits[limit] as number,
+    retryAfterMs,
+  });
+  const tomorrow = scope === 'session' ? null : dayMs - (now % dayMs);
+  const { totalCalls, totalBytes, concurrentCalls, callsPerMinute } = limits;
+  if (totalCalls !== undefined && cost.calls > 0 && counters.calls + cost.calls > totalCalls) {
+    yield refusal('totalCalls', cost.calls > totalCalls ? null : tomorrow);
+  }
+  // At the limit nothing more is admitted, not even a call that brings no bytes: its answer will.
+  const asksBytes = cost.calls > 0 || cost.bytes > 0;
+  if (
+    totalBytes !== undefined &&
+    asksBytes &&
+    (counters.bytes >= totalBytes || counters.bytes + cost.bytes > totalBytes)
+  ) {
+    yield refusal('totalBytes', cost.bytes > totalBytes ? null : tomorrow);
+  }
+  if (concurrentCalls !== undefined && cost.concurrent && underWay + 1 > concurrentCalls) {
+    yield refusal('concurrentCalls', null);
+  }
+  if (callsPerMinute !== undefined && cost.calls > 0) {
+    const step = stepOf(callsPerMinute);
+    const burst = limits.burst ?? callsPerMinute;
+    const possibleUs = Math.max(counters.paceUs, now * 1000) + cost.calls * step - burst * step;
+    const waitMs = Math.ceil((possibleUs - now * 1000) / 1000);
+    if (waitMs > 0) yield refusal('callsPerMinute', cost.calls > burst ? null : waitMs);
+  }
+}
+
+function isLonger(refusal: QuotaRefusal, than: QuotaRefusal | undefined): boolean {
+  if (than === undefined) return true;
+  if (than.retryAfterMs === null) return false;
+  return refusal.retryAfterMs === null || refusal.retryAfterMs > than.retryAfterMs;
+}

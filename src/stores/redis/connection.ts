@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import { isAmbitError } from '../../errors.ts';
+import { within } from '../../within.ts';
+import { closedStore, unavailable } from '../unavailable.ts';
+import { prelude } from './scripts/prelude.ts';
+
+export type Reply = string | number | null | Reply[];
+
+export interface Script {
+  readonly text: string;
+  readonly sha: string;
+}
+
+export interface RedisConnection {
+  run(script: Script, ...values: (string | number)[]): Promise<Reply>;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface ConnectionOptions {
+  readonly url: string;
+  readonly prefix: string;
+  readonly patienceMs: number;
+  readonly now: (() => number) | undefined;
+}
+
+export function script(body: string): Script {
+  const text = `${prelude}\n${body}`;
+  return { text, sha: createHash('sha1').update(text).digest('hex') };
+}
+
+/**
+ * A client that never keeps a command for later: what cannot be sent now, or is under way when the connection breaks,
+ * fails. It connects again by itself, for as long as it takes.
+ */
+export async function createClient(options: ConnectionOptions): Promise<Redis> {
+  const { Redis } = await import('ioredis');
+  const client = new Redis(options.url, {
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    autoResubscribe: false,
+    maxRetriesPerRequest: 0,
+    connectTimeout: options.patienceMs,
+    // After a failover the old master only reads; the new one is found by connecting again.
+    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+    retryStrategy: (attempt) => Math.min(20 * 2 ** Math.min(attempt, 10), 500),
+  });
+  // Each command says by itself that it failed.
+  client.on('error', () => {});
+  return client;
+}
+
+/** Waits until all is there, but not for a server that refuses, and no longer than the patience lasts. */
+export async function firstContact(clients: readonly Redis[], more: Promise<void>, patienceMs: number): Promise<void> {
+  const ready = clients.map((client) => new Promise<void>((resolve) => void client.once('ready', () => resolve())));
+  const connected = Promise.all(clients.map((client) => client.connect())).then(
+    async () => void (await Promise.all([...ready, more])),
+    () => {},
+  );
+  await within(connected, patienceMs).catch(() => {});
+}
+
+export function connectionOf(client: Redis, options: ConnectionOptions): RedisConnection {
+  const { prefix, patienceMs, now } = options;
+  const underWay = new Set<Promise<unknown>>();
+  let closed = false;
+
+  async function bounded<T>(work: Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        reject(unavailable('The session store did not answer in time.'));
+        // What is still on its way there must not arrive when nobody waits for it any more.
+        if (!closed) client.disconnect(true);
+      }, patienceMs);
+    });
+    work.catch(() => {});
+    underWay.add(work);
+    try {
+      return await Promise.race([work, late]);
+    } catch (error) {
+      throw isAmbitError(error) ? error : unavailable(inWords(error));
+    } finally {
+      clearTimeout(timer);
+      underWay.delete(work);
+    }
+  }
+
+  async function evaluate({ text, sha }: Script, values: readonly (string | number)[]): Promise<Reply> {
+    const time = now === undefined ? '' : now();
+    try {
+      return (await client.evalsha(sha, 1, prefix, time, ...values)) as Reply;
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+      return (await client.eval(text, 1, prefix, time, ...values)) as Reply;
+    }
+  }
+
+  return {
+    run: async (which, ...values) => {
+      if (closed) throw closedStore();
+      return bounded(evaluate(which, values));
+    },
+    ping: async () => void (await bounded(client.ping())),
+    async close() {
+      await Promise.allSettled([...underWay]);
+      closed = true;
+      client.disconnect();
+    },
+  };
+}
+
+/** Its own words only as far as they are a code: the rest may hold an address with a password. */
+function inWords(error: unknown): string {
+  const { name, message } = error as Error;
+  const code = name === 'ReplyError' ? /^[A-Z]+/.exec(message)?.[0] : undefined;
+  return code === undefined ? 'The session store cannot be reached.' : `The session store answers ${code}.`;
+}

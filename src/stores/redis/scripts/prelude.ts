@@ -1,0 +1,98 @@
+/**
+ * What every script begins with. KEYS[1] is the prefix of all keys, a hash tag, so that they lie in one slot of a
+ * cluster: a request touches its session, its user and its workspace at once, and names are unique across sessions.
+ * ARGV[1] is the time for tests that move it; empty, the server's own clock counts, never the caller's.
+ *
+ * s:<id>     the session: b body, v version, u user, w workspace, p parent, n name, c created, t ttl, e ends,
+ *            a last active, i idle at, r reason it is gone, q pace, k calls, y bytes, x state version, z state bytes
+ * h:<id>     places held, by when they run out; c:<id> those that count; c:u:<user>, c:w:<workspace> the same of all
+ * d:<id>     state; f:<id> when its entries run out; m:<id> marks
+ * q:u:<user>, q:w:<workspace>  counters
+ * live, live:u:<user>          by when they expire; ids by id; by:all, by:u:…, by:w:…, by:p:… by age
+ * nm:<user>  name to id; nn:<name> ids of that name
+ */
+export const prelude = `
+local P = KEYS[1] .. ':'
+local REMAINS = 3600000
+local T
+if ARGV[1] == '' then
+  local time = redis.call('TIME')
+  T = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+else
+  T = tonumber(ARGV[1])
+end
+local function int(number) return string.format('%.0f', number) end
+
+local function load(id)
+  local f = redis.call('HMGET', P .. 's:' .. id, 'v', 'u', 'w', 'p', 'n', 'c', 't', 'e', 'a', 'i', 'r')
+  if not f[1] then return nil end
+  return { id = id, v = tonumber(f[1]), u = f[2], w = f[3], p = f[4], n = f[5], c = tonumber(f[6]), t = tonumber(f[7]),
+    e = tonumber(f[8]), a = tonumber(f[9]), i = tonumber(f[10]), r = f[11] }
+end
+
+local function gone(s)
+  if not s or T >= s.e + REMAINS then return 'missing' end
+  if s.r then return s.r end
+  if T >= s.i or T >= s.e then return 'expired' end
+  return nil
+end
+
+local function record(id)
+  local f = redis.call('HMGET', P .. 's:' .. id, 'b', 'v', 'c', 't', 'e', 'a', 'i')
+  return f
+end
+
+local function tell(kind, id, detail)
+  redis.call('PUBLISH', KEYS[1] .. ':changes', kind .. ' ' .. id .. ' ' .. detail)
+end
+
+local function place(s)
+  local expires = int(math.min(s.i, s.e))
+  redis.call('ZADD', P .. 'live', expires, s.id)
+  redis.call('ZADD', P .. 'live:u:' .. s.u, expires, s.id)
+end
+
+local function bury(s, reason)
+  local key = P .. 's:' .. s.id
+  for _, lease in ipairs(redis.call('ZRANGE', P .. 'c:' .. s.id, 0, -1)) do
+    redis.call('ZREM', P .. 'c:u:' .. s.u, lease)
+    if s.w then redis.call('ZREM', P .. 'c:w:' .. s.w, lease) end
+  end
+  redis.call('DEL', P .. 'h:' .. s.id, P .. 'c:' .. s.id, P .. 'd:' .. s.id, P .. 'f:' .. s.id, P .. 'm:' .. s.id)
+  redis.call('ZREM', P .. 'live', s.id)
+  redis.call('ZREM', P .. 'live:u:' .. s.u, s.id)
+  redis.call('ZREM', P .. 'ids', s.id)
+  redis.call('ZREM', P .. 'by:all', s.id)
+  redis.call('ZREM', P .. 'by:u:' .. s.u, s.id)
+  if s.w then redis.call('ZREM', P .. 'by:w:' .. s.w, s.id) end
+  if s.p then redis.call('ZREM', P .. 'by:p:' .. s.p, s.id) end
+  if s.n then
+    if redis.call('HGET', P .. 'nm:' .. s.u, s.n) == s.id then redis.call('HDEL', P .. 'nm:' .. s.u, s.n) end
+    redis.call('SREM', P .. 'nn:' .. s.n, s.id)
+  end
+  local rest = s.e + REMAINS - T
+  if rest <= 0 then
+    redis.call('DEL', key)
+  else
+    redis.call('HSET', key, 'r', reason)
+    -- A minute more than is promised: scripts decide what is gone, this only makes room.
+    redis.call('PEXPIRE', key, int(rest + 60000))
+  end
+  tell('ended', s.id, reason)
+end
+
+-- When it runs out if it is last used at an instant: a call under way keeps it for longer.
+local function idle_from(s, seen)
+  local last = redis.call('ZREVRANGE', P .. 'h:' .. s.id, 0, 0, 'WITHSCORES')
+  local idle = seen + s.t
+  if last[2] and tonumber(last[2]) > idle then idle = tonumber(last[2]) end
+  return idle
+end
+
+local function touch(s)
+  s.a = T
+  s.i = idle_from(s, T)
+  redis.call('HSET', P .. 's:' .. s.id, 'a', int(s.a), 'i', int(s.i))
+  place(s)
+end
+`;

@@ -1,0 +1,149 @@
+export const createScript = `
+local id, user, workspace, parent, name, ttl, lifetime, body, per_user, in_all = unpack(ARGV, 2)
+local before = load(id)
+if gone(before) ~= 'missing' then return { 'exists', 'id' } end
+-- Remains nobody needs any more; whatever still names them goes as well.
+if before then
+  if not before.r then bury(before, 'expired') end
+  redis.call('DEL', P .. 's:' .. id)
+end
+if name ~= '' then
+  local holder = redis.call('HGET', P .. 'nm:' .. user, name)
+  if holder then
+    local other = load(holder)
+    if not gone(other) then return { 'exists', 'name' } end
+    if other and not other.r then bury(other, 'expired') end
+  end
+end
+if per_user ~= '' and redis.call('ZCOUNT', P .. 'live:u:' .. user, '(' .. int(T), '+inf') >= tonumber(per_user) then
+  return { 'full', 'perUser' }
+end
+if in_all ~= '' and redis.call('ZCOUNT', P .. 'live', '(' .. int(T), '+inf') >= tonumber(in_all) then
+  return { 'full', 'inAll' }
+end
+local s = { id = id, u = user, e = T + tonumber(lifetime), i = T + tonumber(ttl) }
+redis.call('HSET', P .. 's:' .. id, 'b', body, 'v', 1, 'u', user, 'c', int(T), 't', ttl, 'e', int(s.e), 'a', int(T),
+  'i', int(s.i), 'q', 0, 'k', 0, 'y', 0, 'x', 0, 'z', 0)
+redis.call('ZADD', P .. 'ids', 0, id)
+redis.call('ZADD', P .. 'by:all', int(T), id)
+redis.call('ZADD', P .. 'by:u:' .. user, int(T), id)
+if workspace ~= '' then
+  redis.call('HSET', P .. 's:' .. id, 'w', workspace)
+  redis.call('ZADD', P .. 'by:w:' .. workspace, int(T), id)
+end
+if parent ~= '' then
+  redis.call('HSET', P .. 's:' .. id, 'p', parent)
+  redis.call('ZADD', P .. 'by:p:' .. parent, int(T), id)
+end
+if name ~= '' then
+  redis.call('HSET', P .. 's:' .. id, 'n', name)
+  redis.call('HSET', P .. 'nm:' .. user, name, id)
+  redis.call('SADD', P .. 'nn:' .. name, id)
+end
+place(s)
+tell('created', id, '1')
+return { 'created', record(id) }
+`;
+
+/** The record, and why it is gone or an empty string. */
+export const readScript = `
+local id = ARGV[2]
+local why = gone(load(id))
+if why == 'missing' then return { why } end
+return { why or '', record(id) }
+`;
+
+/** The new body was made from the version that is expected, so it is written only while that is the version. */
+export const updateScript = `
+local id, expected, body, ttl, ends = unpack(ARGV, 2)
+local s = load(id)
+local why = gone(s)
+if why then return { why } end
+if s.v ~= tonumber(expected) then return { 'stale', record(id) } end
+s.t = tonumber(ttl)
+s.e = tonumber(ends)
+local held = redis.call('ZRANGEBYSCORE', P .. 'h:' .. id, '(' .. ends, '+inf')
+for _, lease in ipairs(held) do
+  redis.call('ZADD', P .. 'h:' .. id, ends, lease)
+  redis.call('ZADD', P .. 'c:' .. id, 'XX', ends, lease)
+  redis.call('ZADD', P .. 'c:u:' .. s.u, 'XX', ends, lease)
+  if s.w then redis.call('ZADD', P .. 'c:w:' .. s.w, 'XX', ends, lease) end
+end
+s.i = idle_from(s, s.a)
+redis.call('HSET', P .. 's:' .. id, 'b', body, 'v', s.v + 1, 't', ttl, 'e', ends, 'i', int(s.i))
+place(s)
+tell('changed', id, s.v + 1)
+return { 'updated', record(id) }
+`;
+
+export const endScript = `
+local s = load(ARGV[2])
+if gone(s) then return 0 end
+bury(s, ARGV[3])
+return 1
+`;
+
+/** A part at a time, so that nobody waits long. */
+export const sweepScript = `
+local due = redis.call('ZRANGEBYSCORE', P .. 'live', '-inf', int(T), 'LIMIT', 0, 100)
+for _, id in ipairs(due) do
+  local s = load(id)
+  if s then bury(s, 'expired') else redis.call('ZREM', P .. 'live', id) end
+end
+return #due
+`;
+
+/** Goes through one index by age; what it looked at and did not show still moves the page on. */
+export const listScript = `
+local index, at, after, limit, user, workspace, parent = unpack(ARGV, 2)
+limit = tonumber(limit)
+local shown, looked, offset = {}, 0, 0
+local last_at, last_id
+while #shown < limit and looked < 2000 do
+  local chunk = redis.call('ZRANGEBYSCORE', P .. 'by:' .. index, at, '+inf', 'WITHSCORES', 'LIMIT', offset, 100)
+  if #chunk == 0 then return { '', shown } end
+  for i = 1, #chunk, 2 do
+    local id, created = chunk[i], tonumber(chunk[i + 1])
+    if created > tonumber(at) or id > after then
+      if #shown == limit then return { int(last_at) .. '.' .. last_id, shown } end
+      looked = looked + 1
+      last_at, last_id = created, id
+      local s = load(id)
+      if s and not gone(s) and (user == '' or s.u == user) and (workspace == '' or s.w == workspace)
+        and (parent == '' or s.p == parent) then
+        shown[#shown + 1] = record(id)
+      end
+    end
+  end
+  offset = offset + 100
+end
+local total = redis.call('ZCARD', P .. 'by:' .. index)
+if redis.call('ZRANK', P .. 'by:' .. index, last_id) == total - 1 then return { '', shown } end
+return { int(last_at) .. '.' .. last_id, shown }
+`;
+
+export const findScript = `
+local reference, prefix, most, user, workspace, parent = unpack(ARGV, 2)
+local function fits(id)
+  local s = load(id)
+  return s and not gone(s) and (user == '' or s.u == user) and (workspace == '' or s.w == workspace)
+    and (parent == '' or s.p == parent)
+end
+local function these(ids)
+  local shown = {}
+  for _, id in ipairs(ids) do
+    if #shown < tonumber(most) and fits(id) then shown[#shown + 1] = record(id) end
+  end
+  return shown
+end
+local exact = these({ reference })
+if #exact > 0 then return exact end
+local named
+if user ~= '' then
+  named = these({ redis.call('HGET', P .. 'nm:' .. user, reference) or reference })
+else
+  named = these(redis.call('SRANDMEMBER', P .. 'nn:' .. reference, 100))
+end
+if #named > 0 or prefix == '' then return named end
+return these(redis.call('ZRANGEBYLEX', P .. 'ids', '[' .. reference, '(' .. reference .. '~', 'LIMIT', 0, 1000))
+`;

@@ -1,0 +1,98 @@
+/** An entry is written as "<version> <expiry or 0> <bytes> <value>". */
+const entries = `
+local id = ARGV[2]
+local D, F, S = P .. 'd:' .. id, P .. 'f:' .. id, P .. 's:' .. id
+local function parse(text)
+  local version, expires, bytes, at = string.match(text, '^(%d+) (%d+) (%d+) ()')
+  return tonumber(version), tonumber(expires), tonumber(bytes), string.sub(text, at)
+end
+local function entry(key)
+  local text = redis.call('HGET', D, key)
+  if not text then return 0 end
+  local version, expires, bytes, value = parse(text)
+  if expires > 0 and T >= expires then return 0 end
+  return version, expires, bytes, value
+end
+local function remove(key)
+  local text = redis.call('HGET', D, key)
+  if not text then return end
+  local _, _, bytes = parse(text)
+  redis.call('HDEL', D, key)
+  redis.call('ZREM', F, key)
+  redis.call('HINCRBY', S, 'z', -bytes)
+end
+`;
+
+export const stateGetScript = `${entries}
+if gone(load(id)) then return {} end
+local version, expires, bytes, value = entry(ARGV[3])
+if version == 0 then return {} end
+return { int(version), int(expires), int(bytes), value }
+`;
+
+export const stateSetScript = `${entries}
+local key, value, bytes, expected, ttl, too_long, most_keys, most_bytes = unpack(ARGV, 3)
+local why = gone(load(id))
+if why then return { why } end
+local version = entry(key)
+if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
+if too_long == '1' then return { 'full', 'valueBytes' } end
+for _, old in ipairs(redis.call('ZRANGEBYSCORE', F, '-inf', int(T))) do remove(old) end
+if version == 0 and redis.call('HLEN', D) >= tonumber(most_keys) then return { 'full', 'keys' } end
+local _, _, before = entry(key)
+local total = tonumber(redis.call('HGET', S, 'z')) - (before or 0) + tonumber(bytes)
+if total > tonumber(most_bytes) then return { 'full', 'totalBytes' } end
+remove(key)
+local expires = 0
+if ttl ~= '' then
+  expires = T + tonumber(ttl)
+  redis.call('ZADD', F, int(expires), key)
+end
+local number = redis.call('HINCRBY', S, 'x', 1)
+redis.call('HSET', D, key, number .. ' ' .. int(expires) .. ' ' .. bytes .. ' ' .. value)
+redis.call('HINCRBY', S, 'z', bytes)
+return { 'written', int(number) }
+`;
+
+export const stateListScript = `${entries}
+if gone(load(id)) then return {} end
+local found = {}
+local all = redis.call('HGETALL', D)
+for i = 1, #all, 2 do
+  local version, expires, bytes = parse(all[i + 1])
+  if expires == 0 or T < expires then found[#found + 1] = { all[i], int(version), int(expires), int(bytes) } end
+end
+return found
+`;
+
+export const stateDeleteScript = `${entries}
+local key, expected = unpack(ARGV, 3)
+local why = gone(load(id))
+if why then return { why } end
+local version = entry(key)
+if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
+if version == 0 then return { 'absent' } end
+remove(key)
+return { 'deleted' }
+`;
+
+export const markPutScript = `
+local id, key, value, most = unpack(ARGV, 2)
+local why = gone(load(id))
+if why then return { why } end
+local present = redis.call('HGET', P .. 'm:' .. id, key)
+if present then return { 'present', present } end
+if redis.call('HLEN', P .. 'm:' .. id) >= tonumber(most) then return { 'full' } end
+redis.call('HSET', P .. 'm:' .. id, key, value)
+return { 'put' }
+`;
+
+export const markGetScript = `
+if gone(load(ARGV[2])) then return false end
+return redis.call('HGET', P .. 'm:' .. ARGV[2], ARGV[3])
+`;
+
+export const markDeleteScript = `
+if gone(load(ARGV[2])) then return 0 end
+return redis.call('HDEL', P .. 'm:' .. ARGV[2], ARGV[3])
+`;

@@ -1,0 +1,190 @@
+import { statSync } from 'node:fs';
+import { open as openFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isAmbitError } from '../../errors.ts';
+import { closedStore, unavailable } from '../unavailable.ts';
+import { type Database, type DriverName, isBusy, openDatabase } from './driver.ts';
+import { migrate } from './schema.ts';
+
+/** Most work in one transaction: others on the same file, and our own event loop, get their turn in between. */
+const mostJobs = 256;
+const mostMs = 8;
+
+export interface Connection {
+  /** Reads what is written. */
+  read<T>(work: (database: Database) => T): Promise<T>;
+  /**
+   * Writes, together with what else was asked for in the same moment. The work may be run more than once before it is
+   * written, so it does nothing but read and write the database, and refuses before it writes if at all. What is
+   * `lasting` is on the disk when this resolves.
+   */
+  write<T>(work: (database: Database) => T, lasting?: boolean): Promise<T>;
+  /** Brings to the disk what was written without waiting for it. */
+  flush(): Promise<void>;
+  /** Looks whether the file is still the one that was opened; if not, it is opened anew. */
+  checkFile(): void;
+  close(): Promise<void>;
+}
+
+interface Job {
+  readonly work: (database: Database) => unknown;
+  readonly lasting: boolean;
+  readonly until: number;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Opened {
+  readonly database: Database;
+  readonly inode: number;
+}
+
+export function openConnection(file: string, patienceMs: number, driver?: DriverName): Connection {
+  let opened: Opened | undefined;
+  let queue: Job[] = [];
+  let running: Promise<void> | undefined;
+  let closed = false;
+  let unflushed = false;
+
+  function open(): Opened {
+    if (opened !== undefined) return opened;
+    if (closed) throw closedStore();
+    const database = openDatabase(file, driver);
+    try {
+      // Waiting for others happens outside, where it holds up nobody else.
+      database.exec('PRAGMA busy_timeout = 0');
+      database.prepare('PRAGMA journal_mode = WAL').get();
+      database.exec('PRAGMA journal_size_limit = 16777216');
+      migrate(database);
+      opened = { database, inode: statSync(file).ino };
+      return opened;
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  }
+
+  function drop(): void {
+    const before = opened;
+    opened = undefined;
+    try {
+      before?.database.close();
+    } catch {
+      // It is broken already; the next use opens another.
+    }
+  }
+
+  /** Tries until nobody is in the way, for as long as the patience lasts. */
+  async function patiently<T>(until: number, attempt: (database: Database) => T): Promise<T> {
+    for (let pause = 1; ; pause = Math.min(pause * 2, 25)) {
+      try {
+        return attempt(open().database);
+      } catch (error) {
+        if (isAmbitError(error)) throw error;
+        if (!isBusy(error)) {
+          drop();
+          throw unavailable('The session store cannot be read or written.', error);
+        }
+        if (Date.now() >= until) throw unavailable('Another process keeps the session store locked.', error);
+      }
+      await delay(pause * (0.5 + Math.random()));
+    }
+  }
+
+  async function drain(): Promise<void> {
+    // A moment later, so that what is asked for together is written together.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (queue.length > 0) {
+      const jobs = queue.slice(0, mostJobs);
+      try {
+        const done = await patiently(jobs[0]?.until ?? 0, (database) => together(database, jobs));
+        unflushed = true;
+        queue = queue.slice(done.length);
+        for (const settle of done) settle();
+      } catch (error) {
+        const now = Date.now();
+        // When others were in the way, those who asked later may still wait; when it is broken, it is for all.
+        const over = opened === undefined ? jobs : jobs.filter((job) => job.until <= now);
+        queue = queue.filter((job) => !over.includes(job));
+        for (const job of over) job.reject(error);
+      }
+      if (queue.length > 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    running = undefined;
+  }
+
+  return {
+    read: (work) => patiently(Date.now() + patienceMs, work),
+
+    write<T>(work: (database: Database) => T, lasting = true): Promise<T> {
+      return new Promise<T>((resolve, reject) => {
+        const until = Date.now() + patienceMs;
+        queue.push({ work, lasting, until, resolve: resolve as (value: unknown) => void, reject });
+        running ??= drain();
+      });
+    },
+
+    async flush() {
+      if (!unflushed || closed) return;
+      unflushed = false;
+      // Not through SQLite, which would hold up everything else meanwhile. No lock lies on this file.
+      const log = await openFile(`${file}-wal`, 'r').catch(() => undefined);
+      await log?.sync().finally(() => log.close());
+    },
+
+    checkFile() {
+      if (opened === undefined) return;
+      try {
+        if (statSync(file).ino === opened.inode) return;
+      } catch {
+        // Gone: what is written now would be lost with it.
+      }
+      drop();
+    },
+
+    async close() {
+      await running;
+      closed = true;
+      drop();
+    },
+  };
+}
+
+/** Runs as many jobs as fit one transaction and answers how each is to be settled, once that is written. */
+function together(database: Database, jobs: readonly Job[]): (() => void)[] {
+  const settled: (() => void)[] = [];
+  const started = performance.now();
+  const lasting = jobs.some((job) => job.lasting);
+  database.exec(lasting ? 'PRAGMA synchronous = FULL' : 'PRAGMA synchronous = NORMAL');
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    for (const job of jobs) {
+      settled.push(attempt(job, database));
+      if (performance.now() - started > mostMs) break;
+    }
+    database.exec('COMMIT');
+    return settled;
+  } catch (error) {
+    rollBack(database);
+    throw error;
+  }
+}
+
+/** A refusal is that job's own affair, and comes before it writes: the others are written without it. */
+function attempt(job: Job, database: Database): () => void {
+  try {
+    const value = job.work(database);
+    return () => job.resolve(value);
+  } catch (error) {
+    if (!isAmbitError(error)) throw error;
+    return () => job.reject(error);
+  }
+}
+
+function rollBack(database: Database): void {
+  try {
+    database.exec('ROLLBACK');
+  } catch {
+    // Some failures have done it already.
+  }
+}

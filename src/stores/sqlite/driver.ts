@@ -1,0 +1,113 @@
+import { chmodSync, closeSync, openSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { AmbitError } from '../../errors.ts';
+
+export type SqlValue = string | number | null;
+export type Row = { readonly [column: string]: SqlValue };
+
+export interface Statement {
+  get(...values: SqlValue[]): Row | undefined;
+  all(...values: SqlValue[]): Row[];
+  /** How many rows it changed. */
+  run(...values: SqlValue[]): number;
+}
+
+/** What is used of SQLite, whichever library brings it. Statements are prepared once and kept. */
+export interface Database {
+  exec(sql: string): void;
+  prepare(sql: string): Statement;
+  close(): void;
+}
+
+interface NativeStatement {
+  get(...values: SqlValue[]): unknown;
+  all(...values: SqlValue[]): unknown[];
+  run(...values: SqlValue[]): { readonly changes: number | bigint };
+}
+
+interface NativeDatabase {
+  exec(sql: string): unknown;
+  prepare(sql: string): NativeStatement;
+  close(): unknown;
+}
+
+type Open = new (file: string) => NativeDatabase;
+export type DriverName = 'node:sqlite' | 'libsql';
+
+const require = createRequire(import.meta.url);
+
+export function openDatabase(file: string, driver: DriverName = preferredDriver()): Database {
+  makePrivate(file);
+  const native = new (load(driver))(file);
+  const kept = new Map<string, Statement>();
+  return {
+    exec: (sql) => void native.exec(sql),
+    prepare(sql) {
+      const known = kept.get(sql);
+      if (known !== undefined) return known;
+      const statement = native.prepare(sql);
+      const wrapped: Statement = {
+        get: (...values) => statement.get(...values) as Row | undefined,
+        all: (...values) => statement.all(...values) as Row[],
+        run: (...values) => Number(statement.run(...values).changes),
+      };
+      kept.set(sql, wrapped);
+      return wrapped;
+    },
+    close() {
+      kept.clear();
+      native.close();
+    },
+  };
+}
+
+/**
+ * The file is made before SQLite makes it, so that it is private from the first moment; its companions take the mode
+ * over. One that is there is not opened: closing it again would take away the locks that another connection of this
+ * process has on it.
+ */
+function makePrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    chmodSync(file, 0o600);
+  }
+}
+
+/** Node's own, where it has one. */
+export function preferredDriver(): DriverName {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  return major > 22 || (major === 22 && minor >= 13) ? 'node:sqlite' : 'libsql';
+}
+
+function load(driver: DriverName): Open {
+  if (driver === 'libsql') return libsql();
+  // Node 22 warns that its SQLite may still change; whoever runs Ambit can do nothing about that.
+  const { emitWarning } = process;
+  process.emitWarning = () => {};
+  try {
+    return (require('node:sqlite') as { DatabaseSync: Open }).DatabaseSync;
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
+
+function libsql(): Open {
+  try {
+    return require('libsql') as Open;
+  } catch (error) {
+    throw new AmbitError('STORE_UNAVAILABLE', {
+      what: 'There is no SQLite here: this Node has none, and libsql is not installed or not made for this platform.',
+      hint: 'Use Node 22.13 or later, install "libsql", or configure store.kind "redis" or "memory".',
+      cause: error,
+    });
+  }
+}
+
+/** Whether somebody else was writing, so that trying again will help. */
+export function isBusy(error: unknown): boolean {
+  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
+  const primary = typeof errcode === 'number' ? errcode & 0xff : undefined;
+  return primary === 5 || primary === 6 || (typeof code === 'string' && /^SQLITE_(?:BUSY|LOCKED)/.test(code));
+}

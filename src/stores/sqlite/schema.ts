@@ -1,0 +1,102 @@
+import { unavailable } from '../unavailable.ts';
+import type { Database } from './driver.ts';
+
+/**
+ * One step for each version; a step that was released never changes. `look_at` is when the sweeper looks at a session
+ * next: an instant before which it cannot have expired. Use moves `idle_at`, which no index holds, so that the one
+ * write of each request stays cheap.
+ */
+const steps: readonly string[] = [
+  `
+  CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    user_id TEXT NOT NULL,
+    workspace_id TEXT,
+    parent_id TEXT,
+    name TEXT,
+    created_at INTEGER NOT NULL,
+    ttl_ms INTEGER NOT NULL,
+    ends_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    idle_at INTEGER NOT NULL,
+    look_at INTEGER NOT NULL,
+    reason TEXT,
+    pace_us INTEGER NOT NULL DEFAULT 0,
+    calls INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    state_version INTEGER NOT NULL DEFAULT 0,
+    body TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX live_by_age ON sessions (created_at, id) WHERE reason IS NULL;
+  CREATE INDEX live_by_user ON sessions (user_id, created_at, id) WHERE reason IS NULL;
+  CREATE INDEX live_by_workspace ON sessions (workspace_id, created_at, id) WHERE reason IS NULL;
+  CREATE INDEX live_by_parent ON sessions (parent_id, created_at, id) WHERE reason IS NULL AND parent_id IS NOT NULL;
+  CREATE INDEX live_by_name ON sessions (name, user_id) WHERE reason IS NULL AND name IS NOT NULL;
+  CREATE INDEX live_by_look ON sessions (look_at) WHERE reason IS NULL;
+  CREATE INDEX gone_by_end ON sessions (ends_at) WHERE reason IS NOT NULL;
+
+  CREATE TABLE leases (
+    lease TEXT PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    workspace_id TEXT,
+    until INTEGER NOT NULL,
+    counted INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX leases_by_session ON leases (session_id, until);
+  CREATE INDEX leases_by_user ON leases (user_id, until) WHERE counted = 1;
+  CREATE INDEX leases_by_workspace ON leases (workspace_id, until) WHERE counted = 1;
+
+  CREATE TABLE counters (
+    account TEXT PRIMARY KEY,
+    pace_us INTEGER NOT NULL,
+    calls INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    day INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE state (
+    session_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    expires_at INTEGER,
+    value TEXT NOT NULL,
+    PRIMARY KEY (session_id, key)
+  ) STRICT;
+
+  CREATE TABLE marks (
+    session_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (session_id, key)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE changes (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    written_at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    reason TEXT
+  ) STRICT;
+  `,
+];
+
+/** Brings the file up to date. Of several processes that start at once, one does it. */
+export function migrate(database: Database): void {
+  const { user_version: found } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+  if (found === steps.length) return;
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+    if (version > steps.length) throw unavailable('The session store was written by a newer version of Ambit.');
+    for (const step of steps.slice(version)) database.exec(step);
+    database.exec(`PRAGMA user_version = ${steps.length}`);
+    database.exec('COMMIT');
+  } catch (error) {
+    database.exec('ROLLBACK');
+    throw error;
+  }
+}

@@ -1,0 +1,120 @@
+import type { Change } from '../feed.ts';
+import { bodyOf, type EndReason, type NewSession, type RecordBody, remainsMs, type SessionRecord } from '../record.ts';
+import type { Caps, Created, Gone } from '../store.ts';
+import type { Database, Row } from './driver.ts';
+
+/** A row of `sessions`, as far as code looks at it. */
+export interface SessionRow {
+  readonly id: string;
+  readonly version: number;
+  readonly user_id: string;
+  readonly workspace_id: string | null;
+  readonly created_at: number;
+  readonly ttl_ms: number;
+  readonly ends_at: number;
+  readonly seen_at: number;
+  readonly idle_at: number;
+  readonly reason: EndReason | 'expired' | null;
+  readonly pace_us: number;
+  readonly calls: number;
+  readonly bytes: number;
+  readonly body: string;
+}
+
+/** Live at an instant that is given twice. */
+export const liveAt = 'reason IS NULL AND idle_at > ? AND ends_at > ?';
+
+export const asSession = (row: Row | undefined): SessionRow | undefined => row as SessionRow | undefined;
+
+export function rowOf(database: Database, id: string): SessionRow | undefined {
+  return asSession(database.prepare('SELECT * FROM sessions WHERE id = ?').get(id));
+}
+
+export function recordOf(row: SessionRow): SessionRecord {
+  return {
+    ...(JSON.parse(row.body) as RecordBody),
+    version: row.version,
+    ttlSeconds: row.ttl_ms / 1000,
+    createdAt: row.created_at,
+    lastActiveAt: row.seen_at,
+    endsAt: row.ends_at,
+    expiresAt: Math.min(row.idle_at, row.ends_at),
+  };
+}
+
+/** Why it is gone at this instant, swept or not; undefined while it lives. */
+export function goneAt(row: SessionRow | undefined, now: number): Gone | undefined {
+  if (row === undefined || now >= row.ends_at + remainsMs) return { outcome: 'missing' };
+  if (row.reason !== null && row.reason !== 'expired') return { outcome: 'ended', reason: row.reason };
+  return row.reason === 'expired' || now >= row.idle_at || now >= row.ends_at ? { outcome: 'expired' } : undefined;
+}
+
+/** The live session, or why there is none. */
+export function reach(database: Database, id: string, now: number): SessionRow | Gone {
+  const row = rowOf(database, id);
+  return goneAt(row, now) ?? (row as SessionRow);
+}
+
+export function createRow(database: Database, session: NewSession, caps: Caps, now: number): Created {
+  const { id, userId, name } = session;
+  if (goneAt(rowOf(database, id), now)?.outcome !== 'missing') return { outcome: 'exists', what: 'id' };
+  if (name !== null) {
+    const named = `SELECT 1 FROM sessions WHERE name = ? AND user_id = ? AND ${liveAt}`;
+    if (database.prepare(named).get(name, userId, now, now) !== undefined) return { outcome: 'exists', what: 'name' };
+  }
+  if (caps.perUser !== undefined) {
+    const counted = `SELECT count(*) AS live FROM sessions WHERE user_id = ? AND ${liveAt}`;
+    const { live } = database.prepare(counted).get(userId, now, now) as { live: number };
+    if (live >= caps.perUser) return { outcome: 'full', cap: 'perUser' };
+  }
+  if (caps.inAll !== undefined && isFull(database, caps.inAll, now)) return { outcome: 'full', cap: 'inAll' };
+  const idleAt = now + session.ttlSeconds * 1000;
+  const endsAt = now + session.lifetimeSeconds * 1000;
+  database
+    .prepare(
+      `INSERT OR REPLACE INTO sessions (id, version, user_id, workspace_id, parent_id, name, created_at, ttl_ms,
+        ends_at, seen_at, idle_at, look_at, body) VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    )
+    .run(
+      id,
+      userId,
+      session.workspaceId,
+      session.parentId,
+      name,
+      now,
+      session.ttlSeconds * 1000,
+      endsAt,
+      now,
+      idleAt,
+      Math.min(idleAt, endsAt),
+      JSON.stringify(bodyOf(session)),
+    );
+  noteChange(database, { kind: 'created', id, version: 1 }, now);
+  return { outcome: 'created', record: recordOf(rowOf(database, id) as SessionRow) };
+}
+
+/** Counts what is not buried first, which is quick; only when that reaches the cap, what really lives. */
+function isFull(database: Database, most: number, now: number): boolean {
+  const some = database.prepare('SELECT 1 FROM sessions WHERE reason IS NULL LIMIT 1 OFFSET ?').get(most - 1);
+  if (some === undefined) return false;
+  const { live } = database.prepare(`SELECT count(*) AS live FROM sessions WHERE ${liveAt}`).get(now, now) as {
+    live: number;
+  };
+  return live >= most;
+}
+
+export function bury(database: Database, id: string, reason: EndReason | 'expired', now: number): void {
+  database.prepare('UPDATE sessions SET reason = ? WHERE id = ?').run(reason, id);
+  for (const table of ['state', 'marks', 'leases']) {
+    database.prepare(`DELETE FROM ${table} WHERE session_id = ?`).run(id);
+  }
+  noteChange(database, { kind: 'ended', id, reason }, now);
+}
+
+export function noteChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
+  const version = 'version' in change ? change.version : 0;
+  const reason = 'reason' in change ? change.reason : null;
+  database
+    .prepare('INSERT INTO changes (written_at, kind, session_id, version, reason) VALUES (?, ?, ?, ?, ?)')
+    .run(now, change.kind, change.id, version, reason);
+}

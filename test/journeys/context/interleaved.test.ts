@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { counts } from '../../proof.ts';
+import { callModern, type HandshakeClient, shakeHands, textOf } from '../forgery/speaking.ts';
+import { type Server, startTold, type TestSession, type ToldUpstreams } from './told-upstreams.ts';
+
+let upstreams: ToldUpstreams;
+
+/** One way of one session to one server. */
+interface Way {
+  readonly session: TestSession;
+  readonly server: Server;
+  call(name: string, args: string): Promise<string>;
+}
+const ways: Way[] = [];
+
+beforeAll(async () => {
+  upstreams = await startTold();
+  const ada = upstreams.open({ userId: 'ada', agentId: 'coder', workspaceId: 'garden', trustLevel: 'direct' });
+  const bob = upstreams.open({ userId: 'bob', workspaceId: 'kitchen', trustLevel: 'direct' });
+  const again = upstreams.open({ userId: 'ada', agentId: 'reviewer', trustLevel: 'direct' });
+  const caged = upstreams.open({ userId: 'cy', agentId: 'coder', workspaceId: 'garden', trustLevel: 'sandboxed' });
+  const cagedToo = upstreams.open({ userId: 'ada', workspaceId: 'kitchen', trustLevel: 'sandboxed' });
+  for (const session of [ada, bob, again]) await add(session, 'pipe', 'pipe-old', 'pipe-new');
+  for (const session of [ada, bob, caged, cagedToo]) await add(session, 'web', 'web-old', 'web-new');
+});
+
+afterAll(() => upstreams?.close());
+
+async function add(session: TestSession, ...servers: Server[]): Promise<void> {
+  for (const server of servers) {
+    const client: HandshakeClient = await shakeHands(upstreams.address(server), session.token);
+    ways.push({ session, server, call: (name, args) => textOf(client.call(name, args)) });
+    const own = upstreams.address(server);
+    ways.push({ session, server, call: (name, args) => textOf(callModern(own, session.token, name, args)) });
+    const all = upstreams.address();
+    const publicName = (name: string) => `${server}__${name}`;
+    ways.push({
+      session,
+      server,
+      call: (name, args) => textOf(callModern(all, session.token, publicName(name), args)),
+    });
+  }
+}
+
+test('P8, P12: of many calls of sessions in parallel, each tells its own session, and none another', async () => {
+  const total = counts(500, 20_000);
+  const seen = new Set<string>();
+  for (let from = 0; from < total; from += 250) {
+    await Promise.all(
+      Array.from({ length: 250 }, async (_, i) => {
+        const { session, server, call } = ways[(from + i * 5) % ways.length] as Way;
+        const raw = await call('echo', `{"marker":"${from + i}"}`);
+        expect(raw).toContain(`"arguments":{"marker":"${from + i}"}`);
+        await upstreams.expectTold(raw, server, session);
+        seen.add(session.id + server);
+      }),
+    );
+  }
+  expect(seen.size).toBe(3 * 3 + 4 * 3);
+});
+
+test('P8: and the environment of each process says the same, at the same time', async () => {
+  const started = ways.filter(({ server }) => server.startsWith('pipe'));
+  await Promise.all(
+    Array.from({ length: counts(100, 1000) }, async (_, i) => {
+      const { session, call } = started[i % started.length] as Way;
+      const { told } = session;
+      const environment = JSON.parse(await call('environment', '{}')) as Record<string, string>;
+      const ours = Object.fromEntries(Object.entries(environment).filter(([name]) => name.startsWith('AMBIT_')));
+      const { AMBIT_JWKS, ...rest } = ours;
+      expect(rest).toEqual({
+        AMBIT_SESSION_ID: told.sessionId,
+        AMBIT_USER_ID: told.userId,
+        AMBIT_AGENT_ID: told.agentId ?? '',
+        AMBIT_WORKSPACE_ID: told.workspaceId ?? '',
+        AMBIT_WORKSPACE_PATH: upstreams.pathOf(told.workspaceId) ?? '',
+        AMBIT_TRUST_LEVEL: told.trustLevel,
+      });
+      expect((JSON.parse(AMBIT_JWKS ?? '') as { keys: object[] }).keys).toHaveLength(1);
+    }),
+  );
+});
+
+test('P8: a sandboxed session is told nothing by a process, because it gets none', async () => {
+  const caged = ways.find(({ session }) => session.told.trustLevel === 'sandboxed') as Way;
+  const refused = await textOf(callModern(upstreams.address('pipe'), caged.session.token, 'environment', '{}'));
+  expect(refused).toMatch(/^SANDBOX_UNAVAILABLE/);
+});

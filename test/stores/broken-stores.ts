@@ -1,0 +1,171 @@
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
+import type { SessionStore } from '../../src/stores/store.ts';
+
+/** A store that lies: made from a good one and the clock it runs by. */
+export type Lie = (good: SessionStore, now: () => number) => Partial<SessionStore>;
+
+/** Mistakes that real stores make. Each is small, and most tests do not notice it. */
+export const lies: Readonly<Record<string, Lie>> = {
+  'revives what was ended': (good) => {
+    const ended = new Map<string, NonNullable<Awaited<ReturnType<SessionStore['get']>>>>();
+    return {
+      async end(id, reason) {
+        const record = await good.get(id);
+        if (record !== undefined) ended.set(id, record);
+        return good.end(id, reason);
+      },
+      async update(id, version, change) {
+        const record = ended.get(id);
+        if (record === undefined) return good.update(id, version, change);
+        return { outcome: 'updated', record: { ...record, ...change } };
+      },
+    };
+  },
+  'lets the last write win': (good) => ({
+    async update(id, version, change) {
+      const now = await good.get(id);
+      return good.update(id, now?.version ?? version, change);
+    },
+  }),
+  'lets an expired session in once more': (good, now) => {
+    const expiries = new Map<string, number>();
+    return {
+      async create(session, caps) {
+        const created = await good.create(session, caps);
+        if (created.outcome === 'created') expiries.set(session.id, created.record.expiresAt);
+        return created;
+      },
+      async admit(request) {
+        const answer = await good.admit(request);
+        const expiresAt = expiries.get(request.id);
+        if (answer.outcome !== 'expired' || expiresAt !== now()) return answer;
+        return { outcome: 'admitted', version: 1, lastActiveAt: now(), expiresAt: now() + 1, lease: null };
+      },
+    };
+  },
+  'ignores the lifetime': (good) => ({
+    create: (session, caps) => good.create({ ...session, lifetimeSeconds: session.lifetimeSeconds * 2 }, caps),
+  }),
+  'lists other users’ sessions': (good) => ({
+    list: ({ userId: _, ...filter } = {}, page) => good.list(filter, page),
+  }),
+  'finds other users’ sessions by id': (good) => ({
+    async find(reference, filter) {
+      const found = await good.find(reference, filter);
+      return found.length > 0 ? found : (await good.find(reference)).filter(({ id }) => id === reference);
+    },
+  }),
+  'counts after looking, not together': (good) => ({
+    async admit(request) {
+      const { limits: _, ...free } = request;
+      const use = await good.usage(request.id);
+      await new Promise((resolve) => setImmediate(resolve));
+      const most = request.limits?.session?.totalCalls;
+      if (use !== undefined && most !== undefined && use.calls < most) return good.admit(free);
+      return good.admit(request);
+    },
+  }),
+  'charges the user for what it refuses': (good) => ({
+    async admit(request) {
+      const { session: _, ...others } = request.limits ?? {};
+      const answer = await good.admit(request);
+      if (answer.outcome === 'quota' && answer.scope === 'session') await good.admit({ ...request, limits: others });
+      return answer;
+    },
+  }),
+  'never gives a place back after a crash': (good) => ({
+    admit: (request) => good.admit(request.holdMs === undefined ? request : { ...request, holdMs: 600_000 }),
+  }),
+  'drops the ttl of state': (good) => ({
+    state: {
+      ...good.state,
+      set: (id, key, value, { ttlMs: _, ...options } = {}) => good.state.set(id, key, value, options),
+    },
+  }),
+  'ignores the version of state': (good) => ({
+    state: {
+      ...good.state,
+      set: (id, key, value, { expectedVersion: _, ...options } = {}) => good.state.set(id, key, value, options),
+    },
+  }),
+  'keeps state when the session is gone': (good) => ({
+    state: {
+      ...good.state,
+      async get(id, key) {
+        const remains = await good.remains(id);
+        return remains === undefined
+          ? good.state.get(id, key)
+          : { key, value: 1, version: 1, bytes: 2, expiresAt: null };
+      },
+    },
+  }),
+  'checks the cap before it waits': (good) => {
+    let creating = 0;
+    return {
+      async create(session, caps = {}) {
+        creating++;
+        const { perUser, ...rest } = caps;
+        const before = (await good.list({ userId: session.userId })).sessions.length;
+        await new Promise((resolve) => setImmediate(resolve));
+        creating--;
+        return before < (perUser ?? before + creating + 1)
+          ? good.create(session, rest)
+          : { outcome: 'full', cap: 'perUser' };
+      },
+    };
+  },
+  'puts a mark twice': (good) => ({
+    marks: {
+      ...good.marks,
+      async put(id, key, value) {
+        const there = await good.marks.get(id, key);
+        await new Promise((resolve) => setImmediate(resolve));
+        if (there !== undefined) return { outcome: 'present', value: there };
+        const answer = await good.marks.put(id, key, value);
+        return answer.outcome === 'present' ? { outcome: 'put' } : answer;
+      },
+    },
+  }),
+  'gives its own copy out of hand': (good) => {
+    const shared = new Map<string, Awaited<ReturnType<SessionStore['get']>>>();
+    return {
+      async create(session, caps) {
+        const created = await good.create(session, caps);
+        if (created.outcome === 'created') shared.set(session.id, created.record);
+        return created;
+      },
+      async get(id) {
+        const record = await good.get(id);
+        const given = shared.get(id);
+        return record === undefined || given?.version !== record.version
+          ? record
+          : { ...record, metadata: given.metadata };
+      },
+    };
+  },
+  'skips a session at the end of a page': (good) => ({
+    async list(filter, page) {
+      const found = await good.list(filter, page);
+      if (found.next === null) return found;
+      const last = found.sessions.at(-1);
+      const more = await good.list(filter, { ...page, after: found.next, limit: 1 });
+      return last === undefined ? found : { ...found, next: more.next ?? found.next };
+    },
+  }),
+  'tells nobody that a session ended': (good) => ({
+    watch: (listener) => good.watch((change) => change.kind !== 'ended' && listener(change)),
+  }),
+  'answers after it was closed': (good) => ({ close: async () => {}, ping: good.ping }),
+  'says “retry” too early': (good) => ({
+    async admit(request) {
+      const answer = await good.admit(request);
+      if (answer.outcome !== 'quota' || answer.retryAfterMs === null) return answer;
+      return { ...answer, retryAfterMs: Math.floor(answer.retryAfterMs / 1000) * 1000 };
+    },
+  }),
+};
+
+export function openLiar(lie: Lie, options: object, now: () => number): SessionStore {
+  const good = openMemoryStore({ ...options, now });
+  return { ...good, ...lie(good, now) };
+}

@@ -1,0 +1,16 @@
+import { describe, test } from 'vitest';
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
+import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
+
+describeSessionStore(
+  'memory',
+  async (options) => {
+    let now = Date.now();
+    const store = openMemoryStore({ ...options, now: () => now });
+    const advance = (ms: number) => {
+      now += ms;
+    };
+    return { store, advance };
+  },
+  { describe, test },
+);

@@ -1,0 +1,209 @@
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import type { Admission, Limits } from '../../src/stores/admission.ts';
+import type { NewSession } from '../../src/stores/record.ts';
+import type { SessionStore } from '../../src/stores/store.ts';
+import type { Model } from './model.ts';
+
+export interface Real {
+  readonly store: SessionStore;
+  readonly leases: { id: string; lease: string }[];
+  advance(ms: number): void;
+}
+
+type Command = fc.AsyncCommand<Model, Real>;
+type Run = (model: Model, real: Real) => Promise<void>;
+
+function command(name: string, run: Run): Command {
+  return { check: () => true, run, toString: () => name };
+}
+
+/** A command of what it says and does, made from random values. */
+function commands<T>(
+  values: fc.Arbitrary<T>,
+  name: string,
+  run: (values: T, ...sides: Parameters<Run>) => Promise<void>,
+) {
+  return values.map((given) => command(`${name} ${JSON.stringify(given)}`, (model, real) => run(given, model, real)));
+}
+
+const ids = fc.constantFrom('aaaa-1', 'aaaa-2', 'bbbb-1', 'bbbb-2');
+const users = fc.constantFrom('ada', 'eve');
+const maybe = <T>(values: fc.Arbitrary<T>) => fc.option(values, { nil: undefined });
+const given = <T extends object>(values: T) =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
+
+const limits: fc.Arbitrary<Limits> = fc
+  .record({
+    callsPerMinute: maybe(fc.constantFrom(7, 60)),
+    concurrentCalls: maybe(fc.constantFrom(1, 2)),
+    totalCalls: maybe(fc.constantFrom(2, 5)),
+    totalBytes: maybe(fc.constantFrom(10, 20)),
+    burst: maybe(fc.constantFrom(1, 3)),
+  })
+  .map(({ burst, ...rest }) => given({ ...rest, burst: rest.callsPerMinute && burst }));
+
+const sessions: fc.Arbitrary<NewSession> = fc.record({
+  id: ids,
+  name: fc.constantFrom(null, 'main', 'side'),
+  userId: users,
+  agentId: fc.constant(null),
+  workspaceId: fc.constantFrom(null, 'garden'),
+  parentId: fc.constant(null),
+  keyId: fc.constant(null),
+  trustLevel: fc.constantFrom('direct', 'sandboxed'),
+  permissions: fc.constantFrom([], ['a']),
+  servers: fc.constant(null),
+  metadata: fc.constantFrom({}, { a: [] }),
+  tokenDigests: fc.constant(['d']),
+  ttlSeconds: fc.constantFrom(1, 5, 20),
+  lifetimeSeconds: fc.constantFrom(3, 30),
+});
+
+const creating = commands(
+  fc.tuple(sessions, maybe(fc.constantFrom(1, 2))),
+  'create',
+  async ([session, perUser], model, { store }) => {
+    expect(await store.create(session, given({ perUser }))).toEqual(model.create(session, perUser));
+  },
+);
+
+const reading = commands(ids, 'read', async (id, model, { store }) => {
+  expect(await store.get(id)).toEqual(model.get(id));
+  expect((await store.remains(id))?.reason).toEqual(model.reason(id));
+  expect(await store.usage(id)).toEqual(model.usage(id));
+});
+
+const changes = fc.oneof(
+  fc.record({ permissions: fc.constantFrom<string[][]>([], ['b']) }),
+  fc.constant({ ttlSeconds: 1 }),
+  fc.record({ endsIn: fc.constantFrom(0, 1000, 2000) }),
+);
+
+const updating = commands(
+  fc.tuple(ids, fc.constantFrom(0, 0, 0, 1), changes),
+  'update',
+  async ([id, ahead, wanted], model, { store }) => {
+    const now = model.get(id);
+    const change = 'endsIn' in wanted ? { endsAt: Math.min(model.now() + wanted.endsIn, now?.endsAt ?? 0) } : wanted;
+    const version = (now?.version ?? 1) + ahead;
+    expect(await store.update(id, version, change)).toEqual(model.update(id, version, change));
+  },
+);
+
+const ending = commands(ids, 'end', async (id, model, { store }) => {
+  expect(await store.end(id)).toEqual(model.end(id));
+});
+
+const admitting = commands(
+  fc.tuple(
+    ids,
+    fc.record({
+      calls: maybe(fc.constantFrom(0, 1, 2)),
+      bytes: maybe(fc.constantFrom(0, 4, 12)),
+      holdMs: maybe(fc.constantFrom(500, 8000)),
+      version: maybe(fc.constantFrom(1, 2)),
+    }),
+    fc.record({ session: maybe(limits), user: maybe(limits), workspace: maybe(limits) }),
+  ),
+  'admit',
+  async ([id, cost, bounds], model, { store, leases }) => {
+    const request = { id, ...given(cost), limits: given(bounds) } as Admission;
+    const answer = await store.admit(request);
+    const expected = model.admit(request);
+    if (answer.outcome !== 'admitted') return expect(answer).toEqual(expected);
+    const { lease, ...rest } = answer;
+    expect(rest).toEqual(expected);
+    if (lease !== null) leases.push({ id, lease });
+  },
+);
+
+const holding = commands(
+  fc.tuple(fc.nat(), fc.constantFrom('renew', 'release'), fc.constantFrom(0, 5)),
+  'hold',
+  async ([pick, verb, bytes], model, { store, leases }) => {
+    const index = pick % Math.max(leases.length, 1);
+    const [held, place] = [leases[index], model.leases[index]];
+    if (held === undefined || place === undefined) return;
+    if (verb === 'renew') expect(await store.renew(held.id, held.lease, 4000)).toBe(model.renew(place, 4000));
+    else {
+      await store.release(held.id, held.lease, { bytes });
+      model.release(place, bytes);
+    }
+  },
+);
+
+const keys = fc.constantFrom('k', 'l');
+
+const writing = commands(
+  fc.tuple(ids, keys, fc.jsonValue({ maxDepth: 1 }), maybe(fc.constantFrom(0, 1, 2)), maybe(fc.constantFrom(1, 1500))),
+  'state',
+  async ([id, key, random, expectedVersion, ttlMs], model, { store }) => {
+    const value = JSON.parse(JSON.stringify(random));
+    const written = await store.state.set(id, key, value, given({ expectedVersion, ttlMs }));
+    expect(written).toEqual(model.setState(id, key, value, expectedVersion, ttlMs));
+    const entries = await Promise.all((await store.state.list(id)).keys.map((entry) => store.state.get(id, entry.key)));
+    const kept = model.state(id).map(({ until, ...entry }) => ({ ...entry, expiresAt: until }));
+    expect(entries.map((entry) => ({ ...entry, bytes: undefined }))).toEqual(
+      kept.map((e) => ({ ...e, bytes: undefined })),
+    );
+  },
+);
+
+const erasing = commands(fc.tuple(ids, keys), 'erase', async ([id, key], model, { store }) => {
+  expect(await store.state.delete(id, key)).toEqual(model.deleteState(id, key));
+});
+
+const marking = commands(
+  fc.tuple(ids, keys, fc.constantFrom('', 'v')),
+  'mark',
+  async ([id, key, value], model, { store }) => {
+    expect(await store.marks.put(id, key, value)).toEqual(model.putMark(id, key, value));
+  },
+);
+
+const listing = commands(
+  fc.tuple(maybe(users), fc.constantFrom(1, 100)),
+  'list',
+  async ([userId, limit], model, { store }) => {
+    const found = [];
+    for (let after: string | null = ''; after !== null; ) {
+      const page = await store.list(given({ userId }), { limit, ...(after === '' ? {} : { after }) });
+      found.push(...page.sessions);
+      after = page.next;
+    }
+    expect(found).toEqual(model.list(userId));
+    expect(await store.find('main', { userId: 'ada' })).toEqual(model.named('main', 'ada'));
+  },
+);
+
+const sweeping = fc.constant(command('sweep', async (_model, { store }) => void (await store.sweep())));
+
+const waiting = commands(
+  fc.constantFrom(1, 499, 500, 1000, 1001, 4999, 5000, 20_000, 3_600_000, 40_000_000),
+  'wait',
+  async (ms, model, real) => {
+    model.advance(ms);
+    real.advance(ms);
+  },
+);
+
+export const storeCommands = [
+  creating,
+  creating,
+  reading,
+  updating,
+  ending,
+  admitting,
+  admitting,
+  holding,
+  writing,
+  erasing,
+  marking,
+  listing,
+  sweeping,
+  waiting,
+  waiting,
+];

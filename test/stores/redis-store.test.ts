@@ -1,0 +1,29 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
+import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
+import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
+
+const program = findRedis();
+
+describe.skipIf(program === undefined)('with a real server', () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await startRedis(program as string);
+  });
+  afterAll(() => server?.remove());
+
+  describeSessionStore(
+    'redis',
+    async (options) => {
+      let now = Date.now();
+      const name = randomBytes(6).toString('hex');
+      const another = () => openRedisStore({ ...options, url: server.url, name, now: () => now });
+      const advance = (ms: number) => {
+        now += ms;
+      };
+      return { store: await another(), another, advance };
+    },
+    { describe, test },
+  );
+});

@@ -1,0 +1,27 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
+import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ambit-sqlite-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describeSessionStore(
+  'sqlite',
+  async (options) => {
+    let now = Date.now();
+    const file = join(folder, `${randomBytes(6).toString('hex')}.db`);
+    const another = () => openSqliteStore({ ...options, file, now: () => now });
+    const advance = (ms: number) => {
+      now += ms;
+    };
+    return { store: await another(), another, advance };
+  },
+  { describe, test },
+);

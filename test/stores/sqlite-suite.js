@@ -1,0 +1,25 @@
+// The published suite from the build, under node:test, on the SQLite that this Node prefers.
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { openSqliteStore } from '../../dist/stores/index.js';
+import { describeSessionStore } from '../../dist/testing/index.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'ambit-node-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+describeSessionStore(
+  'sqlite',
+  async (options) => {
+    let now = Date.now();
+    const file = join(folder, randomBytes(6).toString('hex'));
+    const another = () => openSqliteStore({ ...options, file, now: () => now });
+    const advance = (ms) => {
+      now += ms;
+    };
+    return { store: await another(), another, advance };
+  },
+  { describe, test },
+);

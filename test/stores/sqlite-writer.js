@@ -1,0 +1,45 @@
+// Writes to the store in the file it is given, from the build, and says what was acknowledged, until it is killed.
+import { writeSync } from 'node:fs';
+import { openSqliteStore } from '../../dist/stores/index.js';
+
+const [file, name] = process.argv.slice(2);
+const store = await openSqliteStore({ file });
+const say = (line) => writeSync(1, `${JSON.stringify(line)}\n`);
+
+async function work(lane) {
+  for (let number = 0; ; number++) {
+    const id = `${name}-${lane}-${number}`;
+    const session = {
+      id,
+      name: id,
+      userId: name,
+      agentId: null,
+      workspaceId: null,
+      parentId: null,
+      keyId: null,
+      trustLevel: 'sandboxed',
+      permissions: ['a', 'b'],
+      servers: null,
+      metadata: { number },
+      tokenDigests: ['d'],
+      ttlSeconds: 3600,
+      lifetimeSeconds: 3600,
+    };
+    const created = await store.create(session);
+    say({ id, did: created.outcome });
+    await store.state.set(id, 'k', number);
+    say({ id, did: 'state' });
+    await store.marks.put(id, 'm', String(number));
+    say({ id, did: 'mark' });
+    await store.admit({ id, limits: { user: {} } });
+    say({ id, did: 'admit' });
+    await store.update(id, 1, { permissions: ['a'] });
+    say({ id, did: 'update' });
+    if (number % 3 === 0) {
+      await store.end(id);
+      say({ id, did: 'end' });
+    }
+  }
+}
+
+for (let lane = 0; lane < 4; lane++) work(lane);
