@@ -1,6 +1,8 @@
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ConfigInput } from '../../src/index.ts';
+import { callModern, textOf } from '../journeys/forgery/speaking.ts';
 import { counts } from '../proof.ts';
 import { boundedGateway, eras, serverOf } from './bounded-gateway.ts';
 import type { RawClient } from './raw-client.ts';
@@ -162,4 +164,23 @@ test('an agent SDK is handed narrowed servers only behind Ambit', async () => {
     available: false,
     reason: expect.stringContaining('--via gateway'),
   });
+});
+
+test('a rule sees the workspace that a client has selected, within its bounds', async () => {
+  const rules = [{ id: 'not-there', deny: 'keep__mark', when: `session.workspaceId == 'w'` }];
+  const workspaces = { w: { path: join(on.folder, 'w') }, v: { path: join(on.folder, 'v') } };
+  await on.start('modern', narrowed('modern', { rules, workspaces }));
+  const { url } = await on.gateway.listen({ host: '127.0.0.1', port: 0 });
+  const said = (token: string, workspace: string) =>
+    textOf(
+      callModern(`${url}/mcp/keep`, token, 'mark', '{}', {
+        params: '"name":"mark","arguments":{}',
+        meta: `"ambit.workspace":"${workspace}"`,
+      }),
+    );
+  const roaming = on.gateway.createSession();
+  expect(await said(roaming.token, 'w')).toMatch(/^PERMISSION_DENIED: .*"not-there"/);
+  expect(await said(roaming.token, '')).toBe('done');
+  const settled = on.gateway.createSession({ workspaceId: 'w' });
+  expect(await said(settled.token, 'v')).toMatch(/^PERMISSION_DENIED: .*"not-there"/);
 });
