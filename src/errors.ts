@@ -62,6 +62,13 @@ export const errorTable = {
     rpc: 1007,
     retryable: true,
   },
+  PERMISSION_DENIED: {
+    sentence: 'A rule or a missing permission stands against this call.',
+    hint: 'Do without this call, or ask the operator: "ambit explain" says which rule decides, and from what.',
+    http: 403,
+    rpc: 1008,
+    retryable: false,
+  },
   TRUST_REQUIRED: {
     sentence: 'More trust was asked for than the bounds allow.',
     hint: 'Ask for "sandboxed", or let the operator widen the bounds.',

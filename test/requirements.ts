@@ -18,7 +18,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['P4', built, 'the agent cannot override its context by any channel'],
   ['P5', later, 'the same through the sandbox'],
   ['P6', built, 'trust levels normalised, unknown refused, no fallback upward'],
-  ['P7', later, 'workspace capabilities, per-tool allow and deny, env overrides'],
+  ['P7', built, 'workspace capabilities, per-tool allow and deny, env overrides'],
   ['P8', built, 'ids and slugs validated where they enter; parallel sessions never share a process or an environment'],
   ['P9', built, 'servers that ignore the context keep working'],
   ['P10', later, 'injection for 10 servers adds less than 1 ms'],

@@ -1,4 +1,5 @@
 import type { Gateway } from '../gateway/gateway.ts';
+import { explainCall } from './explain-call.ts';
 import type { AdminAnswer } from './handle.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
 import { createSession, endSession, listSessions, restrictSession, showSession } from './sessions.ts';
@@ -18,4 +19,5 @@ export const routes: readonly Route[] = [
   { method: 'DELETE', path: /^\/api\/v1\/sessions\/([^/]+)$/, handle: endSession },
   { method: 'GET', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveSession },
   { method: 'POST', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveViaGateway },
+  { method: 'POST', path: /^\/api\/v1\/sessions\/([^/]+)\/explain$/, handle: explainCall },
 ];

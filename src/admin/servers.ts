@@ -11,8 +11,8 @@ export function resolveSession(gateway: Gateway, reference: string): AdminAnswer
   const session = foundSession(gateway, reference);
   const resolved = gateway.explain(session);
   return answer(200, {
-    mcpServers: mcpServersOf(session, resolved, gateway.places),
-    servers: resolved.map(serverViewOf),
+    mcpServers: mcpServersOf(session, resolved, gateway.places, gateway.narrowsTools),
+    servers: resolved.map((each) => serverViewOf(each, gateway.narrowsTools)),
   });
 }
 
@@ -30,7 +30,10 @@ export function resolveViaGateway(
   }
   const token = gateway.furtherToken(id);
   const resolved = gateway.explain(foundSession(gateway, id));
-  return answer(201, { mcpServers: gatewayServersOf(resolved, address, token), servers: resolved.map(serverViewOf) });
+  return answer(201, {
+    mcpServers: gatewayServersOf(resolved, address, token),
+    servers: resolved.map((each) => serverViewOf(each)),
+  });
 }
 
 function answer(status: number, body: SessionServers): AdminAnswer {

@@ -10,6 +10,7 @@ const narrowingShape = z.strictObject({
   trustLevel: z.string().optional(),
   ttlSeconds: z.number().optional(),
   servers: z.array(z.string()).optional(),
+  permissions: z.array(z.string()).optional(),
 });
 
 const draftShape = z.strictObject({

@@ -25,8 +25,13 @@ export function followSession(
   const ended = new Promise<void>((resolve) => {
     async function look(): Promise<void> {
       try {
-        const { trustLevel, ttlSeconds, servers } = await keptSession(invocation, id);
-        gateway.sessions.restrict(id, { trustLevel, ttlSeconds, ...(servers === null ? {} : { servers }) });
+        const { trustLevel, ttlSeconds, servers, permissions } = await keptSession(invocation, id);
+        gateway.sessions.restrict(id, {
+          trustLevel,
+          ttlSeconds,
+          permissions,
+          ...(servers === null ? {} : { servers }),
+        });
       } catch {
         resolve();
         return;

@@ -24,3 +24,22 @@ export function facts(pairs: readonly (readonly [string, string])[]): string {
   const width = Math.max(...pairs.map(([name]) => name.length));
   return pairs.map(([name, value]) => `${name.padEnd(width)}  ${escapeControls(value)}`).join('\n');
 }
+
+/** What a terminal shows without breaking lines. */
+export const columns = 80;
+
+export function cut(text: string, most: number): string {
+  const plain = escapeControls(text);
+  return plain.length > most ? `${plain.slice(0, most - 1)}…` : plain;
+}
+
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [''];
+  for (const word of escapeControls(text).split(' ')) {
+    const last = lines.length - 1;
+    const longer = lines[last] === '' ? word : `${lines[last]} ${word}`;
+    if (longer.length <= width) lines[last] = longer;
+    else lines.push(...(word.match(new RegExp(`.{1,${width}}`, 'gu')) ?? []));
+  }
+  return lines.filter((line) => line !== '');
+}

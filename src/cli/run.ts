@@ -41,7 +41,11 @@ async function wrap(
   };
   const text = JSON.stringify({ version: 1, servers: { [name]: wrapped } });
   const { config } = await loadConfig({ text, file: 'command line' });
-  return base === undefined ? config : { ...base, servers: config.servers };
+  if (base === undefined) return config;
+  // What narrows the tools of a server of this name narrows them here too.
+  const [described, known] = [config.servers[name], Object.hasOwn(base.servers, name) ? base.servers[name] : undefined];
+  if (described === undefined || known === undefined) return { ...base, servers: config.servers };
+  return { ...base, servers: { [name]: { ...described, tools: known.tools } } };
 }
 
 function nameOf(command: string): string {

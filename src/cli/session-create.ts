@@ -15,6 +15,7 @@ export const sessionCreate: Command = {
     name: { type: 'string', value: 'N', help: 'a name, unique per user' },
     ttl: { type: 'string', value: 'SECONDS', help: 'ends when idle for so long' },
     server: { type: 'string', value: 'S', help: 'may use only this server; repeatable', multiple: true },
+    permission: { type: 'string', value: 'P', help: 'may do this, as "notes:write"; repeatable', multiple: true },
     json: jsonFlag,
   },
   async run(invocation) {
@@ -26,6 +27,7 @@ export const sessionCreate: Command = {
       name: text(invocation, 'name'),
       ttlSeconds: seconds(invocation, 'ttl'),
       servers: texts(invocation, 'server'),
+      permissions: texts(invocation, 'permission'),
     });
     print(invocation, view, () => showOne(view));
     return 0;

@@ -12,6 +12,8 @@ export const sessionRestrict: Command = {
     trust: { type: 'string', value: 'T', help: 'sandboxed' },
     ttl: { type: 'string', value: 'SECONDS', help: 'a shorter idle time' },
     server: { type: 'string', value: 'S', help: 'keep only this server; repeatable', multiple: true },
+    permission: { type: 'string', value: 'P', help: 'keep only this permission; repeatable', multiple: true },
+    'no-permissions': { type: 'boolean', help: 'keep no permission' },
     json: jsonFlag,
   },
   async run(invocation) {
@@ -20,6 +22,7 @@ export const sessionRestrict: Command = {
       trustLevel: text(invocation, 'trust'),
       ttlSeconds: seconds(invocation, 'ttl'),
       servers: texts(invocation, 'server'),
+      permissions: invocation.flags['no-permissions'] === true ? [] : texts(invocation, 'permission'),
     });
     print(invocation, view, () => showOne(view));
     return 0;

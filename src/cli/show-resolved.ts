@@ -1,8 +1,6 @@
-import { escapeControls } from '../escape-controls.ts';
 import type { ServerView } from '../gateway/mcp-servers.ts';
-import { table } from './output.ts';
+import { columns, cut, table, wrap } from './output.ts';
 
-const columns = 80;
 const widestName = 30;
 const widestVariable = 34;
 
@@ -27,20 +25,4 @@ export function showResolved(servers: readonly ServerView[]): string {
   );
   const told = variables.length === 0 ? '' : `\n\n${table(['SERVER', 'VARIABLE', 'FROM'], variables)}`;
   return `${table(['SERVER', 'STATE', 'WHY'], states)}${told}`;
-}
-
-function cut(text: string, most: number): string {
-  const plain = escapeControls(text);
-  return plain.length > most ? `${plain.slice(0, most - 1)}…` : plain;
-}
-
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = [''];
-  for (const word of escapeControls(text).split(' ')) {
-    const last = lines.length - 1;
-    const longer = lines[last] === '' ? word : `${lines[last]} ${word}`;
-    if (longer.length <= width) lines[last] = longer;
-    else lines.push(...(word.match(new RegExp(`.{1,${width}}`, 'gu')) ?? []));
-  }
-  return lines.filter((line) => line !== '');
 }

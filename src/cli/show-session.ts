@@ -10,6 +10,7 @@ export function showOne(view: SessionView & { readonly token?: string }): string
     ['workspace', view.workspaceId ?? '-'],
     ['trust', view.trustLevel],
     ['servers', view.servers === null ? 'all' : view.servers.join(', ') || 'none'],
+    ['permissions', view.permissions.join(', ') || 'none'],
     ['created', view.createdAt],
     ['last active', view.lastActiveAt],
     ['expires', view.expiresAt],

@@ -16,6 +16,7 @@ export const verbs: readonly Verb[] = [
   { path: ['session', 'end'], load: async () => (await import('./session-end.ts')).sessionEnd },
   { path: ['session', 'restrict'], load: async () => (await import('./session-restrict.ts')).sessionRestrict },
   { path: ['resolve'], load: async () => (await import('./resolve.ts')).resolveCommand },
+  { path: ['explain'], load: async () => (await import('./explain.ts')).explainCommand },
   { path: ['server', 'list'], load: async () => (await import('./server-list.ts')).serverList },
   { path: ['server', 'check'], load: async () => (await import('./server-check.ts')).serverCheck },
   { path: ['server', 'approve'], load: async () => (await import('./server-approve.ts')).serverApprove },

@@ -10,6 +10,7 @@ import { findNotBuilt } from './not-built-yet.ts';
 import { configInvalid, type Problem } from './problem.ts';
 import { decode, readConfigFile } from './read-config-file.ts';
 import { resolvePaths } from './resolve-paths.ts';
+import { misplacedPatterns, ruleProblems } from './rule-problems.ts';
 import { type Config, configSchema } from './schema.ts';
 import { showPath } from './show.ts';
 import { overrideProblems, unknownServers } from './workspace-rules.ts';
@@ -41,6 +42,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
     ...listenProblems(listenChoiceOf(value)),
     ...(parsed.success ? importedProblems(parsed.data) : []),
     ...(parsed.success ? overrideProblems(parsed.data) : []),
+    ...(parsed.success ? await ruleProblems(parsed.data) : []),
   ];
   if (!parsed.success || problems.length > 0) throw configInvalid(file, problems, yaml.locate);
 
@@ -48,7 +50,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   const own = resolvePaths(parsed.data, folder, homedir());
   const included = await includeServers(own, folder);
   const config = { ...own, servers: { ...own.servers, ...included.servers } };
-  const warnings = [...notBuilt, ...unknownServers(config)]
+  const warnings = [...notBuilt, ...unknownServers(config), ...misplacedPatterns(config)]
     .map((problem) => ({ problem, line: yaml.locate(problem).line }))
     .sort((a, b) => a.line - b.line)
     .map(({ problem, line }) => `${file}:${line} ${showPath(problem.path)}: ${problem.message}`);

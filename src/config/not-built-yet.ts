@@ -16,8 +16,7 @@ const inMemory = (kind: unknown): string => `${String(kind)} is not built yet; s
 
 /** Keys the schema knows and the gateway does not act on yet. A feature that is built takes its row with it. */
 export const notBuiltYet: readonly Row[] = [
-  { key: 'rules', refuse: wider, harmless: (value) => Array.isArray(value) && value.length === 0 },
-  { key: 'servers.*.tools', refuse: wider },
+  { key: 'servers.*.tools.confirm', refuse: wider, harmless: (value) => Array.isArray(value) && value.length === 0 },
   { key: 'servers.*.sandbox', refuse: wider },
   { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
   { key: 'auth.jwt' },

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { permissionName } from '../trust/permissions.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 import {
   count,
@@ -74,12 +75,10 @@ const toolsSchema = z.strictObject({
   deny: toolPatterns.default([]).describe('Tools that may not, whatever "allow" says.'),
   permissions: mapOf(
     toolKeys,
-    z.string().regex(/^[A-Za-z0-9][A-Za-z0-9:_.*-]{0,127}$/, {
-      error: 'expected a permission such as "notes:write"',
-    }),
+    z.string().regex(permissionName, { error: 'expected a permission such as "notes:write"' }),
   )
     .default({})
-    .describe('The permission a session needs, by tool.'),
+    .describe('The permission a session needs, by tool or pattern of tools.'),
   confirm: toolPatterns.default([]).describe('Tools that a person confirms call by call.'),
 });
 

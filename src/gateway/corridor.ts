@@ -17,11 +17,14 @@ import { authorizeAll } from './stages/authorize-all.ts';
 import { bindTransport } from './stages/bind-transport.ts';
 import { forward } from './stages/forward.ts';
 import { forwardToAll } from './stages/forward-to-all.ts';
+import { permitTools } from './stages/permit-tools.ts';
 import { record } from './stages/record.ts';
 import { type ResolveOptions, resolveSession } from './stages/resolve-session.ts';
 import { type SelectOptions, selectWorkspace, standInWorkspace } from './stages/select-workspace.ts';
 import { stripKeys } from './stages/strip-keys.ts';
 import { vetTools } from './stages/vet-tools.ts';
+import type { ToolBounds } from './tool-bounds.ts';
+import type { ToolListeners } from './tool-listeners.ts';
 import { recordVisit, type Visit, type Visited, welcome } from './visit.ts';
 
 export interface CorridorParts {
@@ -31,6 +34,8 @@ export interface CorridorParts {
   readonly callers: Callers;
   readonly links: Links;
   readonly resolution: Resolution;
+  readonly tools: ToolBounds;
+  readonly listeners: ToolListeners;
   readonly aggregate: Aggregate;
   readonly catalog: Catalog;
   readonly identity: AuthenticateOptions;
@@ -52,6 +57,7 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(authorize(parts.resolution))
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
+    .through(permitTools(parts.tools, parts.listeners))
     .through(vetTools(parts.catalog, parts.links))
     .to(forward(parts.sessions, parts.callers, parts.links));
   const all = inSession

@@ -34,10 +34,13 @@ import { announceChange } from './announce.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
+import { type CallExplanation, explainCall } from './explain-call.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { outwardCorridor } from './outward.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { createSettings } from './settings.ts';
+import { createToolBounds } from './tool-bounds.ts';
+import { createToolListeners } from './tool-listeners.ts';
 import { createVetting } from './vet-tools.ts';
 import type { Visit, Visited } from './visit.ts';
 
@@ -66,6 +69,10 @@ export interface Gateway {
   furtherToken(id: string): string;
   /** Every server there is, as this session finds it. */
   explain(session: Session): Resolved[];
+  /** Whether rules or lists narrow which tools of this server may be called. */
+  narrowsTools(server: string): boolean;
+  /** What a call of this tool with these arguments, JSON text, would get, and why. */
+  explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
   /** The public keys that its contexts verify with, as a JWK Set. */
   jwks(): string;
   /** Where another process finds this gateway. */
@@ -131,6 +138,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     log,
     telling: { pseudonyms, jwks: () => inlineKeys(keys) },
   });
+  const tools = createToolBounds({ config: settings.config, latest: sessions.get });
+  const listeners = createToolListeners();
   const links = createLinks({
     connect: createConnect({
       config: settings.config,
@@ -154,8 +163,16 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     current: (session, { name }) => resolution.permitted(session, name),
   });
 
-  const aggregate = createAggregate({ links, callers, catalog, resolution });
-  const bounds = createKeepInBounds({ links, callers, aggregate, resolution, servers: settings.servers });
+  const aggregate = createAggregate({ links, callers, catalog, resolution, tools });
+  const bounds = createKeepInBounds({
+    links,
+    callers,
+    aggregate,
+    resolution,
+    tools,
+    listeners,
+    servers: settings.servers,
+  });
   catalog.onChange((server, byOurselves) => {
     if (byOurselves) announceChange(callers, [server]);
   });
@@ -195,6 +212,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     callers,
     links,
     resolution,
+    tools,
+    listeners,
     aggregate,
     catalog,
     identity: { sessions, ...config.auth },
@@ -240,6 +259,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return token;
     },
     explain: resolution.explain,
+    narrowsTools: (server) => tools.of(server) !== undefined,
+    explainCall: (session, tool, args) => explainCall({ resolution, tools }, session, tool, args),
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
       const live = sessions.list().flatMap(({ id }) => standings(sessions.get(id)));

@@ -10,12 +10,16 @@ import { isWide, type Scope, scopeFor } from '../upstreams/process-key.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { announceChange } from './announce.ts';
 import type { Resolution } from './resolution.ts';
+import type { ToolBounds } from './tool-bounds.ts';
+import type { ToolListeners } from './tool-listeners.ts';
 
 export interface KeptParts {
   readonly links: Links;
   readonly callers: Callers;
   readonly aggregate: Aggregate;
   readonly resolution: Resolution;
+  readonly tools: ToolBounds;
+  readonly listeners: ToolListeners;
   readonly servers: () => ReadonlyMap<string, ServerDefinition>;
 }
 
@@ -27,10 +31,14 @@ export interface KeepInBounds {
   beforeReload(sessions: readonly Session[], config: Config): (next: Config) => void;
 }
 
-export function createKeepInBounds({ links, callers, aggregate, resolution, servers }: KeptParts): KeepInBounds {
-  function tellClients(sessionId: string): void {
-    announceChange(callers, [], sessionId);
+export function createKeepInBounds(parts: KeptParts): KeepInBounds {
+  const { links, callers, aggregate, resolution, tools, listeners, servers } = parts;
+
+  /** Those of all servers, and those of the servers that show other tools now. */
+  function tellClients(sessionId: string, shownAnew: readonly string[]): void {
+    announceChange(callers, shownAnew, sessionId);
     aggregate.boundsChanged(sessionId);
+    listeners.tell(sessionId, shownAnew);
   }
 
   function endFor(session: Session, server: ServerDefinition, before: Session): Promise<void> | undefined {
@@ -49,14 +57,22 @@ export function createKeepInBounds({ links, callers, aggregate, resolution, serv
   return {
     async restricted(session, before) {
       const ended = [...servers().values()].map((server) => endFor(session, server, before));
-      tellClients(session.id);
+      const names = [...servers().keys()];
+      const [were, are] = [before, session].map((each) => tools.outlook(each, names));
+      // Where its clients choose the workspace, the record alone does not say what each of them is shown.
+      const roams = session.workspaceId === undefined;
+      const narrowed = roams ? names.filter((name) => tools.of(name) !== undefined) : differing(were, are);
+      tellClients(session.id, narrowed);
       await Promise.all(ended);
     },
 
     beforeReload(sessions, config) {
-      const were = sessions.map((session) => ({ session, available: resolution.available(session) }));
+      const were = sessions.map((session) => {
+        const available = resolution.available(session);
+        return { session, available, outlook: tools.outlook(session, namesOf(available)) };
+      });
       return (next) => {
-        for (const { session, available } of were) {
+        for (const { session, available, outlook } of were) {
           const now = new Set(namesOf(resolution.available(session)));
           for (const server of available) {
             const scope = scopeFor(server, session);
@@ -65,11 +81,20 @@ export function createKeepInBounds({ links, callers, aggregate, resolution, serv
             const gone = !now.has(server.name) && !isWide(scope);
             if (elsewhere || gone) links.retire(server.name, usedBy(session, scope));
           }
-          if (available.length !== now.size || available.some(({ name }) => !now.has(name))) tellClients(session.id);
+          const shownAnew = differing(outlook, tools.outlook(session, namesOf(available)));
+          const others = available.length !== now.size || available.some(({ name }) => !now.has(name));
+          if (others || shownAnew.length > 0) tellClients(session.id, shownAnew);
         }
       };
     },
   };
+}
+
+function differing(
+  before: ReadonlyMap<string, string> | undefined,
+  after: ReadonlyMap<string, string> | undefined,
+): string[] {
+  return [...(after ?? [])].filter(([name, outlook]) => before?.get(name) !== outlook).map(([name]) => name);
 }
 
 function usedBy({ id, workspaceId }: Session, scope: Scope): (tenancy: Tenancy) => boolean {

@@ -23,9 +23,14 @@ export interface SessionServers {
   readonly servers: readonly ServerView[];
 }
 
-export function serverViewOf(resolved: Resolved): ServerView {
+/** `narrowed` where a server is handed over as it is: then a rule can only hold where Ambit stands in between. */
+export function serverViewOf(resolved: Resolved, narrowed?: (server: string) => boolean): ServerView {
   const { name } = resolved;
   if (resolved.server === undefined) return { name, available: false, ...resolved.removal };
+  if (resolved.server.kind === 'http' && narrowed?.(name)) {
+    const reason = 'its tools are narrowed by rules, which hold at the gateway only; see "--via gateway"';
+    return { name, available: false, rule: `servers.${name}.tools, rules`, reason };
+  }
   return { name, available: true, env: resolved.launch?.provenance ?? {} };
 }
 
@@ -37,12 +42,22 @@ interface Places {
 /** The command line of this very Ambit, wherever it is installed. */
 const bin = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
 
-/** The servers of a session for an agent SDK that starts and calls them itself. */
-export function mcpServersOf(session: Session, resolved: readonly Resolved[], places: Places): McpServers {
-  return entriesOf(resolved, ({ server, launch }) => {
+/**
+ * The servers of a session for an agent SDK that starts and calls them itself. Of those whose tools are `narrowed`, only
+ * what Ambit stands in front of is handed over.
+ */
+export function mcpServersOf(
+  session: Session,
+  resolved: readonly Resolved[],
+  places: Places,
+  narrowed: (server: string) => boolean,
+): McpServers {
+  return entriesOf(resolved, ({ name, server, launch }) => {
+    if (server.kind === 'http' && narrowed(name)) return undefined;
     if (server.kind === 'http') return { type: 'http', url: server.url.href, headers: server.headers };
     if (launch === undefined) return undefined;
-    if (session.trustLevel === 'direct') return { command: server.command, args: server.args, env: launch.env };
+    if (session.trustLevel === 'direct' && !narrowed(name))
+      return { command: server.command, args: server.args, env: launch.env };
     // Whoever starts it must not be able to start it outside of its bounds.
     return { command: process.execPath, args: wrapped(session, server, launch, places), env: launch.env };
   });

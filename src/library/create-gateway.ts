@@ -6,6 +6,7 @@ import type { ConfigInput } from '../config/schema.ts';
 import { type Listening, listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { allServers } from '../gateway/aggregate/for-all.ts';
+import type { CallExplanation } from '../gateway/explain-call.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
 import { type Log, stderrLog } from '../log.ts';
@@ -29,6 +30,8 @@ export interface EmbeddedGateway {
   restrictSession(id: string, change: Narrowing): SessionView;
   /** The servers a session may use, its context injected, for an agent SDK that starts and calls them itself. */
   resolve(sessionId: string): SessionServers;
+  /** What a call of `server__tool` with these arguments would get in this session, by which rule, from which claims. */
+  explain(sessionId: string, tool: string, args?: Readonly<Record<string, unknown>>): CallExplanation;
   /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
   connect(sessionId: string, server?: string): McpTransport;
   listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
@@ -66,7 +69,16 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
       const session = gateway.sessions.get(sessionId);
       if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
       const resolved = gateway.explain(session);
-      return { mcpServers: mcpServersOf(session, resolved, gateway.places), servers: resolved.map(serverViewOf) };
+      const { places, narrowsTools } = gateway;
+      return {
+        mcpServers: mcpServersOf(session, resolved, places, narrowsTools),
+        servers: resolved.map((each) => serverViewOf(each, narrowsTools)),
+      };
+    },
+    explain(sessionId, tool, args) {
+      const session = gateway.sessions.get(sessionId);
+      if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+      return gateway.explainCall(session, tool, args === undefined ? undefined : JSON.stringify(args));
     },
     connect(sessionId, server = allServers) {
       if (gateway.sessions.get(sessionId) === undefined) throw new AmbitError('SESSION_NOT_FOUND');

@@ -6,6 +6,7 @@ import type { Narrowing, Session } from './session.ts';
 export function narrowed(session: Session, change: Narrowing): Session {
   const { trustLevel = session.trustLevel, ttlSeconds = session.ttlSeconds } = change;
   const servers = change.servers === undefined ? session.servers : [...new Set(change.servers)];
+  const permissions = change.permissions === undefined ? session.permissions : [...new Set(change.permissions)];
   if (!isAtMost(trustLevel, session.trustLevel)) {
     throw new AmbitError('TRUST_REQUIRED', {
       what: `The session is "${session.trustLevel}"; it cannot be made "${trustLevel}".`,
@@ -20,13 +21,19 @@ export function narrowed(session: Session, change: Narrowing): Session {
   if (added.length > 0) {
     throw wider(`The session is limited to its own servers; "${added[0]}" is not among them.`, 'session.servers');
   }
+  const gained = permissions.find((each) => !session.permissions.includes(each));
+  if (gained !== undefined) {
+    throw wider(`The session does not hold the permission "${gained.slice(0, 60)}".`, 'session.permissions');
+  }
   const fewer = servers !== undefined && servers.length !== session.servers?.length;
-  if (trustLevel === session.trustLevel && ttlSeconds === session.ttlSeconds && !fewer) return session;
+  const lost = permissions.length !== session.permissions.length;
+  if (trustLevel === session.trustLevel && ttlSeconds === session.ttlSeconds && !fewer && !lost) return session;
   return Object.freeze({
     ...session,
     trustLevel,
     ttlSeconds,
     servers: servers === undefined ? undefined : Object.freeze(servers),
+    permissions: Object.freeze(permissions),
   });
 }
 

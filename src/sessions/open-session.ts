@@ -3,6 +3,7 @@ import { AmbitError } from '../errors.ts';
 import { localUser } from '../identity/principal.ts';
 import { isAtMost, lowest } from '../trust/bounds.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
+import { checkPermissions } from './check-permissions.ts';
 import { checkServers } from './check-servers.ts';
 import type { Session, SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -23,6 +24,7 @@ export function openSession(
   checkWord('user', draft.userId, userPattern);
   checkWord('agent', draft.agentId, userPattern);
   checkTtl(draft.ttlSeconds, config.sessions.maxLifetimeSeconds);
+  const permissions = checkPermissions(draft.permissions ?? []);
   const servers = draft.servers === undefined ? {} : { servers: checkServers(draft.servers, config) };
   const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];
   if (draft.workspaceId !== undefined && !Object.hasOwn(config.workspaces, draft.workspaceId)) {
@@ -39,7 +41,7 @@ export function openSession(
     });
   }
   const trustLevel = asked ?? lowest([config.sessions.defaultTrust, ceiling]);
-  return sessions.create({ ...draft, ...servers, userId: draft.userId ?? localUser, trustLevel });
+  return sessions.create({ ...draft, ...servers, permissions, userId: draft.userId ?? localUser, trustLevel });
 }
 
 function checkWord(what: string, value: string | undefined, pattern: RegExp): void {

@@ -9,7 +9,9 @@ export function restrictSession(sessions: Sessions, config: Config, id: string, 
   const session = sessions.get(id);
   if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
   if (Object.keys(change).length === 0) {
-    throw new AmbitError('REQUEST_INVALID', { what: 'Nothing was said to narrow: trust, ttl or servers.' });
+    throw new AmbitError('REQUEST_INVALID', {
+      what: 'Nothing was said to narrow: trust, ttl, servers or permissions.',
+    });
   }
   const { servers, ...rest } = change;
   if (servers === undefined) return sessions.restrict(id, rest);

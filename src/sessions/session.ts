@@ -28,10 +28,12 @@ export interface SessionDraft {
   readonly ttlSeconds?: number;
   /** Limits it to these servers; an empty list means none at all. */
   readonly servers?: readonly string[];
+  /** What it may do, by name; none unless said. */
+  readonly permissions?: readonly string[];
 }
 
 /** What a session can be asked to do without. Nothing in it can give more. */
-export type Narrowing = Pick<SessionDraft, 'trustLevel' | 'ttlSeconds' | 'servers'>;
+export type Narrowing = Pick<SessionDraft, 'trustLevel' | 'ttlSeconds' | 'servers' | 'permissions'>;
 
 export type EndReason = 'ended' | 'expired' | 'evicted' | 'closed';
 

@@ -153,7 +153,7 @@ export function createSessions(bounds: SessionBounds, now: () => number = Date.n
         workspaceId: draft.workspaceId,
         trustLevel: draft.trustLevel,
         servers: draft.servers === undefined ? undefined : Object.freeze([...draft.servers]),
-        permissions: Object.freeze([]),
+        permissions: Object.freeze([...(draft.permissions ?? [])]),
         createdAt,
         ttlSeconds: draft.ttlSeconds ?? bounds.ttlSeconds,
         endsAt: createdAt + bounds.maxLifetimeSeconds * 1000,

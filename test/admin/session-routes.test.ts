@@ -67,7 +67,7 @@ test('P14: PATCH narrows, and the token keeps working', () => {
   expect(ask('PATCH', '/nobody', change).status).toBe(404);
 });
 
-test.each([{ servers: ['c'] }, { servers: 'a' }, { servers: [null] }, { permissions: ['x'] }])(
+test.each([{ servers: ['c'] }, { servers: 'a' }, { servers: [null] }, { permissions: ['X'] }, { permissions: 'x' }])(
   'POST with %j opens nothing',
   (draft) => {
     const before = gateway.sessions.list().length;

@@ -7,17 +7,11 @@ import { load, refusal } from './loading.ts';
 const wider = 'not built yet; starting without it would widen what a session may do';
 
 test('the example of the contract is refused for what would widen a session, and for nothing else', async () => {
-  expect(await refusal(contractExample)).toEqual([
-    `ambit.yaml:17:5 servers.notes.sandbox: ${wider}`,
-    `ambit.yaml:18:5 servers.notes.tools: ${wider}`,
-    `ambit.yaml:21:1 rules: ${wider}`,
-  ]);
+  expect(await refusal(contractExample)).toEqual([`ambit.yaml:17:5 servers.notes.sandbox: ${wider}`]);
 });
 
 test('without those, each key that is written and not built warns once', async () => {
-  const lines = contractExample
-    .split('\n')
-    .filter((line) => !/^ {4}(?:sandbox|tools):|^rules:|^ {2}- \{ id/.test(line));
+  const lines = contractExample.split('\n').filter((line) => !/^ {4}sandbox:/.test(line));
   const { warnings } = await load(lines.join('\n'));
   expect(warnings).toEqual([
     'ambit.yaml:3 auth.jwt: not built yet, ignored',
@@ -26,10 +20,10 @@ test('without those, each key that is written and not built warns once', async (
     'ambit.yaml:5 sessions.includeMeta: not built yet, ignored',
     'ambit.yaml:5 sessions.bindAddress: not built yet, ignored',
     'ambit.yaml:6 quotas: not built yet, ignored',
-    'ambit.yaml:17 servers.notes.cache: not built yet, ignored',
-    'ambit.yaml:25 workspaces.my-project.isolation: not built yet, ignored',
-    'ambit.yaml:26 workspaces.my-project.backend: not built yet, ignored',
-    'ambit.yaml:27 governance: not built yet, ignored',
+    'ambit.yaml:18 servers.notes.cache: not built yet, ignored',
+    'ambit.yaml:28 workspaces.my-project.isolation: not built yet, ignored',
+    'ambit.yaml:29 workspaces.my-project.backend: not built yet, ignored',
+    'ambit.yaml:30 governance: not built yet, ignored',
     '.mcp.json: there is no such file; its servers are absent',
   ]);
 });
@@ -42,9 +36,9 @@ store: { kind: memory }
 sessions: { ttlSeconds: 1, maxLifetimeSeconds: 2, maxSessions: 3, maxPerUser: 4, defaultTrust: direct }
 processes: { startSeconds: 1, idleSeconds: 0.5, maxSeconds: 2 }
 limits: { bodyBytes: 1, messageBytes: 2, notificationsPerSecond: 3, pendingPerUpstream: 4 }
-rules: []
+rules: [{ id: r, deny: [a__x, "b__*"], when: tool == 'x' }]
 servers:
-  a: { command: x, args: [y], env: { A: b }, type: stdio, trust: direct, era: modern, timeoutSeconds: 1, disabled: true, push: { roots: true } }
+  a: { command: x, tools: { allow: ["a*"], deny: [b], permissions: { "w_*": "a:w" }, confirm: [] }, args: [y], env: { A: b }, type: stdio, trust: direct, era: modern, timeoutSeconds: 1, disabled: true, push: { roots: true } }
   b: { url: "http://h/", headers: { A: b }, transport: http }
 workspaces:
   w: { path: /w, trust: sandboxed, capabilities: { servers: [a, b] }, env: { a: { A: c } } }
@@ -56,9 +50,7 @@ context: { envPrefixes: [AMBIT, PARACHUTE] }
 
 describe('a start without these would widen something', () => {
   test.each([
-    ['rules: [{ id: a, deny: b }]', '2:1 rules'],
-    ['servers: { a: { command: x, tools: {} } }', '2:29 servers.a.tools'],
-    ['servers: { a: { url: "http://h/", tools: { deny: [x] } } }', '2:35 servers.a.tools'],
+    ['servers: { a: { command: x, tools: { confirm: [b] } } }', '2:38 servers.a.tools.confirm'],
     ['servers: { a: { command: x, sandbox: {} } }', '2:29 servers.a.sandbox'],
     ['servers: { a: { command: x, disabled: true, sandbox: {} } }', '2:45 servers.a.sandbox'],
   ])('%s', async (text, place) => {

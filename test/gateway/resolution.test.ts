@@ -78,7 +78,7 @@ test('P2: no server that any step removes survives, none is removed without a re
       const explained = resolution.explain(session);
       expect(explained.map(({ name }) => name)).toEqual(names);
       const available = resolution.available(session).map(({ name }) => name);
-      const ready = mcpServersOf(session, explained, { configFile: '/etc/ambit/ambit.yaml', dataDir });
+      const ready = mcpServersOf(session, explained, { configFile: '/etc/ambit/ambit.yaml', dataDir }, () => false);
       for (const each of explained) {
         const { name } = each;
         const described = facts.servers[name] as typeof server extends fc.Arbitrary<infer One> ? One : never;

@@ -15,7 +15,9 @@ import { type Message, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { Resolution } from '../resolution.ts';
+import { isShown } from '../shown-tools.ts';
 import { refuseWithheld } from '../stages/vet-tools.ts';
+import type { ToolBounds } from '../tool-bounds.ts';
 import { askAsModern } from './ask-as.ts';
 import { type Composite, createComposite } from './children.ts';
 import { type Found, findNamed, findUri } from './find-server.ts';
@@ -30,6 +32,7 @@ export interface AggregateParts {
   readonly callers: Callers;
   readonly catalog: Catalog;
   readonly resolution: Resolution;
+  readonly tools: ToolBounds;
 }
 
 type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
@@ -42,7 +45,7 @@ export interface Aggregate {
   boundsChanged(sessionId: string): void;
 }
 
-export function createAggregate({ links, callers, catalog, resolution }: AggregateParts): Aggregate {
+export function createAggregate({ links, callers, catalog, resolution, tools }: AggregateParts): Aggregate {
   /** What each session was last told about resources, where it stands; a narrowed one has another record. */
   const routes = new WeakMap<Session, Routes>();
   /** Listen streams, which on stdio end by being cancelled. */
@@ -100,6 +103,16 @@ export function createAggregate({ links, callers, catalog, resolution }: Aggrega
     return lookAtAll(exchange, catalog, capabilitiesKey(client), askOf(exchange));
   }
 
+  /** Of the tools, only those that some call of this session could be allowed for. */
+  async function lookAtShown(exchange: ForAll): Promise<Listed[]> {
+    return (await look(exchange)).map((listed) => {
+      const { server, offer } = listed;
+      const shown = offer === undefined ? undefined : tools.shown(exchange.session, server.name);
+      if (offer === undefined || shown === undefined) return listed;
+      return { ...listed, offer: { ...offer, tools: offer.tools.filter((text) => isShown(text, shown)) } };
+    });
+  }
+
   async function listResources(exchange: ForAll): Promise<Reply> {
     const list = await gatherResources(await look(exchange), askOf(exchange));
     routes.set(exchange.session, list.routes);
@@ -131,6 +144,7 @@ export function createAggregate({ links, callers, catalog, resolution }: Aggrega
       const listed = (await look(exchange)).find((each) => each.server === found.server);
       refuseWithheld(found.server.name, found.name, listed?.withheld ?? []);
     }
+    if (what === 'tools') exchange.entry.rule = tools.admit(exchange.session, found.server.name, found.name, message);
     return toServer(exchange, found.server, changed(exchange, replaceValue(member, JSON.stringify(found.name))));
   }
 
@@ -209,7 +223,7 @@ export function createAggregate({ links, callers, catalog, resolution }: Aggrega
     const modern = exchange.era === 'modern';
     switch (message.method) {
       case 'tools/list':
-        return listReply(exchange, 'tools', gather(await look(exchange), 'tools'));
+        return listReply(exchange, 'tools', gather(await lookAtShown(exchange), 'tools'));
       case 'prompts/list':
         return listReply(exchange, 'prompts', gather(await look(exchange), 'prompts'));
       case 'resources/templates/list':

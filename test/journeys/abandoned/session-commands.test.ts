@@ -39,7 +39,7 @@ describe.concurrent('without a running gateway', () => {
 describe.concurrent('wrong usage exits with 2 and says what is wrong', () => {
   it.each([
     [['session', 'create', '--servers', 'notes'], /--servers/],
-    [['session', 'create', '--permission', 'notes:write'], /--permission/],
+    [['explain', '--session', 'a'], /--tool/],
     [['session', 'create', '--meta', 'a=b'], /--meta/],
     [['session', 'create', '--ttl', 'soon'], /--ttl/],
     [['session', 'create', 'extra'], /extra/],

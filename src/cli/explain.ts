@@ -1,0 +1,28 @@
+import type { CallExplanation } from '../gateway/explain-call.ts';
+import { type Command, jsonFlag, text, UsageFault } from './command.ts';
+import { askGateway } from './control-client.ts';
+import { print } from './output.ts';
+import { showExplanation } from './show-explanation.ts';
+
+export const explainCommand: Command = {
+  path: ['explain'],
+  help: 'whether a call is allowed, by which rule, from which claims',
+  flags: {
+    session: { type: 'string', value: 'ID', help: 'which session' },
+    tool: { type: 'string', value: 'T', help: 'which tool, as server__tool' },
+    args: { type: 'string', value: 'JSON', help: 'its arguments; {} unless said' },
+    json: jsonFlag,
+  },
+  async run(invocation) {
+    const [reference, tool] = [text(invocation, 'session'), text(invocation, 'tool')];
+    if (reference === undefined) throw new UsageFault('--session ID is missing');
+    if (tool === undefined) throw new UsageFault('--tool T is missing');
+    const path = `/api/v1/sessions/${encodeURIComponent(reference)}/explain`;
+    const explained = await askGateway<CallExplanation>(invocation, 'POST', path, {
+      tool,
+      args: text(invocation, 'args'),
+    });
+    print(invocation, explained, () => showExplanation(explained));
+    return 0;
+  },
+};

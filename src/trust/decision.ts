@@ -1,0 +1,51 @@
+import type { TrustLevel } from './trust-level.ts';
+
+/** What of a session a rule can read. Nothing is ever missing: what there is none of is empty. */
+export interface SessionClaims {
+  readonly id: string;
+  readonly userId: string;
+  readonly agentId: string;
+  readonly workspaceId: string;
+  readonly trustLevel: TrustLevel;
+  readonly permissions: readonly string[];
+}
+
+export interface CallFacts {
+  readonly session: SessionClaims;
+  readonly server: string;
+  readonly tool: string;
+}
+
+/** The arguments of a call: read so that they can be judged, or why they cannot be. */
+export type Arguments =
+  | {
+      readonly kind: 'read';
+      readonly value: ReadonlyMap<string, unknown>;
+      readonly values: number;
+      readonly length: number;
+    }
+  | { readonly kind: 'unsafe'; readonly reason: string };
+
+/** Given the names that rules look for, so that other spellings of them are noticed. */
+export type ReadArguments = (names: ReadonlySet<string>) => Arguments;
+
+/** How one rule that names the tool came out. */
+export interface RuleOutcome {
+  readonly id: string;
+  readonly effect: 'allow' | 'deny';
+  readonly outcome: 'holds' | 'does not hold' | 'error';
+  readonly error?: string;
+  readonly claims: readonly string[];
+}
+
+export interface Decision {
+  readonly allowed: boolean;
+  /** The id of a rule, the key of the configuration that decided, or `default` where nothing spoke against it. */
+  readonly rule: string;
+  /** A sentence without its subject: "it needs …". */
+  readonly reason: string;
+  readonly hint?: string;
+  /** What it was decided from, as `session.trustLevel` or `args.path`. */
+  readonly claims: readonly string[];
+  readonly rules: readonly RuleOutcome[];
+}

@@ -1,0 +1,172 @@
+import type { Condition, Verdict } from './condition.ts';
+import { conditionOf } from './conditions.ts';
+import type { Arguments, CallFacts, Decision, ReadArguments, RuleOutcome, SessionClaims } from './decision.ts';
+import { type ToolFilters, type ToolFilterTexts, toolFilters } from './tool-filters.ts';
+import { type ToolPattern, toolPattern } from './tool-pattern.ts';
+
+/** A rule as the configuration has it. */
+export interface RuleText {
+  readonly id: string;
+  readonly allow?: readonly string[] | undefined;
+  readonly deny?: readonly string[] | undefined;
+  readonly when?: string | undefined;
+}
+
+/** What narrows the tools of one server. Everything in it is decided anew for each call; nothing is remembered. */
+export interface ToolPolicy {
+  decide(session: SessionClaims, tool: string, args: ReadArguments): Decision;
+  /** Whether some call of it could be allowed: a condition on arguments may always turn out well. */
+  could(session: SessionClaims, tool: string): boolean;
+  /** Equal for two sessions, or two configurations, in which every tool is shown alike. */
+  outlook(session: SessionClaims): string;
+}
+
+export interface Policy {
+  /** Undefined when nothing narrows the tools of this server. */
+  for(server: string): ToolPolicy | undefined;
+}
+
+interface Rule {
+  readonly id: string;
+  readonly effect: 'allow' | 'deny';
+  readonly patterns: readonly ToolPattern[];
+  readonly condition: Condition | undefined;
+}
+
+/** Ambit's own tools are known by their bare names. */
+const own = 'ambit';
+const longestName = 512;
+const noArguments: Arguments = { kind: 'read', value: new Map(), values: 1, length: 2 };
+
+export function createPolicy(
+  filtersOf: (server: string) => ToolFilterTexts | undefined,
+  texts: readonly RuleText[],
+): Policy {
+  const rules = texts.map(ruleOf);
+  const policies = new Map<string, ToolPolicy | undefined>();
+  return {
+    for(server) {
+      if (policies.has(server)) return policies.get(server);
+      const prefix = server === own ? '' : `${server}__`;
+      const concerning = rules.filter(({ patterns }) => patterns.some((pattern) => pattern.mayFollow(prefix)));
+      const filters = toolFilters(server, filtersOf(server));
+      const policy =
+        concerning.length === 0 && filters === undefined ? undefined : toolPolicy(server, prefix, filters, concerning);
+      policies.set(server, policy);
+      return policy;
+    },
+  };
+}
+
+function ruleOf({ id, allow, deny, when }: RuleText): Rule {
+  return {
+    id,
+    effect: deny === undefined ? 'allow' : 'deny',
+    patterns: (deny ?? allow ?? []).map(toolPattern),
+    condition: when === undefined ? undefined : conditionOf(when),
+  };
+}
+
+function toolPolicy(
+  server: string,
+  prefix: string,
+  filters: ToolFilters | undefined,
+  rules: readonly Rule[],
+): ToolPolicy {
+  const naming = (tool: string) =>
+    rules.filter(({ patterns }) => patterns.some((pattern) => pattern.matches(prefix + tool)));
+
+  return {
+    decide(session, tool, readArguments) {
+      if (tool.length > longestName) return refused('default', `its name is longer than ${longestName} characters`);
+      const refusal = filters?.refusal(tool, session.permissions);
+      if (refusal !== undefined) return refusal;
+      const concerned = naming(tool);
+      const reading = concerned.filter(({ condition }) => condition?.readsArgs);
+      const names = new Set(reading.flatMap(({ condition }) => [...(condition?.names ?? [])]));
+      const args = reading.length === 0 ? noArguments : readArguments(names);
+      return decideByRules({ session, server, tool }, args, concerned, filters?.claims(tool) ?? []);
+    },
+
+    could(session, tool) {
+      if (tool.length > longestName || filters?.refusal(tool, session.permissions) !== undefined) return false;
+      let [named, open] = [false, false];
+      for (const { effect, condition } of naming(tool)) {
+        if (effect === 'allow') named = true;
+        const perhaps = condition?.readsArgs === true;
+        const verdict = perhaps
+          ? { holds: effect === 'allow' }
+          : judged(condition, { session, server, tool }, noArguments);
+        if ('error' in verdict || (effect === 'deny' && verdict.holds)) return false;
+        if (effect === 'allow' && verdict.holds) open = true;
+      }
+      return open || !named;
+    },
+
+    outlook(session) {
+      const seen = rules.flatMap(({ effect, patterns, condition }): unknown[] => {
+        const texts = patterns.map(({ text }) => text);
+        if (condition === undefined) return [[effect, texts]];
+        if (condition.readsArgs) return effect === 'deny' ? [] : [[effect, texts, 'perhaps']];
+        // The same condition may come out differently from tool to tool.
+        if (condition.claims.includes('tool')) return [[effect, texts, condition.text, session]];
+        const verdict = condition.judge({ session, server, tool: '' }, undefined);
+        if (effect === 'deny' && 'holds' in verdict && !verdict.holds) return [];
+        return [[effect, texts, verdict]];
+      });
+      const filtered = filters?.outlook(session.permissions) ?? [];
+      return seen.length === 0 && filtered.length === 0 ? '' : JSON.stringify([filtered, seen]);
+    },
+  };
+}
+
+/**
+ * Deny wins, and so does an error in any condition. A tool that allow rules name is allowed where one of them holds;
+ * one that none names is allowed as it is by default.
+ */
+function decideByRules(
+  call: CallFacts,
+  args: Arguments,
+  rules: readonly Rule[],
+  filterClaims: readonly string[],
+): Decision {
+  const outcomes = rules.map((rule) => outcomeOf(rule, judged(rule.condition, call, args)));
+  const claimed = (...of: readonly RuleOutcome[]) =>
+    [...new Set(['tool', ...of.flatMap(({ claims }) => claims)])].sort();
+  const decided = (allowed: boolean, rule: string, reason: string, from: readonly RuleOutcome[]): Decision => ({
+    allowed,
+    rule,
+    reason,
+    claims: allowed ? [...new Set([...claimed(...from), ...filterClaims])].sort() : claimed(...from),
+    rules: outcomes,
+  });
+  const denying = outcomes.find(({ effect, outcome }) => effect === 'deny' && outcome === 'holds');
+  if (denying !== undefined) return decided(false, denying.id, `the rule "${denying.id}" denies it`, [denying]);
+  const failed = outcomes.find(({ outcome }) => outcome === 'error');
+  if (failed !== undefined) {
+    const why = `the rule "${failed.id}" cannot be judged for this call and therefore denies it: ${failed.error}`;
+    return decided(false, failed.id, why, [failed]);
+  }
+  const allowing = outcomes.filter(({ effect }) => effect === 'allow');
+  const [first] = allowing;
+  if (first === undefined) return decided(true, 'default', 'nothing denies it', outcomes);
+  const holding = allowing.find(({ outcome }) => outcome === 'holds');
+  if (holding !== undefined) return decided(true, holding.id, `the rule "${holding.id}" allows it`, outcomes);
+  const ids = allowing.map(({ id }) => `"${id}"`).join(', ');
+  const none = allowing.length === 1 ? 'does not hold' : 'do not hold';
+  return decided(false, first.id, `only ${ids} would allow it, which ${none} for this call`, allowing);
+}
+
+function judged(condition: Condition | undefined, call: CallFacts, args: Arguments): Verdict {
+  return condition === undefined ? { holds: true } : condition.judge(call, args);
+}
+
+function outcomeOf({ id, effect, condition }: Rule, verdict: Verdict): RuleOutcome {
+  const claims = condition?.claims ?? [];
+  if ('error' in verdict) return { id, effect, outcome: 'error', error: verdict.error, claims };
+  return { id, effect, outcome: verdict.holds ? 'holds' : 'does not hold', claims };
+}
+
+function refused(rule: string, reason: string): Decision {
+  return { allowed: false, rule, reason, claims: ['tool'], rules: [] };
+}

@@ -1,0 +1,55 @@
+import type { Decision } from './decision.ts';
+import { type ToolPattern, toolPattern } from './tool-pattern.ts';
+
+/** `servers.*.tools` as the configuration has it; patterns are of the tool's own name. */
+export interface ToolFilterTexts {
+  readonly allow: readonly string[];
+  readonly deny: readonly string[];
+  /** By pattern: the permission that a session needs. */
+  readonly permissions: Readonly<Record<string, string>>;
+}
+
+export interface ToolFilters {
+  refusal(tool: string, held: readonly string[]): Decision | undefined;
+  /** What it took to pass them. */
+  claims(tool: string): readonly string[];
+  /** What of them holds for a session with these permissions. */
+  outlook(held: readonly string[]): readonly unknown[];
+}
+
+/** Undefined when they let everything pass. */
+export function toolFilters(server: string, texts: ToolFilterTexts | undefined): ToolFilters | undefined {
+  if (texts === undefined) return undefined;
+  const allow = texts.allow.map(toolPattern);
+  const deny = texts.deny.map(toolPattern);
+  const needs = Object.entries(texts.permissions).map(([text, permission]) => ({ ...toolPattern(text), permission }));
+  const open = texts.allow.includes('*');
+  if (open && deny.length === 0 && needs.length === 0) return undefined;
+  const key = `servers.${server}.tools`;
+  const fits = (tool: string) => (pattern: ToolPattern) => pattern.matches(tool);
+
+  return {
+    refusal(tool, held) {
+      const denying = deny.find(fits(tool));
+      if (denying !== undefined) return refused(`${key}.deny`, `"${denying.text}" of ${key}.deny denies it`);
+      if (!open && !allow.some(fits(tool))) return refused(`${key}.allow`, `it is not among ${key}.allow`);
+      const missing = needs.find((need) => need.matches(tool) && !held.includes(need.permission));
+      if (missing === undefined) return undefined;
+      const { permission } = missing;
+      return {
+        ...refused(`${key}.permissions`, `it needs the permission "${permission}", which the session does not hold`),
+        hint: `Do without this tool, or ask for a session created with "--permission ${permission}".`,
+        claims: ['session.permissions', 'tool'],
+      };
+    },
+    claims: (tool) => (needs.some(fits(tool)) ? ['session.permissions'] : []),
+    outlook(held) {
+      const unmet = needs.filter(({ permission }) => !held.includes(permission)).map(({ text }) => text);
+      return open && deny.length === 0 && unmet.length === 0 ? [] : [texts.allow, texts.deny, unmet];
+    },
+  };
+}
+
+function refused(rule: string, reason: string): Decision {
+  return { allowed: false, rule, reason, claims: ['tool'], rules: [] };
+}

@@ -1,0 +1,35 @@
+import { loadConditions } from '../../src/trust/conditions.ts';
+import type { Arguments, SessionClaims } from '../../src/trust/decision.ts';
+import { createPolicy, type RuleText } from '../../src/trust/policy.ts';
+import type { ToolFilterTexts } from '../../src/trust/tool-filters.ts';
+import { readJudged } from '../../src/wire/judged-value.ts';
+
+export const compile = await loadConditions();
+
+export const someone: SessionClaims = {
+  id: '0123456789abcdef',
+  userId: 'ada',
+  agentId: '',
+  workspaceId: 'garden',
+  trustLevel: 'sandboxed',
+  permissions: ['notes:read'],
+};
+
+export function policy(rules: readonly RuleText[], tools: Partial<ToolFilterTexts> = {}) {
+  const filters = { allow: ['*'], deny: [], permissions: {}, ...tools };
+  return createPolicy((server) => (server === 'notes' ? filters : undefined), rules);
+}
+
+export const judging = (text: string) => (names: ReadonlySet<string>) => readJudged(text, names);
+
+export const unread = (): Arguments => {
+  throw new Error('the arguments were read');
+};
+
+/** What a condition says of these arguments: true, false or why not. */
+export function judge(when: string, args = '{}', session = someone): boolean | string {
+  const condition = compile(when);
+  if ('problem' in condition) throw new Error(condition.problem);
+  const verdict = condition.judge({ session, server: 'notes', tool: 'write' }, readJudged(args, condition.names));
+  return 'error' in verdict ? verdict.error : verdict.holds;
+}
