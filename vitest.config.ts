@@ -4,6 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     exclude: ['**/node_modules/**', 'test/tools/**'],
+    globalSetup: ['test/install-what-is-missing.ts'],
     testTimeout: 60_000,
     hookTimeout: 90_000,
     pool: 'forks',

@@ -38,10 +38,10 @@ export function findRedis(): string | undefined {
   if (mayInstall && process.env['AMBIT_TEST_NO_INSTALL'] !== '1') {
     process.stderr.write('test/stores: installing redis-server with apt-get (AMBIT_TEST_NO_INSTALL=1 stops this)\n');
     try {
-      execFileSync('apt-get', ['install', '-y', '--no-install-recommends', 'redis-server'], { stdio: 'ignore' });
+      aptGet('install', '-y', '--no-install-recommends', 'redis-server');
     } catch {
-      execFileSync('apt-get', ['update'], { stdio: 'ignore' });
-      execFileSync('apt-get', ['install', '-y', '--no-install-recommends', 'redis-server'], { stdio: 'ignore' });
+      aptGet('update');
+      aptGet('install', '-y', '--no-install-recommends', 'redis-server');
     }
   }
   const installed = program();
@@ -49,6 +49,11 @@ export function findRedis(): string | undefined {
   if (process.env['CI'] === 'true') throw new Error('redis-server is needed and not on PATH');
   process.stderr.write('test/stores: SKIPPED, neither redis-server nor valkey-server is on PATH\n');
   return undefined;
+}
+
+function aptGet(...words: string[]): void {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  execFileSync('apt-get', ['-o', 'DPkg::Lock::Timeout=120', ...words], { stdio: 'ignore', env });
 }
 
 export async function startRedis(file: string, more: readonly string[] = []): Promise<RedisServer> {

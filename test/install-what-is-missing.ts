@@ -1,0 +1,10 @@
+import { findRedis } from './stores/redis-server.ts';
+
+/** Once, before the suites start side by side: two installations at a time would lock each other out. */
+export default function installWhatIsMissing(): void {
+  try {
+    findRedis();
+  } catch {
+    // The suite that needs it says so.
+  }
+}
