@@ -1,7 +1,7 @@
 import { findRedis } from './stores/redis-server.ts';
 
 /** Once, before the suites start side by side: two installations at a time would lock each other out. */
-export default function installWhatIsMissing(): void {
+export function setup(): void {
   try {
     findRedis();
   } catch {
