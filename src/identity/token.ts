@@ -23,12 +23,6 @@ export function mintToken(kind: TokenKind, id: string): MintedToken {
   return { token, digest: tokenDigest(token) };
 }
 
-/** The id a well-formed token speaks of; undefined for anything that is no token of ours. Proves nothing yet. */
-export function readToken(token: string): { readonly kind: TokenKind; readonly id: string } | undefined {
-  const id = namedId(token);
-  return id !== undefined && isWhole(token) ? { kind: 'ambs', id } : undefined;
-}
-
 /** A token as it was presented, with what can be said of it without looking anything up. */
 export interface PresentedToken {
   readonly token: string;
@@ -41,8 +35,8 @@ export function presentedToken(token: string): PresentedToken {
   return { token, id: namedId(token), digest: tokenDigest(token) };
 }
 
-/** The id in what has the shape of a token, be its checksum right or not. */
-export function namedId(token: string): string | undefined {
+/** The id in what has the shape of a token, be its checksum right or not. Proves nothing yet. */
+function namedId(token: string): string | undefined {
   return shape.exec(token)?.[1];
 }
 
