@@ -68,6 +68,8 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
     if (live >= caps.perUser) return { outcome: 'full', cap: 'perUser' };
   }
   if (caps.inAll !== undefined && isFull(database, caps.inAll, now)) return { outcome: 'full', cap: 'inAll' };
+  // Remains that are due to be forgotten may not have been swept, nor what the session before left beside them.
+  forgetBelongings(database, id);
   const idleAt = now + session.ttlSeconds * 1000;
   const endsAt = now + session.lifetimeSeconds * 1000;
   database
@@ -105,10 +107,14 @@ function isFull(database: Database, most: number, now: number): boolean {
 
 export function bury(database: Database, id: string, reason: EndReason | 'expired', now: number): void {
   database.prepare('UPDATE sessions SET reason = ? WHERE id = ?').run(reason, id);
+  forgetBelongings(database, id);
+  noteChange(database, { kind: 'ended', id, reason }, now);
+}
+
+function forgetBelongings(database: Database, id: string): void {
   for (const table of ['state', 'marks', 'leases']) {
     database.prepare(`DELETE FROM ${table} WHERE session_id = ?`).run(id);
   }
-  noteChange(database, { kind: 'ended', id, reason }, now);
 }
 
 export function noteChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
