@@ -1,4 +1,4 @@
-export type { Admission, LimitName, Limits, QuotaRefusal, Scope, Use, Verdict } from './admission.ts';
+export type { Admission, LimitName, Limits, QuotaRefusal, Scope, Spent, Use, Verdict } from './admission.ts';
 export type { Change } from './feed.ts';
 export { openMemoryStore } from './memory/memory-store.ts';
 export { openStore, type StoreSettings } from './open-store.ts';

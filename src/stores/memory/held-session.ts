@@ -4,7 +4,9 @@ import type { Gone } from '../store.ts';
 
 export interface HeldLease {
   until: number;
-  readonly counted: boolean;
+  places: number;
+  calls: number;
+  readonly day: number;
 }
 
 export interface HeldEntry {
@@ -80,6 +82,6 @@ export function goneAt(held: HeldSession | undefined, now: number): Gone | undef
 
 export function underWay(held: HeldSession, now: number): number {
   let count = 0;
-  for (const lease of held.leases.values()) if (lease.counted && lease.until > now) count++;
+  for (const lease of held.leases.values()) if (lease.until > now) count += lease.places;
   return count;
 }

@@ -17,7 +17,7 @@ import { bestMatches, isReference } from '../references.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
 import { goneAt, recordOf, underWay } from './held-session.ts';
-import { admitHeld, type Ledger, spendBytes } from './memory-admit.ts';
+import { admitHeld, type Ledger, settleHeld } from './memory-admit.ts';
 import { createMemorySessions } from './memory-sessions.ts';
 import { memoryMarks, memoryState } from './memory-state.ts';
 
@@ -113,13 +113,13 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       return admitHeld(held, request, ledger, nextLease(), now());
     },
 
-    async renew(id, lease, holdMs) {
-      checkLease(id, lease, { holdMs });
+    async renew(id, lease, holdMs, spent = {}) {
+      checkLease(id, lease, spent, holdMs);
       const held = sessions.reach(id);
       const place = 'outcome' in held ? undefined : held.leases.get(lease);
       if ('outcome' in held || place === undefined || place.until <= now()) return false;
       place.until = Math.min(now() + holdMs, held.endsAt);
-      held.lastActiveAt = now();
+      settleHeld(held, place, spent, ledger, now());
       return true;
     },
 
@@ -129,8 +129,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       const place = 'outcome' in held ? undefined : held.leases.get(lease);
       if ('outcome' in held || place === undefined || place.until <= now()) return;
       held.leases.delete(lease);
-      held.lastActiveAt = now();
-      spendBytes(held, ledger, spent.bytes ?? 0, now());
+      settleHeld(held, place, spent, ledger, now());
     },
 
     async usage(id) {
