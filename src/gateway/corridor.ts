@@ -11,6 +11,7 @@ import { allServers } from './aggregate/for-all.ts';
 import { journeyFrom, type Next } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
 import type { Resolution } from './resolution.ts';
+import { admit } from './stages/admit.ts';
 import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts';
 import { authorize } from './stages/authorize.ts';
 import { authorizeAll } from './stages/authorize-all.ts';
@@ -55,16 +56,18 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(selectWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))
+    .through(admit(parts.sessions))
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
     .through(permitTools(parts.tools, parts.listeners))
     .through(vetTools(parts.catalog, parts.links))
-    .to(forward(parts.sessions, parts.callers, parts.links));
+    .to(forward(parts.callers, parts.links));
   const all = inSession
     .through(authorizeAll(parts.resolution))
+    .through(admit(parts.sessions))
     .through(bindTransport<AuthorizedForAll<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
-    .to(forwardToAll(parts.sessions, parts.aggregate));
+    .to(forwardToAll(parts.aggregate));
   return (exchange) => (exchange.server === allServers ? all(exchange) : one(exchange));
 }
 
@@ -74,7 +77,7 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
   const inSession = journeyFrom<Visit, Visited>()
     .through(recordVisit(parts.journal))
     .through(authenticate(parts.identity))
-    .through(resolveSession(parts.resolving))
+    .through(resolveSession(parts.resolving, true))
     .through(standInWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))
