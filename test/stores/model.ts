@@ -15,6 +15,7 @@ interface ModelSession {
   readonly given: NewSession;
   readonly created: number;
   seen: number;
+  idle: number;
   version: number;
   ttl: number;
   ends: number;
@@ -44,11 +45,14 @@ export function createModel(start: number) {
   const accounts: Record<string, Account> = {};
 
   const placesOf = (session: ModelSession) => leases.filter((lease) => lease.session === session && lease.open);
-  const idleAt = (s: ModelSession) => Math.max(s.seen + s.ttl, ...placesOf(s).map((lease) => lease.until));
+  const settle = (s: ModelSession) => {
+    const held = placesOf(s).filter((lease) => t < lease.until);
+    s.idle = Math.max(s.seen + s.ttl, ...held.map((lease) => lease.until));
+  };
   const why = (s: ModelSession | undefined) => {
     if (s === undefined || t >= s.ends + hour) return 'missing';
     if (s.ended) return 'ended';
-    return t >= idleAt(s) || t >= s.ends ? 'expired' : 'live';
+    return t >= s.idle || t >= s.ends ? 'expired' : 'live';
   };
   const byId = (id: string) => sessions.filter((s) => s.given.id === id).at(-1);
   const live = () => sessions.filter((s) => why(s) === 'live');
@@ -68,7 +72,7 @@ export function createModel(start: number) {
       createdAt: s.created,
       lastActiveAt: s.seen,
       endsAt: s.ends,
-      expiresAt: Math.min(idleAt(s), s.ends),
+      expiresAt: Math.min(s.idle, s.ends),
     };
   }
 
@@ -106,6 +110,7 @@ export function createModel(start: number) {
         given,
         created: t,
         seen: t,
+        idle: t + given.ttlSeconds * 1000,
         version: 1,
         ttl: given.ttlSeconds * 1000,
         ends: t + given.lifetimeSeconds * 1000,
@@ -126,9 +131,10 @@ export function createModel(start: number) {
       return s !== undefined && why(s) === 'live' ? record(s) : undefined;
     },
 
-    reason: (id: string) => {
-      const word = why(byId(id));
-      return word === 'live' || word === 'missing' ? undefined : word;
+    remains: (id: string) => {
+      const s = byId(id);
+      const reason = why(s);
+      return s === undefined || reason === 'live' || reason === 'missing' ? undefined : { record: record(s), reason };
     },
 
     update(id: string, expected: number, change: SessionChange) {
@@ -140,6 +146,7 @@ export function createModel(start: number) {
       s.ttl = (change.ttlSeconds ?? s.ttl / 1000) * 1000;
       if (change.endsAt !== undefined) s.ends = Math.max(change.endsAt, s.seen);
       for (const lease of placesOf(s)) lease.until = Math.min(lease.until, s.ends);
+      settle(s);
       return { outcome: 'updated', record: record(s) };
     },
 
@@ -228,6 +235,7 @@ export function createModel(start: number) {
       s.bytes += bytes;
       if (holdMs !== undefined) leases.push({ session: s, until: Math.min(t + holdMs, s.ends), counted, open: true });
       s.seen = t;
+      settle(s);
       return { outcome: 'admitted', version: s.version, lastActiveAt: t, expiresAt: record(s).expiresAt };
     },
 
@@ -236,6 +244,7 @@ export function createModel(start: number) {
       if (why(s) !== 'live' || byId(s.given.id) !== s || !lease.open || t >= lease.until) return false;
       lease.until = Math.min(t + holdMs, s.ends);
       s.seen = t;
+      settle(s);
       return true;
     },
 
@@ -244,6 +253,7 @@ export function createModel(start: number) {
       if (why(s) !== 'live' || byId(s.given.id) !== s || !lease.open || t >= lease.until) return;
       lease.open = false;
       s.seen = t;
+      settle(s);
       s.bytes += bytes;
       account(`session ${s.given.id}`).bytes += bytes;
       for (const name of [`user ${s.given.userId}`, `workspace ${s.given.workspaceId}`]) {

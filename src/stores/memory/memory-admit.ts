@@ -1,6 +1,6 @@
 import { type Admission, type Scope, scopes, type Verdict } from '../admission.ts';
 import { type Account, type Counters, charged, costOf, noCounters, weigh } from '../quota.ts';
-import { expiryOf, type HeldSession, recordOf, underWay } from './held-session.ts';
+import { expiryOf, type HeldSession, recordOf, touch, underWay } from './held-session.ts';
 
 export interface Ledger {
   /** Of users and workspaces. */
@@ -26,7 +26,7 @@ export function admitHeld(held: HeldSession, request: Admission, ledger: Ledger,
   const { holdMs } = request;
   if (holdMs !== undefined)
     held.leases.set(lease, { until: Math.min(now + holdMs, held.endsAt), counted: cost.concurrent });
-  held.lastActiveAt = now;
+  touch(held, now);
   return {
     outcome: 'admitted',
     version: held.version,

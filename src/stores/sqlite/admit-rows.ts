@@ -26,7 +26,7 @@ export function admitRow(database: Database, request: Admission, lease: string, 
       )
       .run(lease, row.id, row.user_id, row.workspace_id, Math.min(now + holdMs, row.ends_at), cost.concurrent ? 1 : 0);
   }
-  const idleAt = idleFrom(database, row, now);
+  const idleAt = idleFrom(database, row, now, now);
   database
     .prepare('UPDATE sessions SET seen_at = ?, idle_at = ?, pace_us = ?, calls = ?, bytes = ? WHERE id = ?')
     .run(now, idleAt, own.paceUs, own.calls, own.bytes, row.id);
@@ -75,23 +75,26 @@ export function underWay(database: Database, scope: Scope, owner: string, now: n
   return (database.prepare(counted).get(owner, now) as { calls: number }).calls;
 }
 
-/** When it runs out if it is last used now: a call under way keeps it for longer. */
-function idleFrom(database: Database, row: SessionRow, seenAt: number): number {
-  const held = database.prepare('SELECT max(until) AS until FROM leases WHERE session_id = ?').get(row.id) as {
-    until: number | null;
-  };
+/** When it runs out if it was last used then: a call under way keeps it for longer, a place that has run out does not. */
+function idleFrom(database: Database, row: SessionRow, seenAt: number, now: number): number {
+  const longest = 'SELECT max(until) AS until FROM leases WHERE session_id = ? AND until > ?';
+  const held = database.prepare(longest).get(row.id, now) as { until: number | null };
   return Math.max(seenAt + row.ttl_ms, held.until ?? 0);
 }
 
 function touch(database: Database, row: SessionRow, now: number): void {
-  const idleAt = idleFrom(database, row, now);
+  const idleAt = idleFrom(database, row, now, now);
   database.prepare('UPDATE sessions SET seen_at = ?, idle_at = ? WHERE id = ?').run(now, idleAt, row.id);
+  // A place given back may bring the end nearer than where the next sweep would look.
+  if (idleAt < row.idle_at) {
+    database.prepare('UPDATE sessions SET look_at = min(look_at, ?) WHERE id = ?').run(idleAt, row.id);
+  }
 }
 
 /** After a change: the ttl or the end may have come nearer. */
-export function narrowLife(database: Database, row: SessionRow): void {
+export function narrowLife(database: Database, row: SessionRow, now: number): void {
   database.prepare('UPDATE leases SET until = min(until, ?) WHERE session_id = ?').run(row.ends_at, row.id);
-  const idleAt = idleFrom(database, row, row.seen_at);
+  const idleAt = idleFrom(database, row, row.seen_at, now);
   database
     .prepare('UPDATE sessions SET idle_at = ?, look_at = min(look_at, ?) WHERE id = ?')
     .run(idleAt, Math.min(idleAt, row.ends_at), row.id);
