@@ -72,7 +72,7 @@ const creating = commands(
 
 const reading = commands(ids, 'read', async (id, model, { store }) => {
   expect(await store.get(id)).toEqual(model.get(id));
-  expect((await store.remains(id))?.reason).toEqual(model.reason(id));
+  expect(await store.remains(id)).toEqual(model.remains(id));
   expect(await store.usage(id)).toEqual(model.usage(id));
 });
 

@@ -18,6 +18,7 @@ interface ModelSession {
   readonly given: NewSession;
   readonly created: number;
   seen: number;
+  idle: number;
   version: number;
   ttl: number;
   ends: number;
@@ -47,11 +48,14 @@ export function createModel(start: number) {
   const accounts: Record<string, Account> = {};
 
   const placesOf = (session: ModelSession) => leases.filter((lease) => lease.session === session && lease.open);
-  const idleAt = (s: ModelSession) => Math.max(s.seen + s.ttl, ...placesOf(s).map((lease) => lease.until));
+  const setIdle = (s: ModelSession) => {
+    const held = placesOf(s).filter((lease) => t < lease.until);
+    s.idle = Math.max(s.seen + s.ttl, ...held.map((lease) => lease.until));
+  };
   const why = (s: ModelSession | undefined) => {
     if (s === undefined || t >= s.ends + hour) return 'missing';
     if (s.ended) return 'ended';
-    return t >= idleAt(s) || t >= s.ends ? 'expired' : 'live';
+    return t >= s.idle || t >= s.ends ? 'expired' : 'live';
   };
   const byId = (id: string) => sessions.filter((s) => s.given.id === id).at(-1);
   const live = () => sessions.filter((s) => why(s) === 'live');
@@ -71,7 +75,7 @@ export function createModel(start: number) {
       createdAt: s.created,
       lastActiveAt: s.seen,
       endsAt: s.ends,
-      expiresAt: Math.min(idleAt(s), s.ends),
+      expiresAt: Math.min(s.idle, s.ends),
     };
   }
 
@@ -101,6 +105,7 @@ export function createModel(start: number) {
     const unused = Math.min(unusedCalls, lease.calls);
     lease.calls -= unused;
     s.seen = Math.max(s.seen, t - agoMs);
+    setIdle(s);
     s.calls -= unused;
     s.bytes += bytes;
     for (const [scope, name] of [
@@ -140,6 +145,7 @@ export function createModel(start: number) {
         given,
         created: t,
         seen: t,
+        idle: t + given.ttlSeconds * 1000,
         version: 1,
         ttl: given.ttlSeconds * 1000,
         ends: t + given.lifetimeSeconds * 1000,
@@ -160,9 +166,10 @@ export function createModel(start: number) {
       return s !== undefined && why(s) === 'live' ? record(s) : undefined;
     },
 
-    reason: (id: string) => {
-      const word = why(byId(id));
-      return word === 'live' || word === 'missing' ? undefined : word;
+    remains: (id: string) => {
+      const s = byId(id);
+      const reason = why(s);
+      return s === undefined || reason === 'live' || reason === 'missing' ? undefined : { record: record(s), reason };
     },
 
     update(id: string, expected: number, change: SessionChange) {
@@ -174,6 +181,7 @@ export function createModel(start: number) {
       s.ttl = (change.ttlSeconds ?? s.ttl / 1000) * 1000;
       if (change.endsAt !== undefined) s.ends = Math.max(change.endsAt, s.seen);
       for (const lease of placesOf(s)) lease.until = Math.min(lease.until, s.ends);
+      setIdle(s);
       return { outcome: 'updated', record: record(s) };
     },
 
@@ -264,6 +272,7 @@ export function createModel(start: number) {
         leases.push({ session: s, until, places, calls, day: Math.floor(t / day), open: true });
       }
       s.seen = t;
+      setIdle(s);
       return { outcome: 'admitted', version: s.version, lastActiveAt: t, expiresAt: record(s).expiresAt };
     },
 

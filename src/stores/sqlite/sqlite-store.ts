@@ -55,7 +55,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     database
       .prepare('UPDATE sessions SET version = ?, ttl_ms = ?, ends_at = ?, body = ? WHERE id = ?')
       .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(bodyOf(next)), id);
-    narrowLife(database, rowOf(database, id) as SessionRow);
+    narrowLife(database, rowOf(database, id) as SessionRow, now());
     noteChange(database, { kind: 'changed', id, version: next.version }, now());
     return { outcome: 'updated', record: recordOf(rowOf(database, id) as SessionRow) };
   }

@@ -83,11 +83,12 @@ local function bury(s, reason)
   tell('ended', s.id, reason)
 end
 
--- When it runs out if it is last used at an instant: a call under way keeps it for longer.
+-- When it runs out if it was last used then: a call under way keeps it for longer, a place that has run out does not.
 local function idle_from(s, seen)
   local last = redis.call('ZREVRANGE', P .. 'h:' .. s.id, 0, 0, 'WITHSCORES')
   local idle = seen + s.t
-  if last[2] and tonumber(last[2]) > idle then idle = tonumber(last[2]) end
+  local held = tonumber(last[2] or 0)
+  if held > T and held > idle then idle = held end
   return idle
 end
 
