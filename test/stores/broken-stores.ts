@@ -149,6 +149,44 @@ export const lies: Readonly<Record<string, Lie>> = {
       },
     },
   }),
+  'ignores the version of documents': (good) => ({
+    documents: { ...good.documents, put: (collection, key, text) => good.documents.put(collection, key, text) },
+  }),
+  'counts the versions of documents anew': (good) => {
+    const writes = new Map<string, number>();
+    const nameOf = (collection: string, key: string) => `${collection} ${key}`;
+    return {
+      documents: {
+        ...good.documents,
+        async get(collection, key) {
+          const found = await good.documents.get(collection, key);
+          return found && { ...found, version: writes.get(nameOf(collection, key)) ?? 0 };
+        },
+        async put(collection, key, text, { expectedVersion } = {}) {
+          const version = writes.get(nameOf(collection, key)) ?? 0;
+          if (expectedVersion !== undefined && expectedVersion !== version) return { outcome: 'conflict', version };
+          const answer = await good.documents.put(collection, key, text);
+          if (answer.outcome !== 'written') return answer;
+          writes.set(nameOf(collection, key), version + 1);
+          return { outcome: 'written', version: version + 1 };
+        },
+        async delete(collection, key, { expectedVersion } = {}) {
+          const version = writes.get(nameOf(collection, key)) ?? 0;
+          if (expectedVersion !== undefined && expectedVersion !== version) return { outcome: 'conflict', version };
+          writes.delete(nameOf(collection, key));
+          return good.documents.delete(collection, key);
+        },
+      },
+    };
+  },
+  'mixes up collections of documents': (good) => ({
+    documents: {
+      ...good.documents,
+      async get(collection, key) {
+        return (await good.documents.get(collection, key)) ?? good.documents.get('things', key);
+      },
+    },
+  }),
   'gives its own copy out of hand': (good) => {
     const shared = new Map<string, Awaited<ReturnType<SessionStore['get']>>>();
     return {

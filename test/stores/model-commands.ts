@@ -179,6 +179,30 @@ const marking = commands(
   },
 );
 
+const filing = commands(
+  fc.tuple(
+    fc.constantFrom('things', 'others'),
+    keys,
+    fc.constantFrom('put', 'put', 'delete'),
+    fc.constantFrom('', 'text', 'ü'),
+    maybe(fc.constantFrom(0, 1, 2)),
+  ),
+  'file',
+  async ([collection, key, verb, text, expectedVersion], model, { store: { documents } }) => {
+    const at = given({ expectedVersion });
+    if (verb === 'put') {
+      const written = await documents.put(collection, key, text, at);
+      expect(written).toEqual(model.putDocument(collection, key, text, expectedVersion));
+    } else {
+      expect(await documents.delete(collection, key, at)).toEqual(
+        model.deleteDocument(collection, key, expectedVersion),
+      );
+    }
+    expect(await documents.get(collection, key)).toEqual(model.document(collection, key));
+    expect((await documents.list(collection)).documents).toEqual(model.documents(collection));
+  },
+);
+
 const listing = commands(
   fc.tuple(maybe(users), fc.constantFrom(1, 100)),
   'list',
@@ -217,6 +241,7 @@ export const storeCommands = [
   writing,
   erasing,
   marking,
+  filing,
   listing,
   sweeping,
   waiting,

@@ -46,6 +46,8 @@ export function createModel(start: number) {
   let sessions: ModelSession[] = [];
   const leases: Lease[] = [];
   const accounts: Record<string, Account> = {};
+  let documents: { collection: string; key: string; text: string; version: number }[] = [];
+  const documentVersions: Record<string, number> = {};
 
   const placesOf = (session: ModelSession) => leases.filter((lease) => lease.session === session && lease.open);
   const setIdle = (s: ModelSession) => {
@@ -318,6 +320,35 @@ export function createModel(start: number) {
       if (s === undefined || why(s) !== 'live') return gone(s);
       if (!fresh(s).some((entry) => entry.key === key)) return { outcome: 'absent' };
       s.state = s.state.filter((entry) => entry.key !== key);
+      return { outcome: 'deleted' };
+    },
+
+    document: (collection: string, key: string) => {
+      const found = documents.find((each) => each.collection === collection && each.key === key);
+      return found && { key, text: found.text, version: found.version };
+    },
+
+    documents: (collection: string) =>
+      documents
+        .filter((each) => each.collection === collection)
+        .sort((a, b) => (a.key < b.key ? -1 : 1))
+        .map(({ collection: _, ...document }) => document),
+
+    putDocument(collection: string, key: string, text: string, expected: number | undefined) {
+      const version = this.document(collection, key)?.version ?? 0;
+      if (expected !== undefined && expected !== version) return { outcome: 'conflict', version };
+      const next = (documentVersions[collection] ?? 0) + 1;
+      documentVersions[collection] = next;
+      documents = documents.filter((each) => each.collection !== collection || each.key !== key);
+      documents.push({ collection, key, text, version: next });
+      return { outcome: 'written', version: next };
+    },
+
+    deleteDocument(collection: string, key: string, expected: number | undefined) {
+      const version = this.document(collection, key)?.version ?? 0;
+      if (expected !== undefined && expected !== version) return { outcome: 'conflict', version };
+      if (version === 0) return { outcome: 'absent' };
+      documents = documents.filter((each) => each.collection !== collection || each.key !== key);
       return { outcome: 'deleted' };
     },
 

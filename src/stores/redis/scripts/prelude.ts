@@ -10,6 +10,7 @@
  * d:<id>     state; f:<id> when its entries run out; m:<id> marks
  * q:u:<user>, q:w:<workspace>  counters
  * live, live:u:<user>          by when they expire; ids by id; by:all, by:u:…, by:w:…, by:p:… by age
+ * o:<collection>  documents, as version and text; oz:<collection> their keys in order; ov the versions given so far
  * nm:<user>  name to id; nn:<name> ids of that name
  */
 export const prelude = `
