@@ -11,6 +11,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   wire: ['(hall)'],
   identity: ['(hall)'],
   approvals: ['(hall)'],
+  saferoot: ['(hall)'],
   runners: ['(hall)', 'wire'],
   config: ['(hall)', 'context', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'trust'],

@@ -1,0 +1,95 @@
+import type { Content } from './content.ts';
+import * as facts from './facts.ts';
+import type { Folder } from './folder.ts';
+import { groundFor } from './ground-for.ts';
+import { type Listing, type ListOptions, list } from './list-folder.ts';
+import { type MkdirOptions, mkdir } from './make-folder.ts';
+import { type RenameOptions, rename } from './move.ts';
+import { type OpenFile, open, type ReadOptions, read } from './read-file.ts';
+import { type RemoveTreeOptions, remove, removeTree } from './remove.ts';
+import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
+import { type AppendOptions, append, type CreateOptions, create, type ReplaceOptions, replace } from './write-file.ts';
+
+export interface SafeRootOptions {
+  /** Refuses files with several names even for reading and replacing, and does not enter other mounts. */
+  readonly strict?: boolean;
+}
+
+/** A folder that paths cannot leave. Paths are relative; errors are `SafeRootError`s and name no path of the host. */
+export interface SafeRoot {
+  open(path: string): Promise<OpenFile>;
+  read(path: string, options?: ReadOptions): Promise<Buffer>;
+  create(path: string, content: Content, options?: CreateOptions): Promise<void>;
+  replace(path: string, content: Content, options?: ReplaceOptions): Promise<void>;
+  append(path: string, content: string | Uint8Array, options?: AppendOptions): Promise<void>;
+  mkdir(path: string, options?: MkdirOptions): Promise<void>;
+  remove(path: string): Promise<void>;
+  removeTree(path: string, options?: RemoveTreeOptions): Promise<void>;
+  rename(from: string, to: string, options?: RenameOptions): Promise<void>;
+  list(path: string, options?: ListOptions): Promise<Listing>;
+  stat(path: string, options?: facts.StatOptions): Promise<facts.Facts>;
+  readlink(path: string): Promise<string>;
+  /** The descriptor of the folder, where the platform has one: for mounting exactly this folder elsewhere. */
+  readonly descriptor: number | undefined;
+  /** Operations under way still finish. Files that were opened stay open. */
+  close(): void;
+}
+
+/**
+ * Opens a folder named by the operator. From here on it is this very folder, whatever its name comes to mean. Throws
+ * `UNSUPPORTED` where the platform cannot keep the promise.
+ */
+export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot {
+  const strict = options.strict ?? false;
+  const ground = groundFor(process.platform, strict);
+  const folder: Folder = { ground, strict, root: rootOf() };
+  let underWay = 0;
+  let closed = false;
+
+  function rootOf() {
+    try {
+      return ground.root(path);
+    } catch (error) {
+      throw asSafeRootError(error, undefined);
+    }
+  }
+
+  /** A descriptor's number is given to someone else once it is closed, so the root stays while anyone uses it. */
+  async function during<T>(about: string, work: () => T | Promise<T>): Promise<T> {
+    if (closed) throw new SafeRootError('CLOSED', { path: about });
+    underWay++;
+    try {
+      return await work();
+    } catch (error) {
+      throw asSafeRootError(error, about);
+    } finally {
+      underWay--;
+      releaseWhenIdle();
+    }
+  }
+
+  function releaseWhenIdle(): void {
+    if (closed && underWay === 0) ground.release(folder.root);
+  }
+
+  return {
+    open: (path) => during(path, () => open(folder, path)),
+    read: (path, options) => during(path, () => read(folder, path, options)),
+    create: (path, content, options) => during(path, () => create(folder, path, content, options)),
+    replace: (path, content, options) => during(path, () => replace(folder, path, content, options)),
+    append: (path, content, options) => during(path, () => append(folder, path, content, options)),
+    mkdir: (path, options) => during(path, () => mkdir(folder, path, options)),
+    remove: (path) => during(path, () => remove(folder, path)),
+    removeTree: (path, options) => during(path, () => removeTree(folder, path, options)),
+    rename: (from, to, options) => during(from, () => rename(folder, from, to, options)),
+    list: (path, options) => during(path, () => list(folder, path, options)),
+    stat: (path, options) => during(path, () => facts.stat(folder, path, options)),
+    readlink: (path) => during(path, () => facts.readlink(folder, path)),
+    descriptor: folder.root.descriptor,
+    close() {
+      if (closed) return;
+      closed = true;
+      releaseWhenIdle();
+    },
+  };
+}

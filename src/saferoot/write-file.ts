@@ -1,0 +1,139 @@
+import { accessSync, constants, fchmodSync, fchownSync, fstatSync, renameSync, type Stats } from 'node:fs';
+import { assertSize, type Content, writeAll } from './content.ts';
+import { versionOf } from './facts.ts';
+import { assertFile, type Folder, found, placeOf, walkedUntil } from './folder.ts';
+import { at } from './ground.ts';
+import { SafeRootError } from './saferoot-error.ts';
+import { takeFileName } from './take-name.ts';
+import { writeBeside } from './temporary-file.ts';
+import type { Place, WalkOptions } from './walk.ts';
+
+export interface WriteOptions {
+  /** Folders missing on the way are made. */
+  readonly parents?: boolean;
+  /** On the disk when the promise is kept, not only in the system's cache. */
+  readonly sync?: boolean;
+  /** More than this is refused, and nothing is changed. */
+  readonly maxBytes?: number;
+}
+
+export interface CreateOptions extends WriteOptions {
+  /** Narrowed by the umask; 0o666 unless given. */
+  readonly mode?: number;
+}
+
+export interface ReplaceOptions extends CreateOptions {
+  /** A file that does not exist is created; `mode` is for this case. */
+  readonly create?: boolean;
+  /** Only the file that had this version when it was read. */
+  readonly version?: string;
+}
+
+const walking = (options: WriteOptions): WalkOptions => ({ make: options.parents ? 'parents' : undefined });
+
+/** A new file, whole from the moment it is there. Nothing that exists is touched, not even a link to nowhere. */
+export async function create(
+  folder: Folder,
+  path: string,
+  content: Content,
+  options: CreateOptions = {},
+): Promise<void> {
+  await walkedUntil(folder, path, { ...walking(options), keepLastLink: true }, async (end) => {
+    if (end.node !== undefined) throw new SafeRootError('EXISTS');
+    await putNew(placeOf(end), content, options);
+  });
+}
+
+/**
+ * Other content for a file. Readers see the old one or the new one, never half; another name of the same file keeps
+ * the old content. Mode and owner stay.
+ */
+export async function replace(
+  folder: Folder,
+  path: string,
+  content: Content,
+  options: ReplaceOptions = {},
+): Promise<void> {
+  await walkedUntil(folder, path, walking(options), async (end) => {
+    if (end.node === undefined && options.create && options.version === undefined) {
+      await putNew(placeOf(end), content, options);
+      return;
+    }
+    const old = found(end);
+    assertFile(old, folder);
+    // A rename asks only the folder; a file that is write-protected stays so.
+    accessSync(old.path, constants.W_OK);
+    const place = placeOf(end);
+    assertVersion(old.stats, options.version);
+    const adorn = (descriptor: number) => keepOwnerAndMode(descriptor, old.stats);
+    await writeBeside(place.folder, content, { ...options, mode: 0o600, adorn }, (temporary) => {
+      if (options.version !== undefined) assertStill(folder, place, options.version);
+      renameSync(temporary, at(place.folder, place.name));
+    });
+  });
+}
+
+export interface AppendOptions {
+  readonly sync?: boolean;
+  /** The file may not become larger than this. */
+  readonly maxBytes?: number;
+}
+
+/** More at the end of a file, in place. So a file that has other names, perhaps outside, is refused. */
+export async function append(
+  folder: Folder,
+  path: string,
+  content: string | Uint8Array,
+  options: AppendOptions = {},
+): Promise<void> {
+  await walkedUntil(folder, path, {}, async (end) => {
+    const node = found(end);
+    assertFile(node, folder);
+    const file = await folder.ground.reopen(node, constants.O_WRONLY | constants.O_APPEND);
+    try {
+      const { nlink, size } = fstatSync(file.fd);
+      if (nlink > 1) throw new SafeRootError('HARD_LINKED');
+      const bytes = typeof content === 'string' ? Buffer.from(content) : content;
+      assertSize(size + bytes.length, options.maxBytes);
+      await writeAll(file, bytes).catch(async (error: unknown) => {
+        await file.truncate(size);
+        throw error;
+      });
+      if (options.sync) await file.sync();
+    } finally {
+      await file.close();
+    }
+  });
+}
+
+function putNew(place: Place, content: Content, options: CreateOptions): Promise<void> {
+  return writeBeside(place.folder, content, { ...options, mode: options.mode ?? 0o666 }, (temporary) =>
+    takeFileName(temporary, at(place.folder, place.name)),
+  );
+}
+
+function assertVersion(stats: Stats, version: string | undefined): void {
+  if (version !== undefined && versionOf(stats) !== version) throw new SafeRootError('CHANGED');
+}
+
+/** Looked at again with the new content ready, so that only an instant is left for someone else's change. */
+function assertStill(folder: Folder, place: Place, version: string): void {
+  const now = folder.ground.step(place.folder, place.name);
+  try {
+    assertVersion(now.stats, version);
+  } finally {
+    folder.ground.release(now);
+  }
+}
+
+function keepOwnerAndMode(descriptor: number, old: Stats): void {
+  const own = fstatSync(descriptor);
+  if (own.uid !== old.uid || own.gid !== old.gid) {
+    try {
+      fchownSync(descriptor, old.uid, old.gid);
+    } catch {
+      // Only root can give a file away; an ordinary account becomes the owner of what it writes.
+    }
+  }
+  fchmodSync(descriptor, old.mode & 0o777);
+}

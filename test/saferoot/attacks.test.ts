@@ -1,0 +1,220 @@
+import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { groundFor } from '../../src/saferoot/ground-for.ts';
+import { linuxGround } from '../../src/saferoot/linux-ground.ts';
+import { openRoot, type SafeRoot } from '../../src/saferoot/open-root.ts';
+import { SafeRootError } from '../../src/saferoot/saferoot-error.ts';
+import { proveGround } from '../../src/saferoot/self-test.ts';
+import { canChange, handOver, layOutScripts, ordinary, own, runAs } from './accounts.ts';
+import { hostilePaths, layTraps, oddNames } from './attacks.ts';
+import { namesBelow, openDescriptors, outcomeOf, type Scene, sceneOfTest, secret, snapshot } from './scene.ts';
+
+const operations: Readonly<Record<string, (root: SafeRoot, path: string, n: number) => Promise<unknown>>> = {
+  read: (root, path) => root.read(path),
+  list: (root, path) => root.list(path),
+  stat: (root, path) => root.stat(path),
+  readlink: (root, path) => root.readlink(path),
+  create: (root, path) => root.create(path, 'planted', { parents: true }),
+  replace: (root, path) => root.replace(path, 'planted', { parents: true, create: true }),
+  append: (root, path) => root.append(path, 'planted'),
+  mkdir: (root, path) => root.mkdir(path, { parents: true }),
+  'rename from': (root, path, n) => root.rename(path, `taken-${n}`),
+  'rename to': async (root, path, n) => {
+    await root.create(`bait-${n}`, 'planted');
+    await root.rename(`bait-${n}`, path, { overwrite: true, parents: true });
+  },
+  remove: (root, path) => root.remove(path),
+  removeTree: (root, path) => root.removeTree(path),
+};
+
+/** These act on a last component itself, so a trap may be taken away or looked at. It is not stepped into. */
+const onTheNameItself = new Set(['readlink', 'rename from', 'rename to', 'remove', 'removeTree']);
+const outsideOf = (scene: Scene) => [snapshot(scene.outside()), snapshot(join(scene.base, 'ws-evil'))];
+
+describe('W3: a path that leads out, or to what is not a file', () => {
+  test('is refused with its reason, and waits for nobody', async () => {
+    const scene = sceneOfTest();
+    await layTraps(scene);
+    const root = scene.open();
+    const told = [];
+    for (const [path] of hostilePaths(scene)) told.push([path, await outcomeOf(root.read(path))]);
+    expect(told).toEqual(hostilePaths(scene).map(([path, code]) => [path, code]));
+  });
+
+  test.each(Object.entries(operations))('%s by it touches nothing outside', async (name, operation) => {
+    const scene = sceneOfTest();
+    await layTraps(scene);
+    const before = outsideOf(scene);
+    const root = scene.open();
+    let n = 0;
+    for (const [path, code] of hostilePaths(scene)) {
+      const outcome = await outcomeOf(operation(root, path, n++));
+      const refused = typeof outcome === 'string' && /^[A-Z_]+$/.test(outcome);
+      const special = code === 'SPECIAL_FILE' && name === 'stat';
+      if (!onTheNameItself.has(name) && !special) expect(refused, `${name} ${path} → ${inspect(outcome)}`).toBe(true);
+      expect(inspect(outcome)).not.toContain(secret);
+      if (path.includes('/') || path.startsWith('.'))
+        expect(refused, `${name} ${path} → ${inspect(outcome)}`).toBe(true);
+    }
+    expect(outsideOf(scene)).toEqual(before);
+  });
+
+  test('that only looks so is an odd name inside', async () => {
+    const scene = sceneOfTest();
+    const before = outsideOf(scene);
+    const root = scene.open();
+    for (const path of oddNames) {
+      expect(await outcomeOf(root.read(path)), path).toBe('FILE_NOT_FOUND');
+      await root.create(path, path, { parents: true });
+      expect((await root.read(path)).toString()).toBe(path);
+      expect(readFileSync(scene.inside(path), 'utf8')).toBe(path);
+    }
+    expect(outsideOf(scene)).toEqual(before);
+  });
+
+  test('is refused in words that name no path of the host', async () => {
+    const scene = sceneOfTest();
+    await layTraps(scene);
+    const root = scene.open();
+    for (const operation of Object.values(operations)) {
+      for (const [path] of hostilePaths(scene)) {
+        const error: unknown = await operation(root, path, 0).then(
+          () => undefined,
+          (thrown) => thrown,
+        );
+        if (error === undefined) continue;
+        expect(error).toBeInstanceOf(SafeRootError);
+        const shown = error as SafeRootError;
+        expect(shown.message).not.toMatch(/\/proc\/self|ambit-scene|[\0-\x1f]/);
+        expect(inspect({ ...shown, path: '', message: shown.message })).not.toMatch(/\/proc\/self|ambit-scene/);
+        expect(shown.cause).toBeUndefined();
+      }
+    }
+  });
+});
+
+describe('what the folder may hold', () => {
+  test('a file with another name outside is read, unless the folder is strict, and replaced by a new one', async () => {
+    const scene = sceneOfTest();
+    await layTraps(scene);
+    const strict = scene.open({ strict: true });
+    for (const work of [strict.read('hard'), strict.replace('hard', 'x'), strict.append('hard', 'x')]) {
+      expect(await outcomeOf(work)).toBe('HARD_LINKED');
+    }
+    const root = scene.open();
+    expect((await root.read('hard')).toString()).toBe(secret);
+    expect((await root.stat('hard')).names).toBe(2);
+    await root.replace('hard', 'mine');
+    expect(readFileSync(scene.outside('f.txt'), 'utf8')).toBe(secret);
+  });
+
+  test('a file system of the kernel is not entered, nor taken for a folder', async () => {
+    const root = openRoot('/');
+    for (const path of ['proc/self/environ', 'proc/self/root/etc/passwd', 'proc/1/cmdline']) {
+      expect(await outcomeOf(root.read(path)), path).toBe('PATH_VIOLATION');
+    }
+    expect(await outcomeOf(root.read('dev/zero'))).toBe('SPECIAL_FILE');
+    root.close();
+    const before = openDescriptors();
+    expect(() => openRoot('/proc')).toThrow('file system of the kernel');
+    expect(openDescriptors()).toBe(before);
+  });
+
+  test('other mounts are entered, unless the folder is strict', async () => {
+    const [root, strict] = [openRoot('/'), openRoot('/', { strict: true })];
+    expect((await root.stat('dev')).kind).toBe('folder');
+    expect(await outcomeOf(strict.stat('dev'))).toBe('PATH_VIOLATION');
+    expect((await strict.stat('usr/bin')).kind).toBe('folder');
+    root.close();
+    strict.close();
+  });
+
+  test('a tree deeper than anyone means is refused whole', async () => {
+    const scene = sceneOfTest();
+    const deep = 'd/'.repeat(200);
+    mkdirSync(scene.inside(deep), { recursive: true });
+    const root = scene.open();
+    expect(await outcomeOf(root.stat(deep))).toBe('TOO_DEEP');
+    expect(await outcomeOf(root.removeTree('d'))).toBe('TOO_DEEP');
+    expect(await outcomeOf(root.mkdir(`e/${deep}`, { parents: true }))).toBe('TOO_DEEP');
+    expect(namesBelow(scene.inside()).filter((name) => name.startsWith('d'))).toHaveLength(200);
+  });
+});
+
+describe('where the promise cannot be kept', () => {
+  test('other platforms are refused', () => {
+    for (const platform of ['win32', 'freebsd'] as const) {
+      expect(() => groundFor(platform, false)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+    }
+  });
+
+  test('a system without the prefixes of macOS is refused, not trusted with plain paths', () => {
+    expect(() => groundFor('darwin', false)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+  });
+
+  test('a ground that follows links by itself is found out', () => {
+    const honest = linuxGround(false);
+    const before = openDescriptors();
+    const gullible = {
+      ...honest,
+      step: (from: { path: string }, name: string | Buffer) => honest.root(join(from.path, name.toString())),
+    };
+    expect(() => proveGround(gullible)).toThrow('links are followed unasked');
+    const blind = {
+      ...honest,
+      step: () => {
+        throw Object.assign(new Error('x'), { code: 'ENOENT' });
+      },
+    };
+    expect(() => proveGround(blind)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+    expect(() => proveGround(honest)).not.toThrow();
+    expect(openDescriptors()).toBe(before);
+  });
+
+  test('a folder that is none, or is not there, is refused without its path', () => {
+    const scene = sceneOfTest();
+    expect(() => openRoot(scene.outside('f.txt'))).toThrow('The path is not a folder');
+    expect(() => openRoot(scene.outside('missing'))).toThrow('The path does not exist.');
+  });
+});
+
+test.runIf(canChange)('W3: an ordinary account is refused the same, and what it may not do besides', async () => {
+  const scene = sceneOfTest();
+  await layTraps(scene);
+  const questions = hostilePaths(scene).map(([path, code]) => [code, 'read', path] as const);
+  for (const name of ['protected', 'unreadable', 'foreign']) writeFileSync(scene.inside(name), 'x');
+  mkdirSync(scene.inside('closed'));
+  writeFileSync(scene.inside('closed/f'), 'x');
+  const { script, module } = layOutScripts(scene);
+  handOver(scene, ordinary);
+  // Of a file of another account the kernel allows no second name, so it is moved in the other way.
+  chownSync(scene.inside('foreign'), own.uid, own.gid);
+  // Its own files, with its own rights taken away.
+  chmodSync(scene.inside('protected'), 0o444);
+  chmodSync(scene.inside('unreadable'), 0o200);
+  chmodSync(scene.inside('closed'), 0o500);
+  const asked = [
+    ...questions,
+    ['done', 'read', 'protected'],
+    ['NO_PERMISSION', 'replace', 'protected', 'y'],
+    ['NO_PERMISSION', 'append', 'protected', 'y'],
+    ['NO_PERMISSION', 'read', 'unreadable'],
+    ['done', 'stat', 'unreadable'],
+    ['NO_PERMISSION', 'create', 'closed/g', 'y'],
+    ['NO_PERMISSION', 'rename', 'closed/f', 'g'],
+    ['NO_PERMISSION', 'rename', 'a/f.txt', 'closed/g'],
+    ['done', 'rename', 'a/f.txt', 'g'],
+    ['EXISTS', 'rename', 'foreign', 'g'],
+    ['done', 'rename', 'foreign', 'moved'],
+  ];
+  const file = join(scene.base, 'questions.json');
+  writeFileSync(file, JSON.stringify(asked.map(([, ...question]) => question)));
+  const outcomes = await runAs(ordinary, [script('asker.js'), module, scene.inside(), file]);
+  expect(asked.map(([, ...question], n) => [(outcomes as string[])[n], ...question])).toEqual(asked);
+  expect(namesBelow(scene.inside('closed'))).toEqual(['f']);
+  expect(readFileSync(scene.inside('g'), 'utf8')).toBe('inside');
+  expect(readFileSync(scene.inside('moved'), 'utf8')).toBe('x');
+  expect(namesBelow(scene.inside())).not.toContain('foreign');
+});
