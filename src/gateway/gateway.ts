@@ -11,8 +11,8 @@ import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { AmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
-import { createPlainRunner } from '../runners/plain.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
+import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import { openSession } from '../sessions/open-session.ts';
@@ -127,14 +127,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     latest: sessions.get,
     approvals,
     dataDir,
+    configFile,
     log,
-    telling: { pseudonyms, jwks: () => inlineKeys(keys) },
+    telling: { pseudonyms, jwks: (file) => inlineKeys(keys, file), jwksFile: keys.jwksFile },
   });
   const links = createLinks({
     connect: createConnect({
       config: settings.config,
       tmpRoot,
-      runner: createPlainRunner({ warden }),
+      runners: createRunners({ warden, tmpRoot }),
       journal,
       seals: createSeals(),
       contexts,

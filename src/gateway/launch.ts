@@ -7,6 +7,7 @@ import type { Pseudonyms } from '../context/pseudonyms.ts';
 import type { Session } from '../sessions/session.ts';
 import { audienceOf, type StdioServer } from '../upstreams/definition.ts';
 import type { PreparedLaunch } from '../upstreams/stdio/server-process.ts';
+import { confine, keysInside } from './confine.ts';
 
 export interface Launch extends PreparedLaunch {
   readonly provenance: Readonly<Record<string, Provenance>>;
@@ -15,12 +16,14 @@ export interface Launch extends PreparedLaunch {
 /** What tells a process more than its session's record says. */
 export interface Telling {
   readonly pseudonyms: Pseudonyms;
-  /** The keys its calls verify with, as text for an environment. */
-  readonly jwks: () => string;
+  /** The keys its calls verify with, as text for an environment, and the file where a process finds the next ones. */
+  readonly jwks: (file?: string) => string;
+  readonly jwksFile: string;
 }
 
 interface LaunchPlace {
   readonly dataDir: string;
+  readonly configFile: string;
   /** Undefined where a server is only looked at. */
   readonly telling: Telling | undefined;
 }
@@ -31,20 +34,22 @@ export function launchOf(session: Session, server: StdioServer, config: Config, 
   const workspace = id === undefined ? undefined : config.workspaces[id];
   const where = id === undefined || workspace === undefined ? undefined : { id, path: workspace.path };
   const { name, command, env } = server;
+  const { configFile, dataDir, telling } = place;
   const { servers, provenance } = explainInjection(
     { [name]: { command, env } },
-    told(session, where, server, place.telling),
+    told(session, where, server, telling),
     {
       prefixes: config.context.envPrefixes,
       source: server.source,
       overrides: workspace?.env,
     },
   );
-  return {
-    env: servers[name]?.env ?? {},
-    provenance: provenance[name] ?? {},
-    cwd: where?.path ?? join(place.dataDir, 'run', session.id),
-  };
+  const cwd = where?.path ?? join(dataDir, 'run', session.id);
+  const confinement =
+    session.trustLevel === 'direct'
+      ? undefined
+      : () => confine({ server, cwd, config, configFile, dataDir, jwksFile: telling?.jwksFile });
+  return { env: servers[name]?.env ?? {}, provenance: provenance[name] ?? {}, cwd, confinement };
 }
 
 function told(
@@ -54,7 +59,7 @@ function told(
   telling: Telling | undefined,
 ): SessionContext {
   if (server.context === 'none') return {};
-  const full = contextFor(session, workspace, telling?.jwks());
+  const full = contextFor(session, workspace, telling?.jwks(session.trustLevel === 'direct' ? undefined : keysInside));
   if (server.context === 'full') return full;
   return telling === undefined ? {} : hiddenContextFor(full, audienceOf(server), telling.pseudonyms);
 }

@@ -42,6 +42,7 @@ export interface ResolutionOptions {
   readonly latest: (id: string) => Session | undefined;
   readonly approvals: Approvals;
   readonly dataDir: string;
+  readonly configFile: string;
   readonly log: Log;
   readonly telling: Telling | undefined;
 }

@@ -2,7 +2,7 @@ import type { Config } from '../config/schema.ts';
 import type { ContextWriters } from '../context/call-context.ts';
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
-import type { Runner } from '../runners/runner.ts';
+import type { Runners } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Era } from '../wire/channel.ts';
 import { audienceOf, type HttpServer, type ServerDefinition, type StdioServer } from './definition.ts';
@@ -20,7 +20,7 @@ import { createStdioLink } from './stdio/stdio-link.ts';
 export interface ConnectOptions {
   readonly config: () => Config;
   readonly tmpRoot: string;
-  readonly runner: Runner;
+  readonly runners: Runners;
   readonly journal: Journal;
   readonly seals: Seals;
   /** Undefined where a server is only looked at, for no session. */
@@ -59,7 +59,7 @@ export function createConnect(options: ConnectOptions): Connect {
 
     stdio(session, server, era, opening, hear) {
       options.assertApproved(server);
-      assertRunner(options.admit(session, server), server);
+      options.admit(session, server);
       const config = options.config();
       return createStdioLink({
         server,
@@ -74,15 +74,15 @@ export function createConnect(options: ConnectOptions): Connect {
           maxMs: config.processes.maxSeconds * 1000,
         },
         place: {
-          runner: options.runner,
+          runners: options.runners,
           tmpRoot: options.tmpRoot,
           journal,
           sessionId: session.id,
           messageBytes: config.limits.messageBytes,
           prepare: () => options.launch(session, server),
-          mayStart: () => {
+          mayStart: (prepared) => {
             options.assertApproved(server);
-            assertRunner(options.admit(session, server), server);
+            assertFits(options.admit(session, server), prepared, server);
           },
         },
       });
@@ -106,11 +106,11 @@ export function createConnect(options: ConnectOptions): Connect {
   };
 }
 
-/** Only the plain runner is there, which gives a process all that its user has. */
-function assertRunner(session: Session, server: StdioServer): void {
-  if (session.trustLevel === 'direct') return;
-  throw new AmbitError('SANDBOX_UNAVAILABLE', {
-    what: `The session is sandboxed, and no sandbox can be had for the server "${server.name}" here.`,
+/** The session may have been sandboxed while its process was being prepared as that of a direct one. */
+function assertFits({ trustLevel }: Session, { confinement }: PreparedLaunch, { name }: StdioServer): void {
+  if ((trustLevel === 'direct') === (confinement === undefined)) return;
+  throw new AmbitError('UPSTREAM_FAILED', {
+    what: `The session was restricted while the server "${name}" was starting.`,
     rule: 'trust',
   });
 }

@@ -13,6 +13,14 @@ export interface PushPermissions {
   readonly roots: boolean;
 }
 
+/** What a server's process is given in a sandbox, beside its own files and the workspace. */
+export interface SandboxGrants {
+  readonly readable: readonly string[];
+  readonly writable: readonly string[];
+  readonly memoryMb: number;
+  readonly pids: number;
+}
+
 interface Common {
   readonly name: string;
   readonly trust: readonly TrustLevel[];
@@ -36,6 +44,7 @@ export interface StdioServer extends Common {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  readonly sandbox: SandboxGrants;
 }
 
 export interface HttpServer extends Common {
@@ -78,6 +87,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         command,
         args,
         env,
+        sandbox: grantsOf(server.sandbox),
         definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env) }),
       });
     } else if (server.url !== undefined) {
@@ -94,6 +104,10 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
     }
   }
   return servers;
+}
+
+function grantsOf({ readable, writable, memoryMb, pids }: SandboxGrants): SandboxGrants {
+  return { readable, writable, memoryMb, pids };
 }
 
 function hashOf(facts: Readonly<Record<string, unknown>>): string {

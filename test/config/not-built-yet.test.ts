@@ -4,11 +4,12 @@ import { findNotBuilt, notBuiltYet } from '../../src/config/not-built-yet.ts';
 import { contractExample } from './contract-example.ts';
 import { load, refusal } from './loading.ts';
 
+const noNetwork = 'not built yet; a sandboxed session has no network, and starting would only seem to grant it';
 const wider = 'not built yet; starting without it would widen what a session may do';
 
 test('the example of the contract is refused for what would widen a session, and for nothing else', async () => {
   expect(await refusal(contractExample)).toEqual([
-    `ambit.yaml:17:5 servers.notes.sandbox: ${wider}`,
+    `ambit.yaml:17:16 servers.notes.sandbox.network: ${noNetwork}`,
     `ambit.yaml:18:5 servers.notes.tools: ${wider}`,
     `ambit.yaml:21:1 rules: ${wider}`,
   ]);
@@ -46,7 +47,7 @@ processes: { startSeconds: 1, idleSeconds: 0.5, maxSeconds: 2 }
 limits: { bodyBytes: 1, messageBytes: 2, notificationsPerSecond: 3, pendingPerUpstream: 4 }
 rules: []
 servers:
-  a: { command: x, args: [y], env: { A: b }, type: stdio, trust: direct, era: modern, timeoutSeconds: 1, disabled: true, push: { roots: true } }
+  a: { command: x, args: [y], env: { A: b }, type: stdio, trust: direct, era: modern, timeoutSeconds: 1, disabled: true, push: { roots: true }, sandbox: { network: [], readable: [/r], writable: [/v], memoryMb: 9, pids: 8 } }
   b: { url: "http://h/", headers: { A: b }, transport: http }
 workspaces:
   w: { path: /w, trust: sandboxed, capabilities: { servers: [a, b] }, env: { a: { A: c } } }
@@ -61,10 +62,13 @@ describe('a start without these would widen something', () => {
     ['rules: [{ id: a, deny: b }]', '2:1 rules'],
     ['servers: { a: { command: x, tools: {} } }', '2:29 servers.a.tools'],
     ['servers: { a: { url: "http://h/", tools: { deny: [x] } } }', '2:35 servers.a.tools'],
-    ['servers: { a: { command: x, sandbox: {} } }', '2:29 servers.a.sandbox'],
-    ['servers: { a: { command: x, disabled: true, sandbox: {} } }', '2:45 servers.a.sandbox'],
   ])('%s', async (text, place) => {
     expect(await refusal(`version: 1\n${text}\n`)).toEqual([`ambit.yaml:${place}: ${wider}`]);
+  });
+
+  test('hosts that a sandbox cannot reach yet', async () => {
+    const text = 'version: 1\nservers: { a: { command: x, sandbox: { network: ["h.example:443"] } } }\n';
+    expect(await refusal(text)).toEqual([`ambit.yaml:2:40 servers.a.sandbox.network: ${noNetwork}`]);
   });
 
   test('TLS, on loopback and behind a proxy as well', async () => {
