@@ -10,6 +10,7 @@ import type { StartedChild } from '../spawn-watched.ts';
 import { supervise } from '../supervise.ts';
 import type { Warden } from '../warden.ts';
 import { createWatchdog } from '../watchdog.ts';
+import { type Device, ownDevices } from './devices.ts';
 import { sandboxEnvironment } from './environment.ts';
 import { inheritedDescriptors } from './inherited.ts';
 import { holdMounts } from './mounts.ts';
@@ -48,6 +49,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): BwrapRunner {
   const seccomp = isFiltered(process.arch) ? seccompFilter(process.arch) : undefined;
   let inherited: readonly number[] | undefined;
   let probed: { readonly bwrap: string; readonly enforced: Promise<Enforced> } | undefined;
+  let devices: Promise<readonly Device[]> | undefined;
   let probes = 0;
 
   function findBwrap(): string {
@@ -62,6 +64,8 @@ export function createBwrapRunner(options: BwrapRunnerOptions): BwrapRunner {
       throw unavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
     inherited ??= inheritedDescriptors();
     await warden.start();
+    devices ??= ownDevices(join(tmpRoot, 'devices'));
+    const own = await devices;
     await makePrivateFolder(launch.tmpDir);
     try {
       const mounts = holdMounts(confinement, files.shown);
@@ -74,6 +78,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): BwrapRunner {
             args: launch.args,
             env: sandboxEnvironment(launch.env, files.searched),
             workFolder: confinement.home.inside,
+            devices: own,
             mounts,
             seccomp,
             inherited,

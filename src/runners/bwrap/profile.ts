@@ -1,4 +1,5 @@
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
+import type { Device } from './devices.ts';
 import type { Mounts } from './mounts.ts';
 import { systemFolders } from './server-files.ts';
 
@@ -21,6 +22,7 @@ export interface ReadByBwrap {
 export interface Profile {
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
+  readonly devices: readonly Device[];
   readonly mounts: Pick<Mounts, 'places' | 'guarded'>;
   /** The number a held descriptor has in bwrap. */
   readonly numberOf: (descriptor: number) => number;
@@ -28,7 +30,7 @@ export interface Profile {
 }
 
 /** Whose owner is root may be written by root even without any capability, and Ambit may be root. */
-const readOnlyInProc = ['sys', 'sysrq-trigger', 'fs', 'acpi', 'scsi', 'mtrr'];
+const readOnlyInProc = ['sys', 'sysrq-trigger', 'fs', 'acpi', 'scsi', 'mtrr', 'pressure'];
 /** Tells of the machine and of others on it. */
 const maskedInProc = [
   'cmdline',
@@ -46,7 +48,7 @@ const shownInEtc = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d',
  * The arguments of bwrap, in their order: should they be cut short, because we died while handing them over, then what
  * takes away stands before what gives.
  */
-export function profileArguments({ env, workFolder, mounts, numberOf, read }: Profile): string[] {
+export function profileArguments({ env, workFolder, devices, mounts, numberOf, read }: Profile): string[] {
   return [
     ...['--unshare-all', '--unshare-user', '--disable-userns', '--die-with-parent', '--new-session', '--clearenv'],
     ...['--seccomp', String(read.seccomp), '--cap-drop', 'ALL', '--uid', user.id, '--gid', user.id],
@@ -55,7 +57,10 @@ export function profileArguments({ env, workFolder, mounts, numberOf, read }: Pr
     ...shownInEtc.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
     ...['--file', String(read.passwd), '/etc/passwd', '--file', String(read.group), '/etc/group'],
     ...['--file', String(read.hosts), '/etc/hosts'],
-    ...['--proc', '/proc', ...inProc(), '--dev', '/dev', '--remount-ro', '/dev'],
+    ...['--proc', '/proc', ...inProc(), '--dev', '/dev'],
+    ...devices.flatMap(({ path, inside }) => ['--dev-bind', path, inside]),
+    // Without a terminal there is nothing to open here.
+    ...['--ro-bind', '/dev/null', '/dev/tty', '--remount-ro', '/dev'],
     ...['--perms', '1777', '--size', String(tmpBytes), '--tmpfs', tmpFolder, '--perms', '0700', '--dir', user.home],
     ...mounts.places.flatMap(({ what, writable }) => [
       writable ? '--bind-fd' : '--ro-bind-fd',

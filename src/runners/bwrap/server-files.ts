@@ -54,7 +54,17 @@ function named(path: string): string | undefined {
 /** A home folder, whatever lies above one, and whatever holds something that is never shown. */
 function isTooWide(folder: string, hidden: readonly string[]): boolean {
   const depth = folder.split(sep).filter((name) => name !== '').length;
-  return depth < 2 || [...hidden, realpath(homedir()) ?? homedir()].some((path) => isInside(path, folder));
+  return depth < 2 || [...hidden, ...ownHome()].some((path) => isInside(path, folder));
+}
+
+/** An account need not have one. */
+function ownHome(): string[] {
+  try {
+    const home = homedir();
+    return [realpath(home) ?? home];
+  } catch {
+    return [];
+  }
 }
 
 function runtimeOf(path: string, isPrivate: (folder: string) => boolean): Shown[] {

@@ -2,6 +2,7 @@ import { closeSync, openSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { type StartedChild, spawnWatched } from '../spawn-watched.ts';
 import type { Warden } from '../warden.ts';
+import type { Device } from './devices.ts';
 import type { Mounts } from './mounts.ts';
 import { group, hosts, passwd, profileArguments } from './profile.ts';
 
@@ -11,6 +12,7 @@ export interface Sandboxed {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
+  readonly devices: readonly Device[];
   readonly mounts: Mounts;
   readonly seccomp: Buffer;
   /** Descriptors that must not come along. */
@@ -53,6 +55,7 @@ export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<S
     const profile = profileArguments({
       env: wanted.env,
       workFolder: wanted.workFolder,
+      devices: wanted.devices,
       mounts,
       numberOf: (descriptor) => firstHeld + held.indexOf(descriptor),
       read: numbers,
