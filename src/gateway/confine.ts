@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Config } from '../config/schema.ts';
 import { isInside, stationsOf } from '../config/stations.ts';
@@ -29,7 +30,8 @@ export function confine({ server, cwd, config, configFile, dataDir, jwksFile }: 
     home,
     writable,
     readable: [...server.sandbox.readable.flatMap(asNamed), ...keysOf(jwksFile)],
-    hidden: [configFile, dataDir].map(realPlace).concat(others.filter((path) => !isInside(home.real, path))),
+    // Used as a library, Ambit has a name for its configuration and no file.
+    hidden: [configFile, dataDir].filter((path) => existsSync(path)).map(realPlace).concat(others.filter((path) => !isInside(home.real, path))),
     memoryMb: server.sandbox.memoryMb,
     pids: server.sandbox.pids,
   };

@@ -68,7 +68,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): BwrapRunner {
     const own = await devices;
     await makePrivateFolder(launch.tmpDir);
     try {
-      const mounts = holdMounts(confinement, files.shown);
+      const mounts = holdMounts(confinement, files);
       try {
         launch.lastLook?.();
         return await spawnSandbox(
@@ -100,7 +100,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): BwrapRunner {
     await makePrivateFolder(tmpDir);
     const home = { real: realpathSync.native(tmpDir), inside: '/probe' };
     const confinement = { home, readable: [], writable: [], hidden: [], memoryMb: 512, pids: 64 };
-    const files = { program: '/bin/sh', shown: [], searched: [] };
+    const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
     const launch = { command: '/bin/sh', args: ['-c', probeScript], env: {}, cwd: tmpDir, tmpDir };
     const child = await spawn(launch, confinement, files);
     const running = supervise(child, timing, () => void warden.release(child.pid, tmpDir));

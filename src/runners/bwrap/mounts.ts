@@ -2,10 +2,12 @@ import type { Confinement, Shown } from '../confinement.ts';
 import { executedLater, type Guarded } from './executed-later.ts';
 import { type Pinned, pin, release } from './pinned.ts';
 import { isInside, isSystem } from './server-files.ts';
+import type { Link, Traced } from './trace.ts';
 
 export interface Mounts {
   /** Those above others first. */
   readonly places: readonly { readonly what: Pinned; readonly writable: boolean }[];
+  readonly links: readonly Link[];
   readonly guarded: Guarded;
   release(): void;
 }
@@ -18,12 +20,12 @@ interface Place {
 const ofTheKernel = ['/proc', '/sys', '/dev'];
 
 /** What is put into the sandbox beside the system, each held by a handle. Throws when something is no longer there. */
-export function holdMounts(confinement: Confinement, serverFiles: readonly Shown[]): Mounts {
+export function holdMounts(confinement: Confinement, server: Traced): Mounts {
   const { home, readable, writable } = confinement;
   const wanted: Place[] = [
     { shown: home, writable: true },
     ...writable.map((shown) => ({ shown, writable: true })),
-    ...[...readable, ...serverFiles].map((shown) => ({ shown, writable: false })),
+    ...[...readable, ...server.shown].map((shown) => ({ shown, writable: false })),
   ];
   const held: Pinned[] = [];
   const hold = (shown: Shown): Pinned => {
@@ -39,11 +41,17 @@ export function holdMounts(confinement: Confinement, serverFiles: readonly Shown
     const own = places.find(({ what }) => what.inside === home.inside)?.what ?? hold(home);
     const guarded = executedLater(own);
     held.push(...guarded.kept, ...guarded.readOnly);
-    return { places, guarded, release: () => release(held) };
+    return { places, links: missingLinks(server.links, places), guarded, release: () => release(held) };
   } catch (error) {
     release(held);
     throw error;
   }
+}
+
+/** What lies in a folder that is shown is there already. */
+function missingLinks(links: readonly Link[], places: Mounts['places']): Link[] {
+  const unique = new Map(links.map((link) => [link.inside, link]));
+  return [...unique.values()].filter(({ inside }) => !places.some(({ what }) => isInside(inside, what.inside)));
 }
 
 /** Without those that lie in another one and give no more than it does. */

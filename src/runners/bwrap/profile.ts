@@ -23,7 +23,7 @@ export interface Profile {
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
   readonly devices: readonly Device[];
-  readonly mounts: Pick<Mounts, 'places' | 'guarded'>;
+  readonly mounts: Pick<Mounts, 'places' | 'links' | 'guarded'>;
   /** The number a held descriptor has in bwrap. */
   readonly numberOf: (descriptor: number) => number;
   readonly read: ReadByBwrap;
@@ -67,6 +67,7 @@ export function profileArguments({ env, workFolder, devices, mounts, numberOf, r
       String(numberOf(what.descriptor)),
       what.inside,
     ]),
+    ...mounts.links.flatMap(({ inside, target }) => ['--symlink', target, inside]),
     ...mounts.guarded.kept.flatMap(({ descriptor, inside }) => ['--bind-fd', String(numberOf(descriptor)), inside]),
     ...mounts.guarded.readOnly.flatMap(({ descriptor, inside }) => [
       '--ro-bind-fd',

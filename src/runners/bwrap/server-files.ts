@@ -1,13 +1,12 @@
 import { closeSync, constants, existsSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, join, sep } from 'node:path';
-import type { Shown } from '../confinement.ts';
 import { isProgram, lookUp } from '../look-up.ts';
+import { nothing, type Traced, together, trace } from './trace.ts';
 
-export interface ServerFiles {
+export interface ServerFiles extends Traced {
   /** The program, by the name it is started under. */
   readonly program: string;
-  readonly shown: readonly Shown[];
   /** Folders of programs that the sandbox's own PATH does not have. */
   readonly searched: readonly string[];
 }
@@ -35,12 +34,17 @@ export function serverFiles(wanted: Wanted): ServerFiles {
   const programs = [program, ...interpreters(program, wanted.searchPath)];
   const scripts = wanted.args.filter((arg) => isAbsolute(arg) && isFile(arg));
   const isPrivate = (folder: string) => isTooWide(folder, wanted.hidden);
-  const shown = [
+  const { shown, links } = together([
     ...programs.flatMap((path) => runtimeOf(path, isPrivate)),
     ...[program, ...scripts.slice(0, 1)].flatMap((path) => packageOf(path, isPrivate)),
-  ].filter(({ inside }) => !isSystem(inside));
+  ]);
   const searched = [...new Set(programs.map((path) => dirname(path)))].filter((folder) => !isSystem(folder));
-  return { program, shown, searched };
+  return {
+    program,
+    shown: shown.filter(({ inside }) => !isSystem(inside)),
+    links: links.filter(({ inside }) => !isSystem(inside)),
+    searched,
+  };
 }
 
 export function isSystem(path: string): boolean {
@@ -67,51 +71,36 @@ function ownHome(): string[] {
   }
 }
 
-function runtimeOf(path: string, isPrivate: (folder: string) => boolean): Shown[] {
-  const alone = shownAsItself(path);
-  const folder = dirname(path);
+function runtimeOf(path: string, isPrivate: (folder: string) => boolean): Traced[] {
   const whole = [path, realpath(path) ?? path].flatMap((each) => {
     const prefix = dirname(dirname(each));
     const isRuntime = basename(dirname(each)) === 'bin' && runtimeMarks.some((mark) => existsSync(join(prefix, mark)));
-    return isRuntime && !isPrivate(realpath(prefix) ?? prefix) ? shownAsItself(prefix) : [];
+    return isRuntime && !isPrivate(realpath(prefix) ?? prefix) ? [trace(prefix)] : [];
   });
-  return isSystem(folder) ? whole : [...alone, ...whole];
+  return [trace(path), ...whole];
 }
 
 /** The package a file belongs to, with the modules it finds by walking upwards. */
-function packageOf(path: string, isPrivate: (folder: string) => boolean): Shown[] {
+function packageOf(path: string, isPrivate: (folder: string) => boolean): Traced[] {
   const real = realpath(path);
   if (real === undefined || isSystem(real)) return [];
-  const shown = [...shownAsItself(path), { real, inside: real }];
   const names = real.split(sep);
   const modules = names.indexOf('node_modules');
   if (modules !== -1) {
     const folder = names.slice(0, modules + 1).join(sep);
-    return [...shown, ...shownAsItself(folder), ...manifest(dirname(folder))];
+    return [trace(path), trace(folder), manifest(dirname(folder))];
   }
   const home = upwards(dirname(real)).find((folder) => packageMarks.some((mark) => isFile(join(folder, mark))));
-  if (home === undefined) return shown;
+  if (home === undefined) return [trace(path)];
   // Where the package is too much to be shown, the folder of the file may still be its own.
   const own = [home, dirname(real)].find((folder) => !isPrivate(folder));
-  const installed = upwards(home).flatMap((folder) => shownAsItself(join(folder, 'node_modules')));
-  return [...shown, ...(own === undefined ? [] : shownAsItself(own)), ...manifest(home), ...installed];
+  const installed = upwards(home).map((folder) => trace(join(folder, 'node_modules')));
+  return [trace(path), own === undefined ? nothing : trace(own), manifest(home), ...installed];
 }
 
 /** It says which kind of modules the files beside it are. */
-function manifest(folder: string): Shown[] {
-  return shownAsItself(join(folder, 'package.json'));
-}
-
-/** Under the name it was found by, and where that leads. */
-function shownAsItself(path: string): Shown[] {
-  const real = realpath(path);
-  if (real === undefined) return [];
-  return real === path
-    ? [{ real, inside: path }]
-    : [
-        { real, inside: real },
-        { real, inside: path },
-      ];
+function manifest(folder: string): Traced {
+  return trace(join(folder, 'package.json'));
 }
 
 function interpreters(program: string, searchPath: string | undefined): string[] {
