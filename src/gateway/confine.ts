@@ -31,7 +31,10 @@ export function confine({ server, cwd, config, configFile, dataDir, jwksFile }: 
     writable,
     readable: [...server.sandbox.readable.flatMap(asNamed), ...keysOf(jwksFile)],
     // Used as a library, Ambit has a name for its configuration and no file.
-    hidden: [configFile, dataDir].filter((path) => existsSync(path)).map(realPlace).concat(others.filter((path) => !isInside(home.real, path))),
+    hidden: [configFile, dataDir]
+      .filter((path) => existsSync(path))
+      .map(realPlace)
+      .concat(others.filter((path) => !isInside(home.real, path))),
     memoryMb: server.sandbox.memoryMb,
     pids: server.sandbox.pids,
   };

@@ -1,10 +1,22 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFileSync, type StdioOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, copyFileSync, cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import type { Enforced } from '../../../src/runners/bwrap/probe.ts';
 import { numberOf, refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
 import type { Exit } from '../../../src/runners/runner.ts';
@@ -109,8 +121,22 @@ export async function lookInside(account: Account): Promise<Seen> {
     };
     const args = [join(program, 'starts-one.js'), JSON.stringify(scene)];
     const env = { PATH: process.env['PATH'], HOST_SECRET: 'never', AMBIT_TEST: 'never' };
-    const { stdout } = await promisify(execFile)(process.execPath, args, { ...account, env, cwd: '/' });
-    return { ...(JSON.parse(stdout) as Omit<Seen, 'folder'>), folder };
+    // Inherited as a shell would hand them down: were one to come along, it would be a way out.
+    const outside = openSync('/', 'r');
+    const stdio = [
+      'ignore',
+      'pipe',
+      'inherit',
+      'ignore',
+      'ignore',
+      outside,
+      ...Array<'ignore'>(20).fill('ignore'),
+      outside,
+    ];
+    const child = spawn(process.execPath, args, { ...account, env, cwd: '/', stdio: stdio as StdioOptions });
+    closeSync(outside);
+    const said = await text(child.stdout as Readable);
+    return { ...(JSON.parse(said) as Omit<Seen, 'folder'>), folder };
   } finally {
     server.close();
     abstract.close();
