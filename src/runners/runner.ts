@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import type { Confinement } from './confinement.ts';
 
 /** Everything a runner needs to start one upstream process; nothing is taken from Ambit's own environment. */
 export interface Launch {
@@ -6,15 +7,19 @@ export interface Launch {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Private to this process, also in env.TMPDIR; the runner makes it when missing and sees to its removal. */
+  /** Private to this process, outside a sandbox also in env.TMPDIR; the runner makes it when missing and sees to its removal. */
   readonly tmpDir: string;
   /** The last thing before the process is there; when it throws, there will be none. */
   readonly lastLook?: (() => void) | undefined;
+  /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
+  readonly confinement?: Confinement | undefined;
 }
 
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
+  /** Why it was ended, where we ended it. */
+  readonly reason?: string;
   /** It could not be started. */
   readonly error?: Error;
 }
@@ -34,6 +39,12 @@ export interface Runner {
   readonly name: string;
   /** Rejects when the process cannot be started, leaving nothing behind. */
   start(launch: Launch): Promise<RunningProcess>;
+}
+
+/** The two there are: which one starts a process follows from what is to be started, never from what is at hand. */
+export interface Runners {
+  readonly plain: Runner;
+  readonly sandbox: Runner;
 }
 
 /** How long a process may take to leave after its stdin closed, and after TERM. */

@@ -14,6 +14,14 @@ export interface PushPermissions {
   readonly roots: boolean;
 }
 
+/** What a server's process is given in a sandbox, beside its own files and the workspace. */
+export interface SandboxGrants {
+  readonly readable: readonly string[];
+  readonly writable: readonly string[];
+  readonly memoryMb: number;
+  readonly pids: number;
+}
+
 interface Common {
   readonly name: string;
   readonly trust: readonly TrustLevel[];
@@ -39,6 +47,7 @@ export interface StdioServer extends Common {
   /** Who shares its process. */
   readonly scope: Scope;
   readonly env: Readonly<Record<string, string>>;
+  readonly sandbox: SandboxGrants;
 }
 
 export interface HttpServer extends Common {
@@ -82,6 +91,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         command,
         args,
         env,
+        sandbox: grantsOf(server.sandbox),
         definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env) }),
       });
     } else if (server.url !== undefined) {
@@ -98,6 +108,10 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
     }
   }
   return servers;
+}
+
+function grantsOf({ readable, writable, memoryMb, pids }: SandboxGrants): SandboxGrants {
+  return { readable, writable, memoryMb, pids };
 }
 
 function hashOf(facts: Readonly<Record<string, unknown>>): string {
