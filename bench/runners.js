@@ -4,8 +4,10 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { createBwrapRunner } from '../dist/runners/bwrap/bwrap.js';
 import { baseEnvironment } from '../dist/runners/environment.js';
-import { createRunners } from '../dist/runners/runners.js';
+import { createLimiter } from '../dist/runners/limits/limiter.js';
+import { createPlainRunner } from '../dist/runners/plain.js';
 import { createTmpRoot } from '../dist/runners/sweep-leftovers.js';
 import { createWarden } from '../dist/runners/warden.js';
 
@@ -16,11 +18,18 @@ const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
 const home = join(folder, 'workspace');
 mkdirSync(home);
 const warden = createWarden({ tmpRoot });
-const runners = createRunners({ warden, tmpRoot });
+const plain = createPlainRunner({ warden });
+/** The same sandbox, bounded by the kernel where that can be, and by a look from time to time. */
+const runners = {
+  plain,
+  bwrap: createBwrapRunner({ warden, tmpRoot }),
+  'bwrap, watched': createBwrapRunner({ warden, tmpRoot, limiter: createLimiter([]) }),
+};
 const everything = join(import.meta.dirname, '../node_modules/@modelcontextprotocol/server-everything/dist/index.js');
 
+const limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 1024, openFiles: 1024, wallSeconds: 3600 };
 const place = { real: home, inside: home };
-const confinement = { home: place, readable: [], writable: [], hidden: [], memoryMb: 512, pids: 64 };
+const confinement = { home: place, readable: [], writable: [], hidden: [], limits };
 const programs = {
   true: { command: 'true', args: [] },
   'node -e 0': { command: process.execPath, args: ['-e', '0'] },
@@ -38,7 +47,7 @@ async function life(runner, { command, args }) {
   const launch = { command, args, cwd: home, tmpDir };
   const began = performance.now();
   const running =
-    runner === runners.plain
+    runner === plain
       ? await runner.start({ ...launch, env: baseEnvironment(process.env, tmpDir, {}) })
       : await runner.start({ ...launch, env: {}, confinement });
   const started = performance.now() - began;
@@ -54,12 +63,13 @@ async function life(runner, { command, args }) {
 const median = (numbers) => numbers.sort((one, other) => one - other)[Math.floor(numbers.length / 2)];
 const figures = new Map();
 try {
-  await runners.sandbox.probe();
+  const { limits: inForce } = await runners.bwrap.probe();
+  console.log(`limits of bwrap by: ${JSON.stringify(inForce)}`);
   for (let round = 0; round <= rounds; round++) {
     for (const [name, program] of Object.entries(programs)) {
-      for (const runner of [runners.plain, runners.sandbox]) {
+      for (const [called, runner] of Object.entries(runners)) {
         const figure = await life(runner, program);
-        const key = `${name}\t${runner.name}`;
+        const key = `${name}\t${called}`;
         // The first round warms up.
         if (round > 0) figures.set(key, [...(figures.get(key) ?? []), figure]);
       }
@@ -70,9 +80,9 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-console.log(`${'program'.padEnd(34)}${'runner'.padEnd(10)}${'started ms'.padStart(12)}${'done ms'.padStart(12)}`);
+console.log(`${'program'.padEnd(34)}${'runner'.padEnd(16)}${'started ms'.padStart(12)}${'done ms'.padStart(12)}`);
 for (const [key, all] of figures) {
   const [name, runner] = key.split('\t');
   const [started, done] = ['started', 'done'].map((what) => median(all.map((figure) => figure[what])).toFixed(1));
-  console.log(`${name.padEnd(34)}${runner.padEnd(10)}${started.padStart(12)}${done.padStart(12)}`);
+  console.log(`${name.padEnd(34)}${runner.padEnd(16)}${started.padStart(12)}${done.padStart(12)}`);
 }

@@ -39,8 +39,7 @@ export function confine(confined: Confined): Confinement {
       .filter((path) => existsSync(path))
       .map(realPlace)
       .concat(others.filter((path) => !isInside(home.real, path))),
-    memoryMb: server.sandbox.memoryMb,
-    pids: server.sandbox.pids,
+    limits: server.sandbox.limits,
   };
 }
 

@@ -1,3 +1,5 @@
+import type { Limits } from './limits/limits.ts';
+
 /** A place outside a sandbox, and where it is found inside. */
 export interface Shown {
   /** Without any link on the way; what is found there is checked to be there still when it is shown. */
@@ -13,6 +15,5 @@ export interface Confinement {
   readonly writable: readonly Shown[];
   /** Never part of what is shown because a server's own files are: real paths. */
   readonly hidden: readonly string[];
-  readonly memoryMb: number;
-  readonly pids: number;
+  readonly limits: Limits;
 }

@@ -1,19 +1,15 @@
-import { listProcesses } from './process-table.ts';
-import { descendantsOf, type Usage, usageOf } from './usage.ts';
+import { listProcesses, type ProcessEntry } from './process-table.ts';
 
-export interface Bound {
-  /** What stands above everything that is counted. */
-  readonly pid: number;
-  /** Of the processes below, how many are not the server's own. */
-  readonly besides: number;
-  readonly limit: Usage;
+export interface Watched {
+  /** Why it has to end, if it has to; the process table is read once for all who ask for it. */
+  check(processes: () => readonly ProcessEntry[]): string | undefined;
   onOver(reason: string): void;
 }
 
 /** Looks from time to time at what processes use, and says so when one is over its limit. */
 export interface Watchdog {
   /** Returns what stops it. */
-  watch(bound: Bound): () => void;
+  watch(watched: Watched): () => void;
 }
 
 export interface WatchdogOptions {
@@ -24,44 +20,37 @@ export interface WatchdogOptions {
 const shareOfTime = 20;
 
 export function createWatchdog({ everyMs = 500 }: WatchdogOptions = {}): Watchdog {
-  const bounds = new Set<Bound>();
+  const all = new Set<Watched>();
   let isScheduled = false;
 
   function look(): void {
     const began = performance.now();
-    const processes = listProcesses(() => false);
-    for (const bound of [...bounds]) {
-      const { memoryMb, pids } = usageOf(descendantsOf(processes, bound.pid));
-      const reason = overLimit({ memoryMb, pids: pids - bound.besides }, bound.limit);
+    let table: readonly ProcessEntry[] | undefined;
+    const processes = () => {
+      table ??= listProcesses(() => false);
+      return table;
+    };
+    for (const watched of [...all]) {
+      const reason = watched.check(processes);
       if (reason === undefined) continue;
-      bounds.delete(bound);
-      bound.onOver(reason);
+      all.delete(watched);
+      watched.onOver(reason);
     }
     isScheduled = false;
     schedule(Math.max(everyMs, (performance.now() - began) * shareOfTime));
   }
 
   function schedule(ms: number): void {
-    if (bounds.size === 0 || isScheduled) return;
+    if (all.size === 0 || isScheduled) return;
     isScheduled = true;
     setTimeout(look, ms).unref();
   }
 
   return {
-    watch(bound) {
-      bounds.add(bound);
+    watch(watched) {
+      all.add(watched);
       schedule(everyMs);
-      return () => void bounds.delete(bound);
+      return () => void all.delete(watched);
     },
   };
-}
-
-function overLimit(used: Usage, limit: Usage): string | undefined {
-  if (used.memoryMb > limit.memoryMb) {
-    return `it used ${Math.round(used.memoryMb)} MiB of memory, and sandbox.memoryMb is ${limit.memoryMb}`;
-  }
-  if (used.pids > limit.pids) {
-    return `it had ${used.pids} processes and threads, and sandbox.pids is ${limit.pids}`;
-  }
-  return undefined;
 }

@@ -4,6 +4,7 @@ import { resolveArgs, resolveCommand } from '../config/resolve-args.ts';
 import type { Config } from '../config/schema.ts';
 import type { ServerSource } from '../config/schema-server.ts';
 import type { Disclosure } from '../context/call-context.ts';
+import type { Limits } from '../runners/limits/limits.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 import type { Scope } from './process-key.ts';
 
@@ -18,8 +19,7 @@ export interface PushPermissions {
 export interface SandboxGrants {
   readonly readable: readonly string[];
   readonly writable: readonly string[];
-  readonly memoryMb: number;
-  readonly pids: number;
+  readonly limits: Limits;
 }
 
 interface Common {
@@ -110,8 +110,9 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
   return servers;
 }
 
-function grantsOf({ readable, writable, memoryMb, pids }: SandboxGrants): SandboxGrants {
-  return { readable, writable, memoryMb, pids };
+function grantsOf(sandbox: Omit<SandboxGrants, 'limits'> & Limits): SandboxGrants {
+  const { readable, writable, memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } = sandbox;
+  return { readable, writable, limits: { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } };
 }
 
 function hashOf(facts: Readonly<Record<string, unknown>>): string {

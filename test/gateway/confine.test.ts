@@ -40,8 +40,7 @@ test('a session is shown its workspace, what is granted and the public keys; the
     ],
     writable: [],
     hidden: [at('etc/ambit.yaml'), at('data'), at('other')],
-    memoryMb: 7,
-    pids: 64,
+    limits: { memoryMb: 7, pids: 64, cpus: 1, fileMb: 1024, openFiles: 1024, wallSeconds: 86_400 },
   });
 });
 

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import type { Writable } from 'node:stream';
+import type { Bounds } from '../limits/limiter.ts';
 import { type StartedChild, spawnWatched } from '../spawn-watched.ts';
 import type { Warden } from '../warden.ts';
 import type { Device } from './devices.ts';
@@ -8,8 +10,9 @@ import { group, hosts, passwd, profileArguments } from './profile.ts';
 
 export interface Sandboxed {
   readonly bwrap: string;
-  readonly program: string;
-  readonly args: readonly string[];
+  /** With its arguments. */
+  readonly program: readonly [string, ...string[]];
+  readonly bounds: Bounds;
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
   readonly devices: readonly Device[];
@@ -41,17 +44,13 @@ export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<S
       while (stdio.length <= number) stdio.push('ignore');
       if (stdio[number] === 'ignore') stdio[number] = nothing;
     }
-    const child = await spawnWatched(
-      {
-        command: wanted.bwrap,
-        args: ['--args', String(numbers.args), '--', wanted.program, ...wanted.args],
-        env: {},
-        cwd: '/',
-        stdio,
-        tmpDir: wanted.tmpDir,
-      },
-      warden,
-    );
+    const { bounds, tmpDir } = wanted;
+    const started = bounds.outside(wanted.bwrap, [
+      ...['--args', String(numbers.args), '--'],
+      ...bounds.inside(wanted.program),
+    ]);
+    const child = await spawnWatched({ ...started, cwd: '/', stdio, tmpDir }, warden);
+    await admitted(child, wanted, warden);
     const profile = profileArguments({
       env: wanted.env,
       workFolder: wanted.workFolder,
@@ -68,6 +67,19 @@ export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<S
     return child;
   } finally {
     closeSync(nothing);
+  }
+}
+
+/** What cannot be bounded is not handed the arguments without which it does nothing. */
+async function admitted(child: StartedChild, { bounds, tmpDir }: Sandboxed, warden: Warden): Promise<void> {
+  try {
+    bounds.admit(child.pid);
+  } catch (error) {
+    const left = once(child, 'exit');
+    child.kill('SIGKILL');
+    await left;
+    await warden.release(child.pid, tmpDir);
+    throw error;
   }
 }
 

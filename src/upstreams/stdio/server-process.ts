@@ -63,18 +63,19 @@ export async function startServer(
 ): Promise<ServerProcess> {
   const prepared = place.prepare();
   const { env: told, cwd } = prepared;
-  const runner = prepared.confinement === undefined ? place.runners.plain : place.runners.sandbox;
   const tmpDir = join(place.tmpRoot, `p${++count}`);
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   await mkdir(cwd, { recursive: true, mode: 0o700 });
   const started = performance.now();
   const facts = {
-    kind: 'process',
+    kind: 'process' as const,
     sessionId: place.sessionId,
     server: server.name,
-    runner: runner.name,
-  } as const;
+    runner: prepared.confinement === undefined ? place.runners.plain.name : 'sandbox',
+  };
   const start = async () => {
+    const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox();
+    facts.runner = runner.name;
     const confinement = prepared.confinement?.();
     const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, told) : told;
     const lastLook = () => place.mayStart(prepared);

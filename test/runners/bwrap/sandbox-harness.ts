@@ -1,24 +1,38 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type BwrapRunner, createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
-import type { Confinement } from '../../../src/runners/confinement.ts';
-import type { Launch } from '../../../src/runners/runner.ts';
+import { basename, join } from 'node:path';
+import { createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
+import { createLimiter, type Keeper } from '../../../src/runners/limits/limiter.ts';
+import type { Limits } from '../../../src/runners/limits/limits.ts';
+import type { Launch, SandboxRunner } from '../../../src/runners/runner.ts';
 import { createTmpRoot } from '../../../src/runners/sweep-leftovers.ts';
 import { createWarden, type Warden } from '../../../src/runners/warden.ts';
 
+export const ordinaryLimits: Limits = {
+  memoryMb: 512,
+  pids: 64,
+  cpus: 1,
+  fileMb: 64,
+  openFiles: 256,
+  wallSeconds: 3600,
+};
 export const does = join(import.meta.dirname, 'does.js');
 
 export interface SandboxHarness {
   readonly folder: string;
   readonly root: string;
   readonly warden: Warden;
-  readonly runner: BwrapRunner;
-  launch(args: readonly string[], limits?: Partial<Pick<Confinement, 'memoryMb' | 'pids'>>): Launch;
+  readonly runner: SandboxRunner;
+  launch(args: readonly string[], limits?: Partial<Limits>): Launch;
+  /** The control groups of this instance, in whatever tree; asked of the kernel, apart from the code. */
+  groups(): string[];
   stop(): Promise<void>;
 }
 
-export async function createSandboxHarness(searchPath?: () => string | undefined): Promise<SandboxHarness> {
+export async function createSandboxHarness(
+  searchPath?: () => string | undefined,
+  keepers?: readonly Keeper[],
+): Promise<SandboxHarness> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sandbox-')));
   const root = await createTmpRoot(join(folder, 'tmp'));
   const warden = createWarden({ tmpRoot: root });
@@ -27,10 +41,12 @@ export async function createSandboxHarness(searchPath?: () => string | undefined
     warden,
     tmpRoot: root,
     timing,
+    limiter: createLimiter(keepers),
     ...(searchPath === undefined ? {} : { searchPath }),
   });
   const home = join(folder, 'ws');
   mkdirSync(home);
+  const instances = new Set([basename(root).replace('instance-', '')]);
   let launches = 0;
   return {
     folder,
@@ -48,11 +64,13 @@ export async function createSandboxHarness(searchPath?: () => string | undefined
         readable: [],
         writable: [],
         hidden: [],
-        memoryMb: 512,
-        pids: 64,
-        ...limits,
+        limits: { ...ordinaryLimits, ...limits },
       },
     }),
+    groups: () => {
+      for (const name of readdirSync(join(folder, 'tmp'))) instances.add(name.replace('instance-', ''));
+      return groupsThere().filter((path) => [...instances].some((name) => path.includes(`/ambit-${name}-`)));
+    },
     async stop() {
       await warden.close();
       rmSync(folder, { recursive: true, force: true });
@@ -74,5 +92,22 @@ function mountsOf(pid: number): string {
     return readFileSync(`/proc/${pid}/mountinfo`, 'latin1');
   } catch {
     return '';
+  }
+}
+
+function groupsThere(): string[] {
+  const trees = readFileSync('/proc/self/mountinfo', 'latin1')
+    .split('\n')
+    .filter((line) => / - cgroup2? /.test(line));
+  return trees.flatMap((line) => foldersBelow(line.split(' ')[4] ?? '', 4));
+}
+
+function foldersBelow(folder: string, depth: number): string[] {
+  if (depth === 0) return [];
+  try {
+    const inside = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    return inside.flatMap(({ name }) => [join(folder, name), ...foldersBelow(join(folder, name), depth - 1)]);
+  } catch {
+    return [];
   }
 }

@@ -19,9 +19,11 @@ import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { Enforced } from '../../../src/runners/bwrap/probe.ts';
 import { numberOf, refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
+import type { InForce } from '../../../src/runners/limits/limits.ts';
 import type { Exit } from '../../../src/runners/runner.ts';
 import { repository } from '../../house/source-files.ts';
 import { type Account, own } from '../../saferoot/accounts.ts';
+import { ordinaryLimits } from './sandbox-harness.ts';
 
 export interface Report {
   readonly env: Record<string, string>;
@@ -46,6 +48,7 @@ export interface Report {
 
 export interface Seen {
   readonly enforced: Enforced;
+  readonly limits: InForce;
   readonly report: Report;
   readonly exit: Exit;
   readonly folder: string;
@@ -100,8 +103,7 @@ export async function lookInside(account: Account): Promise<Seen> {
         readable: [shown('readable'), shown('data/keys/public', '/run/ambit')],
         writable: [shown('writable')],
         hidden: [join(folder, 'data'), join(folder, 'etc/ambit.yaml'), join(folder, 'other')],
-        memoryMb: 512,
-        pids: 64,
+        limits: ordinaryLimits,
       },
       asked: {
         read: ['ws/note', 'readable/note', 'writable/note', 'data', 'data/secret', 'etc/ambit.yaml', 'other', '.']

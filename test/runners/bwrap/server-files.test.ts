@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { holdMounts } from '../../../src/runners/bwrap/mounts.ts';
 import { serverFiles } from '../../../src/runners/bwrap/server-files.ts';
+import { ordinaryLimits } from './sandbox-harness.ts';
 
 let folder = '';
 beforeEach(() => {
@@ -94,27 +95,27 @@ test('what is not there is not started, and a relative entry of PATH is passed o
 });
 
 test('what has been exchanged since it was looked at is not shown, nor what is of the kernel', () => {
-  const limits = { readable: [], writable: [], hidden: [], memoryMb: 1, pids: 1 };
+  const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
   const none = { shown: [], links: [] };
   mkdirSync(at('outside'));
   symlinkSync(at('outside'), at('ws'));
   const place = (path: string) => ({ real: path, inside: path });
-  expect(() => holdMounts({ ...limits, home: place(at('ws')) }, none)).toThrow();
+  expect(() => holdMounts({ ...rest, home: place(at('ws')) }, none)).toThrow();
   mkdirSync(at('real'));
   symlinkSync(at('real'), at('way'));
   mkdirSync(at('real/ws'));
-  expect(() => holdMounts({ ...limits, home: place(at('way/ws')) }, none)).toThrow('leads elsewhere');
+  expect(() => holdMounts({ ...rest, home: place(at('way/ws')) }, none)).toThrow('leads elsewhere');
   for (const path of ['/proc', '/sys', '/dev/shm', '/proc/self']) {
-    expect(() => holdMounts({ ...limits, home: place(at('outside')), readable: [place(path)] }, none)).toThrow();
+    expect(() => holdMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none)).toThrow();
   }
 });
 
 test('what lies in the workspace needs no place of its own, and nothing lets go of a handle twice', () => {
   file('ws/inner/x');
   const place = (path: string) => ({ real: at(path), inside: at(path) });
-  const limits = { hidden: [], memoryMb: 1, pids: 1 };
+  const rest = { hidden: [], limits: ordinaryLimits };
   const mounts = holdMounts(
-    { ...limits, home: place('ws'), readable: [place('ws/inner')], writable: [place('ws/inner')] },
+    { ...rest, home: place('ws'), readable: [place('ws/inner')], writable: [place('ws/inner')] },
     { shown: [place('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
   );
   expect(mounts.places.map(({ what, writable }) => [what.inside, writable])).toEqual([[at('ws'), true]]);

@@ -9,7 +9,8 @@ const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
 const warden = createWarden({ tmpRoot });
 const runner = createBwrapRunner({ warden, tmpRoot });
 const home = { real: join(folder, 'ws'), inside: join(folder, 'ws') };
-const confinement = { home, readable: [], writable: [], hidden: [], memoryMb: 512, pids: 64 };
+const limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 3600 };
+const confinement = { home, readable: [], writable: [], hidden: [], limits };
 const tmpDir = join(tmpRoot, 'p1');
 const running = await runner.start({
   command: process.execPath,

@@ -10,7 +10,7 @@ const { createWarden } = await import(join(library, 'runners/warden.js'));
 const tmpRoot = await createTmpRoot(join(folder, 'data', 'tmp'));
 const warden = createWarden({ tmpRoot });
 const runner = createBwrapRunner({ warden, tmpRoot });
-const enforced = await runner.probe();
+const { enforced, limits } = await runner.probe();
 const cwd = confinement.home.inside;
 const launch = { command: process.execPath, args: [script], env, cwd, tmpDir: join(tmpRoot, 'p1'), confinement };
 const running = await runner.start(launch);
@@ -19,6 +19,6 @@ const lines = createInterface({ input: running.stdout });
 lines.once('line', async (line) => {
   const exit = await running.end();
   await warden.close();
-  process.stdout.write(JSON.stringify({ enforced, report: JSON.parse(line), exit }));
+  process.stdout.write(JSON.stringify({ enforced, limits, report: JSON.parse(line), exit }));
 });
 running.stdin.write(`${JSON.stringify(asked)}\n`);

@@ -23,7 +23,11 @@ function server(name: string, env: Record<string, string> = {}): ServerDefinitio
     command: 'x',
     args: [],
     env,
-    sandbox: { readable: [], writable: [], memoryMb: 1, pids: 1 },
+    sandbox: {
+      readable: [],
+      writable: [],
+      limits: { memoryMb: 1, pids: 1, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 },
+    },
   };
 }
 
