@@ -11,8 +11,8 @@ import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { isAmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
-import { createPlainRunner } from '../runners/plain.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
+import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
@@ -152,8 +152,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     latest: sessions.get,
     approvals,
     dataDir,
+    configFile,
     log,
-    telling: { pseudonyms, jwks: () => inlineKeys(keys) },
+    telling: { pseudonyms, jwks: (file) => inlineKeys(keys, file), jwksFile: keys.jwksFile },
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
@@ -161,7 +162,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     connect: createConnect({
       config: settings.config,
       tmpRoot,
-      runner: createPlainRunner({ warden }),
+      runners: createRunners({ warden, tmpRoot }),
       journal,
       seals: createSeals(),
       keys: settings.keys,
@@ -178,6 +179,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     },
     messageBytes: config.limits.messageBytes,
     current: (session, { name }) => resolution.permitted(session, name),
+    latest: resolution.latest,
   });
 
   const aggregate = createAggregate({ links, callers, catalog, resolution, tools });

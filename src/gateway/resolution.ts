@@ -30,6 +30,8 @@ export interface Resolution {
   available(session: Session): readonly ServerDefinition[];
   /** As `find`, for those who cannot go on without; throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
   permitted(session: Session, name: string): ServerDefinition;
+  /** The record as it is now, standing where this one stands; throws SESSION_ENDED. */
+  latest(session: Session): Session;
   /** The session's record as it is now; throws as `permitted` does. */
   admit(session: Session, server: ServerDefinition): Session;
   launch(session: Session, server: StdioServer): Launch;
@@ -44,6 +46,7 @@ export interface ResolutionOptions {
   readonly latest: (id: string) => Session | undefined;
   readonly approvals: Approvals;
   readonly dataDir: string;
+  readonly configFile: string;
   readonly log: Log;
   readonly telling: Telling | undefined;
 }
@@ -114,6 +117,12 @@ export function createResolution(options: ResolutionOptions): Resolution {
     find,
     permitted,
     admit,
+
+    latest(session) {
+      const now = latest(session);
+      if (now === undefined) throw new AmbitError('SESSION_ENDED');
+      return now;
+    },
 
     available(session) {
       const now = latest(session);

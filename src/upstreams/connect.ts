@@ -2,8 +2,9 @@ import type { Config } from '../config/schema.ts';
 import type { ContextWriters } from '../context/call-context.ts';
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
-import type { Runner } from '../runners/runner.ts';
+import type { Runners } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
+import type { TrustLevel } from '../trust/trust-level.ts';
 import type { Era } from '../wire/channel.ts';
 import type { OurKeys } from '../wire/our-keys.ts';
 import { audienceOf, type HttpServer, type ServerDefinition, type StdioServer } from './definition.ts';
@@ -22,7 +23,7 @@ import { createStdioLink } from './stdio/stdio-link.ts';
 export interface ConnectOptions {
   readonly config: () => Config;
   readonly tmpRoot: string;
-  readonly runner: Runner;
+  readonly runners: Runners;
   readonly journal: Journal;
   readonly seals: Seals;
   /** The `_meta` keys that pass neither way. */
@@ -71,7 +72,7 @@ export function createConnect(options: ConnectOptions): Connect {
       const { wide } = tenancy;
       const admit = () => {
         options.assertApproved(server);
-        assertRunner(options.admit(tenancy.latest, server), server);
+        assertTrust(options.admit(tenancy.latest, server).trustLevel, tenancy.trustLevel, server);
       };
       admit();
       const config = options.config();
@@ -89,13 +90,16 @@ export function createConnect(options: ConnectOptions): Connect {
           maxMs: config.processes.maxSeconds * 1000,
         },
         place: {
-          runner: options.runner,
+          runners: options.runners,
           tmpRoot: options.tmpRoot,
           journal,
           sessionId: wide ? undefined : tenancy.latest.id,
           messageBytes: config.limits.messageBytes,
           prepare: () => options.launch(tenancy.latest, server),
-          mayStart: admit,
+          mayStart: ({ confinement }) => {
+            admit();
+            assertTrust(confinement === undefined ? 'direct' : 'sandboxed', tenancy.trustLevel, server);
+          },
         },
       });
     },
@@ -123,11 +127,14 @@ function soleOwner(owner: Session | Tenancy): string {
   return owner.wide ? '' : owner.latest.id;
 }
 
-/** Only the plain runner is there, which gives a process all that its user has. */
-function assertRunner(session: Session, server: StdioServer): void {
-  if (session.trustLevel === 'direct') return;
-  throw new AmbitError('SANDBOX_UNAVAILABLE', {
-    what: `The session is sandboxed, and no sandbox can be had for the server "${server.name}" here.`,
+/**
+ * A session may be sandboxed while its process is being prepared as that of a direct one. A process serves one trust
+ * level, whoever shares it.
+ */
+function assertTrust(found: TrustLevel, expected: TrustLevel, { name }: StdioServer): void {
+  if (found === expected) return;
+  throw new AmbitError('UPSTREAM_FAILED', {
+    what: `The session was restricted while the server "${name}" was starting.`,
     rule: 'trust',
   });
 }

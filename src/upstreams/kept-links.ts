@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import type { Session } from '../sessions/session.ts';
+import type { TrustLevel } from '../trust/trust-level.ts';
 import type { Link } from './link.ts';
 import { isWide, processKey, type Scope } from './process-key.ts';
 import type { HandshakeOpening } from './stdio/opening.ts';
@@ -9,6 +10,8 @@ export interface Tenancy {
   /** Several sessions may use it. */
   readonly wide: boolean;
   readonly key: string;
+  /** Of all its users, now and later. */
+  readonly trustLevel: TrustLevel;
   /** The workspace of all its users; undefined where they may stand in several. */
   readonly workspaceId: string | undefined;
   /** By id, each as it was when it last called. */
@@ -117,7 +120,8 @@ export function createKeptLinks(): KeptLinks {
       const key = keyOf(session, scope);
       const workspaceId = scope === 'shared' ? undefined : session.workspaceId;
       const users = new Map([[session.id, session]]);
-      const tenancy: Tenancy = { wide: isWide(scope), key, workspaceId, users, latest: session };
+      const { trustLevel } = session;
+      const tenancy: Tenancy = { wide: isWide(scope), key, trustLevel, workspaceId, users, latest: session };
       const kept = { name, tenancy, link: make(tenancy), opening, shaking: undefined };
       const before = byKey.get(key)?.get(name);
       if (before !== undefined) drop(before);

@@ -28,6 +28,8 @@ export interface LinksOptions {
   readonly messageBytes: number;
   /** The server as it is described now, which may be later than when the call came in; throws when it is gone. */
   current(session: Session, server: ServerDefinition): ServerDefinition;
+  /** The session as it is now: what it was may have had more trust, and shares its processes with others. */
+  latest(session: Session): Session;
 }
 
 export interface Opened {
@@ -67,7 +69,8 @@ const spareProcesses = 8;
 const mostProcesses = 80;
 
 /** The live connections to upstreams. Which sessions share one is decided by the scope of its server. */
-export function createLinks({ connect, verdicts, outward, messageBytes, current }: LinksOptions): Links {
+export function createLinks(options: LinksOptions): Links {
+  const { connect, verdicts, outward, messageBytes, current, latest } = options;
   const kept = createKeptLinks();
   const rooms = new Map<string, Map<string, Room>>();
 
@@ -147,7 +150,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     } catch (error) {
       if (!(error instanceof EraFault)) throw error;
     }
-    return bridged(session, current(session, server), call).request(call);
+    return bridged(latest(session), current(session, server), call).request(call);
   }
 
   /** One client's own, whoever shares the link it stands on. */
@@ -200,7 +203,8 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
   return {
     size: kept.size,
 
-    modern(session, server, call) {
+    modern(opener, server, call) {
+      const session = latest(opener);
       const verdict = verdicts.get(server.name);
       // Over HTTP a server may turn out to speak another era than it did; a process is what it was when it started.
       if (verdict === 'modern' && server.kind === 'stdio')
@@ -210,10 +214,11 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     },
 
     notifyModern(session, server, call) {
-      if (verdicts.get(server.name) !== 'handshake') native(session, current(session, server)).notify(call);
+      if (verdicts.get(server.name) !== 'handshake') native(latest(session), current(session, server)).notify(call);
     },
 
-    async handshake(session, asked, call) {
+    async handshake(opener, asked, call) {
+      const session = latest(opener);
       const server = current(session, asked);
       if (server.era === 'modern') return translated(session, server, call);
       const shared = sharedFor(session, server, call);
@@ -237,7 +242,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
         (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
       if (version !== undefined) return { reply, link: shared.link, version };
       kept.discard(shared);
-      if (answer !== undefined && knowsNoHandshake(answer)) return translated(session, server, call);
+      if (answer !== undefined && knowsNoHandshake(answer)) return translated(latest(session), server, call);
       return { reply, link: shared.link, version };
     },
 

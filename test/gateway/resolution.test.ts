@@ -66,6 +66,7 @@ async function build(facts: typeof setting extends fc.Arbitrary<infer Facts> ? F
     latest: sessions.get,
     approvals,
     dataDir,
+    configFile: '/etc/ambit/ambit.yaml',
     log: { info() {}, warn() {} },
     telling: undefined,
   });
@@ -155,6 +156,7 @@ test('P15: one debug line for each injection, with eight characters of the sessi
     latest: sessions.get,
     approvals,
     dataDir,
+    configFile: '/etc/ambit/ambit.yaml',
     log,
     telling: undefined,
   };

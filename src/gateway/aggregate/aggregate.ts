@@ -82,9 +82,9 @@ export function createAggregate({ links, callers, catalog, resolution, tools }: 
   }
 
   function childOf(exchange: ForAll, server: ServerDefinition): Promise<Caller> {
-    const { caller } = exchange;
+    const { caller, session } = exchange;
     if (caller === undefined) throw new AmbitError('INTERNAL');
-    return (caller.link as Composite).child(caller, server);
+    return (caller.link as Composite).child(caller, server, session);
   }
 
   /** Asks a server on the client's behalf, describing the client as it described itself. */

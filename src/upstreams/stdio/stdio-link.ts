@@ -277,10 +277,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     for (const caller of callers) {
       for (const [id, push] of caller.pushes) if (push.link === link) caller.pushes.delete(id);
     }
-    const how = exit.signal === null ? `with code ${exit.code}` : `by ${exit.signal}`;
     const failure =
-      closing ??
-      new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ended ${how} before it answered.` });
+      closing ?? new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ${howEnded(exit)}.` });
     asks.fail(failure);
     const waiting = pending.drain();
     if (waiting.length > 0 || process === undefined || Date.now() - process.startedAt < 10_000) backoff.failed();
@@ -384,4 +382,9 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     },
   };
   return link;
+}
+
+function howEnded({ code, signal, reason }: Exit): string {
+  if (reason !== undefined) return `was ended: ${reason}`;
+  return `ended ${signal === null ? `with code ${code}` : `by ${signal}`} before it answered`;
 }
