@@ -4,6 +4,7 @@ import { closing } from './closing.ts';
 import { concurrency } from './concurrency.ts';
 import { expiry } from './expiry.ts';
 import { feed } from './feed.ts';
+import { grants } from './grants.ts';
 import { draft, type OpenStore, type SuiteRunner, suiteStateLimits, type Tell } from './harness.ts';
 import { lifecycle } from './lifecycle.ts';
 import { listing } from './listing.ts';
@@ -12,7 +13,7 @@ import { quotas } from './quotas.ts';
 import { state } from './state.ts';
 import { tenancy } from './tenancy.ts';
 
-const concerns = { lifecycle, expiry, concurrency, tenancy, listing, quotas, state, marks, feed, closing };
+const concerns = { lifecycle, expiry, concurrency, tenancy, listing, quotas, grants, state, marks, feed, closing };
 
 /**
  * The behaviour every session store must have, as tests in your own runner: pass its `describe` and `test`. Each test
