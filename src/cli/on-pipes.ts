@@ -3,7 +3,7 @@ import { serveStdio } from '../entrances/stdio/serve-stdio.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import { type Flag, type Invocation, text, UsageFault } from './command.ts';
 import { followSession, keptSession } from './follow-session.ts';
-import { logLevelFlag, logOf } from './log-level.ts';
+import { logFlags, logOf } from './log-flags.ts';
 import type { Places } from './places.ts';
 import { trustOf } from './trust-flag.ts';
 
@@ -11,7 +11,7 @@ export const sessionFlags: Readonly<Record<string, Flag>> = {
   workspace: { type: 'string', value: 'W', help: 'where it works' },
   trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
   session: { type: 'string', value: 'ID', help: 'a session of the gateway, instead of a new one' },
-  'log-level': logLevelFlag,
+  ...logFlags,
 };
 
 /** One session for whoever started us, on stdin and stdout, until they leave or ask us to end. */
@@ -30,7 +30,7 @@ export async function serveOnPipes(
   const kept = reference === undefined ? undefined : await keptSession(invocation, reference);
   // From here on there is something to clear up: a signal must not find us without a handler.
   const told = signalled();
-  const gateway = await openGateway({ ...places, config, log: logOf(invocation) });
+  const gateway = await openGateway({ ...places, config: asAsked(config, invocation.env), log: logOf(invocation) });
   const following = kept === undefined ? undefined : followSession(invocation, gateway, kept);
   try {
     const sessionId =
@@ -48,6 +48,18 @@ export async function serveOnPipes(
     await gateway.close();
     process.stdin.destroy();
   }
+}
+
+const yes = new Set(['1', 'true', 'yes', 'on']);
+const no = new Set(['', '0', 'false', 'no', 'off']);
+
+/** What a client's configuration can say in the environment, where there may be no file. */
+function asAsked(config: Config, env: NodeJS.ProcessEnv): Config {
+  const said = env['AMBIT_SESSION_INCLUDE_META'];
+  if (said === undefined) return config;
+  const word = said.trim().toLowerCase();
+  if (!yes.has(word) && !no.has(word)) throw new UsageFault('AMBIT_SESSION_INCLUDE_META is true or false');
+  return { ...config, sessions: { ...config.sessions, includeMeta: yes.has(word) } };
 }
 
 function signalled(): Promise<void> {
