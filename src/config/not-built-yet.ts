@@ -27,7 +27,6 @@ export const notBuiltYet: readonly Row[] = [
   },
   { key: 'store.redis', harmless: (_, store) => store['kind'] !== undefined, ignored: () => inMemory('redis') },
   { key: 'sessions.metadataBytes' },
-  { key: 'sessions.includeMeta' },
   { key: 'sessions.bindAddress' },
   { key: 'quotas' },
   { key: 'servers.*.cache' },

@@ -11,6 +11,8 @@ import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { AmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
+import { safeLog } from '../logging/safe-log.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
 import { createPlainRunner } from '../runners/plain.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
@@ -36,6 +38,7 @@ import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
+import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { createSettings } from './settings.ts';
@@ -57,6 +60,9 @@ export interface Gateway {
   readonly serve: Next<Arrived, Reply>;
   readonly visit: Next<Visit, Visited>;
   readonly sessions: Sessions;
+  readonly metrics: Metrics;
+  /** Whatever is said through it is shortened and scrubbed. */
+  readonly log: Log;
   servers(): ReadonlyMap<string, ServerDefinition>;
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
@@ -87,7 +93,8 @@ export interface Gateway {
 }
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
-  const { configFile, dataDir, log } = options;
+  const { configFile, dataDir } = options;
+  const log = safeLog(options.log);
   const settings = createSettings(options.config, dirname(configFile));
   const { config } = options;
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
@@ -97,7 +104,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
   await sweepRunFolders(dataDir, tmpParent, tmpRoot);
-  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'));
+  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);
   const warden = createWarden({ tmpRoot });
   // Started ahead, so that the first call need not wait for it; where it cannot be, that call says so.
   void warden.start().catch(() => {});
@@ -111,6 +118,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     pathOf: (workspaceId) => settings.config().workspaces[workspaceId]?.path,
   });
   const sessions = createSessions(config.sessions);
+  const metrics = createMetrics({
+    isServer: (name) => settings.servers().has(name),
+    liveSessions: () => sessions.list().length,
+  });
+  const observer = createObserver(log, metrics);
   const callers = createCallers();
   const approvals = createApprovals({ dataDir });
   const verdicts = createEraVerdicts(join(dataDir, 'eras.json'));
@@ -152,6 +164,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
       launch: resolution.launch,
+      watch: observer.processOf,
+      toldNothing: metrics.toldNothing,
     }),
     verdicts,
     outward(sent) {
@@ -183,10 +197,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const adopted = new Set<string>();
   sessions.onOpened((session) => {
     journal.record({ kind: 'session', event: adopted.has(session.id) ? 'joined' : 'created', ...facts(session) });
+    observer.sessionOpened(session);
   });
   sessions.onEnded((session, reason) => {
     const event = adopted.has(session.id) ? 'left' : reason;
     journal.record({ kind: 'session', event, sessionId: session.id, userId: session.userId });
+    observer.sessionEnded(session, reason);
     callers.endSession(session.id);
     catalog.forget(session.id);
     const stopped = links.endSession(session.id, goneBecause(reason));
@@ -200,6 +216,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 
   sessions.onRestricted((session, before) => {
     journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
+    observer.sessionRestricted(session);
     catalog.forget(session.id);
     const over: Promise<void> = bounds.restricted(session, before).finally(() => ending.delete(over));
     ending.set(over, over);
@@ -208,6 +225,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const parts = {
     journal,
     log,
+    metrics,
+    includeMeta: () => settings.config().sessions.includeMeta,
     sessions,
     callers,
     links,
@@ -223,7 +242,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       sessions,
       callers,
       openFor(principal: { readonly userId: string }) {
-        log.warn(`a session was opened for the ${principal.userId} user`);
+        log.warn('session opened for nobody in particular', { user: principal.userId });
         return openSession(sessions, settings.config(), { userId: principal.userId, trustLevel: 'sandboxed' }).session;
       },
     },
@@ -243,6 +262,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     serve: inwardCorridor(parts),
     visit: visitCorridor(parts),
     sessions,
+    metrics,
+    log,
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },

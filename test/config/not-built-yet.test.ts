@@ -17,7 +17,6 @@ test('without those, each key that is written and not built warns once', async (
     'ambit.yaml:3 auth.jwt: not built yet, ignored',
     'ambit.yaml:4 store.kind: sqlite is not built yet; sessions live in memory for now',
     'ambit.yaml:5 sessions.metadataBytes: not built yet, ignored',
-    'ambit.yaml:5 sessions.includeMeta: not built yet, ignored',
     'ambit.yaml:5 sessions.bindAddress: not built yet, ignored',
     'ambit.yaml:6 quotas: not built yet, ignored',
     'ambit.yaml:18 servers.notes.cache: not built yet, ignored',

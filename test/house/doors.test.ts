@@ -7,7 +7,9 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   trust: [],
   sdk: [],
   context: ['(hall)', 'trust'],
-  journal: ['(hall)'],
+  logging: ['(hall)'],
+  metrics: [],
+  journal: ['(hall)', 'logging'],
   wire: ['(hall)'],
   identity: ['(hall)'],
   approvals: ['(hall)'],
@@ -17,7 +19,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   config: ['(hall)', 'context', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'trust'],
   import: ['(hall)', 'config'],
-  upstreams: ['(hall)', 'config', 'context', 'journal', 'runners', 'sessions', 'trust', 'wire'],
+  upstreams: ['(hall)', 'config', 'context', 'journal', 'logging', 'runners', 'sessions', 'trust', 'wire'],
   gateway: [
     '(hall)',
     'approvals',
@@ -25,6 +27,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
     'context',
     'identity',
     'journal',
+    'logging',
+    'metrics',
     'runners',
     'sessions',
     'trust',
@@ -32,10 +36,10 @@ const doors: Readonly<Record<string, readonly string[]>> = {
     'wire',
   ],
   admin: ['(hall)', 'gateway', 'identity', 'sessions', 'trust'],
-  entrances: ['(hall)', 'admin', 'config', 'gateway', 'identity', 'wire'],
-  library: ['(hall)', 'config', 'context', 'entrances', 'gateway', 'sessions', 'wire'],
+  entrances: ['(hall)', 'admin', 'config', 'gateway', 'identity', 'metrics', 'wire'],
+  library: ['(hall)', 'config', 'context', 'entrances', 'gateway', 'logging', 'sessions', 'wire'],
   testing: ['(hall)', 'config', 'library', 'stores'],
-  cli: ['(hall)', 'approvals', 'config', 'entrances', 'gateway', 'import', 'sessions', 'trust', 'upstreams'],
+  cli: ['(hall)', 'approvals', 'config', 'entrances', 'gateway', 'import', 'logging', 'sessions', 'trust', 'upstreams'],
 };
 
 /** Files that lie in `src/` itself belong to the hall, which everyone passes through; the front door to the library. */

@@ -2,10 +2,12 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
+import { scrubberFor, secretValues } from '../../logging/scrub.ts';
 import { baseEnvironment } from '../../runners/environment.ts';
 import type { Exit, Runner } from '../../runners/runner.ts';
 import { readLines } from '../../wire/read-lines.ts';
 import type { StdioServer } from '../definition.ts';
+import type { ProcessWatch } from './process-watch.ts';
 
 export interface ServerProcess {
   readonly pid: number | undefined;
@@ -37,6 +39,7 @@ export interface ProcessPlace {
   readonly messageBytes: number;
   /** Throws when this server may not start as its files are now. */
   readonly mayStart: () => void;
+  readonly watch: ProcessWatch;
 }
 
 export interface ProcessListener {
@@ -63,6 +66,7 @@ export async function startServer(
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   await mkdir(cwd, { recursive: true, mode: 0o700 });
   const env = baseEnvironment(process.env, tmpDir, told);
+  const scrubbed = scrubberFor(secretValues(told));
   const started = performance.now();
   const facts = {
     kind: 'process',
@@ -74,7 +78,7 @@ export async function startServer(
     .start({ command: server.command, args: server.args, env, cwd, tmpDir, lastLook: place.mayStart })
     .catch(async (error: unknown) => {
       await rm(tmpDir, { recursive: true, force: true });
-      place.journal.record({ ...facts, event: 'start-failed', detail: String(error) });
+      place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(String(error)) });
       if (isAmbitError(error)) throw error;
       throw new AmbitError('UPSTREAM_FAILED', {
         what: `The server "${server.name}" could not be started.`,
@@ -82,6 +86,7 @@ export async function startServer(
       });
     });
   const { pid } = running;
+  place.watch.spawned(pid);
   place.journal.record({ ...facts, event: 'started', pid, ms: Math.round(performance.now() - started) });
 
   const lines = readLines(running.stdout, {
@@ -95,7 +100,7 @@ export async function startServer(
     onEnd: listener.onSilence,
   });
   recordStderr(running.stderr, (line, dropped) =>
-    place.journal.record({ ...facts, event: 'stderr', pid, line, dropped }),
+    place.journal.record({ ...facts, event: 'stderr', pid, line: scrubbed(line), dropped }),
   );
   void running.exited.then((exit) => {
     place.journal.record({
@@ -105,6 +110,7 @@ export async function startServer(
       code: exit.code ?? undefined,
       signal: exit.signal ?? undefined,
     });
+    place.watch.ended(pid, exit);
     listener.onExit(exit);
   });
 

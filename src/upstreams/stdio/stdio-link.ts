@@ -24,6 +24,7 @@ import { createEarlyPushes } from './early-pushes.ts';
 import { createHoldBack } from './hold-back.ts';
 import { createNoise } from './noise.ts';
 import type { Opening } from './opening.ts';
+import { tellingFailure } from './process-watch.ts';
 import { type ProcessPlace, type ServerProcess, startServer } from './server-process.ts';
 import { createSharers, sessionOf } from './sharers.ts';
 import { idOfTooLong, isNoAnswer } from './too-long.ts';
@@ -65,13 +66,15 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   let starting: Promise<ServerProcess> | undefined;
   let leaving: Promise<void> | undefined;
   let closing: AmbitError | undefined;
+  /** The process before ended by itself: the next is started in its place. */
+  let lost = false;
   let lastUsedAt = Date.now();
   /** Calls that wait for the process to be ready. */
   let arriving = 0;
 
   function ready(): Promise<ServerProcess> {
     if (running !== undefined) return Promise.resolve(running);
-    starting ??= start().finally(() => {
+    starting ??= tellingFailure(start(), place.watch).finally(() => {
       starting = undefined;
     });
     return starting;
@@ -92,6 +95,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     if (closing !== undefined) throw closing;
     let fresh: ServerProcess | undefined;
     sharers?.startOver();
+    const began = performance.now();
     fresh = await startServer(server, place, {
       onLine: (line) => receive(line),
       onTooLong: (head, tail) => tooLong(head, tail),
@@ -113,6 +117,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       throw error;
     }
     running = fresh;
+    place.watch.ready(fresh.pid, performance.now() - began, lost);
+    lost = false;
     return fresh;
   }
 
@@ -146,6 +152,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       });
       if (early.any() && canAnswer()) early.releaseAll();
       lastUsedAt = now;
+      if (call.acting?.entry !== undefined) call.acting.entry.pid = to.pid;
       to.write(outgoing.bytes);
       // In the modern era a closed response stream is the cancellation; before, a client says so. The caller may
       // have left while the process started: the call must stand before its cancellation.
@@ -272,6 +279,10 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     if (process !== current) return;
     current = undefined;
     running = undefined;
+    if (closing === undefined) {
+      lost = true;
+      place.watch.lost(process?.pid, exit);
+    }
     noise.record();
     early.drop();
     for (const caller of callers) {
