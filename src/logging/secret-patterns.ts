@@ -8,7 +8,7 @@ interface Pattern {
 }
 
 /** A quoted value whole, else up to where a value usually ends. */
-const value = String.raw`(?:\\?"[^"\r\n]{0,8192}"?|'[^'\r\n]{0,8192}'?|[^\s"',;&}\])]{1,8192})`;
+const value = String.raw`(?:\[secret\]|\\?"[^"\r\n]{0,8192}"?|'[^'\r\n]{0,8192}'?|[^\s"',;&}\])]{1,8192})`;
 
 const secretName =
   '(?:pass(?:word|wd|phrase)|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|account[-_ ]?key|private[-_ ]?key|signing[-_ ]?key|credentials?)';
@@ -27,10 +27,10 @@ export const secretPatterns: readonly Pattern[] = [
   { shape: /\bamb[a-z]_[A-Za-z0-9-]{1,64}_[0-9A-Za-z]{1,128}/g, becomes: redacted },
   // JSON Web Tokens; what is signed and what is encrypted alike.
   { shape: /\beyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){1,4}/g, becomes: redacted },
-  // Headers that carry a credential, to the end of the line or of the quoted text.
+  // Headers that carry a credential: a quoted value whole, any other to the end of its line.
   {
     shape:
-      /\b((?:proxy-)?authorization|cookie|set-cookie|x-api-key|x-auth-token|x-amz-security-token|txn-token|mcp-session-id)(["']?\s{0,4}[:=]\s{0,4}["']?)[^"'\r\n]{1,8192}/gi,
+      /\b((?:proxy-)?authorization|cookie|set-cookie|x-api-key|x-auth-token|x-amz-security-token|txn-token|mcp-session-id)(\\?["']?\s{0,4}[:=]\s{0,4})(?:\\?"[^"\r\n]{0,8192}"?|'[^'\r\n]{0,8192}'?|[^\r\n]{1,8192})/gi,
     becomes: `$1$2${redacted}`,
   },
   { shape: /\b(bearer|basic|negotiate|digest)\s{1,4}[A-Za-z0-9._~+/=-]{8,}/gi, becomes: `$1 ${redacted}` },
