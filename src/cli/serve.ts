@@ -27,11 +27,11 @@ export const serveCommand: Command = {
     const log = logOf(invocation);
     const askedPort = portOf(invocation.flags.port);
     const places = placesOf(invocation);
-    const config = await configOf(places);
+    const config = await configOf(places, log);
     const host = text(invocation, 'host') ?? config.listen.host;
     const [problem] = listenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
-    await askForApprovals(invocation);
+    await askForApprovals(invocation, log);
     // From here on there is something to clear up: a signal must not find us without a handler.
     const told = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
     const gateway = await openGateway({ config, ...places, log });

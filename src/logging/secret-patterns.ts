@@ -58,6 +58,11 @@ export const secretPatterns: readonly Pattern[] = [
   },
   { shape: /\bSG\.[\w-]{10,}\.[\w-]{10,}|\bhv[sbr]\.[\w-]{20,}|\bdapi[0-9a-f]{32}\b/g, becomes: redacted },
   { shape: /\bage-secret-key-1[a-z0-9]{20,}/gi, becomes: redacted },
+  // A line of nothing but base64: keys are printed in such lines, one by one.
+  {
+    shape: /^(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])[A-Za-z0-9+/]{48,}={0,2}$/gm,
+    becomes: redacted,
+  },
   // A long run of letters of both cases and digits is hardly ever anything else.
   {
     shape:

@@ -79,6 +79,13 @@ test('L9: the value of a variable that is called a secret is gone, whatever it l
   expect(clean('plain words, /srv/notes, correct horse battery, x')).toBe('[secret], /srv/notes, [secret] battery, x');
 });
 
+test('L9: a key that is printed line by line', () => {
+  const pem = (knownToOthers['private key'] as () => string)();
+  const [, ...body] = pem.trim().split('\n').slice(0, -1);
+  expect(body.length).toBeGreaterThan(1);
+  for (const line of body.filter(({ length }) => length >= 48)) expect(scrub(line)).toBe('[secret]');
+});
+
 test('L9: a long text is not cut in the middle of a secret', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 200 }), (shift) => {
