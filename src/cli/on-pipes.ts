@@ -18,9 +18,11 @@ export const sessionFlags: Readonly<Record<string, Flag>> = {
 export async function serveOnPipes(
   invocation: Invocation,
   places: Places,
-  config: Config,
+  configured: Config,
   server: string,
 ): Promise<number> {
+  const config = asAsked(configured, invocation.env);
+  const log = logOf(invocation);
   const trustLevel = trustOf(invocation);
   const workspaceId = text(invocation, 'workspace');
   const reference = text(invocation, 'session');
@@ -30,7 +32,7 @@ export async function serveOnPipes(
   const kept = reference === undefined ? undefined : await keptSession(invocation, reference);
   // From here on there is something to clear up: a signal must not find us without a handler.
   const told = signalled();
-  const gateway = await openGateway({ ...places, config: asAsked(config, invocation.env), log: logOf(invocation) });
+  const gateway = await openGateway({ ...places, config, log });
   const following = kept === undefined ? undefined : followSession(invocation, gateway, kept);
   try {
     const sessionId =

@@ -1,4 +1,6 @@
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sampleOf } from '../../metrics/read-samples.ts';
 import { callModern, shakeHands, textOf } from '../forgery/speaking.ts';
 import { type ObservedGateway, observed } from './observed-gateway.ts';
 
@@ -11,7 +13,8 @@ const inHeader = { headers: { traceparent: parent, tracestate: 'vendor=1' } };
 let on: ObservedGateway;
 let token: string;
 beforeAll(async () => {
-  on = await observed();
+  const leaky = join(import.meta.dirname, 'leaky-server.js');
+  on = await observed({ servers: { leaky: { command: process.execPath, args: [leaky] } } });
   token = on.gateway.createSession({ userId: 'ada' }).token;
 });
 afterAll(async () => {
@@ -54,6 +57,29 @@ test('L8: a client of the handshake era, in front of servers of both', async () 
     const client = await shakeHands(`${on.url}/mcp/${server}`, token);
     expect(metaOf(await textOf(client.call('echo', '{}', inMeta)))['traceparent']).toMatch(renewed);
   }
+});
+
+test('L8: at the address of all servers, in both eras, in `_meta` and in a header', async () => {
+  const { traceparent } = inHeader.headers;
+  const all = `${on.url}/mcp`;
+  const client = await shakeHands(all, token);
+  const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"leaky__leak","arguments":{}}}`;
+  const told = await Promise.all([
+    textOf(callModern(all, token, 'leaky__leak', '{}', inMeta)),
+    textOf(callModern(all, token, 'leaky__leak', '{}', inHeader)),
+    textOf(client.call('leaky__leak', '{}', inMeta)),
+    textOf(client.post(call, { traceparent })),
+  ]);
+  for (const meta of told) expect((JSON.parse(meta) as Record<string, unknown>)['traceparent']).toMatch(renewed);
+});
+
+test('P15: a request that tells its server nothing about the session is counted, and no other', async () => {
+  const untold = async (server: string) =>
+    sampleOf(await on.metrics(), 'ambit_calls_without_context_total', { server }) ?? 0;
+  const before = await untold('plain');
+  await textOf(callModern(`${on.url}/mcp/plain`, token, 'echo', '{}'));
+  await textOf(callModern(`${on.url}/mcp/pipe`, token, 'echo', '{}'));
+  expect([await untold('plain'), await untold('pipe')]).toEqual([before + 1, 0]);
 });
 
 test('L8: one that cannot be read does not go on, wherever it came from', async () => {
