@@ -1,5 +1,6 @@
 import type { Journal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
@@ -31,6 +32,8 @@ import { recordVisit, type Visit, type Visited, welcome } from './visit.ts';
 export interface CorridorParts {
   readonly journal: Journal;
   readonly log: Log;
+  readonly metrics: Metrics;
+  readonly includeMeta: () => boolean;
   readonly sessions: Sessions;
   readonly callers: Callers;
   readonly links: Links;
@@ -50,7 +53,7 @@ export interface CorridorParts {
 export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
   const opens = ({ message }: Arrived) => message.method === 'initialize';
   const inSession = journeyFrom<Arrived, Reply>()
-    .through(record(parts.journal, parts.log))
+    .through(record(parts))
     .through(authenticate(parts.identity))
     .through(resolveSession(parts.resolving))
     .through(selectWorkspace(parts.selecting));

@@ -11,6 +11,8 @@ import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { isAmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
+import { safeLog } from '../logging/safe-log.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
@@ -41,6 +43,7 @@ import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
+import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { createSettings } from './settings.ts';
@@ -70,6 +73,9 @@ export interface Gateway {
   readonly serve: Next<Arrived, Reply>;
   readonly visit: Next<Visit, Visited>;
   readonly sessions: Sessions;
+  readonly metrics: Metrics;
+  /** Whatever is said through it is shortened and scrubbed. */
+  readonly log: Log;
   servers(): ReadonlyMap<string, ServerDefinition>;
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
@@ -102,7 +108,8 @@ export interface Gateway {
 }
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
-  const { configFile, dataDir, log } = options;
+  const { configFile, dataDir } = options;
+  const log = safeLog(options.log);
   const settings = createSettings(options.config, dirname(configFile));
   const { config } = options;
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
@@ -111,7 +118,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   await mkdir(tmpParent, { recursive: true, mode: 0o700 });
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
-  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'));
+  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);
   const warden = createWarden({ tmpRoot });
   // Started ahead, so that the first call need not wait for it; where it cannot be, that call says so.
   if (options.brief !== true) void warden.start().catch(() => {});
@@ -128,6 +135,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const alone = (await readdir(tmpParent)).length <= 1;
   if (alone || store.capabilities.shared !== 'process') await sweepRunFolders(join(dataDir, 'run'), store);
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
+  const metrics = createMetrics({
+    isServer: (name) => settings.servers().has(name),
+    liveSessions: () => sessions.held().length,
+  });
+  const observer = createObserver(log, metrics);
   const callers = createCallers();
   const approvals = createApprovals({ dataDir });
   const verdicts = createEraVerdicts(join(dataDir, 'eras.json'));
@@ -170,6 +182,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
       launch: resolution.launch,
+      watch: observer.processOf,
+      toldNothing: metrics.toldNothing,
     }),
     verdicts,
     outward(sent) {
@@ -200,10 +214,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const ending = new Map<Promise<unknown>, Promise<void>>();
   sessions.onOpened((session) => {
     journal.record({ kind: 'session', event: 'created', ...facts(session) });
+    observer.sessionOpened(session);
   });
   sessions.onEnded((session, reason) => {
     if (reason !== 'unloaded') {
       journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
+      observer.sessionEnded(session, reason);
     }
     callers.endSession(session.id);
     catalog.forget(session.id);
@@ -218,13 +234,14 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 
   sessions.onRestricted((session, before) => {
     journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
+    observer.sessionRestricted(session);
     catalog.forget(session.id);
     const over: Promise<void> = bounds.restricted(session, before).finally(() => ending.delete(over));
     ending.set(over, over);
   });
 
   async function openFor({ userId }: { readonly userId: string }, name?: string): Promise<Session> {
-    log.warn(`a session was opened for the ${userId} user`);
+    log.warn('session opened for nobody in particular', { user: userId });
     const named = name === undefined ? {} : { name };
     const opened = await openSession(sessions, settings.config(), { userId, trustLevel: 'sandboxed', ...named });
     return opened.session;
@@ -248,6 +265,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const parts = {
     journal,
     log,
+    metrics,
+    includeMeta: () => settings.config().sessions.includeMeta,
     sessions,
     callers,
     links,
@@ -275,6 +294,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     serve: inwardCorridor(parts),
     visit: visitCorridor(parts),
     sessions,
+    metrics,
+    log,
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },

@@ -9,7 +9,9 @@ import { allServers } from '../gateway/aggregate/for-all.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
-import { type Log, stderrLog } from '../log.ts';
+import type { Log } from '../log.ts';
+import { safeLog } from '../logging/safe-log.ts';
+import { stderrLog } from '../logging/stderr-log.ts';
 import { type Narrowing, type Session, type SessionDraft, type SessionView, viewOf } from '../sessions/session.ts';
 import { inProcessTransport, type McpTransport } from './in-process-transport.ts';
 
@@ -42,7 +44,7 @@ export interface EmbeddedGateway {
 
 /** The gateway in your process: the same corridor, without a command line around it. */
 export async function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
-  const log = options.log ?? stderrLog();
+  const log = safeLog(options.log ?? stderrLog());
   const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');
   const dataDir = options.dataDir ?? locateDataDir({ env: process.env, configFile, home: homedir() });
 
@@ -50,7 +52,7 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
     const source =
       typeof config === 'string' ? { file: resolve(config) } : { text: JSON.stringify(config), file: configFile };
     const loaded = await loadConfig(source);
-    for (const warning of loaded.warnings) log.warn(warning);
+    for (const warning of loaded.warnings) log.warn('configuration', { warning });
     return loaded.config;
   }
 

@@ -110,7 +110,7 @@ describe.each(eras)('O1: announced by a client of the %s era', (era) => {
     const lines = on.lines.filter((line) => line.includes(session.id.slice(0, 8)));
     expect(lines).toEqual(
       ['two', 'nowhere', '/etc'].map(
-        (name) => `session ${session.id.slice(0, 8)} announced the workspace "${name}" and stays in "one"`,
+        (name) => `announced workspace ignored: session=${session.id.slice(0, 8)} announced=${name} workspace=one`,
       ),
     );
     const noted = () =>

@@ -7,6 +7,9 @@ import { createApprovals } from '../../src/approvals/approvals.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { mcpServersOf } from '../../src/gateway/mcp-servers.ts';
 import { createResolution } from '../../src/gateway/resolution.ts';
+import type { LogFields } from '../../src/log.ts';
+import { textLine } from '../../src/logging/line.ts';
+import { safeLog } from '../../src/logging/safe-log.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import { createSessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
@@ -149,7 +152,11 @@ test('P15: one debug line for each injection, with eight characters of the sessi
   });
   const servers = defineServers(config, '/etc/ambit');
   const sessions = createSessions({ store: openMemoryStore(), bounds: config.sessions });
-  const log = { info() {}, warn() {}, debug: (line: string) => void lines.push(line) };
+  const log = {
+    info() {},
+    warn() {},
+    debug: (event: string, fields?: LogFields) => void lines.push(textLine(event, fields)),
+  };
   const options = {
     config: () => config,
     servers: () => servers,
@@ -157,7 +164,7 @@ test('P15: one debug line for each injection, with eight characters of the sessi
     approvals,
     dataDir,
     configFile: '/etc/ambit/ambit.yaml',
-    log,
+    log: safeLog(log),
     telling: undefined,
   };
   const resolution = createResolution(options);
