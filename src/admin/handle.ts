@@ -20,7 +20,7 @@ export interface AdminAnswer {
  * Plain data in, plain data out: whatever carries it, the control socket or HTTP, only translates. `address` is where
  * clients reach the gateway, if it listens.
  */
-export function handleAdmin(gateway: Gateway, request: AdminRequest, address?: string): AdminAnswer {
+export async function handleAdmin(gateway: Gateway, request: AdminRequest, address?: string): Promise<AdminAnswer> {
   const path = request.path.split('?', 1)[0] as string;
   const fitting = routes.filter((route) => route.path.test(path));
   const route = fitting.find((each) => each.method === request.method);
@@ -28,7 +28,7 @@ export function handleAdmin(gateway: Gateway, request: AdminRequest, address?: s
   if (route === undefined) return problem(405, 'METHOD_NOT_ALLOWED', 'This address does not take that method.', '');
   try {
     const parameter = decodeURIComponent(route.path.exec(path)?.[1] ?? '');
-    return route.handle(gateway, parameter, readJson(request.body), address);
+    return await route.handle(gateway, parameter, readJson(request.body), address);
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof URIError) {
       return problem(400, 'REQUEST_INVALID', 'The request cannot be read.', 'Send JSON.');

@@ -1,4 +1,5 @@
 import type { Gateway } from '../gateway/gateway.ts';
+import { listCredentials, removeCredential, setCredential } from './credentials.ts';
 import { explainCall } from './explain-call.ts';
 import type { AdminAnswer } from './handle.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
@@ -7,7 +8,12 @@ import { createSession, endSession, listSessions, restrictSession, showSession }
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: RegExp;
-  readonly handle: (gateway: Gateway, parameter: string, body: unknown, address: string | undefined) => AdminAnswer;
+  readonly handle: (
+    gateway: Gateway,
+    parameter: string,
+    body: unknown,
+    address: string | undefined,
+  ) => AdminAnswer | Promise<AdminAnswer>;
 }
 
 /** The table of contents of the control API. */
@@ -20,4 +26,7 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveSession },
   { method: 'POST', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveViaGateway },
   { method: 'POST', path: /^\/api\/v1\/sessions\/([^/]+)\/explain$/, handle: explainCall },
+  { method: 'GET', path: /^\/api\/v1\/credentials$/, handle: listCredentials },
+  { method: 'POST', path: /^\/api\/v1\/credentials$/, handle: setCredential },
+  { method: 'DELETE', path: /^\/api\/v1\/credentials$/, handle: removeCredential },
 ];

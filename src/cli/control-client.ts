@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { request } from 'node:http';
 import { dirname } from 'node:path';
 import { assertPrivate, controlSocketPath } from '../entrances/control/socket-path.ts';
-import { AmbitError, type ErrorCode, errorTable } from '../errors.ts';
+import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../errors.ts';
 import type { Invocation } from './command.ts';
 import { placesOf } from './places.ts';
 
@@ -37,4 +37,14 @@ export async function askGateway<T>(invocation: Invocation, method: string, path
     ...(answer.detail === undefined ? {} : { what: answer.detail }),
     ...(answer.hint ? { hint: answer.hint } : {}),
   });
+}
+
+/** What the running gateway answers; where none is running, the same without one. */
+export async function orWithout<T>(asking: () => Promise<T>, without: () => Promise<T>): Promise<T> {
+  try {
+    return await asking();
+  } catch (error) {
+    if (!isAmbitError(error) || error.code !== 'GATEWAY_UNREACHABLE') throw error;
+  }
+  return without();
 }

@@ -20,6 +20,7 @@ export async function serveOnPipes(
   places: Places,
   config: Config,
   server: string,
+  credentials = true,
 ): Promise<number> {
   const trustLevel = trustOf(invocation);
   const workspaceId = text(invocation, 'workspace');
@@ -30,7 +31,7 @@ export async function serveOnPipes(
   const kept = reference === undefined ? undefined : await keptSession(invocation, reference);
   // From here on there is something to clear up: a signal must not find us without a handler.
   const told = signalled();
-  const gateway = await openGateway({ ...places, config, log: logOf(invocation) });
+  const gateway = await openGateway({ ...places, config, log: logOf(invocation), credentials });
   const following = kept === undefined ? undefined : followSession(invocation, gateway, kept);
   try {
     const sessionId =

@@ -58,7 +58,7 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
     .through(permitTools(parts.tools, parts.listeners))
-    .through(vetTools(parts.catalog, parts.links))
+    .through(vetTools(parts.catalog, parts.links, parts.resolution))
     .to(forward(parts.sessions, parts.callers, parts.links));
   const all = inSession
     .through(authorizeAll(parts.resolution))

@@ -20,6 +20,7 @@ import { openSession } from '../sessions/open-session.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
 import type { EndReason, Narrowing, Session, SessionDraft, SessionView } from '../sessions/session.ts';
 import { createSessions, type Sessions } from '../sessions/sessions.ts';
+import { openStore } from '../stores/open-store.ts';
 import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
@@ -31,10 +32,12 @@ import { createSeals } from '../upstreams/relay/seals.ts';
 import type { Reply } from '../wire/channel.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
 import { announceChange } from './announce.ts';
+import { createCarrying } from './carry-credentials.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
+import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials } from './given-credentials.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { outwardCorridor } from './outward.ts';
 import { createResolution, type Resolved } from './resolution.ts';
@@ -49,6 +52,8 @@ export interface GatewayOptions {
   readonly configFile: string;
   readonly dataDir: string;
   readonly log: Log;
+  /** False where a server may not be what the configuration says: then it is given nobody's credential. */
+  readonly credentials?: boolean;
 }
 
 /** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
@@ -73,6 +78,7 @@ export interface Gateway {
   narrowsTools(server: string): boolean;
   /** What a call of this tool with these arguments, JSON text, would get, and why. */
   explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
+  readonly credentials: GivenCredentials;
   /** The public keys that its contexts verify with, as a JWK Set. */
   jwks(): string;
   /** Where another process finds this gateway. */
@@ -129,6 +135,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     }
   });
   const deliver = outwardCorridor(journal);
+  const store = await openStore(config.store, dataDir);
+  const credentials = options.credentials === false ? undefined : await credentialsIn(store, config, dataDir);
+  const carrying = createCarrying({
+    credentials,
+    prefixes: () => settings.config().context.envPrefixes,
+    isApproved: (server) => approvals.check(server).state === 'approved',
+  });
   const resolution = createResolution({
     config: settings.config,
     servers: settings.servers,
@@ -137,6 +150,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     dataDir,
     log,
     telling: { pseudonyms, jwks: () => inlineKeys(keys) },
+    carrying,
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
@@ -152,6 +166,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
       launch: resolution.launch,
+      headersFor: carrying.headers,
     }),
     verdicts,
     outward(sent) {
@@ -163,6 +178,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     current: (session, { name }) => resolution.permitted(session, name),
   });
 
+  if (credentials !== undefined) endWhatCarries(credentials, settings.servers, links);
   const aggregate = createAggregate({ links, callers, catalog, resolution, tools });
   const bounds = createKeepInBounds({
     links,
@@ -259,6 +275,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return token;
     },
     explain: resolution.explain,
+    credentials: giveCredentials({
+      credentials,
+      servers: settings.servers,
+      prefixes: () => settings.config().context.envPrefixes,
+      journal,
+    }),
     narrowsTools: (server) => tools.of(server) !== undefined,
     explainCall: (session, tool, args) => explainCall({ resolution, tools }, session, tool, args),
     reload(next) {
@@ -279,6 +301,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       sessions.close();
       await Promise.all([...ending.values()]);
       await links.close();
+      credentials?.close();
+      await store.close();
       stopApprovals();
       approvals.close();
       await warden.close();

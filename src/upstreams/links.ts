@@ -57,6 +57,8 @@ export interface Links {
   isRetired(link: Link, sessionId: string): boolean;
   /** Ends what is the session's own, all or to one server, at once; from what others use too it is cut off. */
   endSession(sessionId: string, reason: AmbitError, server?: string): Promise<void>;
+  /** Ends the links of a server at once, those of the sessions that fit. */
+  end(server: string, reason: AmbitError, fits: (session: Session) => boolean): Promise<void>;
   close(): Promise<void>;
   size(): number;
 }
@@ -260,6 +262,9 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
       if (server === undefined) rooms.delete(sessionId);
       await kept.leave(sessionId, reason, (link) => server === undefined || link.server === server);
     },
+
+    end: (server, reason, fits) =>
+      kept.end(reason, ({ link, tenancy }) => link.server === server && [...tenancy.users.values()].some(fits)),
 
     async close() {
       clearInterval(timer);

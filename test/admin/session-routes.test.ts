@@ -23,13 +23,18 @@ afterAll(async () => {
 });
 
 const base = '/api/v1/sessions';
-function ask(method: string, path: string, body?: unknown, address?: string): { status: number; body: unknown } {
+async function ask(
+  method: string,
+  path: string,
+  body?: unknown,
+  address?: string,
+): Promise<{ status: number; body: unknown }> {
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-  const { status, body: answer } = handleAdmin(gateway, { method, path: base + path, body: bytes }, address);
+  const { status, body: answer } = await handleAdmin(gateway, { method, path: base + path, body: bytes }, address);
   return { status, body: answer };
 }
-const open = (draft: Record<string, unknown> = {}) =>
-  ask('POST', '', { servers: ['a', 'b'], ttlSeconds: 60, ...draft }).body as { id: string; token: string };
+const open = async (draft: Record<string, unknown> = {}) =>
+  (await ask('POST', '', { servers: ['a', 'b'], ttlSeconds: 60, ...draft })).body as { id: string; token: string };
 
 test.each([
   [{ trustLevel: 'direct' }, 403],
@@ -52,51 +57,55 @@ test.each([
   [[], 400],
   ['x', 400],
   [{}, 400],
-])('P14: PATCH with %j is refused whole', (body, status) => {
-  const { id } = open();
-  expect(ask('PATCH', `/${id}`, body).status).toBe(status);
-  expect(ask('GET', `/${id}`).body).toMatchObject({ trustLevel: 'sandboxed', ttlSeconds: 60, servers: ['a', 'b'] });
+])('P14: PATCH with %j is refused whole', async (body, status) => {
+  const { id } = await open();
+  expect((await ask('PATCH', `/${id}`, body)).status).toBe(status);
+  expect((await ask('GET', `/${id}`)).body).toMatchObject({
+    trustLevel: 'sandboxed',
+    ttlSeconds: 60,
+    servers: ['a', 'b'],
+  });
 });
 
-test('P14: PATCH narrows, and the token keeps working', () => {
-  const { id, token } = open({ trustLevel: 'trusted' });
+test('P14: PATCH narrows, and the token keeps working', async () => {
+  const { id, token } = await open({ trustLevel: 'trusted' });
   const change = { trustLevel: 'untrusted', ttlSeconds: 5, servers: ['b'] };
   const expected = { id, trustLevel: 'sandboxed', ttlSeconds: 5, servers: ['b'] };
-  expect(ask('PATCH', `/${id}`, change)).toMatchObject({ status: 200, body: expected });
+  expect(await ask('PATCH', `/${id}`, change)).toMatchObject({ status: 200, body: expected });
   expect(gateway.sessions.prove(token).servers).toEqual(['b']);
-  expect(ask('PATCH', '/nobody', change).status).toBe(404);
+  expect((await ask('PATCH', '/nobody', change)).status).toBe(404);
 });
 
 test.each([{ servers: ['c'] }, { servers: 'a' }, { servers: [null] }, { permissions: ['X'] }, { permissions: 'x' }])(
   'POST with %j opens nothing',
-  (draft) => {
+  async (draft) => {
     const before = gateway.sessions.list().length;
-    expect(ask('POST', '', draft).status).toBe(400);
+    expect((await ask('POST', '', draft)).status).toBe(400);
     expect(gateway.sessions.list()).toHaveLength(before);
   },
 );
 
-test('the servers of a session; addresses only from a gateway that has one, and then with a token of their own', () => {
-  const { id, token } = open({ trustLevel: 'direct', servers: ['a'] });
-  const { mcpServers, servers } = ask('GET', `/${id}/servers`).body as SessionServers;
+test('the servers of a session; addresses only from a gateway that has one, and then with a token of their own', async () => {
+  const { id, token } = await open({ trustLevel: 'direct', servers: ['a'] });
+  const { mcpServers, servers } = (await ask('GET', `/${id}/servers`)).body as SessionServers;
   expect(Object.keys(mcpServers)).toEqual(['a']);
   expect(servers).toMatchObject([
     { name: 'a', available: true, env: { AMBIT_TRUST_LEVEL: 'injected' } },
     { name: 'b', available: false, rule: 'session.servers' },
   ]);
   expect(JSON.stringify(servers)).not.toContain(token);
-  expect(ask('POST', `/${id}/servers`, { via: 'gateway' }).status).toBe(503);
+  expect((await ask('POST', `/${id}/servers`, { via: 'gateway' })).status).toBe(503);
   for (const body of [{}, { via: 'elsewhere' }, { via: 'gateway', userId: 'root' }]) {
-    expect(ask('POST', `/${id}/servers`, body, 'http://127.0.0.1:1').status).toBe(400);
+    expect((await ask('POST', `/${id}/servers`, body, 'http://127.0.0.1:1')).status).toBe(400);
   }
   expect(gateway.sessions.get(id)?.tokenDigests).toHaveLength(1);
-  const reached = ask('POST', `/${id}/servers`, { via: 'gateway' }, 'https://ambit.example/base/');
+  const reached = await ask('POST', `/${id}/servers`, { via: 'gateway' }, 'https://ambit.example/base/');
   expect(reached.status).toBe(201);
   const entry = (reached.body as SessionServers).mcpServers['a'] as { url: string; headers: Record<string, string> };
   expect(entry.url).toBe('https://ambit.example/base/mcp/a');
   const further = entry.headers['Authorization']?.replace('Bearer ', '') ?? '';
   expect(further).not.toBe(token);
   expect(gateway.sessions.prove(further).id).toBe(id);
-  expect(ask('GET', '/nobody/servers').status).toBe(404);
-  expect(ask('DELETE', `/${id}/servers`).status).toBe(405);
+  expect((await ask('GET', '/nobody/servers')).status).toBe(404);
+  expect((await ask('DELETE', `/${id}/servers`)).status).toBe(405);
 });

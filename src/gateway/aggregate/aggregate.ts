@@ -100,7 +100,9 @@ export function createAggregate({ links, callers, catalog, resolution, tools }: 
 
   function look(exchange: ForAll): Promise<Listed[]> {
     const client = exchange.caller === undefined ? exchange.message : (exchange.caller.link as Composite).initialize;
-    return lookAtAll(exchange, catalog, capabilitiesKey(client), askOf(exchange));
+    const capabilities = capabilitiesKey(client);
+    const askedAs = (server: ServerDefinition) => capabilities + resolution.personal(exchange.session, server);
+    return lookAtAll(exchange, catalog, askedAs, askOf(exchange));
   }
 
   /** Of the tools, only those that some call of this session could be allowed for. */

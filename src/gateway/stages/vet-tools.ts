@@ -10,9 +10,10 @@ import { askAsModern } from '../aggregate/ask-as.ts';
 import { listReply } from '../aggregate/lists.ts';
 import type { Stage } from '../chain.ts';
 import type { Prepared } from '../exchange.ts';
+import type { Resolution } from '../resolution.ts';
 
 /** Last before `forward`: of a server that had to be approved, only the tools that were approved exist. */
-export function vetTools(catalog: Catalog, links: Links): Stage<Prepared, Prepared, Reply> {
+export function vetTools(catalog: Catalog, links: Links, resolution: Resolution): Stage<Prepared, Prepared, Reply> {
   return function vetTools(exchange, next) {
     const { message, upstream } = exchange;
     const concerned =
@@ -28,7 +29,7 @@ export function vetTools(catalog: Catalog, links: Links): Stage<Prepared, Prepar
         : (method: string, params: string) => askUpstream(caller.link, method, params, caller);
     const { offer, withheld, failure } = await catalog.look(
       upstream,
-      capabilitiesKey(caller?.initialize ?? message),
+      capabilitiesKey(caller?.initialize ?? message) + resolution.personal(session, upstream),
       ask,
       placeOf(session),
     );
