@@ -30,7 +30,6 @@ export const notBuiltYet: readonly Row[] = [
   { key: 'sessions.includeMeta' },
   { key: 'sessions.bindAddress' },
   { key: 'quotas' },
-  { key: 'servers.*.cache' },
   { key: 'workspaces.*.isolation' },
   { key: 'workspaces.*.backend' },
   { key: 'governance' },

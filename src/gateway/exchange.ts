@@ -16,6 +16,8 @@ export interface EntryDraft {
   workspaceId: string | undefined;
   /** What its client announced, when the session stays where it was put. */
   ignoredWorkspace: string | undefined;
+  /** The exchange whose result was given again. */
+  cached: string | undefined;
 }
 
 export function blankEntry(): EntryDraft {
@@ -25,6 +27,7 @@ export function blankEntry(): EntryDraft {
     rule: undefined,
     workspaceId: undefined,
     ignoredWorkspace: undefined,
+    cached: undefined,
   };
 }
 

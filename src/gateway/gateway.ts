@@ -3,6 +3,7 @@ import { mkdir, readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createApprovals } from '../approvals/approvals.ts';
 import { assertApproved } from '../approvals/assert-approved.ts';
+import { createResultCache } from '../cache/result-cache.ts';
 import { assertOutOfReach } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
 import { createContextWriters } from '../context/call-context.ts';
@@ -32,6 +33,7 @@ import { createSeals } from '../upstreams/relay/seals.ts';
 import type { Reply } from '../wire/channel.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
 import { announceChange } from './announce.ts';
+import { createCachedCalls } from './cached-calls.ts';
 import { createCarrying } from './carry-credentials.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
@@ -179,7 +181,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
 
   if (credentials !== undefined) endWhatCarries(credentials, settings.servers, links);
-  const aggregate = createAggregate({ links, callers, catalog, resolution, tools });
+  const cache = createResultCache();
+  const cached = createCachedCalls({ cache, config: settings.config, catalog, resolution });
+  const aggregate = createAggregate({ links, callers, catalog, resolution, tools, cached });
   const bounds = createKeepInBounds({
     links,
     callers,
@@ -205,6 +209,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     journal.record({ kind: 'session', event, sessionId: session.id, userId: session.userId });
     callers.endSession(session.id);
     catalog.forget(session.id);
+    cache.forget(session.id);
     const stopped = links.endSession(session.id, goneBecause(reason));
     const over = stopped
       // Whoever a process left behind may still be writing there.
@@ -217,6 +222,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   sessions.onRestricted((session, before) => {
     journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
     catalog.forget(session.id);
+    cache.forget(session.id);
     const over: Promise<void> = bounds.restricted(session, before).finally(() => ending.delete(over));
     ending.set(over, over);
   });
@@ -232,6 +238,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     listeners,
     aggregate,
     catalog,
+    cached,
     identity: { sessions, ...config.auth },
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
@@ -302,6 +309,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await Promise.all([...ending.values()]);
       await links.close();
       credentials?.close();
+      cache.close();
       await store.close();
       stopApprovals();
       approvals.close();

@@ -14,6 +14,8 @@ export interface CallEntry {
   readonly workspaceId?: string | undefined;
   /** What its client announced in vain. */
   readonly ignoredWorkspace?: string | undefined;
+  /** The exchange whose result was given again. */
+  readonly cached?: string | undefined;
   readonly ms: number;
   readonly bytesIn: number;
   readonly bytesOut: number;
@@ -25,7 +27,7 @@ export function callLine(call: CallEntry): string {
     `"kind":"call","id":"${call.id}"${member('sessionId', call.sessionId)}${member('userId', call.userId)}` +
     `,"entrance":"${call.entrance}","era":"${call.era}","server":${quoted(call.server)},"method":${quoted(call.method)}` +
     `${member('name', call.name)},"outcome":${quoted(call.outcome)}${member('rule', call.rule)}` +
-    `${member('workspaceId', call.workspaceId)}${member('ignoredWorkspace', call.ignoredWorkspace)}` +
+    `${member('workspaceId', call.workspaceId)}${member('ignoredWorkspace', call.ignoredWorkspace)}${member('cached', call.cached)}` +
     `,"ms":${call.ms},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
   );
 }

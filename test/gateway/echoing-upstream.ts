@@ -8,21 +8,31 @@ export interface EchoingUpstream {
   close(): Promise<void>;
 }
 
-type Answer = (method: string, params: Record<string, unknown>, headers: IncomingHttpHeaders) => object | undefined;
+type Answer = (
+  method: string,
+  params: Record<string, unknown>,
+  headers: IncomingHttpHeaders,
+) => object | undefined | Promise<object | undefined>;
 
-/** A modern server over HTTP whose tools say what it was sent; `answer` may say something else. */
+/** A modern server over HTTP whose tools say what it was sent; `answer` may say something else, and messages before it. */
 export async function echoingUpstream(answer: Answer = () => undefined): Promise<EchoingUpstream> {
   const asked: { method: string; headers: IncomingHttpHeaders }[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
+    request.on('end', async () => {
       const body = Buffer.concat(chunks).toString();
       const { id, method = '', params = {} } = (body === '' ? {} : JSON.parse(body)) as Record<string, never>;
       asked.push({ method, headers: request.headers });
       if (id === undefined) return response.writeHead(202).end();
-      const result = answer(method, params, request.headers) ?? usual(method, request.headers);
-      const bytes = JSON.stringify({ jsonrpc: '2.0', id, result });
+      const result = (await answer(method, params, request.headers)) ?? usual(method, request.headers);
+      const { saysFirst, ...rest } = result as { readonly saysFirst?: readonly object[] };
+      const bytes = JSON.stringify({ jsonrpc: '2.0', id, result: rest });
+      if (saysFirst !== undefined) {
+        const events = [...saysFirst.map((each) => JSON.stringify({ jsonrpc: '2.0', ...each })), bytes];
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        return response.end(events.map((event) => `data: ${event}\n\n`).join(''));
+      }
       response.writeHead(200, { 'content-type': 'application/json' }).end(bytes);
     });
   }).listen(0, '127.0.0.1');

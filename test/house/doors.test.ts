@@ -14,6 +14,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   saferoot: ['(hall)'],
   runners: ['(hall)', 'wire'],
   stores: ['(hall)', 'trust'],
+  cache: ['(hall)', 'context', 'wire'],
   credentials: ['(hall)', 'context', 'stores'],
   config: ['(hall)', 'context', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'trust'],
@@ -22,6 +23,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   gateway: [
     '(hall)',
     'approvals',
+    'cache',
     'config',
     'context',
     'credentials',

@@ -43,6 +43,7 @@ export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Repl
       rule: entry.rule,
       workspaceId: entry.workspaceId,
       ignoredWorkspace: entry.ignoredWorkspace,
+      cached: entry.cached,
       ms: Math.round((performance.now() - started) * 100) / 100,
       bytesIn: message.bytes.length,
       bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,
