@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Gateway } from '../gateway/gateway.ts';
 import type { AdminAnswer } from './handle.ts';
+import type { Asked } from './routes.ts';
 import { readBody } from './sessions.ts';
 
 const nameShape = z.strictObject({
@@ -15,13 +16,13 @@ export function listCredentials(gateway: Gateway): AdminAnswer {
   return { status: 200, body: { credentials: gateway.credentials.list() } };
 }
 
-export async function setCredential(gateway: Gateway, _parameter: string, body: unknown): Promise<AdminAnswer> {
+export async function setCredential(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
   const { value, ...which } = readBody(credentialShape, body);
   await gateway.credentials.set(which, value);
   return { status: 200, body: { ...which, set: true } };
 }
 
-export async function removeCredential(gateway: Gateway, _parameter: string, body: unknown): Promise<AdminAnswer> {
+export async function removeCredential(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
   const which = readBody(nameShape, body);
   return { status: 200, body: { ...which, removed: await gateway.credentials.remove(which) } };
 }

@@ -1,7 +1,7 @@
 import type { CredentialView } from '../gateway/given-credentials.ts';
 import { type Command, jsonFlag, text } from './command.ts';
-import { askGateway, orWithout } from './control-client.ts';
-import { credentialFlags, onTheStore } from './credential-name.ts';
+import { askGateway } from './control-client.ts';
+import { credentialFlags } from './credential-name.ts';
 import { columns, cut, print, table } from './output.ts';
 
 export const credentialList: Command = {
@@ -14,11 +14,8 @@ export const credentialList: Command = {
   },
   async run(invocation) {
     const [user, server] = [text(invocation, 'user'), text(invocation, 'server')];
-    const all = await orWithout(
-      async () =>
-        (await askGateway<{ credentials: CredentialView[] }>(invocation, 'GET', '/api/v1/credentials')).credentials,
-      () => onTheStore(invocation, (credentials) => credentials.list()),
-    );
+    const path = '/api/v1/credentials';
+    const all = (await askGateway<{ credentials: CredentialView[] }>(invocation, 'GET', path)).credentials;
     const credentials = all.filter(
       (each) => (user === undefined || each.userId === user) && (server === undefined || each.server === server),
     );

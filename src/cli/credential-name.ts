@@ -1,4 +1,4 @@
-import type { CredentialName, GivenCredentials } from '../gateway/given-credentials.ts';
+import type { CredentialName } from '../gateway/given-credentials.ts';
 import { type Flag, type Invocation, text, UsageFault } from './command.ts';
 
 export const credentialFlags = {
@@ -15,22 +15,4 @@ export function credentialName(invocation: Invocation): CredentialName {
   if (server === undefined) throw new UsageFault('--server S is missing');
   if ((env === undefined) === (header === undefined)) throw new UsageFault('say either --env NAME or --header NAME');
   return { userId, server, ...(env === undefined ? { header } : { env }) };
-}
-
-/** The credentials of this configuration without a gateway: on the store itself, for as long as the work takes. */
-export async function onTheStore<T>(
-  invocation: Invocation,
-  work: (credentials: GivenCredentials) => T | Promise<T>,
-): Promise<T> {
-  // Most commands need none of this.
-  const { openStoredCredentials } = await import('../gateway/stored-credentials.ts');
-  const { declaredServers } = await import('./declared-servers.ts');
-  const { places, config, servers, approvals } = await declaredServers(invocation);
-  approvals.close();
-  const { credentials, close } = await openStoredCredentials(config, servers, places.dataDir);
-  try {
-    return await work(credentials);
-  } finally {
-    await close();
-  }
 }

@@ -1,7 +1,7 @@
 import { isTerminal } from './ask.ts';
 import { type Command, jsonFlag } from './command.ts';
-import { askGateway, orWithout } from './control-client.ts';
-import { credentialFlags, credentialName, onTheStore } from './credential-name.ts';
+import { askGateway } from './control-client.ts';
+import { credentialFlags, credentialName } from './credential-name.ts';
 import { print } from './output.ts';
 import { readSecret } from './read-secret.ts';
 
@@ -12,10 +12,7 @@ export const credentialSet: Command = {
   async run(invocation) {
     const which = credentialName(invocation);
     const value = await readSecret(process.stdin, isTerminal() ? process.stderr : undefined);
-    await orWithout(
-      () => askGateway(invocation, 'POST', '/api/v1/credentials', { ...which, value }),
-      () => onTheStore(invocation, (credentials) => credentials.set(which, value)),
-    );
+    await askGateway(invocation, 'POST', '/api/v1/credentials', { ...which, value });
     print(invocation, { ...which, set: true }, () => `Kept for ${which.userId} at ${which.server}.`);
     return 0;
   },

@@ -1,7 +1,9 @@
 import type { SessionView } from '../sessions/session.ts';
+import type { Use } from '../stores/admission.ts';
 import { facts } from './output.ts';
 
-export function showOne(view: SessionView & { readonly token?: string }): string {
+export function showOne(view: SessionView & { readonly token?: string; readonly usage?: Use }): string {
+  const { usage } = view;
   return facts([
     ['id', view.id],
     ['name', view.name ?? '-'],
@@ -14,6 +16,10 @@ export function showOne(view: SessionView & { readonly token?: string }): string
     ['created', view.createdAt],
     ['last active', view.lastActiveAt],
     ['expires', view.expiresAt],
+    ['ends', view.endsAt],
+    ...Object.entries(view.metadata).map(([key, value]) => [`meta ${key}`, shown(value)] as const),
+    ...(usage === undefined ? [] : ([['calls', `${usage.calls}, ${usage.underWay} under way`]] as const)),
+    ...(usage === undefined ? [] : ([['bytes', String(usage.bytes)]] as const)),
     ...(view.token === undefined ? [] : ([['token', view.token]] as const)),
   ]);
 }
@@ -24,4 +30,8 @@ export function fromNow(iso: string, now = Date.now()): string {
   const away = Math.abs(seconds);
   const size = away < 120 ? `${away}s` : away < 7200 ? `${Math.round(away / 60)}m` : `${Math.round(away / 3600)}h`;
   return seconds < 0 ? `${size} ago` : `in ${size}`;
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }

@@ -12,6 +12,7 @@ import type { CachedCalls } from './cached-calls.ts';
 import { journeyFrom, type Next } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
 import type { Resolution } from './resolution.ts';
+import { admit } from './stages/admit.ts';
 import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts';
 import { authorize } from './stages/authorize.ts';
 import { authorizeAll } from './stages/authorize-all.ts';
@@ -58,17 +59,19 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(selectWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))
+    .through(admit(parts.sessions))
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
     .through(permitTools(parts.tools, parts.listeners))
     .through(vetTools(parts.catalog, parts.links, parts.resolution))
-    .through(cacheResults(parts.cached, parts.links, parts.sessions))
-    .to(forward(parts.sessions, parts.callers, parts.links));
+    .through(cacheResults(parts.cached, parts.links))
+    .to(forward(parts.callers, parts.links));
   const all = inSession
     .through(authorizeAll(parts.resolution))
+    .through(admit(parts.sessions))
     .through(bindTransport<AuthorizedForAll<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
-    .to(forwardToAll(parts.sessions, parts.aggregate));
+    .to(forwardToAll(parts.aggregate));
   return (exchange) => (exchange.server === allServers ? all(exchange) : one(exchange));
 }
 
@@ -78,7 +81,7 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
   const inSession = journeyFrom<Visit, Visited>()
     .through(recordVisit(parts.journal))
     .through(authenticate(parts.identity))
-    .through(resolveSession(parts.resolving))
+    .through(resolveSession(parts.resolving, true))
     .through(standInWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))

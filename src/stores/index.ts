@@ -1,4 +1,4 @@
-export type { Admission, LimitName, Limits, QuotaRefusal, Scope, Use, Verdict } from './admission.ts';
+export type { Admission, LimitName, Limits, QuotaRefusal, Scope, Spent, Use, Verdict } from './admission.ts';
 export type {
   AtVersion,
   Document,

@@ -1,4 +1,4 @@
-import type { Admission, Use, Verdict } from './admission.ts';
+import type { Admission, Spent, Use, Verdict } from './admission.ts';
 import type { DocumentLimits, Documents } from './documents.ts';
 import type { Change } from './feed.ts';
 import type { EndReason, NewSession, Remains, SessionChange, SessionRecord } from './record.ts';
@@ -41,10 +41,13 @@ export interface SessionStore {
 
   /** The one round trip of a request: is it live, is it as the caller believes, is there quota; then counts as use. */
   admit(request: Admission): Promise<Verdict>;
-  /** Keeps a place among the calls under way for longer. False when it is lost: it ran out, or the session is gone. */
-  renew(id: string, lease: string, holdMs: number): Promise<boolean>;
-  /** Gives the place back, and counts as use. A second time does nothing. */
-  release(id: string, lease: string, spent?: { readonly bytes?: number }): Promise<void>;
+  /**
+   * Keeps a place among the calls under way for longer, and counts as use. False when it is lost: it ran out, or the
+   * session is gone. Then nothing of what was spent is counted.
+   */
+  renew(id: string, lease: string, holdMs: number, spent?: Spent): Promise<boolean>;
+  /** Gives the place back, and counts as use. When it is lost, and so a second time, this does nothing. */
+  release(id: string, lease: string, spent?: Omit<Spent, 'places'>): Promise<void>;
   /** What a live session has used so far. */
   usage(id: string): Promise<Use | undefined>;
 

@@ -72,16 +72,16 @@ test('P14: PATCH narrows, and the token keeps working', async () => {
   const change = { trustLevel: 'untrusted', ttlSeconds: 5, servers: ['b'] };
   const expected = { id, trustLevel: 'sandboxed', ttlSeconds: 5, servers: ['b'] };
   expect(await ask('PATCH', `/${id}`, change)).toMatchObject({ status: 200, body: expected });
-  expect(gateway.sessions.prove(token).servers).toEqual(['b']);
+  expect((await gateway.sessions.prove(token)).servers).toEqual(['b']);
   expect((await ask('PATCH', '/nobody', change)).status).toBe(404);
 });
 
 test.each([{ servers: ['c'] }, { servers: 'a' }, { servers: [null] }, { permissions: ['X'] }, { permissions: 'x' }])(
   'POST with %j opens nothing',
   async (draft) => {
-    const before = gateway.sessions.list().length;
+    const before = (await gateway.sessions.list()).sessions.length;
     expect((await ask('POST', '', draft)).status).toBe(400);
-    expect(gateway.sessions.list()).toHaveLength(before);
+    expect((await gateway.sessions.list()).sessions).toHaveLength(before);
   },
 );
 
@@ -105,7 +105,7 @@ test('the servers of a session; addresses only from a gateway that has one, and 
   expect(entry.url).toBe('https://ambit.example/base/mcp/a');
   const further = entry.headers['Authorization']?.replace('Bearer ', '') ?? '';
   expect(further).not.toBe(token);
-  expect(gateway.sessions.prove(further).id).toBe(id);
+  expect((await gateway.sessions.prove(further)).id).toBe(id);
   expect((await ask('GET', '/nobody/servers')).status).toBe(404);
   expect((await ask('DELETE', `/${id}/servers`)).status).toBe(405);
 });

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { openStoredCredentials } from '../../src/gateway/stored-credentials.ts';
-import { defineServers } from '../../src/upstreams/definition.ts';
+import { openGateway } from '../../src/gateway/gateway.ts';
 import { repository } from '../house/source-files.ts';
 
 const script = join(repository, 'test/fixtures/reloaded/server.js');
@@ -45,7 +44,8 @@ test('a wrapped server finds the credential by itself; another command under its
   const text = JSON.stringify({ version: 1, servers: { notes: { command: process.execPath, args: [script] } } });
   writeFileSync(file, text);
   const { config } = await loadConfig({ file });
-  const stored = await openStoredCredentials(config, defineServers(config, folder), join(folder, 'data'));
+  const places = { configFile: file, dataDir: join(folder, 'data') };
+  const stored = await openGateway({ ...places, config, log: { info() {}, warn() {} }, brief: true });
   await stored.credentials.set({ userId: 'local', server: 'notes', env: 'MARK' }, 'own');
   await stored.close();
   expect(await wrapped([process.execPath, script])).toBe('own');

@@ -58,7 +58,7 @@ export function credentialGateways(): CredentialGateways {
         }),
       ),
     async clientOf(gateway, draft, server, era = 'modern') {
-      const session = gateway.createSession(typeof draft === 'string' ? { userId: draft } : draft);
+      const session = await gateway.createSession(typeof draft === 'string' ? { userId: draft } : draft);
       const client = closing(await rawClient(gateway.connect(session.id, server), era));
       return { ...client, session };
     },

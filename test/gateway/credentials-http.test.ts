@@ -28,7 +28,7 @@ describe('in a header over HTTP', () => {
     const far = on.closing(await echoingUpstream());
     const gateway = await on.start({ search: { url: far.url, era: 'modern' } });
     await gateway.credentials.set({ userId: 'ada', server: 'search', header: 'Authorization' }, 'Bearer own');
-    const { token } = gateway.createSession({ userId: 'ada' });
+    const { token } = await gateway.createSession({ userId: 'ada' });
     const { url } = await gateway.listen({ port: 0 });
     const answer = await fetch(`${url}/mcp/search`, {
       method: 'POST',
@@ -92,11 +92,11 @@ describe('in a header over HTTP', () => {
     const far = on.closing(await echoingUpstream());
     const gateway = await on.start({ search: { url: far.url, era: 'modern' } });
     await gateway.credentials.set({ userId: 'ada', server: 'search', header: 'x-api-key' }, secret);
-    const [ada, eve] = [gateway.createSession({ userId: 'ada' }), gateway.createSession({ userId: 'eve' })];
-    expect(gateway.resolve(ada.id)).toMatchObject({
+    const [ada, eve] = [await gateway.createSession({ userId: 'ada' }), await gateway.createSession({ userId: 'eve' })];
+    expect(await gateway.resolve(ada.id)).toMatchObject({
       mcpServers: {},
       servers: [{ available: false, rule: 'credentials' }],
     });
-    expect(Object.keys(gateway.resolve(eve.id).mcpServers)).toEqual(['search']);
+    expect(Object.keys((await gateway.resolve(eve.id)).mcpServers)).toEqual(['search']);
   });
 });

@@ -86,7 +86,7 @@ describe('in the environment of a process', () => {
     const gateway = await on.start({ notes: serverOf('modern'), plain: serverOf('modern') });
     await gateway.credentials.set({ userId: 'ada', server: 'notes', env: 'MARK' }, secret);
     const ada = await on.clientOf(gateway, 'ada');
-    const { mcpServers, servers } = gateway.resolve(ada.session.id);
+    const { mcpServers, servers } = await gateway.resolve(ada.session.id);
     const { args, env } = mcpServers['notes'] as Extract<(typeof mcpServers)[string], { readonly command: string }>;
     expect(args).toContain('run');
     expect(args).not.toContain('MARK');

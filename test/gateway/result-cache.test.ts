@@ -167,7 +167,7 @@ test('what a person was asked for is not kept for the next', async () => {
   const gateway = await on.start({
     notes: { url: upstream.url, era: 'handshake', cache: { read: { ttlSeconds } } },
   });
-  const session = gateway.createSession({ userId: 'ada' });
+  const session = await gateway.createSession({ userId: 'ada' });
   const client = on.closing(
     await rawClient(gateway.connect(session.id, 'notes'), 'handshake', { capabilities: { elicitation: {} } }),
   );
@@ -181,10 +181,10 @@ describe('what was kept is gone', () => {
     const gateway = await start(upstream);
     const client = await on.clientOf(gateway, { userId: 'ada', permissions: ['a'] }, 'notes');
     expect(await client.call('read')).toBe('1');
-    gateway.restrictSession(client.session.id, { permissions: [] });
+    await gateway.restrictSession(client.session.id, { permissions: [] });
     expect(await client.call('read')).toBe('2');
     expect(await client.call('read')).toBe('2');
-    gateway.endSession(client.session.id);
+    await gateway.endSession(client.session.id);
     expect(await client.call('read')).not.toMatch(/^\d/);
     expect(upstream.calls).toBe(2);
   });

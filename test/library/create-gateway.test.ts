@@ -36,7 +36,7 @@ servers:
     dataDir,
     log: { info() {}, warn: (text) => void warnings.push(text) },
   });
-  const { id, token } = gateway.createSession();
+  const { id, token } = await gateway.createSession();
   const client = await sdkClients['SDK v1'](gateway.connect(id));
   expect(await client.call('here__mark')).toBe('before');
 
@@ -74,6 +74,8 @@ servers:
 
 test('a session that is not there cannot be connected to', async () => {
   const gateway = await createGateway({ config: { version: 1 }, dataDir: join(folder, 'data') });
-  expect(() => gateway.connect('nobody')).toThrow(expect.objectContaining({ code: 'SESSION_NOT_FOUND' }));
+  await expect(gateway.connect('nobody').start()).rejects.toThrow(
+    expect.objectContaining({ code: 'SESSION_NOT_FOUND' }),
+  );
   await gateway.close();
 });

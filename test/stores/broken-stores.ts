@@ -76,6 +76,29 @@ export const lies: Readonly<Record<string, Lie>> = {
   'never gives a place back after a crash': (good) => ({
     admit: (request) => good.admit(request.holdMs === undefined ? request : { ...request, holdMs: 600_000 }),
   }),
+  'counts a place that has run out': (good, now) => {
+    const held = new Map<string, number>();
+    return {
+      async admit(request) {
+        if (request.holdMs !== undefined) held.set(request.id, now() + request.holdMs);
+        return good.admit(request);
+      },
+      async update(id, version, change) {
+        const answer = await good.update(id, version, change);
+        if (answer.outcome !== 'updated') return answer;
+        const expiresAt = Math.max(answer.record.expiresAt, Math.min(held.get(id) ?? 0, answer.record.endsAt));
+        return { outcome: 'updated', record: { ...answer.record, expiresAt } };
+      },
+    };
+  },
+  'forgets when what remains was to expire': (good) => ({
+    async remains(id) {
+      const left = await good.remains(id);
+      if (left === undefined) return left;
+      const { lastActiveAt, ttlSeconds, endsAt } = left.record;
+      return { ...left, record: { ...left.record, expiresAt: Math.min(lastActiveAt + ttlSeconds * 1000, endsAt) } };
+    },
+  }),
   'drops the ttl of state': (good) => ({
     state: {
       ...good.state,

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import type { Admission, Limits } from '../../src/stores/admission.ts';
+import type { Admission, Limits, Spent } from '../../src/stores/admission.ts';
 import type { NewSession } from '../../src/stores/record.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 import type { Model } from './model.ts';
 
 export interface Real {
   readonly store: SessionStore;
-  readonly leases: { id: string; lease: string }[];
+  readonly leases: { id: string; lease: string; limits: Admission['limits'] }[];
   advance(ms: number): void;
 }
 
@@ -38,7 +38,7 @@ const given = <T extends object>(values: T) =>
 const limits: fc.Arbitrary<Limits> = fc
   .record({
     callsPerMinute: maybe(fc.constantFrom(7, 60)),
-    concurrentCalls: maybe(fc.constantFrom(1, 2)),
+    concurrentCalls: maybe(fc.constantFrom(1, 2, 3)),
     totalCalls: maybe(fc.constantFrom(2, 5)),
     totalBytes: maybe(fc.constantFrom(10, 20)),
     burst: maybe(fc.constantFrom(1, 3)),
@@ -72,7 +72,7 @@ const creating = commands(
 
 const reading = commands(ids, 'read', async (id, model, { store }) => {
   expect(await store.get(id)).toEqual(model.get(id));
-  expect((await store.remains(id))?.reason).toEqual(model.reason(id));
+  expect(await store.remains(id)).toEqual(model.remains(id));
   expect(await store.usage(id)).toEqual(model.usage(id));
 });
 
@@ -104,33 +104,48 @@ const admitting = commands(
       calls: maybe(fc.constantFrom(0, 1, 2)),
       bytes: maybe(fc.constantFrom(0, 4, 12)),
       holdMs: maybe(fc.constantFrom(500, 8000)),
+      places: maybe(fc.constantFrom(0, 1, 2)),
       version: maybe(fc.constantFrom(1, 2)),
     }),
     fc.record({ session: maybe(limits), user: maybe(limits), workspace: maybe(limits) }),
   ),
   'admit',
-  async ([id, cost, bounds], model, { store, leases }) => {
-    const request = { id, ...given(cost), limits: given(bounds) } as Admission;
+  async ([id, { places, ...cost }, bounds], model, { store, leases }) => {
+    const held = cost.holdMs === undefined ? {} : given({ places });
+    const request = { id, ...given(cost), ...held, limits: given(bounds) } as Admission;
     const answer = await store.admit(request);
     const expected = model.admit(request);
     if (answer.outcome !== 'admitted') return expect(answer).toEqual(expected);
     const { lease, ...rest } = answer;
     expect(rest).toEqual(expected);
-    if (lease !== null) leases.push({ id, lease });
+    if (lease !== null) leases.push({ id, lease, limits: request.limits });
   },
 );
 
 const holding = commands(
-  fc.tuple(fc.nat(), fc.constantFrom('renew', 'release'), fc.constantFrom(0, 5)),
+  fc.tuple(
+    fc.nat(),
+    fc.constantFrom('renew', 'release'),
+    fc.record({
+      bytes: maybe(fc.constantFrom(0, 5)),
+      unusedCalls: maybe(fc.constantFrom(0, 1, 3)),
+      agoMs: maybe(fc.constantFrom(0, 400, 6000)),
+    }),
+    maybe(fc.constantFrom(0, 1, 2)),
+    fc.constantFrom('all', 'all', 'none'),
+  ),
   'hold',
-  async ([pick, verb, bytes], model, { store, leases }) => {
+  async ([pick, verb, known, places, named], model, { store, leases }) => {
     const index = pick % Math.max(leases.length, 1);
     const [held, place] = [leases[index], model.leases[index]];
     if (held === undefined || place === undefined) return;
-    if (verb === 'renew') expect(await store.renew(held.id, held.lease, 4000)).toBe(model.renew(place, 4000));
-    else {
-      await store.release(held.id, held.lease, { bytes });
-      model.release(place, bytes);
+    const spent: Spent = { ...given(known), ...(named === 'all' ? given({ limits: held.limits }) : {}) };
+    if (verb === 'renew') {
+      const kept = { ...spent, ...given({ places }) };
+      expect(await store.renew(held.id, held.lease, 4000, kept)).toBe(model.renew(place, 4000, kept));
+    } else {
+      await store.release(held.id, held.lease, spent);
+      model.release(place, spent);
     }
   },
 );

@@ -29,7 +29,7 @@ export interface ScopedGateway {
   readonly gateway: EmbeddedGateway;
   readonly lines: readonly string[];
   connect(session: { readonly id: string }, server: string, era: Era, more?: Told): Promise<RawClient>;
-  open(draft?: SessionDraft): { readonly id: string; readonly token: string };
+  open(draft?: SessionDraft): Promise<{ readonly id: string; readonly token: string }>;
   journal(): Record<string, unknown>[];
   close(): Promise<void>;
 }
@@ -98,7 +98,10 @@ export async function whoami(client: RawClient): Promise<Whoami> {
 /** Two users on one process, each with a client. */
 export async function twoSharing(start: ReturnType<typeof freshGateway>, era: Era, speaks: Era) {
   const on = await start({ servers: { it: recorder('shared', era) } });
-  const [ann, bob] = [on.open({ userId: 'ann', workspaceId: 'one' }), on.open({ userId: 'bob', workspaceId: 'two' })];
+  const [ann, bob] = [
+    await on.open({ userId: 'ann', workspaceId: 'one' }),
+    await on.open({ userId: 'bob', workspaceId: 'two' }),
+  ];
   const more = { capabilities: { elicitation: {} } };
   const [a, b] = [await on.connect(ann, 'it', speaks, more), await on.connect(bob, 'it', speaks, more)];
   return { on, ann, bob, a, b };

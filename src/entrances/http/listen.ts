@@ -32,11 +32,11 @@ export async function listenHttp(
       return;
     }
     const path = pathOf(request.url ?? '');
-    if (path === '/healthz' || path === '/readyz') {
-      const ready = path === '/healthz' || !closing;
-      json(response, ready ? 200 : 503, { status: ready ? 'ok' : 'closing' });
+    if (path === '/healthz') {
+      json(response, 200, { status: 'ok' });
       return;
     }
+    if (path === '/readyz') return answerReady(response);
     if (path === '/.well-known/jwks.json' && request.method === 'GET') {
       const bytes = Buffer.from(gateway.jwks());
       const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };
@@ -53,6 +53,15 @@ export async function listenHttp(
     if (request.method === 'GET' || request.method === 'DELETE') return serveVisit(gateway, server, request, response);
     request.resume();
     response.writeHead(405, { allow: 'POST, GET, DELETE', 'content-length': 0 }).end();
+  }
+
+  async function answerReady(response: ServerResponse): Promise<void> {
+    const reachable = await gateway.ready().then(
+      () => true,
+      () => false,
+    );
+    const status = closing ? 'closing' : reachable ? 'ok' : 'store unavailable';
+    json(response, status === 'ok' ? 200 : 503, { status });
   }
 
   const http = createServer(

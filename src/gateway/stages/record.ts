@@ -1,12 +1,16 @@
+import { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Log } from '../../log.ts';
+import { StaleSession } from '../../sessions/grants.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
-import type { Stage } from '../chain.ts';
+import type { Next, Stage } from '../chain.ts';
 import type { Arrived } from '../exchange.ts';
 import { asAmbitError, refuse, untaken } from '../refusal.ts';
+
+const mostTries = 5;
 
 /** Outermost on the inward corridor, so that refusals are recorded too; it also gives every refusal its wire form. */
 export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Reply> {
@@ -15,7 +19,7 @@ export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Repl
     let outcome = 'ok';
     let reply: Reply;
     try {
-      reply = await next(exchange);
+      reply = await onLatestRecord(exchange, next);
     } catch (error) {
       if (error instanceof ProtocolFault) {
         outcome = String(error.rpc);
@@ -50,6 +54,18 @@ export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Repl
     });
     return reply;
   };
+}
+
+/** When the session was changed elsewhere just before, everything is decided once more, on what it is now. */
+async function onLatestRecord(exchange: Arrived, next: Next<Arrived, Reply>): Promise<Reply> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await next(exchange);
+    } catch (error) {
+      if (!(error instanceof StaleSession)) throw error;
+      if (tries === mostTries) throw new AmbitError('SESSION_STALE');
+    }
+  }
 }
 
 function nameOf(exchange: Arrived): string | undefined {

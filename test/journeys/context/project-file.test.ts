@@ -33,7 +33,7 @@ beforeAll(async () => {
     dataDir: join(folder, 'data'),
     log: { info() {}, warn: (line) => void warnings.push(line) },
   });
-  sessionId = gateway.createSession({ userId: 'ada', workspaceId: 'project' }).id;
+  sessionId = (await gateway.createSession({ userId: 'ada', workspaceId: 'project' })).id;
 });
 
 afterAll(async () => {
