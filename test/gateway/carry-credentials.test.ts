@@ -6,6 +6,7 @@ import { placeOf } from '../../src/credentials/credential.ts';
 import { openCredentials } from '../../src/credentials/credentials.ts';
 import { openSealingKeys } from '../../src/credentials/sealing-key.ts';
 import { createCarrying } from '../../src/gateway/carry-credentials.ts';
+import type { Launch } from '../../src/gateway/launch.ts';
 import type { Session } from '../../src/sessions/session.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import type { HttpServer, StdioServer } from '../../src/upstreams/definition.ts';
@@ -16,7 +17,7 @@ afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 const session = (userId: string) => ({ id: 's', userId }) as Session;
 const http = { kind: 'http', name: 'search' } as HttpServer;
 const stdio = (scope: StdioServer['scope']) => ({ kind: 'stdio', name: 'notes', scope }) as StdioServer;
-const launch = { env: { A: 'a', TOKEN: 'configured' }, cwd: '/', provenance: { A: 'configured' } } as const;
+const launch = { env: { A: 'a', TOKEN: 'configured' }, cwd: '/', provenance: { A: 'configured' } } as unknown as Launch;
 
 test('who is given what: never the anonymous, the unapproved, or those who share with other users', async () => {
   const store = openMemoryStore();
