@@ -1,6 +1,11 @@
 import { defineConfig } from 'vitest/config';
 
-const journeys = 'test/journeys/**/*.test.ts';
+/**
+ * Loading what a file needs costs more than most of the tests in these rooms: their files share processes, one after the
+ * other, and so leave nothing behind there.
+ */
+const rooms = 'admin,approvals,cli,config,context,house,identity,import,sdk,sessions,trust,wire';
+const together = `test/{${rooms}}/**/*.test.ts`;
 const outside = ['**/node_modules/**', 'test/tools/**'];
 const shared = { setupFiles: ['test/fixed-seed.ts'], testTimeout: 60_000, hookTimeout: 90_000, pool: 'forks' } as const;
 
@@ -9,18 +14,8 @@ export default defineConfig({
     globalSetup: ['test/install-what-is-missing.ts'],
     maxWorkers: 4,
     projects: [
-      // Loading what a file needs costs more than most of the tests in it: these share processes, one after the other, and
-      // so leave nothing behind there.
-      {
-        test: {
-          ...shared,
-          name: 'rooms',
-          include: ['test/**/*.test.ts'],
-          exclude: [...outside, journeys],
-          isolate: false,
-        },
-      },
-      { test: { ...shared, name: 'journeys', include: [journeys], exclude: outside } },
+      { test: { ...shared, name: 'together', include: [together], exclude: outside, isolate: false } },
+      { test: { ...shared, name: 'apart', include: ['test/**/*.test.ts'], exclude: [...outside, together] } },
     ],
   },
 });
