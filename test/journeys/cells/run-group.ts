@@ -7,7 +7,7 @@ import type { Feature } from './checks.ts';
 import { type ClientName, clientNames, clients, connect, only } from './clients.ts';
 import type { Entrance, Result } from './results.ts';
 import type { Script } from './script.ts';
-import { settleIn, tryFeatures } from './try-features.ts';
+import { tryFeatures } from './try-features.ts';
 import { createPlace, type Place, type Started, type Upstream } from './upstreams.ts';
 
 /** The short run tries one client of each era, at `/mcp`; the proof tries them all, by every way. */
@@ -81,17 +81,14 @@ async function visitAll(
   try {
     if (client.era !== clients[name].era) throw new Error(`${name} found the ${client.era} era at ${entrance}`);
     if (client.era === 'handshake' && target.kind === 'http') await client.streamOpened;
-    const visits = standing.map(({ upstream, place }, index) => ({
-      upstream,
-      visit: {
-        client: entrance === '/mcp/{server}' ? client : only(client, upstream.name),
+    for (const [index, { upstream, place }] of standing.entries()) {
+      const seen = entrance === '/mcp/{server}' ? client : only(client, upstream.name);
+      const visit = {
+        client: seen,
         script: upstream.script({ ...place, files: own.files }),
         evidence: evidence[index]!,
         folder: place.folder,
-      },
-    }));
-    await Promise.all(visits.map(({ upstream, visit }) => settleIn(upstream, visit)));
-    for (const { upstream, visit } of visits) {
+      };
       if (entrance === '/mcp/{server}') expectNoSuchOffer(upstream.name, visit.script, client.offers);
       results.push({ entrance, client: name, upstream: upstream.name, outcomes: await tryFeatures(upstream, visit) });
     }

@@ -11,8 +11,10 @@ const order: readonly Feature[] = ['tools', 'roots', ...featureNames.filter((nam
 const alone: ReadonlySet<Feature> = new Set(['subscribe', 'listChanged']);
 const turns = new Map<string, Promise<unknown>>();
 
-/** Before anything is tried; at several upstreams at the same time, since it is mostly waiting. */
-export async function settleIn({ era }: Upstream, { client, script, evidence }: Visit): Promise<void> {
+/** Tries every feature that has no reason not to work; a script gives the reason in place of what to ask for. */
+export async function tryFeatures({ name, era }: Upstream, visit: Visit): Promise<Map<Feature, Outcome>> {
+  const outcomes = new Map<Feature, Outcome>();
+  const { client, script, evidence } = visit;
   // From its first use on a server can be heard of by itself, once its stream is open.
   await client.call(script.call.tool, script.call.args).catch(() => {});
   if (era === 'handshake') await evidence.listening();
@@ -20,13 +22,8 @@ export async function settleIn({ era }: Upstream, { client, script, evidence }: 
   // server-filesystem). A modern client can only be asked during a call: this one carries the question.
   await settled(settleMs);
   await client.call(script.call.tool, script.call.args).catch(() => {});
-}
-
-/** Tries every feature that has no reason not to work; a script gives the reason in place of what to ask for. */
-export async function tryFeatures({ name }: Upstream, visit: Visit): Promise<Map<Feature, Outcome>> {
-  const outcomes = new Map<Feature, Outcome>();
   for (const feature of order) {
-    const entry = visit.script[feature];
+    const entry = script[feature];
     if (typeof entry === 'string') outcomes.set(feature, { kind: 'named', reason: entry });
     else if (alone.has(feature)) outcomes.set(feature, await inTurn(name, () => attempt(feature, visit)));
     else outcomes.set(feature, await attempt(feature, visit));
