@@ -78,10 +78,14 @@ export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<S
 /** What cannot be bounded, or may not start after all, is not handed the arguments without which it does nothing. */
 async function admitted(child: StartedChild, wanted: Sandboxed, warden: Warden): Promise<void> {
   const left = once(child, 'exit');
+  // Of a child that leaves, Node throws away what nobody listens for.
+  const listening = () => {};
+  child.stderr.on('readable', listening);
   try {
     await wanted.bounds.admit(child.pid);
     if (child.exitCode !== null || child.signalCode !== null) throw new Error('The sandbox was ended as it started.');
     wanted.lastLook?.();
+    child.stderr.off('readable', listening);
   } catch (error) {
     child.kill('SIGKILL');
     const [code] = await left;
