@@ -31,7 +31,8 @@ export function listSessions(gateway: Gateway): AdminAnswer {
 }
 
 export function showSession(gateway: Gateway, reference: string): AdminAnswer {
-  return { status: 200, body: gateway.sessions.view(foundSession(gateway, reference)) };
+  const view = gateway.sessions.view(foundSession(gateway, reference));
+  return { status: 200, body: { ...view, sandbox: view.trustLevel === 'direct' ? null : gateway.sandbox() } };
 }
 
 export function endSession(gateway: Gateway, reference: string): AdminAnswer {

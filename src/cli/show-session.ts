@@ -1,7 +1,10 @@
+import type { SandboxState } from '../gateway/sandbox-state.ts';
 import type { SessionView } from '../sessions/session.ts';
 import { facts } from './output.ts';
 
-export function showOne(view: SessionView & { readonly token?: string }): string {
+type Shown = SessionView & { readonly token?: string; readonly sandbox?: SandboxState | null };
+
+export function showOne(view: Shown): string {
   return facts([
     ['id', view.id],
     ['name', view.name ?? '-'],
@@ -14,8 +17,21 @@ export function showOne(view: SessionView & { readonly token?: string }): string
     ['created', view.createdAt],
     ['last active', view.lastActiveAt],
     ['expires', view.expiresAt],
+    ...sandboxFacts(view.sandbox ?? undefined),
     ...(view.token === undefined ? [] : ([['token', view.token]] as const)),
   ]);
+}
+
+/** Which sandbox, and who keeps it within which limits. */
+function sandboxFacts(sandbox: SandboxState | undefined): (readonly [string, string])[] {
+  if (sandbox === undefined) return [];
+  const keepers = new Map<string, string[]>();
+  for (const [limit, means] of Object.entries(sandbox.limits ?? {}))
+    keepers.set(means, [...(keepers.get(means) ?? []), limit]);
+  return [
+    ['sandbox', sandbox.runner ?? sandbox.refusal ?? 'not looked for yet'],
+    ...[...keepers].map(([means, limits]) => [`by ${means}`, limits.join(', ')] as const),
+  ];
 }
 
 /** How long from now, in the unit a person would use. */

@@ -22,5 +22,6 @@ export const verbs: readonly Verb[] = [
   { path: ['server', 'approve'], load: async () => (await import('./server-approve.ts')).serverApprove },
   { path: ['workspace', 'list'], load: async () => (await import('./workspace-list.ts')).workspaceList },
   { path: ['workspace', 'show'], load: async () => (await import('./workspace-show.ts')).workspaceShow },
+  { path: ['doctor'], load: async () => (await import('./doctor.ts')).doctorCommand },
   { path: ['import'], load: async () => (await import('./import.ts')).importCommand },
 ];

@@ -38,6 +38,7 @@ import { type CallExplanation, explainCall } from './explain-call.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { outwardCorridor } from './outward.ts';
 import { createResolution, type Resolved } from './resolution.ts';
+import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
 import { createSettings } from './settings.ts';
 import { createToolBounds } from './tool-bounds.ts';
 import { createToolListeners } from './tool-listeners.ts';
@@ -73,6 +74,8 @@ export interface Gateway {
   narrowsTools(server: string): boolean;
   /** What a call of this tool with these arguments, JSON text, would get, and why. */
   explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
+  /** What a sandboxed session's servers run in, as far as that is known. */
+  sandbox(): SandboxState;
   /** The public keys that its contexts verify with, as a JWK Set. */
   jwks(): string;
   /** Where another process finds this gateway. */
@@ -141,11 +144,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
+  const runners = createRunners({ warden, tmpRoot });
+  const sandbox = lookForSandbox(runners);
   const links = createLinks({
     connect: createConnect({
       config: settings.config,
       tmpRoot,
-      runners: createRunners({ warden, tmpRoot }),
+      runners,
       journal,
       seals: createSeals(),
       keys: settings.keys,
@@ -184,6 +189,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   /** Their folders belong to the gateway that keeps them. */
   const adopted = new Set<string>();
   sessions.onOpened((session) => {
+    // Ahead of its first call, which then need not wait for it.
+    if (session.trustLevel === 'sandboxed') sandbox.look();
     journal.record({ kind: 'session', event: adopted.has(session.id) ? 'joined' : 'created', ...facts(session) });
   });
   sessions.onEnded((session, reason) => {
@@ -249,6 +256,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },
     jwks: keys.jwks,
+    sandbox() {
+      sandbox.look();
+      return sandbox.found();
+    },
     openSession: (draft) => openSession(sessions, settings.config(), draft),
     adoptSession(view) {
       adopted.add(view.id);
@@ -281,6 +292,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       sessions.close();
       await Promise.all([...ending.values()]);
       await links.close();
+      await sandbox.settled();
       stopApprovals();
       approvals.close();
       await warden.close();

@@ -3,9 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { handleAdmin } from '../../src/admin/handle.ts';
+import { showOne } from '../../src/cli/show-session.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
+import type { SandboxState } from '../../src/gateway/sandbox-state.ts';
 import type { SessionServers } from '../../src/index.ts';
+import type { Session } from '../../src/sessions/session.ts';
+import { hasBwrap } from '../needs/bwrap.ts';
+import { until } from '../runners/tagged-processes.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-admin-'));
 const configFile = join(folder, 'ambit.yaml');
@@ -56,6 +61,26 @@ test.each([
   const { id } = open();
   expect(ask('PATCH', `/${id}`, body).status).toBe(status);
   expect(ask('GET', `/${id}`).body).toMatchObject({ trustLevel: 'sandboxed', ttlSeconds: 60, servers: ['a', 'b'] });
+});
+
+test('a sandboxed session shows its sandbox and who keeps it within its limits; a direct one has none', async () => {
+  const sandboxOf = (id: string) => (ask('GET', `/${id}`).body as { sandbox: SandboxState | null }).sandbox;
+  expect(sandboxOf(open({ trustLevel: 'direct' }).id)).toBeNull();
+  const { id } = open();
+  await until(
+    () => sandboxOf(id)?.runner !== null || sandboxOf(id)?.refusal !== null,
+    5000,
+    () => 'nothing was found out',
+  );
+  const found = sandboxOf(id);
+  if (hasBwrap()) {
+    expect(found).toMatchObject({ runner: 'bwrap', refusal: null, limits: { fileMb: 'rlimit', wallSeconds: 'timer' } });
+    const shown = showOne({ ...gateway.sessions.view(gateway.sessions.get(id) as Session), sandbox: found });
+    expect(shown).toMatch(/^sandbox +bwrap$/m);
+    expect(shown).toMatch(/^by rlimit +fileMb, openFiles$/m);
+  } else {
+    expect(found).toMatchObject({ limits: null, refusal: expect.stringContaining('no sandbox') });
+  }
 });
 
 test('P14: PATCH narrows, and the token keeps working', () => {

@@ -31,11 +31,12 @@ const doors: Readonly<Record<string, readonly string[]>> = {
     'upstreams',
     'wire',
   ],
+  doctor: ['(hall)', 'runners', 'saferoot', 'stores'],
   admin: ['(hall)', 'gateway', 'identity', 'sessions', 'trust'],
   entrances: ['(hall)', 'admin', 'config', 'gateway', 'identity', 'wire'],
   library: ['(hall)', 'config', 'context', 'entrances', 'gateway', 'sessions', 'wire'],
   testing: ['(hall)', 'config', 'library', 'stores'],
-  cli: ['(hall)', 'approvals', 'config', 'entrances', 'gateway', 'import', 'sessions', 'trust', 'upstreams'],
+  cli: ['(hall)', 'approvals', 'config', 'doctor', 'entrances', 'gateway', 'import', 'sessions', 'trust', 'upstreams'],
 };
 
 /** Files that lie in `src/` itself belong to the hall, which everyone passes through; the front door to the library. */

@@ -55,7 +55,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
 
   function findBwrap(): string {
     const bwrap = process.platform === 'linux' ? lookUp('bwrap', searchPath()) : undefined;
-    if (bwrap === undefined) throw missing(process.platform);
+    if (bwrap === undefined) throw missing();
     return bwrap;
   }
 
