@@ -60,7 +60,7 @@ const mounts = () => readFileSync('/proc/self/mountinfo', 'latin1').split('\n').
 const descriptors = () => readdirSync('/proc/self/fd').length;
 
 describe.skipIf(!hasBwrap())('sandboxed sessions that come and go', () => {
-  test('leave no process, group, mount, descriptor or folder', async () => {
+  test('leave no process, group, mount, descriptor or folder', { timeout: counts(60_000, 900_000) }, async () => {
     // The first one brings what all later ones share.
     await live(0);
     const [instance = ''] = readdirSync(join(dataDir, 'tmp'));
