@@ -125,6 +125,13 @@ export const errorTable = {
     rpc: 1016,
     retryable: true,
   },
+  QUOTA_EXCEEDED: {
+    sentence: 'The quota for calls is used up for now.',
+    hint: 'Wait as long as retryAfterMs says, then call again.',
+    http: 429,
+    rpc: 1017,
+    retryable: true,
+  },
   CLIENT_UNREACHABLE: {
     sentence: 'No caller is there to answer.',
     hint: 'Ask while a call is under way, or when a stream is open.',
@@ -151,6 +158,13 @@ export const errorTable = {
     hint: 'Correct it as the message says.',
     http: 400,
     rpc: 1027,
+    retryable: false,
+  },
+  METADATA_TOO_LARGE: {
+    sentence: 'The metadata of the session is larger than allowed.',
+    hint: 'Keep less with the session, or let the operator raise sessions.metadataBytes.',
+    http: 413,
+    rpc: 1026,
     retryable: false,
   },
   CONFIG_INVALID: {

@@ -20,21 +20,28 @@ export interface AdminAnswer {
  * Plain data in, plain data out: whatever carries it, the control socket or HTTP, only translates. `address` is where
  * clients reach the gateway, if it listens.
  */
-export function handleAdmin(gateway: Gateway, request: AdminRequest, address?: string): AdminAnswer {
-  const path = request.path.split('?', 1)[0] as string;
+export async function handleAdmin(gateway: Gateway, request: AdminRequest, address?: string): Promise<AdminAnswer> {
+  const [path = '', query = ''] = request.path.split('?', 2);
   const fitting = routes.filter((route) => route.path.test(path));
   const route = fitting.find((each) => each.method === request.method);
   if (fitting.length === 0) return problem(404, 'NOT_FOUND', 'There is nothing at this address.', 'See the reference.');
   if (route === undefined) return problem(405, 'METHOD_NOT_ALLOWED', 'This address does not take that method.', '');
   try {
     const parameter = decodeURIComponent(route.path.exec(path)?.[1] ?? '');
-    return route.handle(gateway, parameter, readJson(request.body), address);
+    return await route.handle(gateway, {
+      parameter,
+      query: new URLSearchParams(query),
+      body: readJson(request.body),
+      address,
+    });
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof URIError) {
       return problem(400, 'REQUEST_INVALID', 'The request cannot be read.', 'Send JSON.');
     }
     const refusal = asAmbitError(error);
-    if (!isAmbitError(error)) process.stderr.write(`ambit: ${String((error as Error)?.stack ?? error)}\n`);
+    if (!isAmbitError(error)) {
+      gateway.log.warn('unexpected failure', { error: String((error as Error)?.stack ?? error) });
+    }
     return problem(refusal.row.http, refusal.code, refusal.message, refusal.hint);
   }
 }

@@ -4,10 +4,19 @@ import type { AdminAnswer } from './handle.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
 import { createSession, endSession, listSessions, restrictSession, showSession } from './sessions.ts';
 
+export interface Asked {
+  /** The part of the path that names one of them. */
+  readonly parameter: string;
+  readonly query: URLSearchParams;
+  readonly body: unknown;
+  /** Where clients reach the gateway, if it listens. */
+  readonly address: string | undefined;
+}
+
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: RegExp;
-  readonly handle: (gateway: Gateway, parameter: string, body: unknown, address: string | undefined) => AdminAnswer;
+  readonly handle: (gateway: Gateway, asked: Asked) => AdminAnswer | Promise<AdminAnswer>;
 }
 
 /** The table of contents of the control API. */

@@ -3,12 +3,13 @@ import { AmbitError } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import { gatewayServersOf, mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
 import type { AdminAnswer } from './handle.ts';
-import { foundSession, readBody } from './sessions.ts';
+import type { Asked } from './routes.ts';
+import { heldSession, readBody } from './sessions.ts';
 
 const viaShape = z.strictObject({ via: z.literal('gateway') });
 
-export function resolveSession(gateway: Gateway, reference: string): AdminAnswer {
-  const session = foundSession(gateway, reference);
+export async function resolveSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
+  const session = await heldSession(gateway, parameter);
   const resolved = gateway.explain(session);
   return answer(200, {
     mcpServers: mcpServersOf(session, resolved, gateway.places, gateway.narrowsTools),
@@ -17,19 +18,14 @@ export function resolveSession(gateway: Gateway, reference: string): AdminAnswer
 }
 
 /** Gateway addresses with a further token of the session: each time another, so this is no GET. */
-export function resolveViaGateway(
-  gateway: Gateway,
-  reference: string,
-  body: unknown,
-  address: string | undefined,
-): AdminAnswer {
+export async function resolveViaGateway(gateway: Gateway, { parameter, body, address }: Asked): Promise<AdminAnswer> {
   readBody(viaShape, body);
-  const { id } = foundSession(gateway, reference);
+  const { id } = await heldSession(gateway, parameter);
   if (address === undefined) {
     throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
   }
-  const token = gateway.furtherToken(id);
-  const resolved = gateway.explain(foundSession(gateway, id));
+  const token = await gateway.furtherToken(id);
+  const resolved = gateway.explain(await heldSession(gateway, id));
   return answer(201, {
     mcpServers: gatewayServersOf(resolved, address, token),
     servers: resolved.map((each) => serverViewOf(each)),

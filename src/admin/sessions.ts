@@ -2,9 +2,12 @@ import { z } from 'zod';
 import { AmbitError } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import { anonymousUser } from '../identity/principal.ts';
-import type { Session, SessionDraft } from '../sessions/session.ts';
+import { type Session, type SessionDraft, viewOf } from '../sessions/session.ts';
+import type { SessionRecord } from '../stores/record.ts';
+import type { SessionFilter } from '../stores/store.ts';
 import { normalizeTrust } from '../trust/trust-level.ts';
 import type { AdminAnswer } from './handle.ts';
+import type { Asked } from './routes.ts';
 
 const narrowingShape = z.strictObject({
   trustLevel: z.string().optional(),
@@ -19,41 +22,68 @@ const draftShape = z.strictObject({
   userId: z.string().optional(),
   agentId: z.string().optional(),
   workspaceId: z.string().optional(),
+  metadata: z.record(z.string(), z.json()).optional(),
 });
 
-export function createSession(gateway: Gateway, _parameter: string, body: unknown): AdminAnswer {
-  const { session, token } = gateway.openSession(readDraft(body));
-  return { status: 201, body: { ...gateway.sessions.view(session), token } };
+const mostShown = 1000;
+
+export async function createSession(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+  const { record, token } = await gateway.openSession(readDraft(body));
+  return { status: 201, body: { ...viewOf(record), token } };
 }
 
-export function listSessions(gateway: Gateway): AdminAnswer {
-  return { status: 200, body: { sessions: gateway.sessions.list() } };
+/** Oldest first; `next` names the page after, for `after`. */
+export async function listSessions(gateway: Gateway, { query }: Asked): Promise<AdminAnswer> {
+  const limit = query.get('limit');
+  const filter = Object.fromEntries(
+    [
+      ['userId', query.get('user')],
+      ['workspaceId', query.get('workspace')],
+      ['parentId', query.get('parent')],
+    ].filter(([, value]) => value !== null),
+  ) as SessionFilter;
+  const after = query.get('after');
+  const { sessions, next } = await gateway.sessions.list(filter, {
+    limit: limit === null ? mostShown : Number(limit),
+    ...(after === null ? {} : { after }),
+  });
+  return { status: 200, body: { sessions: sessions.map(viewOf), next } };
 }
 
-export function showSession(gateway: Gateway, reference: string): AdminAnswer {
-  const view = gateway.sessions.view(foundSession(gateway, reference));
-  return { status: 200, body: { ...view, sandbox: view.trustLevel === 'direct' ? null : gateway.sandbox() } };
+export async function showSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
+  const record = await foundRecord(gateway, parameter);
+  const usage = await gateway.usage(record.id);
+  const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
+  return { status: 200, body: { ...viewOf(record), ...(usage === undefined ? {} : { usage }), sandbox } };
 }
 
-export function endSession(gateway: Gateway, reference: string): AdminAnswer {
-  const session = foundSession(gateway, reference);
-  const view = gateway.sessions.view(session);
-  gateway.sessions.end(session.id);
-  return { status: 200, body: { ...view, ended: true } };
+export async function endSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
+  const record = await foundRecord(gateway, parameter);
+  if (!(await gateway.sessions.end(record.id))) throw notFound();
+  return { status: 200, body: { ...viewOf(record), ended: true } };
 }
 
-export function restrictSession(gateway: Gateway, reference: string, body: unknown): AdminAnswer {
-  const { id } = foundSession(gateway, reference);
-  const restricted = gateway.restrictSession(id, withTrust(readBody(narrowingShape, body)));
-  return { status: 200, body: gateway.sessions.view(restricted) };
+export async function restrictSession(gateway: Gateway, { parameter, body }: Asked): Promise<AdminAnswer> {
+  const { id } = await foundRecord(gateway, parameter);
+  await gateway.restrictSession(id, withTrust(readBody(narrowingShape, body)));
+  return { status: 200, body: viewOf(await foundRecord(gateway, id)) };
 }
 
-export function foundSession(gateway: Gateway, reference: string): Session {
-  const session = gateway.sessions.find(reference);
-  if (session === undefined) {
-    throw new AmbitError('SESSION_NOT_FOUND', { what: 'No live session has that id, name or unique prefix.' });
-  }
+async function foundRecord(gateway: Gateway, reference: string): Promise<SessionRecord> {
+  const record = await gateway.sessions.find(reference);
+  if (record === undefined) throw notFound();
+  return record;
+}
+
+/** As this process holds it, for those who decide on it. */
+export async function heldSession(gateway: Gateway, reference: string): Promise<Session> {
+  const session = gateway.sessions.get((await foundRecord(gateway, reference)).id);
+  if (session === undefined) throw notFound();
   return session;
+}
+
+function notFound(): AmbitError {
+  return new AmbitError('SESSION_NOT_FOUND', { what: 'No live session has that id, name or unique prefix.' });
 }
 
 function readDraft(body: unknown): SessionDraft {

@@ -1,17 +1,19 @@
 import type { Config } from '../config/schema.ts';
 import { serveStdio } from '../entrances/stdio/serve-stdio.ts';
-import { openGateway } from '../gateway/gateway.ts';
+import { AmbitError } from '../errors.ts';
+import { type Gateway, openGateway } from '../gateway/gateway.ts';
+import { goneBecause } from '../sessions/gone-because.ts';
 import { type Flag, type Invocation, text, UsageFault } from './command.ts';
-import { followSession, keptSession } from './follow-session.ts';
-import { logLevelFlag, logOf } from './log-level.ts';
+import { logFlags, logOf } from './log-flags.ts';
 import type { Places } from './places.ts';
+import { type Named, namedByEnvironment } from './session-environment.ts';
 import { trustOf } from './trust-flag.ts';
 
 export const sessionFlags: Readonly<Record<string, Flag>> = {
   workspace: { type: 'string', value: 'W', help: 'where it works' },
   trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
-  session: { type: 'string', value: 'ID', help: 'a session of the gateway, instead of a new one' },
-  'log-level': logLevelFlag,
+  session: { type: 'string', value: 'ID', help: 'a session there is, instead of a new one' },
+  ...logFlags,
 };
 
 /** One session for whoever started us, on stdin and stdout, until they leave or ask us to end. */
@@ -21,33 +23,83 @@ export async function serveOnPipes(
   config: Config,
   server: string,
 ): Promise<number> {
+  const log = logOf(invocation);
   const trustLevel = trustOf(invocation);
   const workspaceId = text(invocation, 'workspace');
   const reference = text(invocation, 'session');
   if (reference !== undefined && (trustLevel ?? workspaceId) !== undefined) {
     throw new UsageFault('--session has its own workspace and trust; leave out --workspace and --trust');
   }
-  const kept = reference === undefined ? undefined : await keptSession(invocation, reference);
+  const named = namedByEnvironment(invocation.env);
   // From here on there is something to clear up: a signal must not find us without a handler.
   const told = signalled();
-  const gateway = await openGateway({ ...places, config, log: logOf(invocation) });
-  const following = kept === undefined ? undefined : followSession(invocation, gateway, kept);
+  const { storeDir } = named;
+  const gateway = await openGateway({
+    ...places,
+    config: within(config, named),
+    log,
+    ...(storeDir === undefined ? {} : { storeDir }),
+  });
+  let own: string | undefined;
   try {
-    const sessionId =
-      kept?.id ??
-      gateway.openSession({
+    const joined = await joinedSession(gateway, config, reference, named);
+    if (joined === undefined) {
+      const { session } = await gateway.openSession({
+        ...named.draft,
         ...(workspaceId === undefined ? {} : { workspaceId }),
         ...(trustLevel === undefined ? {} : { trustLevel }),
-      }).session.id;
+      });
+      own = session.id;
+    }
+    const sessionId = joined ?? (own as string);
+    const ended = new Promise<void>((resolve) => {
+      gateway.sessions.onEnded(({ id }) => id === sessionId && resolve());
+    });
     const { stdin: input, stdout: output } = process;
-    const serving = serveStdio({ gateway, server, sessionId, input, output });
-    await Promise.race([serving, told, ...(following === undefined ? [] : [following.ended])]);
+    await Promise.race([serveStdio({ gateway, server, sessionId, input, output }), told, ended]);
     return 0;
   } finally {
-    following?.close();
+    // Nobody else has a token of it.
+    if (own !== undefined) await gateway.sessions.end(own, 'closed').catch(() => false);
     await gateway.close();
     process.stdin.destroy();
   }
+}
+
+/** The id of the session that was named, by flag or environment; undefined when a new one is to be opened. */
+async function joinedSession(
+  gateway: Gateway,
+  config: Config,
+  reference: string | undefined,
+  named: Named,
+): Promise<string | undefined> {
+  if (reference === undefined && named.token !== undefined) {
+    const { id } = await gateway.sessions.prove(named.token);
+    if (named.id !== undefined && named.id !== id) {
+      throw new AmbitError('UNAUTHENTICATED', { what: 'AMBIT_SESSION_TOKEN is not a token of AMBIT_SESSION_ID.' });
+    }
+    return id;
+  }
+  const wanted = reference ?? named.id;
+  if (wanted === undefined) return undefined;
+  const found = await gateway.sessions.find(wanted);
+  if (found !== undefined && (reference !== undefined || found.id === wanted)) return found.id;
+  if (reference !== undefined) throw notFound(config);
+  const reason = await gateway.sessions.whyGone(wanted);
+  if (reason !== undefined) throw goneBecause(reason);
+  return undefined;
+}
+
+function notFound(config: Config): AmbitError {
+  if (config.store.kind !== 'memory') return new AmbitError('SESSION_NOT_FOUND');
+  return new AmbitError('SESSION_NOT_FOUND', {
+    what: 'Sessions live in the memory of the process that opened them, as store.kind says.',
+    hint: 'Take store.kind "sqlite" or "redis" where processes are to share sessions.',
+  });
+}
+
+function within(config: Config, { includeMeta = config.sessions.includeMeta }: Named): Config {
+  return { ...config, sessions: { ...config.sessions, includeMeta } };
 }
 
 function signalled(): Promise<void> {

@@ -4,6 +4,7 @@ import { loadConfig } from '../config/load.ts';
 import { resolveArgs, resolveCommand } from '../config/resolve-args.ts';
 import type { Config } from '../config/schema.ts';
 import { type Command, text, UsageFault } from './command.ts';
+import { logOf } from './log-flags.ts';
 import { serveOnPipes, sessionFlags } from './on-pipes.ts';
 import { configOf, placesOf } from './places.ts';
 
@@ -21,7 +22,7 @@ export const runCommand: Command = {
     if (command === undefined) throw new UsageFault('the command to wrap is missing: ambit run -- CMD ARGS…');
     const name = text(invocation, 'name') ?? nameOf(command);
     const places = placesOf(invocation);
-    const base = existsSync(places.configFile) ? await configOf(places) : undefined;
+    const base = existsSync(places.configFile) ? await configOf(places, logOf(invocation)) : undefined;
     const env = passedOn(invocation.flags.env, invocation.env);
     return serveOnPipes(invocation, places, await wrap(base, name, { command, args, env }), name);
   },

@@ -1,5 +1,5 @@
 import type { SessionView } from '../sessions/session.ts';
-import { type Command, jsonFlag, seconds, text, texts } from './command.ts';
+import { type Command, jsonFlag, seconds, text, texts, UsageFault } from './command.ts';
 import { askGateway } from './control-client.ts';
 import { print } from './output.ts';
 import { showOne } from './show-session.ts';
@@ -16,6 +16,7 @@ export const sessionCreate: Command = {
     ttl: { type: 'string', value: 'SECONDS', help: 'ends when idle for so long' },
     server: { type: 'string', value: 'S', help: 'may use only this server; repeatable', multiple: true },
     permission: { type: 'string', value: 'P', help: 'may do this, as "notes:write"; repeatable', multiple: true },
+    meta: { type: 'string', value: 'K=V', help: 'keep this with it; repeatable', multiple: true },
     json: jsonFlag,
   },
   async run(invocation) {
@@ -28,8 +29,20 @@ export const sessionCreate: Command = {
       ttlSeconds: seconds(invocation, 'ttl'),
       servers: texts(invocation, 'server'),
       permissions: texts(invocation, 'permission'),
+      metadata: metadataOf(texts(invocation, 'meta')),
     });
     print(invocation, view, () => showOne(view));
     return 0;
   },
 };
+
+function metadataOf(pairs: readonly string[] | undefined): Record<string, string> | undefined {
+  if (pairs === undefined) return undefined;
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const cut = pair.indexOf('=');
+      if (cut < 1) throw new UsageFault('--meta takes KEY=VALUE');
+      return [pair.slice(0, cut), pair.slice(cut + 1)];
+    }),
+  );
+}

@@ -4,12 +4,22 @@ import { askGateway } from './control-client.ts';
 import { print, table } from './output.ts';
 import { fromNow } from './show-session.ts';
 
+interface Page {
+  readonly sessions: readonly SessionView[];
+  readonly next: string | null;
+}
+
 export const sessionList: Command = {
   path: ['session', 'list'],
   help: 'the live sessions',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const { sessions } = await askGateway<{ sessions: SessionView[] }>(invocation, 'GET', '/api/v1/sessions');
+    const sessions: SessionView[] = [];
+    for (let path: string | undefined = '/api/v1/sessions'; path !== undefined; ) {
+      const page: Page = await askGateway<Page>(invocation, 'GET', path);
+      sessions.push(...page.sessions);
+      path = page.next === null ? undefined : `/api/v1/sessions?after=${encodeURIComponent(page.next)}`;
+    }
     print(invocation, { sessions }, () =>
       sessions.length === 0
         ? 'No live sessions.'

@@ -1,10 +1,17 @@
 import type { SandboxState } from '../gateway/sandbox-state.ts';
 import type { SessionView } from '../sessions/session.ts';
+import type { Use } from '../stores/admission.ts';
 import { facts } from './output.ts';
 
-type Shown = SessionView & { readonly token?: string; readonly sandbox?: SandboxState | null };
+interface Besides {
+  readonly token?: string;
+  readonly usage?: Use;
+  /** Null for a direct session. */
+  readonly sandbox?: SandboxState | null;
+}
 
-export function showOne(view: Shown): string {
+export function showOne(view: SessionView & Besides): string {
+  const { usage } = view;
   return facts([
     ['id', view.id],
     ['name', view.name ?? '-'],
@@ -17,6 +24,10 @@ export function showOne(view: Shown): string {
     ['created', view.createdAt],
     ['last active', view.lastActiveAt],
     ['expires', view.expiresAt],
+    ['ends', view.endsAt],
+    ...Object.entries(view.metadata).map(([key, value]) => [`meta ${key}`, shown(value)] as const),
+    ...(usage === undefined ? [] : ([['calls', `${usage.calls}, ${usage.underWay} under way`]] as const)),
+    ...(usage === undefined ? [] : ([['bytes', String(usage.bytes)]] as const)),
     ...sandboxFacts(view.sandbox ?? undefined),
     ...(view.token === undefined ? [] : ([['token', view.token]] as const)),
   ]);
@@ -29,7 +40,7 @@ function sandboxFacts(sandbox: SandboxState | undefined): (readonly [string, str
   for (const [limit, means] of Object.entries(sandbox.limits ?? {}))
     keepers.set(means, [...(keepers.get(means) ?? []), limit]);
   return [
-    ['sandbox', sandbox.runner ?? sandbox.refusal ?? 'not looked for yet'],
+    ['sandbox', sandbox.runner ?? sandbox.refusal ?? '-'],
     ...[...keepers].map(([means, limits]) => [`by ${means}`, limits.join(', ')] as const),
   ];
 }
@@ -40,4 +51,8 @@ export function fromNow(iso: string, now = Date.now()): string {
   const away = Math.abs(seconds);
   const size = away < 120 ? `${away}s` : away < 7200 ? `${Math.round(away / 60)}m` : `${Math.round(away / 3600)}h`;
   return seconds < 0 ? `${size} ago` : `in ${size}`;
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }

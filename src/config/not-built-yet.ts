@@ -12,7 +12,6 @@ interface Row {
 }
 
 const wider = 'not built yet; starting without it would widen what a session may do';
-const inMemory = (kind: unknown): string => `${String(kind)} is not built yet; sessions live in memory for now`;
 
 /** Keys the schema knows and the gateway does not act on yet. A feature that is built takes its row with it. */
 export const notBuiltYet: readonly Row[] = [
@@ -24,16 +23,7 @@ export const notBuiltYet: readonly Row[] = [
   },
   { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
   { key: 'auth.jwt' },
-  {
-    key: 'store.kind',
-    harmless: (kind) => kind !== 'sqlite' && kind !== 'redis',
-    ignored: inMemory,
-  },
-  { key: 'store.redis', harmless: (_, store) => store['kind'] !== undefined, ignored: () => inMemory('redis') },
-  { key: 'sessions.metadataBytes' },
-  { key: 'sessions.includeMeta' },
   { key: 'sessions.bindAddress' },
-  { key: 'quotas' },
   { key: 'servers.*.cache' },
   { key: 'workspaces.*.isolation' },
   { key: 'workspaces.*.backend' },

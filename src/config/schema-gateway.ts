@@ -86,7 +86,7 @@ export const storeSchema = z
 export const sessionsSchema = z.strictObject({
   ttlSeconds: lifeSeconds.default(3600).describe('A session ends after this long without a call.'),
   maxLifetimeSeconds: lifeSeconds.default(86_400).describe('A session ends after this long, used or not.'),
-  maxSessions: count().default(1000).describe('Most live sessions in all.'),
+  maxSessions: count().default(1000).describe('Most sessions held in memory at a time.'),
   maxPerUser: count().default(200).describe('Most live sessions of one user.'),
   metadataBytes: z.number().int().min(0).max(1_048_576).default(10_240).describe('Most metadata of one session.'),
   includeMeta: z.boolean().default(false).describe('Name session and correlation id in the results clients get.'),
@@ -98,11 +98,30 @@ export const sessionsSchema = z.strictObject({
   bindAddress: z.boolean().default(false).describe('Tie a session to the network address it was first used from.'),
 });
 
+function quotaKeys(whose: string, span: string) {
+  return {
+    totalCalls: count(Number.MAX_SAFE_INTEGER).optional().describe(`Most tool calls ${whose} ${span}.`),
+    totalBytes: count(Number.MAX_SAFE_INTEGER)
+      .optional()
+      .describe(`Most bytes of tool calls and their answers ${whose} ${span}.`),
+    burst: count().optional().describe(`How many of a minute's calls ${whose} may come at once; all unless set.`),
+  };
+}
+
+function burstOfSomething(
+  limits: { readonly burst?: number | undefined; readonly callsPerMinute?: number | undefined },
+  context: z.RefinementCtx,
+): void {
+  if (limits.burst === undefined || limits.callsPerMinute !== undefined) return;
+  context.addIssue({ code: 'custom', path: ['burst'], message: 'goes with callsPerMinute only' });
+}
+
 export const quotasSchema = z.strictObject({
   session: z
     .strictObject({
       callsPerMinute: count().default(6000).describe('Most tool calls of one session in a minute.'),
       concurrentCalls: count().default(64).describe('Most tool calls of one session at a time.'),
+      ...quotaKeys('of one session', 'in its life'),
     })
     .prefault({})
     .describe('Bounds of each session.'),
@@ -110,14 +129,18 @@ export const quotasSchema = z.strictObject({
     .strictObject({
       callsPerMinute: count().optional().describe('Most tool calls of one user in a minute.'),
       concurrentCalls: count().optional().describe('Most tool calls of one user at a time.'),
+      ...quotaKeys('of one user', 'in a day, by UTC'),
     })
+    .superRefine(burstOfSomething)
     .prefault({})
     .describe('Bounds of each user; none unless set.'),
   workspace: z
     .strictObject({
       callsPerMinute: count().optional().describe('Most tool calls in one workspace in a minute.'),
       concurrentCalls: count().optional().describe('Most tool calls in one workspace at a time.'),
+      ...quotaKeys('in one workspace', 'in a day, by UTC'),
     })
+    .superRefine(burstOfSomething)
     .prefault({})
     .describe('Bounds of each workspace; none unless set.'),
 });

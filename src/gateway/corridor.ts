@@ -1,5 +1,6 @@
 import type { Journal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
@@ -11,6 +12,7 @@ import { allServers } from './aggregate/for-all.ts';
 import { journeyFrom, type Next } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
 import type { Resolution } from './resolution.ts';
+import { admit } from './stages/admit.ts';
 import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts';
 import { authorize } from './stages/authorize.ts';
 import { authorizeAll } from './stages/authorize-all.ts';
@@ -30,6 +32,8 @@ import { recordVisit, type Visit, type Visited, welcome } from './visit.ts';
 export interface CorridorParts {
   readonly journal: Journal;
   readonly log: Log;
+  readonly metrics: Metrics;
+  readonly includeMeta: () => boolean;
   readonly sessions: Sessions;
   readonly callers: Callers;
   readonly links: Links;
@@ -49,22 +53,24 @@ export interface CorridorParts {
 export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
   const opens = ({ message }: Arrived) => message.method === 'initialize';
   const inSession = journeyFrom<Arrived, Reply>()
-    .through(record(parts.journal, parts.log))
+    .through(record(parts))
     .through(authenticate(parts.identity))
     .through(resolveSession(parts.resolving))
     .through(selectWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))
+    .through(admit(parts.sessions))
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
     .through(permitTools(parts.tools, parts.listeners))
     .through(vetTools(parts.catalog, parts.links))
-    .to(forward(parts.sessions, parts.callers, parts.links));
+    .to(forward(parts.callers, parts.links));
   const all = inSession
     .through(authorizeAll(parts.resolution))
+    .through(admit(parts.sessions))
     .through(bindTransport<AuthorizedForAll<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
-    .to(forwardToAll(parts.sessions, parts.aggregate));
+    .to(forwardToAll(parts.aggregate));
   return (exchange) => (exchange.server === allServers ? all(exchange) : one(exchange));
 }
 
@@ -74,7 +80,7 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
   const inSession = journeyFrom<Visit, Visited>()
     .through(recordVisit(parts.journal))
     .through(authenticate(parts.identity))
-    .through(resolveSession(parts.resolving))
+    .through(resolveSession(parts.resolving, true))
     .through(standInWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))

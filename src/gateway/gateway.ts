@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, rename } from 'node:fs/promises';
+import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createApprovals } from '../approvals/approvals.ts';
 import { assertApproved } from '../approvals/assert-approved.ts';
@@ -8,18 +8,25 @@ import type { Config } from '../config/schema.ts';
 import { createContextWriters } from '../context/call-context.ts';
 import { createPseudonyms } from '../context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
-import { AmbitError } from '../errors.ts';
+import { isAmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
+import { safeLog } from '../logging/safe-log.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
+import { goneBecause } from '../sessions/gone-because.ts';
+import type { Quotas } from '../sessions/grants.ts';
 import { inWorkspace } from '../sessions/in-workspace.ts';
-import { openSession } from '../sessions/open-session.ts';
+import { type OpenedSession, openSession } from '../sessions/open-session.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
-import type { EndReason, Narrowing, Session, SessionDraft, SessionView } from '../sessions/session.ts';
+import type { Narrowing, Session, SessionDraft } from '../sessions/session.ts';
 import { createSessions, type Sessions } from '../sessions/sessions.ts';
+import type { Use } from '../stores/admission.ts';
+import { openStore } from '../stores/open-store.ts';
+import type { SessionStore } from '../stores/store.ts';
 import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
@@ -36,6 +43,7 @@ import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
+import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
@@ -45,11 +53,19 @@ import { createToolListeners } from './tool-listeners.ts';
 import { createVetting } from './vet-tools.ts';
 import type { Visit, Visited } from './visit.ts';
 
+const defaultName = 'default';
+
 export interface GatewayOptions {
   readonly config: Config;
   readonly configFile: string;
   readonly dataDir: string;
   readonly log: Log;
+  /** Instead of the one the configuration names; closed with the gateway. */
+  readonly store?: SessionStore;
+  /** For a look or a change without serving anybody: nothing is started ahead. */
+  readonly brief?: boolean;
+  /** Where a store that is a file lies, if not in the data directory. */
+  readonly storeDir?: string;
 }
 
 /** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
@@ -58,24 +74,25 @@ export interface Gateway {
   readonly serve: Next<Arrived, Reply>;
   readonly visit: Next<Visit, Visited>;
   readonly sessions: Sessions;
+  readonly metrics: Metrics;
+  /** Whatever is said through it is shortened and scrubbed. */
+  readonly log: Log;
   servers(): ReadonlyMap<string, ServerDefinition>;
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
-  openSession(draft: SessionDraft): { readonly session: Session; readonly token: string };
-  /** Takes part in a session that another gateway keeps. */
-  adoptSession(view: SessionView): Session;
+  openSession(draft: SessionDraft): Promise<OpenedSession>;
   /** Narrows a session, and ends what no longer fits. */
-  restrictSession(id: string, change: Narrowing): Session;
+  restrictSession(id: string, change: Narrowing): Promise<Session>;
   /** A further token for a session; that one was made is recorded. */
-  furtherToken(id: string): string;
+  furtherToken(id: string): Promise<string>;
   /** Every server there is, as this session finds it. */
   explain(session: Session): Resolved[];
   /** Whether rules or lists narrow which tools of this server may be called. */
   narrowsTools(server: string): boolean;
   /** What a call of this tool with these arguments, JSON text, would get, and why. */
   explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
-  /** What a sandboxed session's servers run in, as far as that is known. */
-  sandbox(): SandboxState;
+  /** What a sandboxed session's servers run in. */
+  sandbox(): Promise<SandboxState>;
   /** The public keys that its contexts verify with, as a JWK Set. */
   jwks(): string;
   /** Where another process finds this gateway. */
@@ -85,25 +102,29 @@ export interface Gateway {
    * identity and addresses keep what they were at the start.
    */
   reload(next: Config): string[];
-  /** Ends every session and process, and writes down what is still unwritten. */
+  /** Resolves when sessions can be read and written. */
+  ready(): Promise<void>;
+  /** What a session has used of its quotas. */
+  usage(id: string): Promise<Use | undefined>;
+  /** Ends every process, and writes down what is still unwritten. Sessions live on where the store outlives us. */
   close(): Promise<void>;
 }
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
-  const { configFile, dataDir, log } = options;
+  const { configFile, dataDir } = options;
+  const log = safeLog(options.log);
   const settings = createSettings(options.config, dirname(configFile));
   const { config } = options;
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  assertOutOfReach({ configFile, dataDir, config });
+  for (const dir of [dataDir, options.storeDir ?? dataDir]) assertOutOfReach({ configFile, dataDir: dir, config });
   const tmpParent = join(dataDir, 'tmp');
   await mkdir(tmpParent, { recursive: true, mode: 0o700 });
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
-  await sweepRunFolders(dataDir, tmpParent, tmpRoot);
-  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'));
+  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);
   const warden = createWarden({ tmpRoot });
   // Started ahead, so that the first call need not wait for it; where it cannot be, that call says so.
-  void warden.start().catch(() => {});
+  if (options.brief !== true) void warden.start().catch(() => {});
   const keys = await openSigningKeys(join(dataDir, 'keys'));
   const pseudonyms = createPseudonyms(keys.pseudonymSecret);
   const contexts = createContextWriters({
@@ -113,7 +134,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     workload: `ambit:${randomBytes(8).toString('hex')}`,
     pathOf: (workspaceId) => settings.config().workspaces[workspaceId]?.path,
   });
-  const sessions = createSessions(config.sessions);
+  const store = options.store ?? (await openStore(config.store, options.storeDir ?? dataDir));
+  const alone = (await readdir(tmpParent)).length <= 1;
+  if (alone || store.capabilities.shared !== 'process') await sweepRunFolders(join(dataDir, 'run'), store);
+  const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
+  const metrics = createMetrics({
+    isServer: (name) => settings.servers().has(name),
+    liveSessions: () => sessions.held().length,
+  });
+  const observer = createObserver(log, metrics);
   const callers = createCallers();
   const approvals = createApprovals({ dataDir });
   const verdicts = createEraVerdicts(join(dataDir, 'eras.json'));
@@ -158,6 +187,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
       launch: resolution.launch,
+      watch: observer.processOf,
+      toldNothing: metrics.toldNothing,
     }),
     verdicts,
     outward(sent) {
@@ -186,37 +217,63 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
-  /** Their folders belong to the gateway that keeps them. */
-  const adopted = new Set<string>();
   sessions.onOpened((session) => {
     // Ahead of its first call, which then need not wait for it.
-    if (session.trustLevel === 'sandboxed') sandbox.look();
-    journal.record({ kind: 'session', event: adopted.has(session.id) ? 'joined' : 'created', ...facts(session) });
+    if (session.trustLevel === 'sandboxed') void sandbox.look();
+    journal.record({ kind: 'session', event: 'created', ...facts(session) });
+    observer.sessionOpened(session);
   });
   sessions.onEnded((session, reason) => {
-    const event = adopted.has(session.id) ? 'left' : reason;
-    journal.record({ kind: 'session', event, sessionId: session.id, userId: session.userId });
+    if (reason !== 'unloaded') {
+      journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
+      observer.sessionEnded(session, reason);
+    }
     callers.endSession(session.id);
     catalog.forget(session.id);
     const stopped = links.endSession(session.id, goneBecause(reason));
     const over = stopped
       // Whoever a process left behind may still be writing there.
       .then(() => warden.settled())
-      .then(() => (adopted.delete(session.id) ? undefined : removeFolder(join(dataDir, 'run', session.id))))
+      .then(() => (reason === 'unloaded' ? undefined : removeFolder(join(dataDir, 'run', session.id))))
       .finally(() => ending.delete(over));
     ending.set(over, stopped);
   });
 
   sessions.onRestricted((session, before) => {
     journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
+    observer.sessionRestricted(session);
     catalog.forget(session.id);
     const over: Promise<void> = bounds.restricted(session, before).finally(() => ending.delete(over));
     ending.set(over, over);
   });
 
+  async function openFor({ userId }: { readonly userId: string }, name?: string): Promise<Session> {
+    log.warn('session opened for nobody in particular', { user: userId });
+    const named = name === undefined ? {} : { name };
+    const opened = await openSession(sessions, settings.config(), { userId, trustLevel: 'sandboxed', ...named });
+    return opened.session;
+  }
+
+  /** Kept by name, so that it is found again after a restart, and by every process on this store. */
+  async function defaultFor(principal: { readonly userId: string }): Promise<Session> {
+    const { userId } = principal;
+    for (;;) {
+      const found = await sessions.find(defaultName, { userId });
+      const session = found === undefined ? undefined : sessions.get(found.id);
+      if (session !== undefined) return session;
+      try {
+        return await openFor(principal, defaultName);
+      } catch (error) {
+        if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
+      }
+    }
+  }
+
   const parts = {
     journal,
     log,
+    metrics,
+    includeMeta: () => settings.config().sessions.includeMeta,
     sessions,
     callers,
     links,
@@ -228,18 +285,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     identity: { sessions, ...config.auth },
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
-    resolving: {
-      sessions,
-      callers,
-      openFor(principal: { readonly userId: string }) {
-        log.warn(`a session was opened for the ${principal.userId} user`);
-        return openSession(sessions, settings.config(), { userId: principal.userId, trustLevel: 'sandboxed' }).session;
-      },
-    },
+    resolving: { sessions, callers, openFor, defaultFor },
   };
   /** A session's record, and how it stands in each workspace it works in. */
-  function standings(session: Session | undefined): Session[] {
-    if (session === undefined) return [];
+  function standings(session: Session): Session[] {
     if (session.workspaceId !== undefined) return [session];
     return [session, ...[...links.workspacesOf(session.id)].map((id) => inWorkspace(session, id))];
   }
@@ -252,22 +301,17 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     serve: inwardCorridor(parts),
     visit: visitCorridor(parts),
     sessions,
+    metrics,
+    log,
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },
     jwks: keys.jwks,
-    sandbox() {
-      sandbox.look();
-      return sandbox.found();
-    },
+    sandbox: sandbox.look,
     openSession: (draft) => openSession(sessions, settings.config(), draft),
-    adoptSession(view) {
-      adopted.add(view.id);
-      return sessions.adopt(view);
-    },
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
-    furtherToken(id) {
-      const token = sessions.furtherToken(id);
+    async furtherToken(id) {
+      const token = await sessions.furtherToken(id);
       journal.record({ kind: 'session', event: 'token-made', sessionId: id });
       return token;
     },
@@ -276,7 +320,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     explainCall: (session, tool, args) => explainCall({ resolution, tools }, session, tool, args),
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
-      const live = sessions.list().flatMap(({ id }) => standings(sessions.get(id)));
+      const live = sessions.held().flatMap(standings);
       const follow = bounds.beforeReload(live, settings.config());
       const changed = settings.replace(next);
       follow(next);
@@ -288,8 +332,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       journal.record({ kind: 'gateway', event: 'reloaded', changed: changed.join(' ') });
       return changed;
     },
+    ready: () => store.ping(),
+    usage: (id) => store.usage(id),
     async close() {
-      sessions.close();
+      await sessions.close();
       await Promise.all([...ending.values()]);
       await links.close();
       await sandbox.settled();
@@ -297,6 +343,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       approvals.close();
       await warden.close();
       await Promise.all([...ending.keys()]);
+      await store.close();
       await removeFolder(tmpRoot);
       keys.close();
       journal.record({ kind: 'gateway', event: 'closed', pid: process.pid });
@@ -305,15 +352,24 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   };
 }
 
-/** Sessions live in memory: what lies in `run` belongs to none, unless another instance is at work on this directory. */
-async function sweepRunFolders(dataDir: string, tmpParent: string, tmpRoot: string): Promise<void> {
-  if ((await readdir(tmpParent)).length > 1) return;
-  // Moved away in one step: an instance that starts meanwhile keeps what it makes.
-  const moved = join(tmpRoot, 'earlier');
-  await rename(join(dataDir, 'run'), moved).then(
-    () => removeFolder(moved),
-    () => undefined,
-  );
+/** Folders of sessions that ended while nobody was looking. */
+async function sweepRunFolders(run: string, store: SessionStore): Promise<void> {
+  const names = await readdir(run).catch((): string[] => []);
+  for (const name of names) {
+    // Not a name of ours: whatever it is, no session will miss it.
+    const live = await store
+      .get(name)
+      .catch((error: unknown) => !isAmbitError(error) || error.code !== 'REQUEST_INVALID');
+    if (live === undefined || live === false) await removeFolder(join(run, name));
+  }
+}
+
+function quotasOf({ quotas: { session, user, workspace } }: Config): Quotas {
+  return { session, ...(isBounded(user) ? { user } : {}), ...(isBounded(workspace) ? { workspace } : {}) } as Quotas;
+}
+
+function isBounded(limits: object): boolean {
+  return Object.values(limits).some((limit) => limit !== undefined);
 }
 
 function facts(session: Session): Record<string, string | number | undefined> {
@@ -326,10 +382,4 @@ function facts(session: Session): Record<string, string | number | undefined> {
     ttlSeconds: session.ttlSeconds,
     servers: session.servers?.join(' '),
   };
-}
-
-function goneBecause(reason: EndReason): AmbitError {
-  if (reason === 'expired') return new AmbitError('SESSION_EXPIRED');
-  if (reason === 'closed') return new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' });
-  return new AmbitError('SESSION_ENDED');
 }

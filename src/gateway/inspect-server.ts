@@ -98,13 +98,16 @@ function visitor(): Session {
   const now = Date.now();
   return {
     id: 'check',
+    version: 1,
     name: undefined,
     userId: 'local',
     agentId: undefined,
     workspaceId: undefined,
+    parentId: undefined,
     trustLevel: 'direct',
     servers: undefined,
     permissions: [],
+    metadata: {},
     createdAt: now,
     ttlSeconds: 3600,
     endsAt: now + 3_600_000,

@@ -134,10 +134,13 @@ export function createResolution(options: ResolutionOptions): Resolution {
       const launch = launchOf(now, server, options.config(), options);
       const { id, workspaceId = '(none)', trustLevel } = now;
       const scope = scopeFor(server, now);
-      const whom = isWide(scope) ? `scope=${scope}` : `session=${id.slice(0, 8)}`;
-      options.log.debug?.(
-        `context injected: server=${server.name} ${whom} workspace=${workspaceId} trust=${trustLevel}`,
-      );
+      const whom = isWide(scope) ? { scope } : { session: id };
+      options.log.debug?.('context injected', {
+        server: server.name,
+        ...whom,
+        workspace: workspaceId,
+        trust: trustLevel,
+      });
       return launch;
     },
 

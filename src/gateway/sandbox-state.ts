@@ -4,7 +4,7 @@ import type { Runners } from '../runners/runner.ts';
 
 /** What sandboxed sessions of this gateway run in. */
 export interface SandboxState {
-  /** Null where there is none, or it has not been looked for yet. */
+  /** Null where there is none. */
   readonly runner: string | null;
   /** Who keeps a process within each limit. */
   readonly limits: InForce | null;
@@ -13,26 +13,23 @@ export interface SandboxState {
 }
 
 export interface SandboxLook {
-  /** Looks for one, unless one was found; a sandbox that is missing now may be there later. */
-  look(): void;
-  /** What was found last. */
-  found(): SandboxState;
-  /** Resolves when nothing is being tried any more, after a second at the latest. */
+  /** What there is now: one that was missing before may be there by now. Never rejects. */
+  look(): Promise<SandboxState>;
+  /** Resolves when nothing is being tried any more, after two seconds at the latest. */
   settled(): Promise<void>;
 }
 
-const settleMs = 1000;
+const settleMs = 2000;
 
 export function lookForSandbox({ sandbox }: Pick<Runners, 'sandbox'>): SandboxLook {
-  let found: SandboxState = { runner: null, limits: null, refusal: null };
-  let looking: Promise<void> | undefined;
+  let looking: Promise<SandboxState> | undefined;
 
-  async function find(): Promise<void> {
+  async function find(): Promise<SandboxState> {
     try {
       const runner = await sandbox();
-      found = { runner: runner.name, limits: (await runner.probe()).limits, refusal: null };
+      return { runner: runner.name, limits: (await runner.probe()).limits, refusal: null };
     } catch (error) {
-      found = { runner: null, limits: null, refusal: (error as Error).message };
+      return { runner: null, limits: null, refusal: (error as Error).message };
     } finally {
       looking = undefined;
     }
@@ -40,9 +37,9 @@ export function lookForSandbox({ sandbox }: Pick<Runners, 'sandbox'>): SandboxLo
 
   return {
     look() {
-      if (found.runner === null) looking ??= find();
+      looking ??= find();
+      return looking;
     },
-    found: () => found,
     settled: async () => void (await Promise.race([looking, delay(settleMs, undefined, { ref: false })])),
   };
 }

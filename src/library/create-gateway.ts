@@ -9,8 +9,10 @@ import { allServers } from '../gateway/aggregate/for-all.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
-import { type Log, stderrLog } from '../log.ts';
-import type { Narrowing, SessionDraft, SessionView } from '../sessions/session.ts';
+import type { Log } from '../log.ts';
+import { safeLog } from '../logging/safe-log.ts';
+import { stderrLog } from '../logging/stderr-log.ts';
+import { type Narrowing, type Session, type SessionDraft, type SessionView, viewOf } from '../sessions/session.ts';
 import { inProcessTransport, type McpTransport } from './in-process-transport.ts';
 
 export interface CreateGatewayOptions {
@@ -23,15 +25,15 @@ export interface CreateGatewayOptions {
 
 export interface EmbeddedGateway {
   /** Opens a session inside its bounds; the token is shown only here. */
-  createSession(draft?: SessionDraft): SessionView & { readonly token: string };
-  listSessions(): SessionView[];
-  endSession(id: string): boolean;
+  createSession(draft?: SessionDraft): Promise<SessionView & { readonly token: string }>;
+  listSessions(): Promise<SessionView[]>;
+  endSession(id: string): Promise<boolean>;
   /** Narrows a session and ends what no longer fits; whatever would widen it is refused. */
-  restrictSession(id: string, change: Narrowing): SessionView;
+  restrictSession(id: string, change: Narrowing): Promise<SessionView>;
   /** The servers a session may use, its context injected, for an agent SDK that starts and calls them itself. */
-  resolve(sessionId: string): SessionServers;
+  resolve(sessionId: string): Promise<SessionServers>;
   /** What a call of `server__tool` with these arguments would get in this session, by which rule, from which claims. */
-  explain(sessionId: string, tool: string, args?: Readonly<Record<string, unknown>>): CallExplanation;
+  explain(sessionId: string, tool: string, args?: Readonly<Record<string, unknown>>): Promise<CallExplanation>;
   /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
   connect(sessionId: string, server?: string): McpTransport;
   listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
@@ -42,7 +44,7 @@ export interface EmbeddedGateway {
 
 /** The gateway in your process: the same corridor, without a command line around it. */
 export async function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
-  const log = options.log ?? stderrLog();
+  const log = safeLog(options.log ?? stderrLog());
   const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');
   const dataDir = options.dataDir ?? locateDataDir({ env: process.env, configFile, home: homedir() });
 
@@ -50,24 +52,42 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
     const source =
       typeof config === 'string' ? { file: resolve(config) } : { text: JSON.stringify(config), file: configFile };
     const loaded = await loadConfig(source);
-    for (const warning of loaded.warnings) log.warn(warning);
+    for (const warning of loaded.warnings) log.warn('configuration', { warning });
     return loaded.config;
   }
 
   const gateway = await openGateway({ config: await read(options.config), configFile, dataDir, log });
   const listening = new Set<Listening>();
 
+  async function live(id: string): Promise<Session> {
+    const session = await gateway.sessions.load(id);
+    if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+    return session;
+  }
+
   return {
-    createSession(draft = {}) {
-      const { session, token } = gateway.openSession(draft);
-      return { ...gateway.sessions.view(session), token };
+    async createSession(draft = {}) {
+      const { record, token } = await gateway.openSession(draft);
+      return { ...viewOf(record), token };
     },
-    listSessions: () => gateway.sessions.list(),
+    async listSessions() {
+      const views: SessionView[] = [];
+      for (let after: string | null | undefined; after !== null; ) {
+        const page = await gateway.sessions.list({}, { limit: 1000, ...(after === undefined ? {} : { after }) });
+        views.push(...page.sessions.map(viewOf));
+        after = page.next;
+      }
+      return views;
+    },
     endSession: (id) => gateway.sessions.end(id),
-    restrictSession: (id, change) => gateway.sessions.view(gateway.restrictSession(id, change)),
-    resolve(sessionId) {
-      const session = gateway.sessions.get(sessionId);
-      if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+    async restrictSession(id, change) {
+      await gateway.restrictSession(id, change);
+      const record = await gateway.sessions.record(id);
+      if (record === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+      return viewOf(record);
+    },
+    async resolve(sessionId) {
+      const session = await live(sessionId);
       const resolved = gateway.explain(session);
       const { places, narrowsTools } = gateway;
       return {
@@ -75,15 +95,11 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
         servers: resolved.map((each) => serverViewOf(each, narrowsTools)),
       };
     },
-    explain(sessionId, tool, args) {
-      const session = gateway.sessions.get(sessionId);
-      if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
-      return gateway.explainCall(session, tool, args === undefined ? undefined : JSON.stringify(args));
+    async explain(sessionId, tool, args) {
+      const given = args === undefined ? undefined : JSON.stringify(args);
+      return gateway.explainCall(await live(sessionId), tool, given);
     },
-    connect(sessionId, server = allServers) {
-      if (gateway.sessions.get(sessionId) === undefined) throw new AmbitError('SESSION_NOT_FOUND');
-      return inProcessTransport(gateway, sessionId, server);
-    },
+    connect: (sessionId, server = allServers) => inProcessTransport(gateway, sessionId, server),
     async listen(address = {}) {
       const { host, port } = gateway.config.listen;
       const http = await listenHttp(gateway, { host: address.host ?? host, port: address.port ?? port }, log);

@@ -1,5 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { serveStdio } from '../entrances/stdio/serve-stdio.ts';
+import { AmbitError } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import { readLines } from '../wire/read-lines.ts';
 
@@ -19,6 +20,7 @@ export function inProcessTransport(gateway: Gateway, sessionId: string, server: 
   const output = new PassThrough();
   const transport: McpTransport = {
     async start() {
+      if ((await gateway.sessions.load(sessionId)) === undefined) throw new AmbitError('SESSION_NOT_FOUND');
       readLines(output, {
         maxBytes: gateway.config.limits.messageBytes,
         onLine: (line) => transport.onmessage?.(JSON.parse(line.toString('utf8')) as never),

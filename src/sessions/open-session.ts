@@ -3,27 +3,31 @@ import { AmbitError } from '../errors.ts';
 import { localUser } from '../identity/principal.ts';
 import { isAtMost, lowest } from '../trust/bounds.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
+import { checkMetadata } from './check-metadata.ts';
 import { checkPermissions } from './check-permissions.ts';
 import { checkServers } from './check-servers.ts';
-import type { Session, SessionDraft } from './session.ts';
+import { isGivenId } from './given-id.ts';
+import type { SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
 const userPattern = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
 
+export type OpenedSession = Awaited<ReturnType<Sessions['create']>>;
+
 /**
  * Opens a session inside its bounds. What is asked for is refused above them; the default, when nothing is asked,
  * is lowered to them.
  */
-export function openSession(
-  sessions: Sessions,
-  config: Config,
-  draft: SessionDraft,
-): { readonly session: Session; readonly token: string } {
+export async function openSession(sessions: Sessions, config: Config, draft: SessionDraft): Promise<OpenedSession> {
+  if (draft.id !== undefined && !isGivenId(draft.id)) {
+    throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
+  }
   checkWord('name', draft.name, namePattern);
   checkWord('user', draft.userId, userPattern);
   checkWord('agent', draft.agentId, userPattern);
   checkTtl(draft.ttlSeconds, config.sessions.maxLifetimeSeconds);
+  checkMetadata(draft.metadata, config.sessions.metadataBytes);
   const permissions = checkPermissions(draft.permissions ?? []);
   const servers = draft.servers === undefined ? {} : { servers: checkServers(draft.servers, config) };
   const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];

@@ -5,8 +5,13 @@ import type { Narrowing, Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
 /** Narrows a live session. Names of servers are checked as when it was opened; those it has may be gone since. */
-export function restrictSession(sessions: Sessions, config: Config, id: string, change: Narrowing): Session {
-  const session = sessions.get(id);
+export async function restrictSession(
+  sessions: Sessions,
+  config: Config,
+  id: string,
+  change: Narrowing,
+): Promise<Session> {
+  const session = await sessions.load(id);
   if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
   if (Object.keys(change).length === 0) {
     throw new AmbitError('REQUEST_INVALID', {

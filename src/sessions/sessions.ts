@@ -1,22 +1,20 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../errors.ts';
 import { digestsEqual, isWhole, mintToken, type PresentedToken, presentedToken } from '../identity/token.ts';
+import type { NewSession, SessionChange, SessionRecord } from '../stores/record.ts';
+import type { SessionFilter, SessionStore, Updated } from '../stores/store.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
+import { followStore } from './follow-store.ts';
+import { goneBecause } from './gone-because.ts';
+import type { Grant, Quotas } from './grants.ts';
+import { createHeldSessions } from './held-sessions.ts';
 import { narrowed } from './narrow.ts';
-import {
-  type EndReason,
-  expiryOf,
-  type Narrowing,
-  type Session,
-  type SessionDraft,
-  type SessionView,
-  viewOf,
-} from './session.ts';
-import { createTombstones } from './tombstones.ts';
+import type { EndReason, LeaveReason, Narrowing, Session, SessionDraft } from './session.ts';
 
 export interface SessionBounds {
   readonly ttlSeconds: number;
   readonly maxLifetimeSeconds: number;
+  /** With a store in memory, how many there are at most; with any other, how many are held ready here. */
   readonly maxSessions: number;
   readonly maxPerUser: number;
 }
@@ -26,249 +24,227 @@ export interface CheckedDraft extends SessionDraft {
   readonly trustLevel: TrustLevel;
 }
 
+/**
+ * The life of sessions. The store has the record; this process holds a copy of those at work here, and hears from the
+ * store within a second when another process changes or ends one. What only reads a copy is answered at once, without
+ * a promise: that is the path of every call.
+ */
 export interface Sessions {
   /** `trustLevel` has been checked against its bounds before. */
-  create(draft: CheckedDraft): { readonly session: Session; readonly token: string };
-  /** The session that a token proves. UNAUTHENTICATED unless the secret verifies; then the exact reason it is gone. */
-  prove(presented: PresentedToken | string): Session;
+  create(
+    draft: CheckedDraft,
+  ): Promise<{ readonly session: Session; readonly token: string; readonly record: SessionRecord }>;
+  /**
+   * The session that a token proves. UNAUTHENTICATED unless the secret verifies; then the exact reason it is gone. A
+   * promise only when the store has to be asked. Whether it has expired by now is found out by `enter`.
+   */
+  prove(presented: PresentedToken | string): Session | Promise<Session>;
+  /** The copy held here. */
   get(id: string): Session | undefined;
+  /** As the store has it now. */
+  load(id: string): Promise<Session | undefined>;
+  record(id: string): Promise<SessionRecord | undefined>;
+  /** Why a session is no longer there; undefined when there was none, or it is long forgotten. */
+  whyGone(id: string): Promise<EndReason | undefined>;
   /** By id, by name, or by a prefix of the id that fits only one. */
-  find(reference: string): Session | undefined;
-  list(): SessionView[];
-  view(session: Session): SessionView;
-  /** Marks a request as under way: the session counts as active until `done` is called. */
-  begin(session: Session): () => void;
-  end(id: string, reason?: EndReason): boolean;
+  find(reference: string, filter?: SessionFilter): Promise<SessionRecord | undefined>;
+  list(
+    filter?: SessionFilter,
+    page?: { readonly after?: string; readonly limit?: number },
+  ): ReturnType<SessionStore['list']>;
+  /** Those this process holds. */
+  held(): Session[];
+  /**
+   * A request begins: is the session live, is it as this process believes, is there quota. Throws what stands against
+   * it; `StaleSession` when the record has changed meanwhile, which then is held already. Whoever entered leaves by the
+   * grant.
+   */
+  enter(session: Session, counted: boolean): Grant | Promise<Grant>;
+  end(id: string, reason?: Exclude<EndReason, 'expired'>): Promise<boolean>;
   /** Takes the place of the record, for good; whatever would widen it is refused. */
-  restrict(id: string, change: Narrowing): Session;
+  restrict(id: string, change: Narrowing): Promise<Session>;
   /** A further token for the same session. When there are too many, the one unused for longest stops working. */
-  furtherToken(id: string): string;
-  /** A session that another gateway keeps, for as long as that says; no token of it is known here. */
-  adopt(view: SessionView): Session;
+  furtherToken(id: string): Promise<string>;
   onOpened(listener: (session: Session) => void): void;
-  onEnded(listener: (session: Session, reason: EndReason) => void): void;
+  onEnded(listener: (session: Session, reason: LeaveReason) => void): void;
   onRestricted(listener: (session: Session, before: Session) => void): void;
-  close(): void;
+  /** Lets go of every copy, and gives back what the store holds for this process. Sessions go on where they can. */
+  close(): Promise<void>;
 }
 
-interface Live {
-  session: Session;
-  lastActiveAt: number;
-  inFlight: number;
-  /** When each further token was last used, by its digest. */
-  readonly furtherUse: Map<string, number>;
+export interface SessionsOptions {
+  readonly store: SessionStore;
+  readonly bounds: SessionBounds;
+  readonly quotas?: () => Quotas;
+  /** For tests that move time by hand. */
+  readonly now?: () => number;
 }
 
-const sweepEveryMs = 1000;
 /** The first one stays as long as the session. */
 export const mostTokens = 16;
+const mostTries = 16;
 
-/** Sessions in memory: the least that is honest until there are stores. */
-export function createSessions(bounds: SessionBounds, now: () => number = Date.now): Sessions {
-  const live = new Map<string, Live>();
-  const gone = createTombstones();
+export function createSessions(options: SessionsOptions): Sessions {
+  const { store, bounds, now = () => performance.now() } = options;
   const openedListeners: ((session: Session) => void)[] = [];
-  const endedListeners: ((session: Session, reason: EndReason) => void)[] = [];
+  const endedListeners: ((session: Session, reason: LeaveReason) => void)[] = [];
   const restrictedListeners: ((session: Session, before: Session) => void)[] = [];
+  const held = createHeldSessions({
+    store,
+    now,
+    most: bounds.maxSessions,
+    quotas: options.quotas ?? (() => ({})),
+    onRestricted: (session, before) => {
+      for (const listener of restrictedListeners) listener(session, before);
+    },
+    onLeft: (session, reason) => {
+      for (const listener of endedListeners) listener(session, reason);
+    },
+  });
+  const stopFollowing = followStore(store, held);
 
-  function expired(entry: Live, at: number): boolean {
-    return at >= entry.session.endsAt || (entry.inFlight === 0 && at >= expiryOf(entry.session, entry.lastActiveAt));
+  async function load(id: string): Promise<Session | undefined> {
+    const record = await store.get(id);
+    return record === undefined ? undefined : held.hold(record);
   }
 
-  function current(id: string): Live | undefined {
-    const entry = live.get(id);
-    if (entry === undefined || !expired(entry, now())) return entry;
-    finish(entry, 'expired');
-    return undefined;
-  }
-
-  function finish(entry: Live, reason: EndReason): void {
-    live.delete(entry.session.id);
-    gone.bury(entry.session, reason);
-    for (const listener of endedListeners) listener(entry.session, reason);
-  }
-
-  function sweep(): void {
-    const at = now();
-    for (const entry of [...live.values()]) if (expired(entry, at)) finish(entry, 'expired');
-  }
-
-  function makeRoom(userId: string, name: string | undefined): void {
-    let ofUser = 0;
-    for (const { session } of live.values()) {
-      if (session.userId !== userId) continue;
-      ofUser++;
-      if (name !== undefined && session.name === name) {
-        throw new AmbitError('SESSION_EXISTS', { what: `A live session of this user is already named "${name}".` });
-      }
-    }
-    if (ofUser >= bounds.maxPerUser) {
-      throw new AmbitError('SESSION_LIMIT', { what: `This user already has ${ofUser} live sessions.` });
-    }
-    if (live.size < bounds.maxSessions) return;
-    // Looked for only when the house is full: keeping order at every call would cost more.
-    let idlest: Live | undefined;
-    for (const entry of live.values()) {
-      if (entry.inFlight === 0 && entry.lastActiveAt < (idlest?.lastActiveAt ?? Number.POSITIVE_INFINITY))
-        idlest = entry;
-    }
-    if (idlest === undefined) throw new AmbitError('SESSION_LIMIT');
-    finish(idlest, 'evicted');
-  }
-
-  function present(id: string): Live {
-    const entry = current(id);
-    if (entry === undefined) throw new AmbitError('SESSION_NOT_FOUND');
-    return entry;
-  }
-
-  function enter(session: Session, lastActiveAt: number): void {
-    live.set(session.id, { session, lastActiveAt, inFlight: 0, furtherUse: new Map() });
-    for (const listener of openedListeners) listener(session);
-  }
-
-  function proves({ session: { tokenDigests }, furtherUse }: Live, digest: string): boolean {
+  function proves(session: Session, digest: string): boolean {
+    const { id, tokenDigests } = session;
     for (let i = 0; i < tokenDigests.length; i++) {
       if (!digestsEqual(tokenDigests[i] as string, digest)) continue;
-      if (i > 0) furtherUse.set(digest, now());
+      if (i > 0) held.usedToken(id, digest);
       return true;
     }
     return false;
   }
 
-  const timer = setInterval(sweep, sweepEveryMs).unref();
+  /** Another process may have made the token, or opened the session; or it is gone, and its holder may know why. */
+  async function proveByStore({ token, id, digest }: PresentedToken): Promise<Session> {
+    // Typos are told from the token alone.
+    if (id === undefined || !isWhole(token)) throw new AmbitError('UNAUTHENTICATED');
+    const record = await store.get(id);
+    if (record !== undefined) {
+      if (!record.tokenDigests.some((each) => digestsEqual(each, digest))) throw new AmbitError('UNAUTHENTICATED');
+      return held.hold(record);
+    }
+    const remains = await store.remains(id);
+    const known = remains?.record.tokenDigests.some((each) => digestsEqual(each, digest)) ?? false;
+    if (!known) throw new AmbitError('UNAUTHENTICATED');
+    throw goneBecause(remains?.reason);
+  }
+
+  /** Reads, decides and writes until nobody else was faster. */
+  async function change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session> {
+    let session = await load(id);
+    for (let tries = 0; tries < mostTries; tries++) {
+      if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+      const wanted = decide(session);
+      if (wanted === undefined) return session;
+      const updated: Updated = await store.update(id, session.version, wanted);
+      if (updated.outcome === 'updated') return held.hold(updated.record);
+      session = updated.outcome === 'stale' ? held.hold(updated.record) : undefined;
+    }
+    throw new AmbitError('SESSION_STALE');
+  }
 
   return {
-    create(draft) {
-      sweep();
-      makeRoom(draft.userId, draft.name);
-      const id = randomBytes(16).toString('hex');
+    async create(draft) {
+      const id = draft.id ?? randomBytes(16).toString('hex');
       const { token, digest } = mintToken('ambs', id);
-      const createdAt = now();
-      const session: Session = Object.freeze({
+      const given: NewSession = {
         id,
-        name: draft.name,
+        name: draft.name ?? null,
         userId: draft.userId,
-        agentId: draft.agentId,
-        workspaceId: draft.workspaceId,
+        agentId: draft.agentId ?? null,
+        workspaceId: draft.workspaceId ?? null,
+        parentId: draft.parentId ?? null,
+        keyId: null,
         trustLevel: draft.trustLevel,
-        servers: draft.servers === undefined ? undefined : Object.freeze([...draft.servers]),
-        permissions: Object.freeze([...(draft.permissions ?? [])]),
-        createdAt,
+        servers: draft.servers ?? null,
+        permissions: draft.permissions ?? [],
+        metadata: draft.metadata ?? {},
+        tokenDigests: [digest],
         ttlSeconds: draft.ttlSeconds ?? bounds.ttlSeconds,
-        endsAt: createdAt + bounds.maxLifetimeSeconds * 1000,
-        tokenDigests: Object.freeze([digest]),
+        lifetimeSeconds: bounds.maxLifetimeSeconds,
+      };
+      const evicts = store.capabilities.whenFull === 'evict';
+      const created = await store.create(given, {
+        perUser: bounds.maxPerUser,
+        ...(evicts ? { inAll: bounds.maxSessions } : {}),
       });
-      enter(session, createdAt);
-      return { session, token };
+      if (created.outcome === 'exists') {
+        throw new AmbitError('SESSION_EXISTS', {
+          what:
+            created.what === 'name'
+              ? `A live session of this user is already named "${draft.name}".`
+              : 'A session with that id was opened before.',
+        });
+      }
+      if (created.outcome === 'full') {
+        if (created.cap === 'inAll') throw new AmbitError('SESSION_LIMIT');
+        throw new AmbitError('SESSION_LIMIT', { what: `This user already has ${bounds.maxPerUser} live sessions.` });
+      }
+      const session = held.hold(created.record);
+      for (const listener of openedListeners) listener(session);
+      return { session, token, record: created.record };
     },
 
     prove(presented) {
-      const { token, id, digest } = typeof presented === 'string' ? presentedToken(presented) : presented;
-      const entry = id === undefined ? undefined : current(id);
-      if (entry !== undefined && proves(entry, digest)) return entry.session;
-      const reason = id === undefined || !isWhole(token) ? undefined : gone.reasonFor(id, digest);
-      if (reason === 'expired') throw new AmbitError('SESSION_EXPIRED');
-      if (reason !== undefined) throw new AmbitError('SESSION_ENDED');
-      throw new AmbitError('UNAUTHENTICATED');
+      const given = typeof presented === 'string' ? presentedToken(presented) : presented;
+      const session = given.id === undefined ? undefined : held.get(given.id);
+      return session !== undefined && proves(session, given.digest) ? session : proveByStore(given);
     },
 
-    get: (id) => current(id)?.session,
+    get: held.get,
+    load,
+    record: (id) => store.get(id),
+    whyGone: async (id) => (await store.remains(id))?.reason,
 
-    find(reference) {
-      sweep();
-      const exact = live.get(reference);
-      if (exact !== undefined) return exact.session;
-      const all = [...live.values()].map((entry) => entry.session);
-      const named = all.filter((session) => session.name === reference);
-      if (named.length === 1) return named[0];
-      const begins = reference.length < 4 ? [] : all.filter((session) => session.id.startsWith(reference));
-      return begins.length === 1 ? begins[0] : undefined;
+    async find(reference, filter) {
+      const found = await store.find(reference, filter);
+      const [record] = found;
+      if (record === undefined || found.length > 1) return undefined;
+      held.hold(record);
+      return record;
     },
 
-    list() {
-      sweep();
-      return [...live.values()]
-        .sort((a, b) => a.session.createdAt - b.session.createdAt)
-        .map((entry) => viewOf(entry.session, entry.lastActiveAt));
+    list: (filter, page) => store.list(filter, page),
+    held: held.all,
+
+    enter: (session, counted) => held.grantsOf(session).enter(counted),
+
+    async end(id, reason = 'ended') {
+      const ended = await store.end(id, reason);
+      if (ended) held.leave(id, reason);
+      return ended;
     },
 
-    view: (session) => viewOf(session, live.get(session.id)?.lastActiveAt ?? session.createdAt),
+    restrict: (id, narrowing) =>
+      change(id, (session) => {
+        const after = narrowed(session, narrowing);
+        if (after === session) return undefined;
+        const { trustLevel, ttlSeconds, servers = null, permissions } = after;
+        return { trustLevel, ttlSeconds, servers, permissions };
+      }),
 
-    begin(session) {
-      const entry = live.get(session.id);
-      if (entry === undefined) return () => {};
-      entry.inFlight++;
-      entry.lastActiveAt = now();
-      let open = true;
-      return () => {
-        if (!open) return;
-        open = false;
-        entry.inFlight--;
-        entry.lastActiveAt = now();
-      };
-    },
-
-    end(id, reason = 'ended') {
-      const entry = current(id);
-      if (entry === undefined) return false;
-      finish(entry, reason);
-      return true;
-    },
-
-    restrict(id, change) {
-      const entry = present(id);
-      const before = entry.session;
-      const after = narrowed(before, change);
-      if (after === before) return before;
-      entry.session = after;
-      for (const listener of restrictedListeners) listener(after, before);
-      return after;
-    },
-
-    furtherToken(id) {
-      const entry = present(id);
+    async furtherToken(id) {
       const { token, digest } = mintToken('ambs', id);
-      const [first, ...further] = entry.session.tokenDigests;
-      const use = (each: string) => entry.furtherUse.get(each) ?? 0;
-      if (further.length >= mostTokens - 1) {
-        const idlest = further.reduce((a, b) => (use(a) <= use(b) ? a : b));
-        further.splice(further.indexOf(idlest), 1);
-        entry.furtherUse.delete(idlest);
-      }
-      entry.furtherUse.set(digest, now());
-      const tokenDigests = Object.freeze([...(first === undefined ? [] : [first]), ...further, digest]);
-      entry.session = Object.freeze({ ...entry.session, tokenDigests });
-      return token;
-    },
-
-    adopt(view) {
-      const createdAt = Date.parse(view.createdAt);
-      const session: Session = Object.freeze({
-        id: view.id,
-        name: view.name ?? undefined,
-        userId: view.userId,
-        agentId: view.agentId ?? undefined,
-        workspaceId: view.workspaceId ?? undefined,
-        trustLevel: view.trustLevel,
-        servers: view.servers === null ? undefined : Object.freeze([...view.servers]),
-        permissions: Object.freeze([...view.permissions]),
-        createdAt,
-        ttlSeconds: view.ttlSeconds,
-        endsAt: createdAt + bounds.maxLifetimeSeconds * 1000,
-        tokenDigests: Object.freeze([]),
+      await change(id, ({ tokenDigests }) => {
+        const [first, ...further] = tokenDigests;
+        if (further.length >= mostTokens - 1) further.splice(held.idlestToken(id, further), 1);
+        return { tokenDigests: [...(first === undefined ? [] : [first]), ...further, digest] };
       });
-      enter(session, now());
-      return session;
+      held.usedToken(id, digest);
+      return token;
     },
 
     onOpened: (listener) => void openedListeners.push(listener),
     onEnded: (listener) => void endedListeners.push(listener),
     onRestricted: (listener) => void restrictedListeners.push(listener),
 
-    close() {
-      clearInterval(timer);
-      for (const entry of [...live.values()]) finish(entry, 'closed');
+    async close() {
+      stopFollowing();
+      await held.close(store.capabilities.durable === 'no' ? 'closed' : 'unloaded');
     },
   };
 }

@@ -26,10 +26,14 @@ export interface Admission {
   readonly bytes?: number;
   /**
    * Takes a place until it is released, or for this long when nobody does (600,000 at most): a process that crashed
-   * holds it no longer. While it is held the session does not expire for idleness. With `calls: 0` the place is not
-   * counted among the concurrent calls.
+   * holds it no longer. While it is held the session does not expire for idleness.
    */
   readonly holdMs?: number;
+  /**
+   * How many of the concurrent calls that place counts for, up to 1,000,000; 1 unless told, 0 with `calls: 0`. Only
+   * with `holdMs`.
+   */
+  readonly places?: number;
   /** A session is always counted; user and workspace when limits are given for them. */
   readonly limits?: Readonly<Partial<Record<Scope, Limits>>>;
 }
@@ -57,9 +61,26 @@ export interface QuotaRefusal {
   readonly retryAfterMs: number | null;
 }
 
+/** What is known about a place after it was taken. */
+export interface Spent {
+  /** In addition to those it was admitted with. */
+  readonly bytes?: number;
+  /** Calls that were admitted with it and will not be made. More than are left of them counts as all that are left. */
+  readonly unusedCalls?: number;
+  /** How many calls the place counts for from now on; never more than before. Only where it is kept. */
+  readonly places?: number;
+  /** How long ago the session was last used, so that telling of it late does not lengthen its life; 0 unless told. */
+  readonly agoMs?: number;
+  /**
+   * Those it was admitted with: they say whose calls are given back, and at which pace. Of a user or workspace only on
+   * the day they were counted. What time has given back to the pace meanwhile is not looked for: give back soon.
+   */
+  readonly limits?: Admission['limits'];
+}
+
 export interface Use {
   readonly calls: number;
   readonly bytes: number;
-  /** Counted calls under way. */
+  /** Calls that places count for which are held. */
   readonly underWay: number;
 }

@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
-import type { Admission, Limits } from './admission.ts';
+import type { Admission, Limits, Spent } from './admission.ts';
+import type { AtVersion, DocumentLimits, DocumentListOptions } from './documents.ts';
 import type { JsonValue, NewSession, SessionChange } from './record.ts';
 import type { SetOptions, StateListOptions } from './state.ts';
 import type { Caps, PageRequest, SessionFilter, StateLimits } from './store.ts';
@@ -9,8 +10,17 @@ import type { Caps, PageRequest, SessionFilter, StateLimits } from './store.ts';
  * survive being written down, and would make two different names the same.
  */
 const idPattern = /^[a-z0-9][a-z0-9-]{0,127}$/;
+const collectionPattern = /^[a-z][a-z0-9-]{0,63}$/;
 const brokenText = /\p{Surrogate}|\u0000/u;
-const longest = { text: 512, key: 256, mark: 4096, holdMs: 600_000, page: 1000, ttlSeconds: 31_536_000 };
+const longest = {
+  text: 512,
+  key: 256,
+  mark: 4096,
+  holdMs: 600_000,
+  calls: 1_000_000,
+  page: 1000,
+  ttlSeconds: 31_536_000,
+};
 
 export function checkId(id: string): void {
   if (typeof id !== 'string' || !idPattern.test(id))
@@ -57,24 +67,36 @@ export function pageAfter(record: { readonly createdAt: number; readonly id: str
 export function checkAdmission(request: Admission): void {
   checkId(request.id);
   checkCount('version', request.version, 1);
-  checkCount('calls', request.calls, 0, 1_000_000);
+  checkCount('calls', request.calls, 0, longest.calls);
   checkCount('bytes', request.bytes, 0);
   checkCount('holdMs', request.holdMs, 1, longest.holdMs);
-  for (const limits of Object.values(request.limits ?? {})) checkLimits(limits);
+  checkCount('places', request.places, 0, longest.calls);
+  if (request.places !== undefined && request.holdMs === undefined) refuse('Places need holdMs.');
+  checkLimits(request.limits);
 }
 
-function checkLimits(limits: Limits): void {
+function checkLimits(limits: Admission['limits'] = {}): void {
+  for (const each of Object.values(limits)) checkLimitsOfOne(each);
+}
+
+function checkLimitsOfOne(limits: Limits): void {
   for (const [name, value] of Object.entries(limits)) checkCount(`limits.${name}`, value, 1);
   checkCount('limits.callsPerMinute', limits.callsPerMinute, 1, 60_000_000);
   checkCount('limits.burst', limits.burst, 1, 60_000_000);
   if (limits.burst !== undefined && limits.callsPerMinute === undefined) refuse('A burst needs calls per minute.');
 }
 
-export function checkLease(id: string, lease: string, more: { holdMs?: number; bytes?: number }): void {
+/** Without `holdMs` the place is given back, and counts for nothing afterwards. */
+export function checkLease(id: string, lease: string, spent: Spent, holdMs?: number): void {
   checkId(id);
   checkText('lease', lease);
-  checkCount('holdMs', more.holdMs, 1, longest.holdMs);
-  checkCount('bytes', more.bytes, 0);
+  checkCount('holdMs', holdMs, 1, longest.holdMs);
+  checkCount('bytes', spent.bytes, 0);
+  checkCount('unusedCalls', spent.unusedCalls, 0, longest.calls);
+  checkCount('places', spent.places, 0, longest.calls);
+  if (spent.places !== undefined && holdMs === undefined) refuse('A place that is given back has no places.');
+  checkCount('agoMs', spent.agoMs, 0);
+  checkLimits(spent.limits);
 }
 
 export function checkKey(id: string, key: string): void {
@@ -103,6 +125,31 @@ export function checkStateList(id: string, options: StateListOptions): void {
 export function checkMark(id: string, key: string, value: string): void {
   checkKey(id, key);
   if (value !== '') checkText('mark', value, longest.mark);
+}
+
+export function checkDocument(collection: string, key: string, options: AtVersion = {}): void {
+  checkCollection(collection);
+  checkText('key', key);
+  checkCount('expectedVersion', options.expectedVersion, 0);
+}
+
+/** Whether a text may be written; one that no store could give back as it was is refused. */
+export function fitsDocument(text: string, limits: DocumentLimits): boolean {
+  if (typeof text !== 'string' || brokenText.test(text)) refuse('A document is well-formed text without NUL.');
+  return Buffer.byteLength(text) <= limits.textBytes;
+}
+
+export function checkDocumentList(collection: string, options: DocumentListOptions): void {
+  checkCollection(collection);
+  checkCount('limit', options.limit, 1, longest.page);
+  for (const text of [options.prefix, options.after]) {
+    if (text !== undefined && text !== '') checkText('key', text);
+  }
+}
+
+function checkCollection(collection: string): void {
+  if (typeof collection !== 'string' || !collectionPattern.test(collection))
+    refuse('A collection is named by 1 to 64 characters of a-z, 0-9 and "-", a letter first.');
 }
 
 export function entryBytes(key: string, text: string): number {

@@ -1,4 +1,12 @@
-import { type Admission, type LimitName, type Limits, type QuotaRefusal, type Scope, scopes } from './admission.ts';
+import {
+  type Admission,
+  type LimitName,
+  type Limits,
+  type QuotaRefusal,
+  type Scope,
+  type Spent,
+  scopes,
+} from './admission.ts';
 
 const minuteUs = 60_000_000;
 const dayMs = 86_400_000;
@@ -18,7 +26,7 @@ export const noCounters: Counters = { paceUs: 0, calls: 0, bytes: 0, day: 0 };
 export interface Cost {
   readonly calls: number;
   readonly bytes: number;
-  readonly concurrent: boolean;
+  readonly places: number;
 }
 
 export interface Account {
@@ -29,9 +37,19 @@ export interface Account {
 }
 
 export function costOf(request: Admission): Cost {
-  const { calls = 1, bytes = 0, holdMs } = request;
-  return { calls, bytes, concurrent: calls > 0 && holdMs !== undefined };
+  const { calls = 1, bytes = 0, holdMs, places = calls > 0 ? 1 : 0 } = request;
+  return { calls, bytes, places: holdMs === undefined ? 0 : places };
 }
+
+/** What is left of the calls a place was taken with, and the day on which they were counted. */
+export interface Taken {
+  readonly calls: number;
+  readonly day: number;
+}
+
+export const dayOf = (now: number): number => Math.floor(now / dayMs);
+
+export const unusedOf = (spent: Spent, taken: Taken): number => Math.min(spent.unusedCalls ?? 0, taken.calls);
 
 /** All accounts together: either each of them can pay, or none is charged. */
 export function weigh(accounts: readonly Account[], cost: Cost, now: number): QuotaRefusal | undefined {
@@ -52,8 +70,23 @@ export function charged(scope: Scope, counters: Counters, limits: Limits, cost: 
   return { paceUs, calls: today.calls + cost.calls, bytes: today.bytes + cost.bytes, day: today.day };
 }
 
+/** The counters once it is known what a place was used for. Calls of another day are no longer counted anyway. */
+export function settled(scope: Scope, counters: Counters, spent: Spent, taken: Taken, now: number): Counters {
+  const today = rolledOver(scope, counters, now);
+  const limits = spent.limits?.[scope];
+  const unused = unusedOf(spent, taken);
+  const counted = scope === 'session' || (limits !== undefined && today.day === taken.day);
+  const perMinute = limits?.callsPerMinute;
+  return {
+    paceUs: perMinute === undefined ? today.paceUs : today.paceUs - unused * stepOf(perMinute),
+    calls: counted ? Math.max(0, today.calls - unused) : today.calls,
+    bytes: today.bytes + (spent.bytes ?? 0),
+    day: today.day,
+  };
+}
+
 function rolledOver(scope: Scope, counters: Counters, now: number): Counters {
-  const day = scope === 'session' ? 0 : Math.floor(now / dayMs);
+  const day = scope === 'session' ? 0 : dayOf(now);
   return counters.day === day ? counters : { paceUs: counters.paceUs, calls: 0, bytes: 0, day };
 }
 
@@ -83,7 +116,7 @@ function* refusals(account: Account, cost: Cost, now: number): Generator<QuotaRe
   ) {
     yield refusal('totalBytes', cost.bytes > totalBytes ? null : tomorrow);
   }
-  if (concurrentCalls !== undefined && cost.concurrent && underWay + 1 > concurrentCalls) {
+  if (concurrentCalls !== undefined && cost.places > 0 && underWay + cost.places > concurrentCalls) {
     yield refusal('concurrentCalls', null);
   }
   if (callsPerMinute !== undefined && cost.calls > 0) {

@@ -1,4 +1,5 @@
-import type { Admission, Use, Verdict } from './admission.ts';
+import type { Admission, Spent, Use, Verdict } from './admission.ts';
+import type { DocumentLimits, Documents } from './documents.ts';
 import type { Change } from './feed.ts';
 import type { EndReason, NewSession, Remains, SessionChange, SessionRecord } from './record.ts';
 import type { SessionMarks, SessionState } from './state.ts';
@@ -40,19 +41,24 @@ export interface SessionStore {
 
   /** The one round trip of a request: is it live, is it as the caller believes, is there quota; then counts as use. */
   admit(request: Admission): Promise<Verdict>;
-  /** Keeps a place among the calls under way for longer. False when it is lost: it ran out, or the session is gone. */
-  renew(id: string, lease: string, holdMs: number): Promise<boolean>;
-  /** Gives the place back, and counts as use. A second time does nothing. */
-  release(id: string, lease: string, spent?: { readonly bytes?: number }): Promise<void>;
+  /**
+   * Keeps a place among the calls under way for longer, and counts as use. False when it is lost: it ran out, or the
+   * session is gone. Then nothing of what was spent is counted.
+   */
+  renew(id: string, lease: string, holdMs: number, spent?: Spent): Promise<boolean>;
+  /** Gives the place back, and counts as use. When it is lost, and so a second time, this does nothing. */
+  release(id: string, lease: string, spent?: Omit<Spent, 'places'>): Promise<void>;
   /** What a live session has used so far. */
   usage(id: string): Promise<Use | undefined>;
 
   readonly state: SessionState;
   readonly marks: SessionMarks;
+  readonly documents: Documents;
 
   /**
-   * Tells of every session created, changed or ended through this data, by this process or another, within a second.
-   * Call what is returned to stop it.
+   * Tells of every session created, changed or ended through this data, and of every document written or deleted, by
+   * this process or another, within a second. Kinds that a listener does not know are none of its business: there may
+   * be more some day. Call what is returned to stop it.
    */
   watch(listener: (change: Change) => void): () => void;
   /** Buries what has expired and answers how much that was. A store does it by itself every second. */
@@ -120,6 +126,7 @@ export interface StoreOptions {
   /** For tests that move time by hand, and sweep by hand too; else the store's own clock. */
   readonly now?: () => number;
   readonly stateLimits?: Partial<StateLimits>;
+  readonly documentLimits?: Partial<DocumentLimits>;
   /** How long an operation may take before it is STORE_UNAVAILABLE; 2000 unless told. */
   readonly patienceMs?: number;
 }

@@ -17,6 +17,7 @@ import { createTeller, silentTeller, type Teller } from './relay/teller.ts';
 import type { Binding } from './relay/towards-upstream.ts';
 import type { Outward } from './sent.ts';
 import type { Opening } from './stdio/opening.ts';
+import { type ProcessWatch, unwatched } from './stdio/process-watch.ts';
 import type { PreparedLaunch } from './stdio/server-process.ts';
 import { createStdioLink } from './stdio/stdio-link.ts';
 
@@ -36,6 +37,9 @@ export interface ConnectOptions {
   readonly admit: (session: Session, server: ServerDefinition) => Session;
   /** Asked before each start; throws as `admit` does. */
   readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
+  readonly watch?: (server: string, sessionId: string | undefined) => ProcessWatch;
+  /** Hears of each request that tells a server nothing about its session. */
+  readonly toldNothing?: (server: string) => void;
 }
 
 /** Makes the links that speak to an upstream themselves: over HTTP for one session each, else for those of a tenancy. */
@@ -59,10 +63,12 @@ export function createConnect(options: ConnectOptions): Connect {
   /** What Ambit asks by itself acts for the session of a connection; where several share it, for nobody. */
   function tellerFor(owner: Session | Tenancy, server: ServerDefinition): Teller {
     const writer = server.context === 'none' ? undefined : options.contexts?.for(audienceOf(server), server.context);
-    return createTeller(writer, () => {
+    const own = () => {
       if ('id' in owner) return options.admit(owner, server);
       return owner.wide ? undefined : options.admit(owner.latest, server);
-    });
+    };
+    const toldNothing = () => options.toldNothing?.(server.name);
+    return createTeller(writer, own, { tracesInMeta: server.kind === 'stdio', toldNothing });
   }
 
   return {
@@ -76,6 +82,7 @@ export function createConnect(options: ConnectOptions): Connect {
       };
       admit();
       const config = options.config();
+      const sessionId = wide ? undefined : tenancy.latest.id;
       return createStdioLink({
         server,
         era,
@@ -93,7 +100,8 @@ export function createConnect(options: ConnectOptions): Connect {
           runners: options.runners,
           tmpRoot: options.tmpRoot,
           journal,
-          sessionId: wide ? undefined : tenancy.latest.id,
+          sessionId,
+          watch: options.watch?.(server.name, sessionId) ?? unwatched,
           messageBytes: config.limits.messageBytes,
           prepare: () => options.launch(tenancy.latest, server),
           mayStart: ({ confinement }) => {

@@ -8,9 +8,8 @@ import { loadConfig } from '../../src/config/load.ts';
 import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
 import type { SandboxState } from '../../src/gateway/sandbox-state.ts';
 import type { SessionServers } from '../../src/index.ts';
-import type { Session } from '../../src/sessions/session.ts';
+import type { SessionView } from '../../src/sessions/session.ts';
 import { hasBwrap } from '../needs/bwrap.ts';
-import { until } from '../runners/tagged-processes.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-admin-'));
 const configFile = join(folder, 'ambit.yaml');
@@ -28,13 +27,18 @@ afterAll(async () => {
 });
 
 const base = '/api/v1/sessions';
-function ask(method: string, path: string, body?: unknown, address?: string): { status: number; body: unknown } {
+async function ask(
+  method: string,
+  path: string,
+  body?: unknown,
+  address?: string,
+): Promise<{ status: number; body: unknown }> {
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-  const { status, body: answer } = handleAdmin(gateway, { method, path: base + path, body: bytes }, address);
+  const { status, body: answer } = await handleAdmin(gateway, { method, path: base + path, body: bytes }, address);
   return { status, body: answer };
 }
-const open = (draft: Record<string, unknown> = {}) =>
-  ask('POST', '', { servers: ['a', 'b'], ttlSeconds: 60, ...draft }).body as { id: string; token: string };
+const open = async (draft: Record<string, unknown> = {}) =>
+  (await ask('POST', '', { servers: ['a', 'b'], ttlSeconds: 60, ...draft })).body as { id: string; token: string };
 
 test.each([
   [{ trustLevel: 'direct' }, 403],
@@ -57,71 +61,72 @@ test.each([
   [[], 400],
   ['x', 400],
   [{}, 400],
-])('P14: PATCH with %j is refused whole', (body, status) => {
-  const { id } = open();
-  expect(ask('PATCH', `/${id}`, body).status).toBe(status);
-  expect(ask('GET', `/${id}`).body).toMatchObject({ trustLevel: 'sandboxed', ttlSeconds: 60, servers: ['a', 'b'] });
+])('P14: PATCH with %j is refused whole', async (body, status) => {
+  const { id } = await open();
+  expect((await ask('PATCH', `/${id}`, body)).status).toBe(status);
+  expect((await ask('GET', `/${id}`)).body).toMatchObject({
+    trustLevel: 'sandboxed',
+    ttlSeconds: 60,
+    servers: ['a', 'b'],
+  });
 });
 
 test('a sandboxed session shows its sandbox and who keeps it within its limits; a direct one has none', async () => {
-  const sandboxOf = (id: string) => (ask('GET', `/${id}`).body as { sandbox: SandboxState | null }).sandbox;
-  expect(sandboxOf(open({ trustLevel: 'direct' }).id)).toBeNull();
-  const { id } = open();
-  await until(
-    () => sandboxOf(id)?.runner !== null || sandboxOf(id)?.refusal !== null,
-    5000,
-    () => 'nothing was found out',
-  );
-  const found = sandboxOf(id);
+  const shownFor = async (draft: Record<string, unknown>) => {
+    const { body } = await ask('GET', `/${(await open(draft)).id}`);
+    return body as SessionView & { sandbox: SandboxState | null };
+  };
+  expect((await shownFor({ trustLevel: 'direct' })).sandbox).toBeNull();
+  const view = await shownFor({});
   if (hasBwrap()) {
-    expect(found).toMatchObject({ runner: 'bwrap', refusal: null, limits: { fileMb: 'rlimit', wallSeconds: 'timer' } });
-    const shown = showOne({ ...gateway.sessions.view(gateway.sessions.get(id) as Session), sandbox: found });
-    expect(shown).toMatch(/^sandbox +bwrap$/m);
-    expect(shown).toMatch(/^by rlimit +fileMb, openFiles$/m);
+    const limits = { fileMb: 'rlimit', wallSeconds: 'timer' };
+    expect(view.sandbox).toMatchObject({ runner: 'bwrap', refusal: null, limits });
+    expect(showOne(view)).toMatch(/^sandbox +bwrap$/m);
+    expect(showOne(view)).toMatch(/^by rlimit +fileMb, openFiles$/m);
   } else {
-    expect(found).toMatchObject({ limits: null, refusal: expect.stringContaining('no sandbox') });
+    expect(view.sandbox).toMatchObject({ limits: null, refusal: expect.stringContaining('no sandbox') });
   }
 });
 
-test('P14: PATCH narrows, and the token keeps working', () => {
-  const { id, token } = open({ trustLevel: 'trusted' });
+test('P14: PATCH narrows, and the token keeps working', async () => {
+  const { id, token } = await open({ trustLevel: 'trusted' });
   const change = { trustLevel: 'untrusted', ttlSeconds: 5, servers: ['b'] };
   const expected = { id, trustLevel: 'sandboxed', ttlSeconds: 5, servers: ['b'] };
-  expect(ask('PATCH', `/${id}`, change)).toMatchObject({ status: 200, body: expected });
-  expect(gateway.sessions.prove(token).servers).toEqual(['b']);
-  expect(ask('PATCH', '/nobody', change).status).toBe(404);
+  expect(await ask('PATCH', `/${id}`, change)).toMatchObject({ status: 200, body: expected });
+  expect((await gateway.sessions.prove(token)).servers).toEqual(['b']);
+  expect((await ask('PATCH', '/nobody', change)).status).toBe(404);
 });
 
 test.each([{ servers: ['c'] }, { servers: 'a' }, { servers: [null] }, { permissions: ['X'] }, { permissions: 'x' }])(
   'POST with %j opens nothing',
-  (draft) => {
-    const before = gateway.sessions.list().length;
-    expect(ask('POST', '', draft).status).toBe(400);
-    expect(gateway.sessions.list()).toHaveLength(before);
+  async (draft) => {
+    const before = (await gateway.sessions.list()).sessions.length;
+    expect((await ask('POST', '', draft)).status).toBe(400);
+    expect((await gateway.sessions.list()).sessions).toHaveLength(before);
   },
 );
 
-test('the servers of a session; addresses only from a gateway that has one, and then with a token of their own', () => {
-  const { id, token } = open({ trustLevel: 'direct', servers: ['a'] });
-  const { mcpServers, servers } = ask('GET', `/${id}/servers`).body as SessionServers;
+test('the servers of a session; addresses only from a gateway that has one, and then with a token of their own', async () => {
+  const { id, token } = await open({ trustLevel: 'direct', servers: ['a'] });
+  const { mcpServers, servers } = (await ask('GET', `/${id}/servers`)).body as SessionServers;
   expect(Object.keys(mcpServers)).toEqual(['a']);
   expect(servers).toMatchObject([
     { name: 'a', available: true, env: { AMBIT_TRUST_LEVEL: 'injected' } },
     { name: 'b', available: false, rule: 'session.servers' },
   ]);
   expect(JSON.stringify(servers)).not.toContain(token);
-  expect(ask('POST', `/${id}/servers`, { via: 'gateway' }).status).toBe(503);
+  expect((await ask('POST', `/${id}/servers`, { via: 'gateway' })).status).toBe(503);
   for (const body of [{}, { via: 'elsewhere' }, { via: 'gateway', userId: 'root' }]) {
-    expect(ask('POST', `/${id}/servers`, body, 'http://127.0.0.1:1').status).toBe(400);
+    expect((await ask('POST', `/${id}/servers`, body, 'http://127.0.0.1:1')).status).toBe(400);
   }
   expect(gateway.sessions.get(id)?.tokenDigests).toHaveLength(1);
-  const reached = ask('POST', `/${id}/servers`, { via: 'gateway' }, 'https://ambit.example/base/');
+  const reached = await ask('POST', `/${id}/servers`, { via: 'gateway' }, 'https://ambit.example/base/');
   expect(reached.status).toBe(201);
   const entry = (reached.body as SessionServers).mcpServers['a'] as { url: string; headers: Record<string, string> };
   expect(entry.url).toBe('https://ambit.example/base/mcp/a');
   const further = entry.headers['Authorization']?.replace('Bearer ', '') ?? '';
   expect(further).not.toBe(token);
-  expect(gateway.sessions.prove(further).id).toBe(id);
-  expect(ask('GET', '/nobody/servers').status).toBe(404);
-  expect(ask('DELETE', `/${id}/servers`).status).toBe(405);
+  expect((await gateway.sessions.prove(further)).id).toBe(id);
+  expect((await ask('GET', '/nobody/servers')).status).toBe(404);
+  expect((await ask('DELETE', `/${id}/servers`)).status).toBe(405);
 });

@@ -124,7 +124,7 @@ test('L10: permissions are shown, checked where they enter, and only ever taken 
 });
 
 test('what an agent SDK starts by itself keeps to the same bounds', async () => {
-  const { session } = gateway.openSession({ userId: 'ada', trustLevel: 'direct' });
+  const { session } = await gateway.openSession({ userId: 'ada', trustLevel: 'direct' });
   const args = ['run', '--session', session.id, ...places, '--name', 'notes', '--', process.execPath, server];
   const child = spawn(process.execPath, [join(repository, 'bin/ambit.js'), ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],

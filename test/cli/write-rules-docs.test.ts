@@ -34,7 +34,7 @@ test('the rules of the how-to decide as it says', async () => {
       said.push((await ambitInProcess([...args, '--config', configFile, '--data-dir', dataDir])).stdout);
     }
     expect(said[1]).toBe(blocks('').at(-1));
-    const { session } = gateway.openSession({ name: 'x' });
+    const { session } = await gateway.openSession({ name: 'x' });
     const allowed = (tool: string, args: string) => gateway.explainCall(session, tool, args).allowed;
     expect(allowed('files__write', '{"path":"src/a.ts"}')).toBe(true);
     expect(allowed('files__write', '{"path":"src/a.pem"}')).toBe(false);

@@ -9,7 +9,7 @@ describe.each(eras)('a workspace that a client of the %s era has selected follow
   test('to where it lies now, while the session elsewhere keeps its process', async () => {
     const servers = { it: recorder('session', 'modern'), common: recorder('workspace', 'modern') };
     const on = await start({ servers });
-    const session = on.open();
+    const session = await on.open();
     const meta = { ambit: { workspace: 'one' } };
     const place = await on.connect(session, 'it', era, { meta });
     const elsewhere = await on.connect(session, 'it', era, { meta: { ambit: { workspace: 'two' } } });
@@ -37,7 +37,7 @@ describe.each(eras)('a workspace that a client of the %s era has selected follow
 
   test('a server that may not be used there is not there', async () => {
     const on = await start({ servers: { it: recorder('shared', 'modern') } });
-    const session = on.open();
+    const session = await on.open();
     const there = await on.connect(session, 'it', era, { meta: { ambit: { workspace: 'one' } } });
     const nowhere = await on.connect(session, 'it', era);
     const { pid } = await whoami(there);

@@ -24,7 +24,7 @@ describe.each(eras)('in the %s era', (era) => {
       w: { path: join(on.folder, 'w'), capabilities: { servers } },
     });
     await on.start(era, { workspaces: workspaces('all') });
-    const { id } = on.gateway.createSession({ workspaceId: 'w' });
+    const { id } = await on.gateway.createSession({ workspaceId: 'w' });
     const [one, all] = [await on.connect(id, era, 'drop'), await on.connect(id, era)];
     const slow = [one.call('slow', { ms: 300 }), all.call('drop__slow', { ms: 300 })];
     await Promise.all([one.call('mark'), all.call('drop__mark')]);
@@ -39,7 +39,7 @@ describe.each(eras)('in the %s era', (era) => {
 
 test('over HTTP the streams of a server that goes end, and the same token works on for the rest', async () => {
   await on.start('handshake');
-  const { id, token } = on.gateway.createSession();
+  const { id, token } = await on.gateway.createSession();
   const { url } = await on.gateway.listen({ host: '127.0.0.1', port: 0 });
   const [drop, keep] = [await shakeHands(`${url}/mcp/drop`, token), await shakeHands(`${url}/mcp/keep`, token)];
   const [stream, other] = [await drop.listen(), await keep.listen()];
@@ -49,7 +49,7 @@ test('over HTTP the streams of a server that goes end, and the same token works 
     params: '"notifications":{"toolsListChanged":true}',
   });
   expect(await listening.next()).toContain('acknowledged');
-  on.gateway.restrictSession(id, { servers: ['keep'] });
+  await on.gateway.restrictSession(id, { servers: ['keep'] });
   expect(await stream.rest()).toEqual([]);
   // One last message, and no more: the stream has ended.
   expect(await listening.rest()).toHaveLength(1);
@@ -64,12 +64,12 @@ test('P6: what a server over HTTP was told as direct is not used by a sandboxed 
   try {
     const far = { url: recorder.url, trust: ['direct' as const, 'sandboxed' as const], era: 'handshake' as const };
     await on.start('modern', { servers: { far } });
-    const { id } = on.gateway.createSession();
+    const { id } = await on.gateway.createSession();
     const client = await on.connect(id, 'handshake', 'far');
     const handshakes = async () =>
       (JSON.parse(await client.call('recorded')) as string[]).filter((line) => line.includes('"initialize"')).length;
     expect(await handshakes()).toBe(1);
-    on.gateway.restrictSession(id, { trustLevel: 'sandboxed' });
+    await on.gateway.restrictSession(id, { trustLevel: 'sandboxed' });
     expect(await handshakes()).toBe(2);
   } finally {
     await recorder.stop();
@@ -79,8 +79,8 @@ test('P6: what a server over HTTP was told as direct is not used by a sandboxed 
 test('P7: a reload that gives a workspace other variables reaches the next call', async () => {
   const workspaces = (mark: string) => ({ w: { path: join(on.folder, 'w'), env: { keep: { MARK: mark } } } });
   await on.start('modern', { workspaces: workspaces('one') });
-  const inside = await on.connect(on.gateway.createSession({ workspaceId: 'w' }).id, 'modern', 'keep');
-  const outside = await on.connect(on.gateway.createSession().id, 'modern', 'keep');
+  const inside = await on.connect((await on.gateway.createSession({ workspaceId: 'w' })).id, 'modern', 'keep');
+  const outside = await on.connect((await on.gateway.createSession()).id, 'modern', 'keep');
   expect([await inside.call('mark'), await outside.call('mark')]).toEqual(['one', 'done']);
   const before = taggedProcesses(on.folder);
   const servers = { keep: serverOf('modern'), drop: serverOf('modern') };
@@ -92,7 +92,7 @@ test('P7: a reload that gives a workspace other variables reaches the next call'
 
 test('the journal says what was restricted and by which rule a call was refused; the caller is not told', async () => {
   await on.start('modern', { workspaces: { w: { path: join(on.folder, 'w'), capabilities: { servers: ['keep'] } } } });
-  const { id } = on.gateway.createSession({ workspaceId: 'w' });
+  const { id } = await on.gateway.createSession({ workspaceId: 'w' });
   const answers: unknown[] = [];
   const tryOut = async (server: string) => {
     const { result } = await (await on.connect(id, 'modern', server)).request('tools/call', {
@@ -102,7 +102,7 @@ test('the journal says what was restricted and by which rule a call was refused;
     answers.push(JSON.stringify(result).replaceAll(server, 'NAME'));
   };
   await tryOut('drop');
-  on.gateway.restrictSession(id, { servers: [], ttlSeconds: 60 });
+  await on.gateway.restrictSession(id, { servers: [], ttlSeconds: 60 });
   await tryOut('keep');
   await tryOut('nobody');
   expect(new Set(answers).size).toBe(1);

@@ -30,7 +30,7 @@ test('hostile arguments reach no tool whose rule reads them, at either address a
     { id: 'no-hang', deny: 'keep__mark', when: `re(args.path, '^(a+)+$')` },
   ];
   await on.start('modern', { rules, servers: { keep: serverOf('modern') } });
-  const { token } = on.gateway.createSession();
+  const { token } = await on.gateway.createSession();
   const { url } = await on.gateway.listen({ host: '127.0.0.1', port: 0 });
   const client = await shakeHands(`${url}/mcp`, token);
   expect(await textOf(callModern(`${url}/mcp/keep`, token, 'mark', '{"path":"ok"}'))).toBe('done');
@@ -51,7 +51,7 @@ test('hostile arguments reach no tool whose rule reads them, at either address a
 
 test('a name in disguise is the name it says', async () => {
   await on.start('modern', { servers: { keep: { ...serverOf('modern'), tools: { deny: ['mark'] } } } });
-  const { token } = on.gateway.createSession();
+  const { token } = await on.gateway.createSession();
   const { url } = await on.gateway.listen({ host: '127.0.0.1', port: 0 });
   const client = await shakeHands(`${url}/mcp/keep`, token);
   const all = await shakeHands(`${url}/mcp`, token);

@@ -7,8 +7,12 @@ import { createApprovals } from '../../src/approvals/approvals.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { mcpServersOf } from '../../src/gateway/mcp-servers.ts';
 import { createResolution } from '../../src/gateway/resolution.ts';
+import type { LogFields } from '../../src/log.ts';
+import { textLine } from '../../src/logging/line.ts';
+import { safeLog } from '../../src/logging/safe-log.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import { createSessions } from '../../src/sessions/sessions.ts';
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { defineServers } from '../../src/upstreams/definition.ts';
 import { counts } from '../proof.ts';
 
@@ -53,8 +57,8 @@ async function build(facts: typeof setting extends fc.Arbitrary<infer Facts> ? F
   });
   const { config } = await loadConfig({ text, file: '/etc/ambit/ambit.yaml' });
   const defined = defineServers(config, '/etc/ambit');
-  const sessions = createSessions(config.sessions);
-  const { session } = openSession(sessions, config, {
+  const sessions = createSessions({ store: openMemoryStore(), bounds: config.sessions });
+  const { session } = await openSession(sessions, config, {
     trustLevel: facts.trust as 'direct',
     ...(facts.inWorkspace ? { workspaceId: 'w' } : {}),
     ...(facts.own === undefined ? {} : { servers: facts.own }),
@@ -110,7 +114,7 @@ test('P2: no server that any step removes survives, none is removed without a re
         });
         expect(entry.args.includes('--session')).toBe(facts.trust === 'sandboxed');
       }
-      sessions.close();
+      await sessions.close();
     }),
     { numRuns: counts(100, 2000) },
   );
@@ -129,13 +133,13 @@ test('P6: a record from before a restriction decides nothing any more', async ()
   });
   expect(resolution.permitted(session, 'b').name).toBe('b');
   const stale = session;
-  sessions.restrict(session.id, { trustLevel: 'sandboxed', servers: ['b', 'c'] });
+  await sessions.restrict(session.id, { trustLevel: 'sandboxed', servers: ['b', 'c'] });
   expect(() => resolution.permitted(stale, 'b')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
   expect(() => resolution.permitted(stale, 'a')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
   expect(resolution.available(stale).map(({ name }) => name)).toEqual(['c']);
   const c = resolution.permitted(stale, 'c');
   expect(c.kind === 'stdio' && resolution.launch(stale, c).env['AMBIT_TRUST_LEVEL']).toBe('sandboxed');
-  sessions.end(session.id);
+  await sessions.end(session.id);
   expect(() => resolution.permitted(stale, 'c')).toThrow(expect.objectContaining({ code: 'SESSION_ENDED' }));
   expect(resolution.available(stale)).toEqual([]);
 });
@@ -147,8 +151,12 @@ test('P15: one debug line for each injection, with eight characters of the sessi
     file: '/etc/ambit/ambit.yaml',
   });
   const servers = defineServers(config, '/etc/ambit');
-  const sessions = createSessions(config.sessions);
-  const log = { info() {}, warn() {}, debug: (line: string) => void lines.push(line) };
+  const sessions = createSessions({ store: openMemoryStore(), bounds: config.sessions });
+  const log = {
+    info() {},
+    warn() {},
+    debug: (event: string, fields?: LogFields) => void lines.push(textLine(event, fields)),
+  };
   const options = {
     config: () => config,
     servers: () => servers,
@@ -156,18 +164,18 @@ test('P15: one debug line for each injection, with eight characters of the sessi
     approvals,
     dataDir,
     configFile: '/etc/ambit/ambit.yaml',
-    log,
+    log: safeLog(log),
     telling: undefined,
   };
   const resolution = createResolution(options);
   const a = servers.get('a');
   if (a?.kind !== 'stdio') throw new Error('it is a stdio server');
-  const one = openSession(sessions, config, { workspaceId: 'w', trustLevel: 'direct' }).session;
-  const two = openSession(sessions, config, {}).session;
+  const one = (await openSession(sessions, config, { workspaceId: 'w', trustLevel: 'direct' })).session;
+  const two = (await openSession(sessions, config, {})).session;
   for (const session of [one, two]) resolution.launch(session, a);
   expect(lines).toEqual([
     `context injected: server=a session=${one.id.slice(0, 8)} workspace=w trust=direct`,
     `context injected: server=a session=${two.id.slice(0, 8)} workspace=(none) trust=sandboxed`,
   ]);
-  sessions.close();
+  await sessions.close();
 });

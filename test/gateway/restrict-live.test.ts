@@ -9,8 +9,8 @@ afterEach(() => void vi.unstubAllEnvs());
 describe.each(eras)('in the %s era', (era) => {
   test('P14: calls to a server that goes are answered, its processes end, the lists change, the rest works on', async () => {
     await on.start(era);
-    const { id } = on.gateway.createSession();
-    const other = on.gateway.createSession();
+    const { id } = await on.gateway.createSession();
+    const other = await on.gateway.createSession();
     const [one, all] = [await on.connect(id, era, 'drop'), await on.connect(id, era)];
     const bystander = await on.connect(other.id, era);
     expect(await all.tools()).toEqual(expect.arrayContaining(['keep__mark', 'drop__mark']));
@@ -27,7 +27,7 @@ describe.each(eras)('in the %s era', (era) => {
     }
     const running = on.processes();
     const changed = all.told('notifications/tools/list_changed');
-    expect(on.gateway.restrictSession(id, { servers: ['keep'] })).toMatchObject({ id, servers: ['keep'] });
+    expect(await on.gateway.restrictSession(id, { servers: ['keep'] })).toMatchObject({ id, servers: ['keep'] });
     for (const words of await Promise.all(slow))
       expect(words).toContain('SERVER_NOT_AVAILABLE: The session was restricted');
     await changed;
@@ -46,11 +46,11 @@ describe.each(eras)('in the %s era', (era) => {
   test('P6: what was started as direct ends when the session is sandboxed, and without a sandbox nothing starts in its place', async () => {
     vi.stubEnv('PATH', pathWithoutBwrap);
     await on.start(era);
-    const { id } = on.gateway.createSession();
+    const { id } = await on.gateway.createSession();
     const [one, all] = [await on.connect(id, era, 'keep'), await on.connect(id, era)];
     const slow = [one.call('slow', { ms: 60_000 }), all.call('keep__slow', { ms: 60_000 })];
     await Promise.all([one.call('mark'), all.call('keep__mark')]);
-    on.gateway.restrictSession(id, { trustLevel: 'sandboxed' });
+    await on.gateway.restrictSession(id, { trustLevel: 'sandboxed' });
     for (const words of await Promise.all(slow)) expect(words).toContain('UPSTREAM_FAILED: The session was restricted');
     await on.left(0);
     expect(await one.call('mark')).toContain('SANDBOX_UNAVAILABLE');
@@ -60,11 +60,11 @@ describe.each(eras)('in the %s era', (era) => {
 
   test('while a process is just starting, it does not come to life outside the new bounds', async () => {
     await on.start(era);
-    const { id } = on.gateway.createSession();
+    const { id } = await on.gateway.createSession();
     const one = await on.connect(id, 'modern', 'keep');
     const calling = one.call('slow', { ms: 60_000 });
     await on.left(1);
-    on.gateway.restrictSession(id, { servers: [] });
+    await on.gateway.restrictSession(id, { servers: [] });
     expect(await calling).toContain('SERVER_NOT_AVAILABLE');
     await on.left(0);
   });

@@ -39,11 +39,11 @@ async function listening(client: RawClient, era: string): Promise<void> {
 describe.each(eras)('in the %s era', (era) => {
   test('P7: lists and calls keep to the same bounds at both addresses', async () => {
     await on.start(era, narrowed(era));
-    const { id } = on.gateway.createSession({ permissions: ['keep:slow'] });
+    const { id } = await on.gateway.createSession({ permissions: ['keep:slow'] });
     const [one, all, bare] = [
       await on.connect(id, era, 'keep'),
       await on.connect(id, era),
-      await on.connect(on.gateway.createSession().id, era),
+      await on.connect((await on.gateway.createSession()).id, era),
     ];
     expect(await one.tools()).toEqual(['mark', 'slow']);
     expect(await all.tools()).toEqual(['keep__mark', 'keep__slow', 'drop__mark', 'drop__slow']);
@@ -63,26 +63,28 @@ describe.each(eras)('in the %s era', (era) => {
 
   test('L10: a permission is asked for before the tool runs, and narrowing takes it away at once', async () => {
     await on.start(era, narrowed(era));
-    const { id, permissions } = on.gateway.createSession({ permissions: ['keep:slow', 'keep:slow', 'x'] });
+    const { id, permissions } = await on.gateway.createSession({ permissions: ['keep:slow', 'keep:slow', 'x'] });
     expect(permissions).toEqual(['keep:slow', 'x']);
     const [one, all] = [await on.connect(id, era, 'keep'), await on.connect(id, era)];
     expect(await one.call('slow', { ms: 0 })).toBe('done');
     expect(await all.tools()).toContain('keep__slow');
     await Promise.all([listening(one, era), listening(all, era)]);
     const told = [one, all].map((client) => client.told('notifications/tools/list_changed'));
-    expect(() => on.gateway.restrictSession(id, { permissions: ['keep:slow', 'y'] })).toThrow(/permission "y"/);
-    expect(on.gateway.restrictSession(id, { permissions: ['x'] }).permissions).toEqual(['x']);
+    await expect(on.gateway.restrictSession(id, { permissions: ['keep:slow', 'y'] })).rejects.toThrow(/permission "y"/);
+    expect((await on.gateway.restrictSession(id, { permissions: ['x'] })).permissions).toEqual(['x']);
     await Promise.all(told);
     expect(await one.tools()).toEqual(['mark']);
     expect(await all.tools()).not.toContain('keep__slow');
     expect(await one.call('slow', { ms: 0 })).toMatch(/PERMISSION_DENIED: .*"keep:slow".*--permission keep:slow/);
     expect(await all.call('keep__slow', { ms: 0 })).toMatch(/PERMISSION_DENIED/);
-    expect(() => on.gateway.restrictSession(id, { permissions: ['keep:slow'] })).toThrow(/permission "keep:slow"/);
+    await expect(on.gateway.restrictSession(id, { permissions: ['keep:slow'] })).rejects.toThrow(
+      /permission "keep:slow"/,
+    );
   });
 
   test('a reload that changes rules reaches the next call, and tells whose lists it changes', async () => {
     await on.start(era, narrowed(era));
-    const { id } = on.gateway.createSession();
+    const { id } = await on.gateway.createSession();
     const [one, all] = [await on.connect(id, era, 'keep'), await on.connect(id, era)];
     expect(await Promise.all([one.call('mark'), all.call('keep__mark')])).toEqual(['done', 'done']);
     await Promise.all([listening(one, era), listening(all, era)]);
@@ -108,7 +110,7 @@ test('what is explained is what a call gets', async () => {
   await on.start('modern', narrowed('modern', { rules }));
   const sessions = await Promise.all(
     [[], ['p'], ['keep:slow', 'p']].map(async (permissions) => {
-      const { id } = on.gateway.createSession({ permissions });
+      const { id } = await on.gateway.createSession({ permissions });
       return { id, one: await on.connect(id, 'modern', 'keep'), all: await on.connect(id, 'modern') };
     }),
   );
@@ -123,7 +125,7 @@ test('what is explained is what a call gets', async () => {
   );
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...sessions), fc.constantFrom('mark', 'crash'), args, async (who, tool, given) => {
-      const { allowed, rule } = on.gateway.explain(who.id, `keep__${tool}`, given);
+      const { allowed, rule } = await on.gateway.explain(who.id, `keep__${tool}`, given);
       for (const got of [await refusal(who.one, tool, given), await refusal(who.all, `keep__${tool}`, given)]) {
         expect(got['isError'] !== true).toBe(allowed);
         if (!allowed) expect(got['ambit/error' as keyof typeof got]).toMatchObject({ code: 'PERMISSION_DENIED', rule });
@@ -136,7 +138,7 @@ test('what is explained is what a call gets', async () => {
 test('the journal names the rule of every call that one was asked for', async () => {
   const rules = [{ id: 'only-x', allow: 'keep__mark', when: `args.x == 1` }];
   await on.start('modern', narrowed('modern', { rules }));
-  const all = await on.connect(on.gateway.createSession().id, 'modern');
+  const all = await on.connect((await on.gateway.createSession()).id, 'modern');
   for (const [name, args] of [
     ['keep__mark', { x: 1 }],
     ['keep__mark', { x: 2 }],
@@ -156,7 +158,7 @@ test('an agent SDK is handed narrowed servers only behind Ambit', async () => {
   const far = { url: 'http://127.0.0.1:9/mcp', tools: { deny: ['x'] } };
   const { servers = {}, ...more } = narrowed('modern', { rules: [] });
   await on.start('modern', { ...more, servers: { ...servers, far, free: { url: 'http://127.0.0.1:9/mcp' } } });
-  const { mcpServers, servers: views } = on.gateway.resolve(on.gateway.createSession().id);
+  const { mcpServers, servers: views } = await on.gateway.resolve((await on.gateway.createSession()).id);
   expect(Object.keys(mcpServers)).toEqual(['keep', 'drop', 'free']);
   expect(mcpServers['keep']).toMatchObject({ args: expect.arrayContaining(['run', '--session', '--name', 'keep']) });
   expect(mcpServers['drop']).toMatchObject({ args: serverOf('modern').args });
@@ -178,9 +180,9 @@ test('a rule sees the workspace that a client has selected, within its bounds', 
         meta: `"ambit.workspace":"${workspace}"`,
       }),
     );
-  const roaming = on.gateway.createSession();
+  const roaming = await on.gateway.createSession();
   expect(await said(roaming.token, 'w')).toMatch(/^PERMISSION_DENIED: .*"not-there"/);
   expect(await said(roaming.token, '')).toBe('done');
-  const settled = on.gateway.createSession({ workspaceId: 'w' });
+  const settled = await on.gateway.createSession({ workspaceId: 'w' });
   expect(await said(settled.token, 'v')).toMatch(/^PERMISSION_DENIED: .*"not-there"/);
 });

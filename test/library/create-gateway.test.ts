@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createGateway } from '../../src/index.ts';
+import { textLine } from '../../src/logging/line.ts';
 import { taggedProcesses, until } from '../runners/tagged-processes.ts';
 import { sdkClients } from './sdk-clients.ts';
 
@@ -34,9 +35,9 @@ servers:
   const gateway = await createGateway({
     config: file,
     dataDir,
-    log: { info() {}, warn: (text) => void warnings.push(text) },
+    log: { info() {}, warn: (event, fields) => void warnings.push(textLine(event, fields)) },
   });
-  const { id, token } = gateway.createSession();
+  const { id, token } = await gateway.createSession();
   const client = await sdkClients['SDK v1'](gateway.connect(id));
   expect(await client.call('here__mark')).toBe('before');
 
@@ -74,6 +75,8 @@ servers:
 
 test('a session that is not there cannot be connected to', async () => {
   const gateway = await createGateway({ config: { version: 1 }, dataDir: join(folder, 'data') });
-  expect(() => gateway.connect('nobody')).toThrow(expect.objectContaining({ code: 'SESSION_NOT_FOUND' }));
+  await expect(gateway.connect('nobody').start()).rejects.toThrow(
+    expect.objectContaining({ code: 'SESSION_NOT_FOUND' }),
+  );
   await gateway.close();
 });

@@ -26,7 +26,7 @@ afterEach(async () => {
 describe.each(Object.entries(sdkClients))('%s in the same process', (_name, connect) => {
   test('reaches all servers, and each by itself', async () => {
     gateway = await createTestGateway({ servers: { old: server('old'), young: server('young', 'modern') } });
-    const { id } = gateway.createSession();
+    const { id } = await gateway.createSession();
     const all = await connect(gateway.connect(id));
     expect(await all.tools()).toEqual(expect.arrayContaining(['old__mark', 'young__mark']));
     expect([await all.call('old__mark'), await all.call('young__mark')]).toEqual(['old', 'young']);
@@ -40,7 +40,7 @@ describe.each(Object.entries(sdkClients))('%s in the same process', (_name, conn
     const recorder = await startRecorder();
     const far = (turn: string) => ({ url: recorder.url, headers: { 'x-turn': turn }, era: 'handshake' as const });
     gateway = await createTestGateway({ servers: { far: far('first'), near: server('before') } });
-    const { id } = gateway.createSession();
+    const { id } = await gateway.createSession();
     const all = await connect(gateway.connect(id));
     const one = await connect(gateway.connect(id, 'far'));
     expect(await all.call('near__mark')).toBe('before');
@@ -63,16 +63,16 @@ describe.each(Object.entries(sdkClients))('%s in the same process', (_name, conn
 
 test('sessions are opened within their bounds, shown without their token, and ended', async () => {
   gateway = await createTestGateway({ servers: { old: server('old') } });
-  const { id, token, trustLevel } = gateway.createSession({ name: 'a-session', agentId: 'tester' });
+  const { id, token, trustLevel } = await gateway.createSession({ name: 'a-session', agentId: 'tester' });
   expect(trustLevel).toBe('direct');
-  expect(gateway.listSessions()).toEqual([expect.objectContaining({ id, name: 'a-session', agentId: 'tester' })]);
-  expect(JSON.stringify(gateway.listSessions())).not.toContain(token);
+  expect(await gateway.listSessions()).toEqual([expect.objectContaining({ id, name: 'a-session', agentId: 'tester' })]);
+  expect(JSON.stringify(await gateway.listSessions())).not.toContain(token);
   const client = await sdkClients['SDK v1'](gateway.connect(id));
   expect(await client.call('old__mark')).toBe('old');
-  expect(gateway.endSession(id)).toBe(true);
-  expect(gateway.endSession(id)).toBe(false);
-  expect(gateway.listSessions()).toEqual([]);
-  expect(() => gateway?.connect(id)).toThrow(/SESSION_NOT_FOUND|session/i);
+  expect(await gateway.endSession(id)).toBe(true);
+  expect(await gateway.endSession(id)).toBe(false);
+  expect(await gateway.listSessions()).toEqual([]);
+  await expect(gateway?.connect(id).start()).rejects.toThrow(/SESSION_NOT_FOUND|session/i);
   expect(await client.call('old__mark').catch((error: Error) => error.message)).toMatch(/session/i);
   await client.close();
 });
@@ -80,7 +80,7 @@ test('sessions are opened within their bounds, shown without their token, and en
 test('closing leaves no process, no folder and no open address', async () => {
   const before = folders();
   const closing = await createTestGateway({ servers: { old: server('old'), young: server('young', 'modern') } });
-  const { id, token } = closing.createSession();
+  const { id, token } = await closing.createSession();
   const http = await closing.listen({ port: 0 });
   const client = await sdkClients['SDK v2, modern'](closing.connect(id));
   expect(await client.call('old__mark')).toBe('old');
@@ -103,7 +103,7 @@ test('a configuration that is wrong is refused in words, at the start and at a r
   );
   gateway = await createTestGateway({ servers: { old: server('old') } });
   await expect(gateway.reload({ version: 1, servers: { 'Not A Name': server('x') } })).rejects.toThrow(/Not A Name/);
-  const client = await sdkClients['SDK v1'](gateway.connect(gateway.createSession().id));
+  const client = await sdkClients['SDK v1'](gateway.connect((await gateway.createSession()).id));
   expect(await client.call('old__mark')).toBe('old');
   await client.close();
 });

@@ -4,13 +4,14 @@ import { isAmbitError } from '../../src/errors.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import type { SessionDraft } from '../../src/sessions/session.ts';
 import { createSessions } from '../../src/sessions/sessions.ts';
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 
-async function opener(text: string): Promise<(draft: SessionDraft) => string> {
+async function opener(text: string): Promise<(draft: SessionDraft) => Promise<string>> {
   const { config } = await loadConfig({ text: `version: 1\n${text}`, file: '/etc/ambit/ambit.yaml' });
-  const sessions = createSessions(config.sessions);
-  return (draft) => {
+  const sessions = createSessions({ store: openMemoryStore(), bounds: config.sessions });
+  return async (draft) => {
     try {
-      return openSession(sessions, config, draft).session.trustLevel;
+      return (await openSession(sessions, config, draft)).session.trustLevel;
     } catch (error) {
       if (isAmbitError(error)) return error.code;
       throw error;
@@ -23,26 +24,26 @@ const workspaces = 'workspaces: { free: { path: /srv/free }, bound: { path: /srv
 describe('P6: trust of a session', () => {
   test('is sandboxed when nothing is said', async () => {
     const open = await opener('');
-    expect(open({})).toBe('sandboxed');
+    expect(await open({})).toBe('sandboxed');
   });
 
   test('is refused above the bounds of the workspace, not lowered', async () => {
     const open = await opener(workspaces);
-    expect(open({ workspaceId: 'free', trustLevel: 'direct' })).toBe('direct');
-    expect(open({ workspaceId: 'bound', trustLevel: 'direct' })).toBe('TRUST_REQUIRED');
-    expect(open({ workspaceId: 'bound', trustLevel: 'sandboxed' })).toBe('sandboxed');
+    expect(await open({ workspaceId: 'free', trustLevel: 'direct' })).toBe('direct');
+    expect(await open({ workspaceId: 'bound', trustLevel: 'direct' })).toBe('TRUST_REQUIRED');
+    expect(await open({ workspaceId: 'bound', trustLevel: 'sandboxed' })).toBe('sandboxed');
   });
 
   test('by default is lowered to the bounds', async () => {
     const open = await opener(`sessions: { defaultTrust: direct }\n${workspaces}`);
-    expect(open({ workspaceId: 'free' })).toBe('direct');
-    expect(open({ workspaceId: 'bound' })).toBe('sandboxed');
+    expect(await open({ workspaceId: 'free' })).toBe('direct');
+    expect(await open({ workspaceId: 'bound' })).toBe('sandboxed');
   });
 
   test('never is direct where the operator says so', async () => {
     const open = await opener('sessions: { defaultTrust: direct, allowDirect: never }');
-    expect(open({})).toBe('sandboxed');
-    expect(open({ trustLevel: 'direct' })).toBe('TRUST_REQUIRED');
+    expect(await open({})).toBe('sandboxed');
+    expect(await open({ trustLevel: 'direct' })).toBe('TRUST_REQUIRED');
   });
 });
 
@@ -63,6 +64,6 @@ describe('P8: what enters is validated', () => {
     [{ name: 'task#049', userId: 'ada@example.com', agentId: 'coder-1', ttlSeconds: 1 }, 'sandboxed'],
   ] satisfies [SessionDraft, string][])('%j gives %s', async (draft, expected) => {
     const open = await opener(workspaces);
-    expect(open(draft)).toBe(expected);
+    expect(await open(draft)).toBe(expected);
   });
 });

@@ -1,11 +1,13 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/schema.ts';
-import { isAmbitError } from '../../src/errors.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import { restrictSession } from '../../src/sessions/restrict-session.ts';
-import type { Narrowing, Session, SessionDraft } from '../../src/sessions/session.ts';
+import { type Narrowing, type Session, type SessionDraft, viewOf } from '../../src/sessions/session.ts';
 import { createSessions, mostTokens, type Sessions } from '../../src/sessions/sessions.ts';
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
+import type { SessionRecord } from '../../src/stores/record.ts';
+import { codeOf } from './code-of.ts';
 
 let now = 1_000_000;
 let config: Config;
@@ -15,44 +17,35 @@ beforeEach(async () => {
   now = 1_000_000;
   const text = 'version: 1\nservers: { a: { command: x }, b: { command: x }, notes: { command: x } }';
   ({ config } = await loadConfig({ text, file: '/etc/ambit/ambit.yaml' }));
-  sessions = createSessions(config.sessions, () => now);
+  const clock = () => now;
+  sessions = createSessions({ store: openMemoryStore({ now: clock }), bounds: config.sessions, now: clock });
 });
 
 const open = (draft: SessionDraft = {}) => openSession(sessions, config, draft);
 
-function codeOf(act: () => unknown): string {
-  try {
-    act();
-  } catch (error) {
-    if (isAmbitError(error)) return error.code;
-    throw error;
-  }
-  return 'ok';
-}
-
 describe('P14: a session limited to named servers', () => {
-  test('keeps its list, each name once, and shows it', () => {
-    const { session } = open({ servers: ['a', 'b', 'a'] });
+  test('keeps its list, each name once, and shows it', async () => {
+    const { session } = await open({ servers: ['a', 'b', 'a'] });
     expect(session.servers).toEqual(['a', 'b']);
-    expect(sessions.view(session).servers).toEqual(['a', 'b']);
-    expect(sessions.view(open().session).servers).toBeNull();
-    expect(sessions.view(open({ servers: [] }).session).servers).toEqual([]);
+    expect(viewOf((await sessions.record(session.id)) as SessionRecord).servers).toEqual(['a', 'b']);
+    expect(viewOf((await open()).record).servers).toBeNull();
+    expect(viewOf((await open({ servers: [] })).record).servers).toEqual([]);
   });
 
   test.each([['c'], ['note'], [''], ['__proto__'], ['constructor'], ['a\nb']])(
     '%j is refused: no server has it',
-    (name) => {
-      expect(codeOf(() => open({ servers: ['a', name] }))).toBe('REQUEST_INVALID');
+    async (name) => {
+      expect(await codeOf(() => open({ servers: ['a', name] }))).toBe('REQUEST_INVALID');
     },
   );
 
-  test('what was probably meant is said', () => {
-    expect(() => open({ servers: ['note'] })).toThrow('There is no server "note"; did you mean "notes"?');
+  test('what was probably meant is said', async () => {
+    await expect(open({ servers: ['note'] })).rejects.toThrow('There is no server "note"; did you mean "notes"?');
   });
 
-  test('the list cannot be changed through the record or the draft', () => {
+  test('the list cannot be changed through the record or the draft', async () => {
     const servers = ['a'];
-    const { session } = open({ servers });
+    const { session } = await open({ servers });
     servers.push('b');
     expect(session.servers).toEqual(['a']);
     expect(() => (session.servers as string[]).push('b')).toThrow(TypeError);
@@ -63,14 +56,15 @@ describe('P14: a session limited to named servers', () => {
 describe('L1: a session can be narrowed and nothing else', () => {
   const restrict = (session: Session, change: Narrowing) => restrictSession(sessions, config, session.id, change);
 
-  test('trust, ttl and servers, for good, and its token keeps working', () => {
-    const { session, token } = open({ trustLevel: 'direct', ttlSeconds: 100 });
-    const narrow = restrict(session, { trustLevel: 'sandboxed', ttlSeconds: 10, servers: ['a'] });
+  test('trust, ttl and servers, for good, and its token keeps working', async () => {
+    const { session, token } = await open({ trustLevel: 'direct', ttlSeconds: 100 });
+    const narrow = await restrict(session, { trustLevel: 'sandboxed', ttlSeconds: 10, servers: ['a'] });
     expect(narrow).toMatchObject({ trustLevel: 'sandboxed', ttlSeconds: 10, servers: ['a'], id: session.id });
-    expect(sessions.prove(token)).toBe(narrow);
+    expect(await sessions.prove(token)).toBe(narrow);
     expect(sessions.get(session.id)).toBe(narrow);
     now += 10_000;
-    expect(codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => sessions.enter(narrow, true))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
   });
 
   test.each([
@@ -87,79 +81,80 @@ describe('L1: a session can be narrowed and nothing else', () => {
     [{ servers: ['nobody'] }, 'REQUEST_INVALID'],
     [{ servers: ['a'], ttlSeconds: 61 }, 'REQUEST_INVALID'],
     [{}, 'REQUEST_INVALID'],
-  ] satisfies [Narrowing, string][])('%j is refused whole, not clamped', (change, code) => {
-    const { session } = open({ trustLevel: 'sandboxed', ttlSeconds: 60, servers: ['a', 'b'] });
-    expect(codeOf(() => restrict(session, change))).toBe(code);
+  ] satisfies [Narrowing, string][])('%j is refused whole, not clamped', async (change, code) => {
+    const { session } = await open({ trustLevel: 'sandboxed', ttlSeconds: 60, servers: ['a', 'b'] });
+    expect(await codeOf(() => restrict(session, change))).toBe(code);
     expect(sessions.get(session.id)).toBe(session);
   });
 
-  test('an empty list means no server, and there is no way back', () => {
-    const { session } = open();
-    expect(restrict(session, { servers: [] }).servers).toEqual([]);
-    expect(codeOf(() => restrict(session, { servers: ['a'] }))).toBe('REQUEST_INVALID');
-    expect(restrict(session, { ttlSeconds: 5 }).servers).toEqual([]);
+  test('an empty list means no server, and there is no way back', async () => {
+    const { session } = await open();
+    expect((await restrict(session, { servers: [] })).servers).toEqual([]);
+    expect(await codeOf(() => restrict(session, { servers: ['a'] }))).toBe('REQUEST_INVALID');
+    expect((await restrict(session, { ttlSeconds: 5 })).servers).toEqual([]);
   });
 
   test('a server of its list that is gone meanwhile can still be kept or dropped', async () => {
-    const { session } = open({ servers: ['a', 'b'] });
+    const { session } = await open({ servers: ['a', 'b'] });
     ({ config } = await loadConfig({ text: 'version: 1\nservers: { b: { command: x } }', file: '/etc/ambit.yaml' }));
-    expect(restrict(session, { servers: ['a'] }).servers).toEqual(['a']);
+    expect((await restrict(session, { servers: ['a'] })).servers).toEqual(['a']);
   });
 
-  test('what changes nothing tells nobody', () => {
+  test('what changes nothing tells nobody', async () => {
     const heard: string[] = [];
     sessions.onRestricted(({ id }) => heard.push(id));
-    const { session } = open({ trustLevel: 'sandboxed', servers: ['a', 'b'] });
-    expect(restrict(session, { trustLevel: 'sandboxed', servers: ['b', 'a'] })).toBe(session);
+    const { session } = await open({ trustLevel: 'sandboxed', servers: ['a', 'b'] });
+    expect(await restrict(session, { trustLevel: 'sandboxed', servers: ['b', 'a'] })).toBe(session);
     expect(heard).toEqual([]);
-    restrict(session, { servers: ['a'] });
+    await restrict(session, { servers: ['a'] });
     expect(heard).toEqual([session.id]);
   });
 
-  test('one that is not there cannot be narrowed', () => {
-    const { session } = open();
-    sessions.end(session.id);
-    expect(codeOf(() => restrict(session, { ttlSeconds: 1 }))).toBe('SESSION_NOT_FOUND');
+  test('one that is not there cannot be narrowed', async () => {
+    const { session } = await open();
+    await sessions.end(session.id);
+    expect(await codeOf(() => restrict(session, { ttlSeconds: 1 }))).toBe('SESSION_NOT_FOUND');
   });
 });
 
 describe('further tokens', () => {
-  test('prove the same session, and after its end tell the same', () => {
-    const { session, token } = open();
-    const further = sessions.furtherToken(session.id);
+  test('prove the same session, and after its end tell the same', async () => {
+    const { session, token } = await open();
+    const further = await sessions.furtherToken(session.id);
     expect(further).not.toBe(token);
-    expect(sessions.prove(further).id).toBe(session.id);
-    expect(sessions.prove(token).id).toBe(session.id);
-    sessions.end(session.id);
-    for (const each of [token, further]) expect(codeOf(() => sessions.prove(each))).toBe('SESSION_ENDED');
+    expect((await sessions.prove(further)).id).toBe(session.id);
+    expect((await sessions.prove(token)).id).toBe(session.id);
+    await sessions.end(session.id);
+    for (const each of [token, further]) expect(await codeOf(() => sessions.prove(each))).toBe('SESSION_ENDED');
   });
 
-  test('are bounded: the one unused for longest gives way, never the first', () => {
-    const { session, token } = open();
-    const further = Array.from({ length: mostTokens - 1 }, () => {
+  test('are bounded: the one unused for longest gives way, never the first', async () => {
+    const { session, token } = await open();
+    const further: string[] = [];
+    for (let i = 0; i < mostTokens - 1; i++) {
       now += 1;
-      return sessions.furtherToken(session.id);
-    });
+      further.push(await sessions.furtherToken(session.id));
+    }
     now += 1;
-    sessions.prove(further[0] as string);
-    const one = sessions.furtherToken(session.id);
-    expect(codeOf(() => sessions.prove(further[1] as string))).toBe('UNAUTHENTICATED');
+    await sessions.prove(further[0] as string);
+    const one = await sessions.furtherToken(session.id);
+    expect(await codeOf(() => sessions.prove(further[1] as string))).toBe('UNAUTHENTICATED');
     for (const each of [token, further[0] as string, ...further.slice(2), one]) {
-      expect(sessions.prove(each).id).toBe(session.id);
+      expect((await sessions.prove(each)).id).toBe(session.id);
     }
     expect(sessions.get(session.id)?.tokenDigests).toHaveLength(mostTokens);
   });
 
-  test('of another session do not help', () => {
-    const one = open().session;
-    const [kind, , secret] = sessions.furtherToken(open().session.id).split('_');
-    expect(codeOf(() => sessions.prove(`${kind}_${one.id}_${secret}`))).toBe('UNAUTHENTICATED');
+  test('of another session do not help', async () => {
+    const one = (await open()).session;
+    const [kind, , secret] = (await sessions.furtherToken((await open()).session.id)).split('_');
+    expect(await codeOf(() => sessions.prove(`${kind}_${one.id}_${secret}`))).toBe('UNAUTHENTICATED');
   });
 
-  test('L9: no digest of one is ever shown', () => {
-    const { session } = open();
-    sessions.furtherToken(session.id);
-    const text = JSON.stringify(sessions.list());
+  test('L9: no digest of one is ever shown', async () => {
+    const { session } = await open();
+    await sessions.furtherToken(session.id);
+    const text = JSON.stringify((await sessions.list()).sessions.map(viewOf));
     for (const digest of sessions.get(session.id)?.tokenDigests ?? []) expect(text).not.toContain(digest);
   });
 });

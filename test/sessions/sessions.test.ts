@@ -1,124 +1,137 @@
-import { beforeEach, describe, expect, test } from 'vitest';
-import { isAmbitError } from '../../src/errors.ts';
-import type { EndReason } from '../../src/sessions/session.ts';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type LeaveReason, type Session, viewOf } from '../../src/sessions/session.ts';
 import { createSessions, type SessionBounds, type Sessions } from '../../src/sessions/sessions.ts';
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
+import type { SessionStore } from '../../src/stores/store.ts';
+import { codeOf } from './code-of.ts';
 
 const bounds: SessionBounds = { ttlSeconds: 60, maxLifetimeSeconds: 300, maxSessions: 5, maxPerUser: 3 };
 let now = 1_000_000;
+let store: SessionStore;
 let sessions: Sessions;
 
 beforeEach(() => {
   now = 1_000_000;
-  sessions = createSessions(bounds, () => now);
+  store = openMemoryStore({ now: () => now });
+  sessions = createSessions({ store, bounds, now: () => now });
 });
-
-function codeOf(act: () => unknown): string {
-  try {
-    act();
-  } catch (error) {
-    if (isAmbitError(error)) return error.code;
-    throw error;
-  }
-  return 'ok';
-}
+afterEach(async () => {
+  await sessions.close();
+  await store.close();
+});
 
 const open = (draft: { name?: string; userId?: string } = {}) =>
   sessions.create({ userId: 'ada', trustLevel: 'sandboxed', ...draft });
 
+async function use(session: Session): Promise<void> {
+  const grant = await sessions.enter(session, true);
+  grant.of.leave(grant, true, 0);
+}
+
 describe('a session', () => {
-  test('is proven by its token and by nothing else', () => {
-    const { session, token } = open();
-    expect(sessions.prove(token).id).toBe(session.id);
-    const other = open().token;
+  test('is proven by its token and by nothing else', async () => {
+    const { session, token } = await open();
+    expect((await sessions.prove(token)).id).toBe(session.id);
+    const other = (await open()).token;
     const [kind, , secret] = other.split('_');
     for (const wrong of ['', 'x', session.id, `${kind}_${session.id}_${secret}`, token.slice(0, -1)]) {
-      expect(codeOf(() => sessions.prove(wrong))).toBe('UNAUTHENTICATED');
+      expect(await codeOf(() => sessions.prove(wrong))).toBe('UNAUTHENTICATED');
     }
   });
 
-  test('L4: expires after its idle time, at once and strictly', () => {
-    const { session, token } = open();
+  test('L4: expires after its idle time, at once and strictly', async () => {
+    const { session, token } = await open();
     now += 59_999;
-    expect(sessions.get(session.id)).toBeDefined();
-    now += 1;
+    await use(session);
+    now += 60_000;
+    expect(await codeOf(() => use(session))).toBe('SESSION_EXPIRED');
     expect(sessions.get(session.id)).toBeUndefined();
-    expect(codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
+    expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
   });
 
-  test('L4: is refreshed by each request, and kept while one is under way', () => {
-    const { session } = open();
-    const done = sessions.begin(session);
-    now += 200_000;
-    expect(sessions.get(session.id)).toBeDefined();
-    done();
-    done();
+  test('L4: is kept while a request is under way, and counts its idle time from the end of it', async () => {
+    const { session } = await open();
+    const grant = await sessions.enter(session, false);
+    for (let waited = 0; waited < 200_000; waited += 10_000) {
+      now += 10_000;
+      grant.of.settle();
+      await Promise.resolve();
+    }
+    expect(await store.get(session.id)).toBeDefined();
+    grant.of.leave(grant, false, 0);
     now += 59_999;
-    expect(sessions.get(session.id)).toBeDefined();
-    now += 1;
-    expect(sessions.get(session.id)).toBeUndefined();
+    expect(await codeOf(() => use(session))).toBe('ok');
   });
 
-  test('has a lifetime that no activity stretches', () => {
-    const { session, token } = open();
-    sessions.begin(session);
-    now += 300_000;
-    expect(codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
+  test('has a lifetime that no activity stretches', async () => {
+    const { session, token } = await open();
+    await sessions.enter(session, true);
+    for (let i = 0; i < 6; i++) {
+      now += 50_000;
+      await codeOf(() => use(session));
+    }
+    expect(await codeOf(() => use(session))).toBe('SESSION_ENDED');
+    expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
   });
 
-  test('ends when told, and its holder is told so; to others it never was', () => {
-    const { session, token } = open();
-    expect(sessions.end(session.id)).toBe(true);
-    expect(sessions.end(session.id)).toBe(false);
-    expect(codeOf(() => sessions.prove(token))).toBe('SESSION_ENDED');
-    const forged = `${open().token.slice(0, 5)}${session.id}_${'0'.repeat(49)}`;
-    expect(codeOf(() => sessions.prove(forged))).toBe('UNAUTHENTICATED');
+  test('ends when told, and its holder is told so; to others it never was', async () => {
+    const { session, token } = await open();
+    expect(await sessions.end(session.id)).toBe(true);
+    expect(await sessions.end(session.id)).toBe(false);
+    expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_ENDED');
+    const forged = `${(await open()).token.slice(0, 5)}${session.id}_${'0'.repeat(49)}`;
+    expect(await codeOf(() => sessions.prove(forged))).toBe('UNAUTHENTICATED');
   });
 
-  test('is found by id, name and a prefix that fits only one', () => {
-    const { session } = open({ name: 'task#049' });
-    open({ name: 'task#050' });
-    expect(sessions.find(session.id)?.id).toBe(session.id);
-    expect(sessions.find('task#049')?.id).toBe(session.id);
-    expect(sessions.find(session.id.slice(0, 12))?.id).toBe(session.id);
-    expect(sessions.find('')).toBeUndefined();
-    expect(sessions.find('task#')).toBeUndefined();
+  test('is found by id, name and a prefix that fits only one', async () => {
+    const { session } = await open({ name: 'task#049' });
+    await open({ name: 'task#050' });
+    for (const reference of [session.id, 'task#049', session.id.slice(0, 12)]) {
+      expect((await sessions.find(reference))?.id).toBe(session.id);
+    }
+    expect(await sessions.find('')).toBeUndefined();
+    expect(await sessions.find('task#')).toBeUndefined();
   });
 
-  test('shows itself without its digest', () => {
-    const { session } = open();
-    const text = JSON.stringify([sessions.view(session), sessions.list()]);
+  test('shows itself without its digest', async () => {
+    const { session, record } = await open();
+    const text = JSON.stringify([viewOf(record), (await sessions.list()).sessions.map(viewOf)]);
     expect(text).toContain(session.id);
     expect(text).not.toContain(session.tokenDigests[0]);
   });
 });
 
 describe('bounds', () => {
-  test('names are unique per user among live sessions', () => {
-    const { session } = open({ name: 'a' });
-    expect(codeOf(() => open({ name: 'a' }))).toBe('SESSION_EXISTS');
-    expect(codeOf(() => open({ name: 'a', userId: 'bob' }))).toBe('ok');
-    sessions.end(session.id);
-    expect(codeOf(() => open({ name: 'a' }))).toBe('ok');
+  test('names are unique per user among live sessions', async () => {
+    const { session } = await open({ name: 'a' });
+    expect(await codeOf(() => open({ name: 'a' }))).toBe('SESSION_EXISTS');
+    expect(await codeOf(() => open({ name: 'a', userId: 'bob' }))).toBe('ok');
+    await sessions.end(session.id);
+    expect(await codeOf(() => open({ name: 'a' }))).toBe('ok');
   });
 
-  test('one user cannot have them all', () => {
-    for (let i = 0; i < 3; i++) open();
-    expect(codeOf(() => open())).toBe('SESSION_LIMIT');
-    expect(codeOf(() => open({ userId: 'bob' }))).toBe('ok');
+  test('L5: one user cannot have them all', async () => {
+    for (let i = 0; i < 3; i++) await open();
+    expect(await codeOf(() => open())).toBe('SESSION_LIMIT');
+    expect(await codeOf(() => open({ userId: 'bob' }))).toBe('ok');
   });
 
-  test('the idlest makes room, never one that is at work', () => {
-    const gone: [string, EndReason][] = [];
+  test('L5: in memory the idlest makes room, never one that is at work', async () => {
+    const gone: [string, LeaveReason][] = [];
     sessions.onEnded((session, reason) => gone.push([session.id, reason]));
-    const first = open({ userId: 'u0' }).session;
-    sessions.begin(first);
-    const second = open({ userId: 'u1' }).session;
-    for (let i = 2; i < 6; i++) open({ userId: `u${i}` });
+    const first = (await open({ userId: 'u0' })).session;
+    await sessions.enter(first, true);
+    now += 1;
+    const second = (await open({ userId: 'u1' })).session;
+    for (let i = 2; i < 6; i++) {
+      now += 1;
+      await open({ userId: `u${i}` });
+    }
     expect(gone).toEqual([[second.id, 'evicted']]);
   });
 
-  test('when all are at work, a further one is refused', () => {
-    for (let i = 0; i < 5; i++) sessions.begin(open({ userId: `u${i}` }).session);
-    expect(codeOf(() => open({ userId: 'late' }))).toBe('SESSION_LIMIT');
+  test('when all are at work, a further one is refused', async () => {
+    for (let i = 0; i < 5; i++) await sessions.enter((await open({ userId: `u${i}` })).session, true);
+    expect(await codeOf(() => open({ userId: 'late' }))).toBe('SESSION_LIMIT');
   });
 });

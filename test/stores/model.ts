@@ -1,4 +1,4 @@
-import type { Admission, Limits } from '../../src/stores/admission.ts';
+import type { Admission, Limits, Spent } from '../../src/stores/admission.ts';
 import type { JsonValue, NewSession, SessionChange } from '../../src/stores/record.ts';
 
 const hour = 3_600_000;
@@ -7,7 +7,10 @@ const day = 86_400_000;
 interface Lease {
   readonly session: ModelSession;
   until: number;
-  readonly counted: boolean;
+  places: number;
+  /** Those of its calls that were not given back. */
+  calls: number;
+  readonly day: number;
   open: boolean;
 }
 
@@ -15,6 +18,7 @@ interface ModelSession {
   readonly given: NewSession;
   readonly created: number;
   seen: number;
+  idle: number;
   version: number;
   ttl: number;
   ends: number;
@@ -42,13 +46,18 @@ export function createModel(start: number) {
   let sessions: ModelSession[] = [];
   const leases: Lease[] = [];
   const accounts: Record<string, Account> = {};
+  let documents: { collection: string; key: string; text: string; version: number }[] = [];
+  const documentVersions: Record<string, number> = {};
 
   const placesOf = (session: ModelSession) => leases.filter((lease) => lease.session === session && lease.open);
-  const idleAt = (s: ModelSession) => Math.max(s.seen + s.ttl, ...placesOf(s).map((lease) => lease.until));
+  const setIdle = (s: ModelSession) => {
+    const held = placesOf(s).filter((lease) => t < lease.until);
+    s.idle = Math.max(s.seen + s.ttl, ...held.map((lease) => lease.until));
+  };
   const why = (s: ModelSession | undefined) => {
     if (s === undefined || t >= s.ends + hour) return 'missing';
     if (s.ended) return 'ended';
-    return t >= idleAt(s) || t >= s.ends ? 'expired' : 'live';
+    return t >= s.idle || t >= s.ends ? 'expired' : 'live';
   };
   const byId = (id: string) => sessions.filter((s) => s.given.id === id).at(-1);
   const live = () => sessions.filter((s) => why(s) === 'live');
@@ -68,7 +77,7 @@ export function createModel(start: number) {
       createdAt: s.created,
       lastActiveAt: s.seen,
       endsAt: s.ends,
-      expiresAt: Math.min(idleAt(s), s.ends),
+      expiresAt: Math.min(s.idle, s.ends),
     };
   }
 
@@ -83,8 +92,40 @@ export function createModel(start: number) {
   }
 
   function underWay(fits: (s: ModelSession) => boolean): number {
-    return leases.filter((l) => l.open && l.counted && t < l.until && fits(l.session) && why(l.session) === 'live')
-      .length;
+    return leases
+      .filter((l) => l.open && t < l.until && fits(l.session) && why(l.session) === 'live')
+      .reduce((sum, lease) => sum + lease.places, 0);
+  }
+
+  const pace = (most: number) => Math.floor(60_000_000 / most);
+  const isHeld = (lease: Lease) =>
+    why(lease.session) === 'live' && byId(lease.session.given.id) === lease.session && lease.open && t < lease.until;
+
+  function settle(lease: Lease, { bytes = 0, unusedCalls = 0, agoMs = 0, limits = {} }: Spent) {
+    const s = lease.session;
+    const { id, userId, workspaceId } = s.given;
+    const unused = Math.min(unusedCalls, lease.calls);
+    lease.calls -= unused;
+    s.seen = Math.max(s.seen, t - agoMs);
+    setIdle(s);
+    s.calls -= unused;
+    s.bytes += bytes;
+    for (const [scope, name] of [
+      ['session', `session ${id}`],
+      ['user', `user ${userId}`],
+      ['workspace', `workspace ${workspaceId}`],
+    ] as const) {
+      if (accounts[name] === undefined) continue;
+      const used = account(name);
+      const most = limits[scope];
+      used.bytes += bytes;
+      if (scope === 'session' || (most !== undefined && lease.day === used.day)) {
+        used.calls = Math.max(0, used.calls - unused);
+      }
+      if (most?.callsPerMinute !== undefined) {
+        used.level = Math.max(0, used.level - unused * pace(most.callsPerMinute));
+      }
+    }
   }
 
   return {
@@ -106,6 +147,7 @@ export function createModel(start: number) {
         given,
         created: t,
         seen: t,
+        idle: t + given.ttlSeconds * 1000,
         version: 1,
         ttl: given.ttlSeconds * 1000,
         ends: t + given.lifetimeSeconds * 1000,
@@ -126,9 +168,10 @@ export function createModel(start: number) {
       return s !== undefined && why(s) === 'live' ? record(s) : undefined;
     },
 
-    reason: (id: string) => {
-      const word = why(byId(id));
-      return word === 'live' || word === 'missing' ? undefined : word;
+    remains: (id: string) => {
+      const s = byId(id);
+      const reason = why(s);
+      return s === undefined || reason === 'live' || reason === 'missing' ? undefined : { record: record(s), reason };
     },
 
     update(id: string, expected: number, change: SessionChange) {
@@ -140,6 +183,7 @@ export function createModel(start: number) {
       s.ttl = (change.ttlSeconds ?? s.ttl / 1000) * 1000;
       if (change.endsAt !== undefined) s.ends = Math.max(change.endsAt, s.seen);
       for (const lease of placesOf(s)) lease.until = Math.min(lease.until, s.ends);
+      setIdle(s);
       return { outcome: 'updated', record: record(s) };
     },
 
@@ -167,7 +211,7 @@ export function createModel(start: number) {
       if (request.version !== undefined && request.version !== s.version)
         return { outcome: 'stale', record: record(s) };
       const { calls = 1, bytes = 0, holdMs, limits = {} } = request;
-      const counted = calls > 0 && holdMs !== undefined;
+      const places = holdMs === undefined ? 0 : (request.places ?? Math.min(calls, 1));
       const { userId, workspaceId } = s.given;
       const all = [
         {
@@ -192,7 +236,6 @@ export function createModel(start: number) {
           : undefined,
       ].filter((each) => each !== undefined);
       const found: { scope: string; limit: keyof Limits; wait: number }[] = [];
-      const pace = (most: number) => Math.floor(60_000_000 / most);
       for (const { scope, name, limits: most, busy } of all) {
         const used = account(name);
         const tomorrow = scope === 'session' ? Infinity : day - (t % day);
@@ -204,7 +247,7 @@ export function createModel(start: number) {
           const over = used.bytes + bytes > most.totalBytes || used.bytes >= most.totalBytes;
           if (over) say('totalBytes', bytes > most.totalBytes ? Infinity : tomorrow);
         }
-        if (most.concurrentCalls !== undefined && counted && busy >= most.concurrentCalls)
+        if (most.concurrentCalls !== undefined && places > 0 && busy + places > most.concurrentCalls)
           say('concurrentCalls', Infinity);
         if (most.callsPerMinute !== undefined && calls > 0) {
           const burst = most.burst ?? most.callsPerMinute;
@@ -226,29 +269,27 @@ export function createModel(start: number) {
       }
       s.calls += calls;
       s.bytes += bytes;
-      if (holdMs !== undefined) leases.push({ session: s, until: Math.min(t + holdMs, s.ends), counted, open: true });
+      if (holdMs !== undefined) {
+        const until = Math.min(t + holdMs, s.ends);
+        leases.push({ session: s, until, places, calls, day: Math.floor(t / day), open: true });
+      }
       s.seen = t;
+      setIdle(s);
       return { outcome: 'admitted', version: s.version, lastActiveAt: t, expiresAt: record(s).expiresAt };
     },
 
-    renew(lease: Lease, holdMs: number) {
-      const s = lease.session;
-      if (why(s) !== 'live' || byId(s.given.id) !== s || !lease.open || t >= lease.until) return false;
-      lease.until = Math.min(t + holdMs, s.ends);
-      s.seen = t;
+    renew(lease: Lease, holdMs: number, spent: Spent) {
+      if (!isHeld(lease)) return false;
+      lease.until = Math.min(t + holdMs, lease.session.ends);
+      lease.places = Math.min(lease.places, spent.places ?? lease.places);
+      settle(lease, spent);
       return true;
     },
 
-    release(lease: Lease, bytes: number) {
-      const s = lease.session;
-      if (why(s) !== 'live' || byId(s.given.id) !== s || !lease.open || t >= lease.until) return;
+    release(lease: Lease, spent: Spent) {
+      if (!isHeld(lease)) return;
       lease.open = false;
-      s.seen = t;
-      s.bytes += bytes;
-      account(`session ${s.given.id}`).bytes += bytes;
-      for (const name of [`user ${s.given.userId}`, `workspace ${s.given.workspaceId}`]) {
-        if (accounts[name] !== undefined) account(name).bytes += bytes;
-      }
+      settle(lease, spent);
     },
 
     usage(id: string) {
@@ -279,6 +320,35 @@ export function createModel(start: number) {
       if (s === undefined || why(s) !== 'live') return gone(s);
       if (!fresh(s).some((entry) => entry.key === key)) return { outcome: 'absent' };
       s.state = s.state.filter((entry) => entry.key !== key);
+      return { outcome: 'deleted' };
+    },
+
+    document: (collection: string, key: string) => {
+      const found = documents.find((each) => each.collection === collection && each.key === key);
+      return found && { key, text: found.text, version: found.version };
+    },
+
+    documents: (collection: string) =>
+      documents
+        .filter((each) => each.collection === collection)
+        .sort((a, b) => (a.key < b.key ? -1 : 1))
+        .map(({ collection: _, ...document }) => document),
+
+    putDocument(collection: string, key: string, text: string, expected: number | undefined) {
+      const version = this.document(collection, key)?.version ?? 0;
+      if (expected !== undefined && expected !== version) return { outcome: 'conflict', version };
+      const next = (documentVersions[collection] ?? 0) + 1;
+      documentVersions[collection] = next;
+      documents = documents.filter((each) => each.collection !== collection || each.key !== key);
+      documents.push({ collection, key, text, version: next });
+      return { outcome: 'written', version: next };
+    },
+
+    deleteDocument(collection: string, key: string, expected: number | undefined) {
+      const version = this.document(collection, key)?.version ?? 0;
+      if (expected !== undefined && expected !== version) return { outcome: 'conflict', version };
+      if (version === 0) return { outcome: 'absent' };
+      documents = documents.filter((each) => each.collection !== collection || each.key !== key);
       return { outcome: 'deleted' };
     },
 

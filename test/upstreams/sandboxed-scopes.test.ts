@@ -24,7 +24,7 @@ describe.skipIf(!hasBwrap())('processes of sandboxed sessions, by scope', () => 
       writeFileSync(join(on.folder, name, 'note'), `note of ${name}`);
       mkdirSync(join(on.folder, name, '.git', 'hooks'), { recursive: true });
     }
-    const session = on.open({ userId: 'ann', workspaceId: 'one', ...sandboxed });
+    const session = await on.open({ userId: 'ann', workspaceId: 'one', ...sandboxed });
     const client = await on.connect(session, 'files', 'modern');
     for (const name of ['one', 'two', 'low']) {
       const path = join(on.folder, name);
@@ -56,7 +56,7 @@ describe.skipIf(!hasBwrap())('processes of sandboxed sessions, by scope', () => 
         { userId: 'ann', workspaceId: 'two', ...sandboxed },
       ] as const;
       for (const draft of drafts) {
-        const { told } = await whoami(await on.connect(on.open(draft), 'it', 'modern'));
+        const { told } = await whoami(await on.connect(await on.open(draft), 'it', 'modern'));
         expect(told['AMBIT_TRUST_LEVEL']).toBe(scope === 'shared' ? undefined : draft.trustLevel);
       }
       const started = () => on.journal().filter(({ event }) => event === 'started');

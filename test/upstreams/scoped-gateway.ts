@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../src/index.ts';
+import { textLine } from '../../src/logging/line.ts';
 import type { SessionDraft } from '../../src/sessions/session.ts';
 import { type RawClient, rawClient } from '../gateway/raw-client.ts';
 import { until } from '../runners/tagged-processes.ts';
@@ -29,7 +30,7 @@ export interface ScopedGateway {
   readonly gateway: EmbeddedGateway;
   readonly lines: readonly string[];
   connect(session: { readonly id: string }, server: string, era: Era, more?: Told): Promise<RawClient>;
-  open(draft?: SessionDraft): { readonly id: string; readonly token: string };
+  open(draft?: SessionDraft): Promise<{ readonly id: string; readonly token: string }>;
   journal(): Record<string, unknown>[];
   close(): Promise<void>;
 }
@@ -52,7 +53,7 @@ export async function scopedGateway(config: Omit<ConfigInput, 'version'>): Promi
   const gateway = await createGateway({
     config: { version: 1, sessions: { defaultTrust: 'direct' }, workspaces, ...config },
     dataDir: join(folder, 'data'),
-    log: { info: (line) => void lines.push(line), warn() {} },
+    log: { info: (event, fields) => void lines.push(textLine(event, fields)), warn() {} },
   });
   const clients: RawClient[] = [];
   return {
@@ -98,7 +99,10 @@ export async function whoami(client: RawClient): Promise<Whoami> {
 /** Two users on one process, each with a client. */
 export async function twoSharing(start: ReturnType<typeof freshGateway>, era: Era, speaks: Era) {
   const on = await start({ servers: { it: recorder('shared', era) } });
-  const [ann, bob] = [on.open({ userId: 'ann', workspaceId: 'one' }), on.open({ userId: 'bob', workspaceId: 'two' })];
+  const [ann, bob] = [
+    await on.open({ userId: 'ann', workspaceId: 'one' }),
+    await on.open({ userId: 'bob', workspaceId: 'two' }),
+  ];
   const more = { capabilities: { elicitation: {} } };
   const [a, b] = [await on.connect(ann, 'it', speaks, more), await on.connect(bob, 'it', speaks, more)];
   return { on, ann, bob, a, b };

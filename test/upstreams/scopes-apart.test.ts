@@ -112,7 +112,7 @@ describe('questions of a handshake server to modern clients', () => {
     'at scope %s the process waits for its answer, which only the one who was asked can give',
     async (scope) => {
       const on = await start({ servers: { it: recorder(scope, 'handshake') } });
-      const [ann, bob] = [on.open({ userId: 'ann' }), on.open({ userId: 'bob' })];
+      const [ann, bob] = [await on.open({ userId: 'ann' }), await on.open({ userId: 'bob' })];
       const a = await on.connect(ann, 'it', 'modern', { capabilities: { elicitation: {} } });
       const call = { name: 'push', arguments: { marker: 'sure?' } };
       const asked = await Promise.all(

@@ -15,7 +15,7 @@ describe.each(pairs)(
       await b.call('echo');
       const pending = { a: a.call('slow', { key: 'a' }), b: b.call('slow', { key: 'b' }) };
       await Promise.all([a.call('echo'), b.call('echo')]);
-      expect(on.gateway.endSession(ann.id)).toBe(true);
+      expect(await on.gateway.endSession(ann.id)).toBe(true);
       expect(await pending.a).toContain('SESSION_ENDED');
       expect(await a.call('echo')).toMatch(/SESSION_ENDED|initialize/);
       expect(await b.call('release', { key: 'b' })).toBe('released');
@@ -26,7 +26,7 @@ describe.each(pairs)(
       await ended(on, pid);
       const next = await whoami(b);
       expect(next.pid).not.toBe(pid);
-      on.gateway.endSession(bob.id);
+      await on.gateway.endSession(bob.id);
       await ended(on, next.pid);
     });
 
@@ -35,7 +35,7 @@ describe.each(pairs)(
       const { pid } = await whoami(b);
       const pending = a.call('slow', { key: 'a' });
       await a.call('echo');
-      on.gateway.restrictSession(ann.id, { servers: [] });
+      await on.gateway.restrictSession(ann.id, { servers: [] });
       expect(await pending).toContain('SERVER_NOT_AVAILABLE');
       expect(await a.call('whoami')).toContain('SERVER_NOT_AVAILABLE');
       expect((await whoami(b)).pid).toBe(pid);
@@ -47,7 +47,7 @@ describe.each(pairs)(
       const { pid } = await whoami(b);
       const pending = a.call('slow', { key: 'a' });
       await a.call('echo');
-      on.gateway.restrictSession(ann.id, { trustLevel: 'sandboxed' });
+      await on.gateway.restrictSession(ann.id, { trustLevel: 'sandboxed' });
       expect(await pending).toContain('UPSTREAM_FAILED: The session was restricted');
       expect(await a.call('whoami')).toContain('SANDBOX_UNAVAILABLE');
       expect((await whoami(b)).pid).toBe(pid);
@@ -58,18 +58,18 @@ describe.each(pairs)(
 test.each(eras)('P8: nor is it at the address of all servers, for a %s client', async (era) => {
   vi.stubEnv('PATH', pathWithoutBwrap);
   const on = await start({ servers: { it: recorder('shared', 'handshake') } });
-  const [ann, bob] = [on.open({ userId: 'ann' }), on.open({ userId: 'bob' })];
+  const [ann, bob] = [await on.open({ userId: 'ann' }), await on.open({ userId: 'bob' })];
   const [a, b] = [await on.connect(ann, '*', era), await on.connect(bob, '*', era)];
   const { pid } = JSON.parse(await b.call('it__whoami')) as Whoami;
   expect(JSON.parse(await a.call('it__whoami'))).toMatchObject({ pid });
-  on.gateway.restrictSession(ann.id, { trustLevel: 'sandboxed' });
+  await on.gateway.restrictSession(ann.id, { trustLevel: 'sandboxed' });
   expect(await a.call('it__whoami')).toContain('SANDBOX_UNAVAILABLE');
   expect(JSON.parse(await b.call('it__whoami'))).toMatchObject({ pid });
 });
 
 test.each(eras)('at the address of all servers a %s client shares as well, and is cut off as well', async (era) => {
   const on = await start({ servers: { it: recorder('shared', 'handshake'), own: recorder('session', 'modern') } });
-  const [ann, bob] = [on.open({ userId: 'ann' }), on.open({ userId: 'bob' })];
+  const [ann, bob] = [await on.open({ userId: 'ann' }), await on.open({ userId: 'bob' })];
   const [a, b] = [await on.connect(ann, '*', era), await on.connect(bob, '*', era)];
   const pids = async (name: string) => {
     const words = await Promise.all([a.call(name), b.call(name)]);
@@ -79,7 +79,7 @@ test.each(eras)('at the address of all servers a %s client shares as well, and i
   expect((await pids('own__whoami')).size).toBe(2);
   const pending = [a.call('it__slow', { key: 'a' }), b.call('it__slow', { key: 'b' })];
   await Promise.all([a.call('it__echo'), b.call('it__echo')]);
-  on.gateway.endSession(ann.id);
+  await on.gateway.endSession(ann.id);
   expect(await pending[0]).toContain('SESSION_ENDED');
   expect(await b.call('it__release', { key: 'b' })).toBe('released');
   expect(await pending[1]).toBe('released b');
@@ -87,10 +87,10 @@ test.each(eras)('at the address of all servers a %s client shares as well, and i
 
 test('a call that waits for the process to start does not reach it once its session has ended', async () => {
   const on = await start({ servers: { it: recorder('shared', 'modern') } });
-  const [ann, bob] = [on.open({ userId: 'ann' }), on.open({ userId: 'bob' })];
+  const [ann, bob] = [await on.open({ userId: 'ann' }), await on.open({ userId: 'bob' })];
   const [a, b] = [await on.connect(ann, 'it', 'modern'), await on.connect(bob, 'it', 'modern')];
   const waiting = [b.call('echo', { of: 'bob' }), a.call('echo', { of: 'ann' })];
-  on.gateway.endSession(ann.id);
+  await on.gateway.endSession(ann.id);
   expect(await waiting[1]).toContain('SESSION_ENDED');
   expect(await waiting[0]).toContain('bob');
   const recorded = await b.call('recorded');

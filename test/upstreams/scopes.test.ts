@@ -22,11 +22,11 @@ describe.each(pairs)('a $client client in front of a $server server', ({ server:
     async (scope) => {
       const on = await start({ servers: { it: recorder(scope, era) } });
       const sessions = {
-        ann: on.open({ userId: 'ann', workspaceId: 'one', agentId: 'x' }),
-        'ann again': on.open({ userId: 'ann', workspaceId: 'one', agentId: 'y' }),
-        'ann in two': on.open({ userId: 'ann', workspaceId: 'two' }),
-        bob: on.open({ userId: 'bob', workspaceId: 'one' }),
-        'ann nowhere': on.open({ userId: 'ann' }),
+        ann: await on.open({ userId: 'ann', workspaceId: 'one', agentId: 'x' }),
+        'ann again': await on.open({ userId: 'ann', workspaceId: 'one', agentId: 'y' }),
+        'ann in two': await on.open({ userId: 'ann', workspaceId: 'two' }),
+        bob: await on.open({ userId: 'bob', workspaceId: 'one' }),
+        'ann nowhere': await on.open({ userId: 'ann' }),
       };
       const found = await Promise.all(
         Object.entries(sessions).map(async ([name, session]) => {
@@ -48,7 +48,7 @@ describe.each(pairs)('a $client client in front of a $server server', ({ server:
       );
       expect(groups.sort()).toEqual([...expected[scope]].sort());
       for (const { name, session, me } of found) {
-        const draft = on.gateway.listSessions().find(({ id }) => id === session.id);
+        const draft = (await on.gateway.listSessions()).find(({ id }) => id === session.id);
         const workspaceId = draft?.workspaceId ?? '';
         const path = workspaceId === '' ? '' : join(on.folder, workspaceId);
         const ofPlace = { AMBIT_WORKSPACE_ID: workspaceId, AMBIT_WORKSPACE_PATH: path, AMBIT_TRUST_LEVEL: 'direct' };
@@ -66,7 +66,7 @@ describe.each(pairs)('a $client client in front of a $server server', ({ server:
 
   test('at scope call every request has a process of its own, which ends when it has answered', async () => {
     const on = await start({ servers: { it: recorder('call', era) } });
-    const session = on.open({ userId: 'ann', workspaceId: 'one' });
+    const session = await on.open({ userId: 'ann', workspaceId: 'one' });
     const client = await on.connect(session, 'it', speaks);
     const seen = [await whoami(client), ...(await Promise.all([whoami(client), whoami(client)]))];
     expect(new Set(seen.map(({ pid }) => pid)).size).toBe(3);

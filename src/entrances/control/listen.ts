@@ -29,7 +29,7 @@ export async function listenControl(
       response.writeHead(status, { 'content-type': type, 'content-length': bytes.length }).end(bytes);
     };
     void readBody(request, bodyLimit, (listener) => response.on('close', listener)).then(
-      (body) => {
+      async (body) => {
         if (body === 'broken off') return;
         if (body === 'too long') {
           passOver(request);
@@ -38,7 +38,7 @@ export async function listenControl(
           return;
         }
         const asked: AdminRequest = { method: request.method ?? 'GET', path: request.url ?? '/', body };
-        const { status, body: answer, problem } = handleAdmin(gateway, asked, address());
+        const { status, body: answer, problem } = await handleAdmin(gateway, asked, address());
         respond(status, answer, problem ? 'application/problem+json' : 'application/json');
       },
       () => response.destroy(),

@@ -65,14 +65,15 @@ export function createAggregate({ links, callers, catalog, resolution, tools }: 
 
   /** The message to one server, as if it had come to that server's own address. */
   async function toServer(exchange: ForAll, server: ServerDefinition, message: Message): Promise<Reply> {
-    const { channel, headers, session, correlationId } = exchange;
+    const { channel, headers, session, correlationId, trace, entry } = exchange;
+    entry.upstream = server.name;
     const call: Call = {
       message,
       edits: [],
       channel,
       headers,
       caller: undefined,
-      acting: { session, correlationId },
+      acting: { session, correlationId, trace, entry },
       cancelOnGone: true,
       namesAsker: true,
     };

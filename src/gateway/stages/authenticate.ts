@@ -1,6 +1,5 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { anonymousUser, localUser } from '../../identity/principal.ts';
-import type { PresentedToken } from '../../identity/token.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { type Stage, widen } from '../chain.ts';
@@ -18,14 +17,10 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
   const anonymous = { kind: 'anonymous', userId: anonymousUser } as const;
 
   /** Undefined where a token that does not verify counts as none. */
-  function proven(presented: PresentedToken, loopback: boolean): Session | undefined {
-    try {
-      return sessions.prove(presented);
-    } catch (error) {
-      const lenient = options.onInvalidKey === 'anonymous' && options.anonymous === 'loopback' && loopback;
-      if (lenient && isAmbitError(error) && error.code === 'UNAUTHENTICATED') return undefined;
-      throw error;
-    }
+  function lenient(error: unknown, loopback: boolean): undefined {
+    const passes = options.onInvalidKey === 'anonymous' && options.anonymous === 'loopback' && loopback;
+    if (passes && isAmbitError(error) && error.code === 'UNAUTHENTICATED') return undefined;
+    throw error;
   }
 
   return function authenticate(exchange, next) {
@@ -36,11 +31,9 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
         return next(widen(exchange, { principal: { kind: 'local', userId: entry.userId } }));
       }
       case 'bearer': {
-        const session = proven(credential.presented, credential.loopback);
-        if (session === undefined) return next(widen(exchange, { principal: anonymous }));
-        entry.sessionId = session.id;
-        entry.userId = session.userId;
-        return next(widen(exchange, { principal: { kind: 'session', sessionId: session.id, userId: session.userId } }));
+        const session = sessions.prove(credential.presented);
+        if (!(session instanceof Promise)) return proven(session);
+        return session.catch((error) => lenient(error, credential.loopback)).then(proven);
       }
       case 'none': {
         if (options.anonymous === 'loopback' && credential.loopback) {
@@ -48,6 +41,13 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
         }
         throw new AmbitError('UNAUTHENTICATED', { what: 'The request carries no credential.' });
       }
+    }
+
+    function proven(session: Session | undefined): Promise<Out> {
+      if (session === undefined) return next(widen(exchange, { principal: anonymous }));
+      entry.sessionId = session.id;
+      entry.userId = session.userId;
+      return next(widen(exchange, { principal: { kind: 'session', sessionId: session.id, userId: session.userId } }));
     }
   };
 }

@@ -1,4 +1,3 @@
-import type { Sessions } from '../../sessions/sessions.ts';
 import type { Reply } from '../../wire/channel.ts';
 import type { Aggregate } from '../aggregate/aggregate.ts';
 import type { ForAll } from '../aggregate/for-all.ts';
@@ -6,17 +5,11 @@ import type { Next } from '../chain.ts';
 import { answerPush, progressOfPush } from './answer-push.ts';
 
 /** `forward` at the address of all servers. */
-export function forwardToAll(sessions: Sessions, aggregate: Aggregate): Next<ForAll, Reply> {
+export function forwardToAll(aggregate: Aggregate): Next<ForAll, Reply> {
   return async function forwardToAll(exchange) {
     const { message } = exchange;
-    const done = sessions.begin(exchange.session);
-    if (message.method === 'subscriptions/listen') done();
-    try {
-      if (message.kind === 'request') return await aggregate.request(exchange);
-      if (message.kind === 'response') return answerPush(exchange);
-      return message.method === 'notifications/progress' ? progressOfPush(exchange) : aggregate.notify(exchange);
-    } finally {
-      done();
-    }
+    if (message.kind === 'request') return aggregate.request(exchange);
+    if (message.kind === 'response') return answerPush(exchange);
+    return message.method === 'notifications/progress' ? progressOfPush(exchange) : aggregate.notify(exchange);
   };
 }

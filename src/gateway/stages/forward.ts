@@ -1,5 +1,4 @@
 import { AmbitError } from '../../errors.ts';
-import type { Sessions } from '../../sessions/sessions.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
 import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
@@ -16,7 +15,7 @@ const mostSubscriptions = 1000;
 const longestUri = 8192;
 
 /** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
-export function forward(sessions: Sessions, callers: Callers, links: Links): Next<Prepared, Reply> {
+export function forward(callers: Callers, links: Links): Next<Prepared, Reply> {
   const renewing = new WeakMap<Caller, Promise<void>>();
 
   function request(exchange: Prepared): Promise<Reply> {
@@ -111,20 +110,13 @@ export function forward(sessions: Sessions, callers: Callers, links: Links): Nex
 
   return async function forward(exchange) {
     const { message } = exchange;
-    const done = sessions.begin(exchange.session);
-    // A stream that only listens is no activity: it must not keep a session alive.
-    if (message.method === 'subscriptions/listen') done();
-    try {
-      if (message.kind === 'request') return await request(exchange);
-      return message.kind === 'notification' ? notify(exchange) : answerPush(exchange);
-    } finally {
-      done();
-    }
+    if (message.kind === 'request') return request(exchange);
+    return message.kind === 'notification' ? notify(exchange) : answerPush(exchange);
   };
 }
 
 function callOf(exchange: Prepared): Call {
-  const { message, edits, channel, headers, caller, session, correlationId } = exchange;
-  const acting = { session, correlationId };
+  const { message, edits, channel, headers, caller, session, correlationId, trace, entry } = exchange;
+  const acting = { session, correlationId, trace, entry };
   return { message, edits, channel, headers, caller, acting, cancelOnGone: exchange.era === 'modern' };
 }

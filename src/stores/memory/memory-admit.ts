@@ -1,6 +1,6 @@
-import { type Admission, type Scope, scopes, type Verdict } from '../admission.ts';
-import { type Account, type Counters, charged, costOf, noCounters, weigh } from '../quota.ts';
-import { expiryOf, type HeldSession, recordOf, underWay } from './held-session.ts';
+import { type Admission, type Scope, type Spent, scopes, type Verdict } from '../admission.ts';
+import { type Account, type Counters, charged, costOf, dayOf, noCounters, settled, unusedOf, weigh } from '../quota.ts';
+import { expiryOf, type HeldLease, type HeldSession, recordOf, setIdle, touch, underWay } from './held-session.ts';
 
 export interface Ledger {
   /** Of users and workspaces. */
@@ -24,9 +24,11 @@ export function admitHeld(held: HeldSession, request: Admission, ledger: Ledger,
   }
   for (const [id, { until }] of held.leases) if (until <= now) held.leases.delete(id);
   const { holdMs } = request;
-  if (holdMs !== undefined)
-    held.leases.set(lease, { until: Math.min(now + holdMs, held.endsAt), counted: cost.concurrent });
-  held.lastActiveAt = now;
+  if (holdMs !== undefined) {
+    const { places, calls } = cost;
+    held.leases.set(lease, { until: Math.min(now + holdMs, held.endsAt), places, calls, day: dayOf(now) });
+  }
+  touch(held, now);
   return {
     outcome: 'admitted',
     version: held.version,
@@ -36,17 +38,20 @@ export function admitHeld(held: HeldSession, request: Admission, ledger: Ledger,
   };
 }
 
-/** Adds what was only known afterwards. */
-export function spendBytes(held: HeldSession, ledger: Ledger, bytes: number, now: number): void {
-  const cost = { calls: 0, bytes, concurrent: false };
-  held.counters = charged('session', held.counters, {}, cost, now);
+/** Counts what was only known afterwards, and gives back what was not needed. */
+export function settleHeld(held: HeldSession, place: HeldLease, spent: Spent, ledger: Ledger, now: number): void {
+  held.lastActiveAt = Math.max(held.lastActiveAt, now - (spent.agoMs ?? 0));
+  setIdle(held, now);
+  held.counters = settled('session', held.counters, spent, place, now);
   for (const scope of ['user', 'workspace'] as const) {
     const owner = ownerOf(held, scope);
     const counters = owner === null ? undefined : ledger.counters.get(accountName(scope, owner));
     if (counters !== undefined) {
-      ledger.counters.set(accountName(scope, owner as string), charged(scope, counters, {}, cost, now));
+      ledger.counters.set(accountName(scope, owner as string), settled(scope, counters, spent, place, now));
     }
   }
+  place.calls -= unusedOf(spent, place);
+  place.places = Math.min(place.places, spent.places ?? place.places);
 }
 
 function accountsOf(held: HeldSession, request: Admission, ledger: Ledger, now: number): Account[] {

@@ -8,6 +8,7 @@ import {
   pageAfter,
   readPage,
 } from '../checks.ts';
+import { defaultDocumentLimits } from '../documents.ts';
 import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../next-lease.ts';
@@ -16,8 +17,9 @@ import { bodyOf, changed } from '../record.ts';
 import { bestMatches, isReference } from '../references.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { goneAt, recordOf, underWay } from './held-session.ts';
-import { admitHeld, type Ledger, spendBytes } from './memory-admit.ts';
+import { goneAt, recordOf, setIdle, underWay } from './held-session.ts';
+import { admitHeld, type Ledger, settleHeld } from './memory-admit.ts';
+import { memoryDocuments } from './memory-documents.ts';
 import { createMemorySessions } from './memory-sessions.ts';
 import { memoryMarks, memoryState } from './memory-state.ts';
 
@@ -75,6 +77,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       held.ttlSeconds = next.ttlSeconds;
       held.endsAt = next.endsAt;
       for (const lease of held.leases.values()) lease.until = Math.min(lease.until, next.endsAt);
+      setIdle(held, now());
       feed.tell({ kind: 'changed', id, version: next.version });
       return { outcome: 'updated', record: recordOf(held) };
     },
@@ -113,13 +116,13 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       return admitHeld(held, request, ledger, nextLease(), now());
     },
 
-    async renew(id, lease, holdMs) {
-      checkLease(id, lease, { holdMs });
+    async renew(id, lease, holdMs, spent = {}) {
+      checkLease(id, lease, spent, holdMs);
       const held = sessions.reach(id);
       const place = 'outcome' in held ? undefined : held.leases.get(lease);
       if ('outcome' in held || place === undefined || place.until <= now()) return false;
       place.until = Math.min(now() + holdMs, held.endsAt);
-      held.lastActiveAt = now();
+      settleHeld(held, place, spent, ledger, now());
       return true;
     },
 
@@ -129,8 +132,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       const place = 'outcome' in held ? undefined : held.leases.get(lease);
       if ('outcome' in held || place === undefined || place.until <= now()) return;
       held.leases.delete(lease);
-      held.lastActiveAt = now();
-      spendBytes(held, ledger, spent.bytes ?? 0, now());
+      settleHeld(held, place, spent, ledger, now());
     },
 
     async usage(id) {
@@ -142,6 +144,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
 
     state: memoryState(reached, { ...defaultStateLimits, ...options.stateLimits }),
     marks: memoryMarks(reached),
+    documents: memoryDocuments({ ...defaultDocumentLimits, ...options.documentLimits }, feed),
     watch: feed.watch,
     sweep: async () => sweep(),
     ping: async () => {},

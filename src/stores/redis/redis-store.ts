@@ -1,17 +1,21 @@
 import { AmbitError } from '../../errors.ts';
-import { type Admission, type LimitName, type Limits, type Scope, scopes } from '../admission.ts';
+import { type Admission, type LimitName, type Limits, type Scope, type Spent, scopes } from '../admission.ts';
 import { checkAdmission, checkId, checkLease } from '../checks.ts';
+import { defaultDocumentLimits } from '../documents.ts';
 import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../next-lease.ts';
+import { costOf } from '../quota.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
 import { type ConnectionOptions, connectionOf, createClient, firstContact, script } from './connection.ts';
 import { followChannel } from './follow-channel.ts';
+import { redisDocuments } from './redis-documents.ts';
 import { redisSessions } from './redis-sessions.ts';
 import { redisMarks, redisState } from './redis-state.ts';
 import { asList, goneFrom, recordFrom } from './replies.ts';
-import { admitScript, releaseScript, renewScript, usageScript } from './scripts/admit-script.ts';
+import { admitScript, usageScript } from './scripts/admit-script.ts';
+import { releaseScript, renewScript } from './scripts/settle-scripts.ts';
 
 export interface RedisStoreOptions extends StoreOptions {
   /** redis://, rediss:// for TLS, unix:// for the path of a socket. */
@@ -28,6 +32,12 @@ const usage = script(usageScript);
 function limitValues(limits: Limits = {}): (string | number)[] {
   const { callsPerMinute, burst, concurrentCalls, totalCalls, totalBytes } = limits;
   return [callsPerMinute, burst, concurrentCalls, totalCalls, totalBytes].map((value) => value ?? '');
+}
+
+function spentValues({ bytes = 0, unusedCalls = 0, agoMs = 0, limits = {} }: Spent): (string | number)[] {
+  const { session, user, workspace } = limits;
+  const shared = [user, workspace].flatMap((each) => [each === undefined ? '0' : '1', each?.callsPerMinute ?? '']);
+  return [bytes, unusedCalls, agoMs, session?.callsPerMinute ?? '', ...shared];
 }
 
 /**
@@ -55,9 +65,10 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
   const stopAsking = everySecond(hearing.ping);
 
   function values(request: Admission, lease: string): (string | number)[] {
-    const { id, version = '', calls = 1, bytes = 0, holdMs, limits = {} } = request;
+    const { id, version = '', holdMs, limits = {} } = request;
+    const { calls, bytes, places } = costOf(request);
     const counted = [limits.user, limits.workspace].map((each) => (each === undefined ? '0' : '1'));
-    const place = holdMs === undefined ? ['', ''] : [lease, holdMs];
+    const place = holdMs === undefined ? ['', '', 0] : [lease, holdMs, places];
     return [id, version, calls, bytes, ...place, ...scopes.flatMap((scope) => limitValues(limits[scope])), ...counted];
   }
 
@@ -89,14 +100,14 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
       };
     },
 
-    async renew(id, lease, holdMs) {
-      checkLease(id, lease, { holdMs });
-      return (await connection.run(renew, id, lease, holdMs)) === 1;
+    async renew(id, lease, holdMs, spent = {}) {
+      checkLease(id, lease, spent, holdMs);
+      return (await connection.run(renew, id, lease, holdMs, spent.places ?? '', ...spentValues(spent))) === 1;
     },
 
     async release(id, lease, spent = {}) {
       checkLease(id, lease, spent);
-      await connection.run(release, id, lease, spent.bytes ?? 0);
+      await connection.run(release, id, lease, '', '', ...spentValues(spent));
     },
 
     async usage(id) {
@@ -108,6 +119,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
 
     state: redisState(connection, { ...defaultStateLimits, ...options.stateLimits }),
     marks: redisMarks(connection),
+    documents: redisDocuments(connection, { ...defaultDocumentLimits, ...options.documentLimits }),
     watch: feed.watch,
     ping: connection.ping,
     async close() {

@@ -45,11 +45,13 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
   let running: Promise<void> | undefined;
   let closed = false;
   let unflushed = false;
+  let synchronous: 'FULL' | 'NORMAL' | undefined;
 
   function open(): Opened {
     if (opened !== undefined) return opened;
     if (closed) throw closedStore();
     const database = openDatabase(file, driver);
+    synchronous = undefined;
     try {
       // Waiting for others happens outside, where it holds up nobody else.
       database.exec('PRAGMA busy_timeout = 0');
@@ -89,6 +91,14 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       }
       await delay(pause * (0.5 + Math.random()));
     }
+  }
+
+  /** Runs as many jobs as fit one transaction and answers how each is to be settled, once that is written. */
+  function together(database: Database, jobs: readonly Job[]): (() => void)[] {
+    const wanted = jobs.some((job) => job.lasting) ? 'FULL' : 'NORMAL';
+    if (synchronous !== wanted) database.exec(`PRAGMA synchronous = ${wanted}`);
+    synchronous = wanted;
+    return inTransaction(database, jobs);
   }
 
   async function drain(): Promise<void> {
@@ -150,12 +160,9 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
   };
 }
 
-/** Runs as many jobs as fit one transaction and answers how each is to be settled, once that is written. */
-function together(database: Database, jobs: readonly Job[]): (() => void)[] {
+function inTransaction(database: Database, jobs: readonly Job[]): (() => void)[] {
   const settled: (() => void)[] = [];
   const started = performance.now();
-  const lasting = jobs.some((job) => job.lasting);
-  database.exec(lasting ? 'PRAGMA synchronous = FULL' : 'PRAGMA synchronous = NORMAL');
   database.exec('BEGIN IMMEDIATE');
   try {
     for (const job of jobs) {

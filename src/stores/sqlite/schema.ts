@@ -37,16 +37,18 @@ const steps: readonly string[] = [
   CREATE INDEX gone_by_end ON sessions (ends_at) WHERE reason IS NOT NULL;
 
   CREATE TABLE leases (
-    lease TEXT PRIMARY KEY,
     session_id TEXT NOT NULL,
+    lease TEXT NOT NULL,
     user_id TEXT NOT NULL,
     workspace_id TEXT,
     until INTEGER NOT NULL,
-    counted INTEGER NOT NULL
+    places INTEGER NOT NULL,
+    calls INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    PRIMARY KEY (session_id, lease)
   ) STRICT, WITHOUT ROWID;
-  CREATE INDEX leases_by_session ON leases (session_id, until);
-  CREATE INDEX leases_by_user ON leases (user_id, until) WHERE counted = 1;
-  CREATE INDEX leases_by_workspace ON leases (workspace_id, until) WHERE counted = 1;
+  CREATE INDEX leases_by_user ON leases (user_id, until, places) WHERE places > 0;
+  CREATE INDEX leases_by_workspace ON leases (workspace_id, until, places) WHERE places > 0;
 
   CREATE TABLE counters (
     account TEXT PRIMARY KEY,
@@ -80,6 +82,21 @@ const steps: readonly string[] = [
     session_id TEXT NOT NULL,
     version INTEGER NOT NULL,
     reason TEXT
+  ) STRICT;
+  `,
+  `
+  CREATE TABLE collections (
+    collection TEXT PRIMARY KEY,
+    version INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE documents (
+    collection TEXT NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (collection, key)
   ) STRICT;
   `,
 ];

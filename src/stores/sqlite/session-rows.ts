@@ -14,12 +14,19 @@ export interface SessionRow {
   readonly ends_at: number;
   readonly seen_at: number;
   readonly idle_at: number;
+  readonly look_at: number;
   readonly reason: EndReason | 'expired' | null;
   readonly pace_us: number;
   readonly calls: number;
   readonly bytes: number;
   readonly body: string;
 }
+
+/** What is looked at and counted with in each request. */
+export type CountedRow = Omit<SessionRow, 'created_at' | 'body'>;
+
+const countedColumns = `id, version, user_id, workspace_id, ttl_ms, ends_at, seen_at, idle_at, look_at, reason, pace_us,
+  calls, bytes`;
 
 /** Live at an instant that is given twice. */
 export const liveAt = 'reason IS NULL AND idle_at > ? AND ends_at > ?';
@@ -43,7 +50,7 @@ export function recordOf(row: SessionRow): SessionRecord {
 }
 
 /** Why it is gone at this instant, swept or not; undefined while it lives. */
-export function goneAt(row: SessionRow | undefined, now: number): Gone | undefined {
+export function goneAt(row: CountedRow | undefined, now: number): Gone | undefined {
   if (row === undefined || now >= row.ends_at + remainsMs) return { outcome: 'missing' };
   if (row.reason !== null && row.reason !== 'expired') return { outcome: 'ended', reason: row.reason };
   return row.reason === 'expired' || now >= row.idle_at || now >= row.ends_at ? { outcome: 'expired' } : undefined;
@@ -53,6 +60,12 @@ export function goneAt(row: SessionRow | undefined, now: number): Gone | undefin
 export function reach(database: Database, id: string, now: number): SessionRow | Gone {
   const row = rowOf(database, id);
   return goneAt(row, now) ?? (row as SessionRow);
+}
+
+/** The same without the body, which is long and seldom wanted. */
+export function reachCounted(database: Database, id: string, now: number): CountedRow | Gone {
+  const row = database.prepare(`SELECT ${countedColumns} FROM sessions WHERE id = ?`).get(id);
+  return goneAt(row as CountedRow | undefined, now) ?? (row as unknown as CountedRow);
 }
 
 export function createRow(database: Database, session: NewSession, caps: Caps, now: number): Created {
@@ -117,10 +130,13 @@ function forgetBelongings(database: Database, id: string): void {
   }
 }
 
+/** The table was made for sessions: of a document, the key stands for the id and the collection for the reason. */
 export function noteChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
+  const isDocument = change.kind === 'document';
+  const id = isDocument ? change.key : change.id;
   const version = 'version' in change ? change.version : 0;
-  const reason = 'reason' in change ? change.reason : null;
+  const reason = isDocument ? change.collection : 'reason' in change ? change.reason : null;
   database
     .prepare('INSERT INTO changes (written_at, kind, session_id, version, reason) VALUES (?, ?, ?, ?, ?)')
-    .run(now, change.kind, change.id, version, reason);
+    .run(now, change.kind, id, version, reason);
 }

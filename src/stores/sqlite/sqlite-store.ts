@@ -1,4 +1,5 @@
 import { checkAdmission, checkChange, checkFilter, checkId, checkLease, checkNew, readPage } from '../checks.ts';
+import { defaultDocumentLimits } from '../documents.ts';
 import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../next-lease.ts';
@@ -6,12 +7,14 @@ import { bodyOf, changed } from '../record.ts';
 import { isReference } from '../references.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
-import { admitRow, narrowLife, releaseRow, renewRow, underWay } from './admit-rows.ts';
+import { admitRow, narrowLife, underWay } from './admit-rows.ts';
 import { openConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
 import { followChanges } from './follow-changes.ts';
 import { findRows, listRows } from './search-rows.ts';
 import { bury, createRow, goneAt, noteChange, reach, recordOf, rowOf, type SessionRow } from './session-rows.ts';
+import { releaseRow, renewRow } from './settle-rows.ts';
+import { sqliteDocuments } from './sqlite-documents.ts';
 import { sqliteMarks, sqliteState } from './sqlite-state.ts';
 import { isSweepDue, sweepRows } from './sweep-rows.ts';
 
@@ -54,7 +57,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     database
       .prepare('UPDATE sessions SET version = ?, ttl_ms = ?, ends_at = ?, body = ? WHERE id = ?')
       .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(bodyOf(next)), id);
-    narrowLife(database, rowOf(database, id) as SessionRow);
+    narrowLife(database, rowOf(database, id) as SessionRow, now());
     noteChange(database, { kind: 'changed', id, version: next.version }, now());
     return { outcome: 'updated', record: recordOf(rowOf(database, id) as SessionRow) };
   }
@@ -114,13 +117,13 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
       const lease = nextLease();
       return connection.write((database) => admitRow(database, request, lease, now()), false);
     },
-    async renew(id, lease, holdMs) {
-      checkLease(id, lease, { holdMs });
-      return connection.write((database) => renewRow(database, id, lease, holdMs, now()), false);
+    async renew(id, lease, holdMs, spent = {}) {
+      checkLease(id, lease, spent, holdMs);
+      return connection.write((database) => renewRow(database, { id, lease }, holdMs, spent, now()), false);
     },
     async release(id, lease, spent = {}) {
       checkLease(id, lease, spent);
-      await connection.write((database) => releaseRow(database, id, lease, spent.bytes ?? 0, now()), false);
+      await connection.write((database) => releaseRow(database, { id, lease }, spent, now()), false);
     },
     async usage(id) {
       checkId(id);
@@ -133,6 +136,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
 
     state: sqliteState(connection, now, { ...defaultStateLimits, ...options.stateLimits }),
     marks: sqliteMarks(connection, now),
+    documents: sqliteDocuments(connection, tellingly, now, { ...defaultDocumentLimits, ...options.documentLimits }),
     watch: feed.watch,
     sweep,
     ping: () => connection.read((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get()),

@@ -2,11 +2,13 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
+import { scrubberFor, secretValues } from '../../logging/scrub.ts';
 import type { Confinement } from '../../runners/confinement.ts';
 import { baseEnvironment } from '../../runners/environment.ts';
 import type { Exit, Runners } from '../../runners/runner.ts';
 import { readLines } from '../../wire/read-lines.ts';
 import type { StdioServer } from '../definition.ts';
+import type { ProcessWatch } from './process-watch.ts';
 
 export interface ServerProcess {
   readonly pid: number | undefined;
@@ -40,6 +42,7 @@ export interface ProcessPlace {
   readonly messageBytes: number;
   /** Throws when this server may not start as its files and its session are now. */
   readonly mayStart: (prepared: PreparedLaunch) => void;
+  readonly watch: ProcessWatch;
 }
 
 export interface ProcessListener {
@@ -66,6 +69,7 @@ export async function startServer(
   const tmpDir = join(place.tmpRoot, `p${++count}`);
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   await mkdir(cwd, { recursive: true, mode: 0o700 });
+  const scrubbed = scrubberFor(secretValues(told));
   const started = performance.now();
   const facts = {
     kind: 'process' as const,
@@ -83,7 +87,7 @@ export async function startServer(
   };
   const running = await start().catch(async (error: unknown) => {
     await rm(tmpDir, { recursive: true, force: true });
-    place.journal.record({ ...facts, event: 'start-failed', detail: String(error) });
+    place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(String(error)) });
     if (isAmbitError(error)) throw error;
     throw new AmbitError('UPSTREAM_FAILED', {
       what: `The server "${server.name}" could not be started.`,
@@ -91,6 +95,7 @@ export async function startServer(
     });
   });
   const { pid } = running;
+  place.watch.spawned(pid);
   place.journal.record({ ...facts, event: 'started', pid, ms: Math.round(performance.now() - started) });
 
   const lines = readLines(running.stdout, {
@@ -104,7 +109,7 @@ export async function startServer(
     onEnd: listener.onSilence,
   });
   recordStderr(running.stderr, (line, dropped) =>
-    place.journal.record({ ...facts, event: 'stderr', pid, line, dropped }),
+    place.journal.record({ ...facts, event: 'stderr', pid, line: scrubbed(line), dropped }),
   );
   void running.exited.then((exit) => {
     place.journal.record({
@@ -115,6 +120,7 @@ export async function startServer(
       signal: exit.signal ?? undefined,
       detail: exit.reason,
     });
+    place.watch.ended(pid, exit);
     listener.onExit(exit);
   });
 

@@ -9,7 +9,7 @@ let ada: TestSession;
 
 beforeAll(async () => {
   upstreams = await startTold();
-  ada = upstreams.open({ userId: 'ada', agentId: 'coder', workspaceId: 'garden', trustLevel: 'direct' });
+  ada = await upstreams.open({ userId: 'ada', agentId: 'coder', workspaceId: 'garden', trustLevel: 'direct' });
 });
 
 afterAll(() => upstreams?.close());
@@ -51,7 +51,7 @@ describe.each(servers)('P12: to %s', (server) => {
 test('P12: a handshake that Ambit repeats by itself tells the session too, and no old token', async () => {
   const tokens: string[] = [];
   for (const server of ['pipe', 'pipe-old', 'web', 'web-old'] as const) {
-    const session = upstreams.open({ userId: 'ada' });
+    const session = await upstreams.open({ userId: 'ada' });
     const client = await shakeHands(upstreams.address(server), session.token, '2025-11-25', `{},"_meta":{${forged}}`);
     await textOf(client.call(server.startsWith('pipe') ? 'exit' : 'forget', '{}'));
     const after = () => textOf(client.call('echo', '{}'));
@@ -71,7 +71,7 @@ test('P12: a handshake that Ambit repeats by itself tells the session too, and n
 });
 
 test('P6, P12: a session that is restricted is told as restricted from the next call on', async () => {
-  const session = upstreams.open({ userId: 'bob', trustLevel: 'direct' });
+  const session = await upstreams.open({ userId: 'bob', trustLevel: 'direct' });
   const clients = await Promise.all(
     (['web', 'web-old', 'web-new'] as const).map(
       async (server) => [server, await shakeHands(upstreams.address(server), session.token)] as const,
@@ -80,7 +80,7 @@ test('P6, P12: a session that is restricted is told as restricted from the next 
   for (const [server, client] of clients) {
     await upstreams.expectTold(await textOf(client.call('echo', '{}')), server, session);
   }
-  upstreams.gateway.restrictSession(session.id, { trustLevel: 'sandboxed' });
+  await upstreams.gateway.restrictSession(session.id, { trustLevel: 'sandboxed' });
   const narrowed = { ...session, told: { ...session.told, trustLevel: 'sandboxed' } };
   for (const [server, client] of clients) {
     await upstreams.expectTold(await textOf(client.call('echo', '{}')), server, narrowed);

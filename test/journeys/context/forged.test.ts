@@ -9,13 +9,13 @@ let bob: TestSession;
 
 beforeAll(async () => {
   upstreams = await startTold();
-  ada = upstreams.open({
+  ada = await upstreams.open({
     userId: 'ada',
     agentId: 'coder',
     workspaceId: 'garden',
     trustLevel: 'direct',
   });
-  bob = upstreams.open({ userId: 'bob' });
+  bob = await upstreams.open({ userId: 'bob' });
 });
 
 afterAll(() => upstreams?.close());

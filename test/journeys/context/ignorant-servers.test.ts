@@ -35,7 +35,7 @@ afterAll(async () => {
 test.each(['modern', 'handshake'] as const)(
   'P9: servers that know nothing of Ambit work as before, for a client of the %s era',
   async (era) => {
-    const { id } = gateway.createSession({ userId: 'ada', agentId: 'coder', workspaceId: 'garden' });
+    const { id } = await gateway.createSession({ userId: 'ada', agentId: 'coder', workspaceId: 'garden' });
     const connect = async (server?: string) => {
       const client = await rawClient(gateway.connect(id, server), era);
       clients.push(client);

@@ -16,11 +16,16 @@ const ways: Way[] = [];
 
 beforeAll(async () => {
   upstreams = await startTold();
-  const ada = upstreams.open({ userId: 'ada', agentId: 'coder', workspaceId: 'garden', trustLevel: 'direct' });
-  const bob = upstreams.open({ userId: 'bob', workspaceId: 'kitchen', trustLevel: 'direct' });
-  const again = upstreams.open({ userId: 'ada', agentId: 'reviewer', trustLevel: 'direct' });
-  const caged = upstreams.open({ userId: 'cy', agentId: 'coder', workspaceId: 'garden', trustLevel: 'sandboxed' });
-  const cagedToo = upstreams.open({ userId: 'ada', workspaceId: 'kitchen', trustLevel: 'sandboxed' });
+  const ada = await upstreams.open({ userId: 'ada', agentId: 'coder', workspaceId: 'garden', trustLevel: 'direct' });
+  const bob = await upstreams.open({ userId: 'bob', workspaceId: 'kitchen', trustLevel: 'direct' });
+  const again = await upstreams.open({ userId: 'ada', agentId: 'reviewer', trustLevel: 'direct' });
+  const caged = await upstreams.open({
+    userId: 'cy',
+    agentId: 'coder',
+    workspaceId: 'garden',
+    trustLevel: 'sandboxed',
+  });
+  const cagedToo = await upstreams.open({ userId: 'ada', workspaceId: 'kitchen', trustLevel: 'sandboxed' });
   const boxed = hasBwrap() ? [caged, cagedToo] : [];
   for (const session of [ada, bob, again, ...boxed]) await add(session, 'pipe', 'pipe-old', 'pipe-new');
   for (const session of [ada, bob, caged, cagedToo]) await add(session, 'web', 'web-old', 'web-new');

@@ -24,7 +24,7 @@ interface Told {
 const sessions: Told[] = [];
 
 async function open(draft: SessionDraft, path: string, era: 'modern' | 'handshake', custom: string): Promise<void> {
-  const { id } = gateway.createSession(draft);
+  const { id } = await gateway.createSession(draft);
   const context = {
     SESSION_ID: id,
     WORKSPACE_ID: draft.workspaceId ?? '',

@@ -50,7 +50,7 @@ beforeAll(async () => {
   });
   const { url } = await gateway.listen({ port: 0 });
   keys = (await (await fetch(`${url}/.well-known/jwks.json`)).json()) as typeof keys;
-  for (const [name, draft] of Object.entries(drafts)) sessions.set(name, gateway.createSession(draft).id);
+  for (const [name, draft] of Object.entries(drafts)) sessions.set(name, (await gateway.createSession(draft)).id);
 });
 
 afterAll(async () => {

@@ -54,8 +54,8 @@ beforeAll(async () => {
   });
   const { url } = await gateway.listen({ port: 0 });
   keys.keys.push(...((await (await fetch(`${url}/.well-known/jwks.json`)).json()) as typeof keys).keys);
-  direct = gateway.createSession({ userId: 'ada', agentId: 'coder', workspaceId: 'garden' }).id;
-  sandboxed = gateway.createSession({ userId: 'cy', trustLevel: 'sandboxed' }).id;
+  direct = (await gateway.createSession({ userId: 'ada', agentId: 'coder', workspaceId: 'garden' })).id;
+  sandboxed = (await gateway.createSession({ userId: 'cy', trustLevel: 'sandboxed' })).id;
 });
 
 afterAll(async () => {

@@ -37,7 +37,7 @@ export interface ToldUpstreams {
   /** Of one server, or of all. */
   address(server?: Server): string;
   audience(server: Server): string;
-  open(draft: SessionDraft): TestSession;
+  open(draft: SessionDraft): Promise<TestSession>;
   /** The message is told exactly this session, once, in `_meta` and nowhere else. */
   expectTold(raw: string, server: Server, session: TestSession): Promise<void>;
   /** Everything a server was ever sent in a session that is still open. */
@@ -87,8 +87,8 @@ export async function startTold(): Promise<ToldUpstreams> {
     address,
     audience,
     overHttp,
-    open(draft) {
-      const { id, token } = gateway.createSession(draft);
+    async open(draft) {
+      const { id, token } = await gateway.createSession(draft);
       const { userId = 'local', agentId, workspaceId, trustLevel = 'direct' } = draft;
       return { id, token, told: { sessionId: id, userId, agentId, workspaceId, trustLevel, permissions: [] } };
     },

@@ -45,10 +45,10 @@ afterAll(async () => {
 
 async function live(index: number): Promise<void> {
   const where = index % 2 === 0 ? { workspaceId: 'garden' } : {};
-  const { id } = gateway.createSession({ trustLevel: 'sandboxed', ...where });
+  const { id } = await gateway.createSession({ trustLevel: 'sandboxed', ...where });
   const client = await rawClient(gateway.connect(id, 'small'), 'modern');
   expect(await client.call('anything')).toBe('done');
-  gateway.endSession(id);
+  await gateway.endSession(id);
   await client.close();
 }
 

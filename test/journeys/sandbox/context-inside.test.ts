@@ -47,7 +47,7 @@ async function inBoth<Told>(server: string, ask: (client: RawClient, id: string)
   const told: Told[] = [];
   for (const trustLevel of levels) {
     const draft = { userId: 'ada', agentId: 'a1', workspaceId: 'garden', permissions: ['notes:write'], trustLevel };
-    const { id } = gateway.createSession(draft);
+    const { id } = await gateway.createSession(draft);
     const client = await rawClient(gateway.connect(id, server), 'modern');
     clients.push(client);
     told.push(await ask(client, id));

@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 async function use(server: string, workspaceId: string) {
-  const { id } = gateway.createSession({ trustLevel: 'sandboxed', workspaceId });
+  const { id } = await gateway.createSession({ trustLevel: 'sandboxed', workspaceId });
   const client = await rawClient(gateway.connect(id, server), 'modern');
   clients.push(client);
   return { id, client };
@@ -85,7 +85,7 @@ describe.skipIf(!hasBwrap())('beside a server that takes all it can get', () => 
     // What it wrote stays in its own bounded /tmp.
     expect(space - free()).toBeLessThan(64 << 20);
     expect(JSON.parse(await calm.client.call('environment'))).toMatchObject({ AMBIT_SESSION_ID: calm.id });
-    gateway.endSession(greedy.id);
+    await gateway.endSession(greedy.id);
     await until(
       () => processesIn(join(folder, 'one')).length === 0,
       5000,

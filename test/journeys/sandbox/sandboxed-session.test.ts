@@ -56,7 +56,7 @@ afterAll(async () => {
 });
 
 async function use(server: string, draft: SessionDraft, era: 'modern' | 'handshake' = 'modern') {
-  const { id } = gateway.createSession({ userId: 'ada', agentId: 'a1', ...draft });
+  const { id } = await gateway.createSession({ userId: 'ada', agentId: 'a1', ...draft });
   const client = await rawClient(gateway.connect(id, server), era);
   clients.push(client);
   return { id, client };
@@ -159,7 +159,7 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
   test('P6: a session that is sandboxed while it runs goes on in a sandbox', async () => {
     const { id, client } = await use('recorder', directInGarden);
     expect(JSON.parse(await client.call('environment'))).toMatchObject({ AMBIT_TRUST_LEVEL: 'direct' });
-    gateway.restrictSession(id, { trustLevel: 'sandboxed' });
+    await gateway.restrictSession(id, { trustLevel: 'sandboxed' });
     expect(JSON.parse(await client.call('environment'))).toMatchObject({
       AMBIT_TRUST_LEVEL: 'sandboxed',
       TMPDIR: '/tmp',
@@ -172,7 +172,7 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
 
   test('leave nothing behind when their session ends', async () => {
     expect(processesIn(garden).length).toBeGreaterThan(0);
-    for (const { id } of gateway.listSessions()) gateway.endSession(id);
+    for (const { id } of await gateway.listSessions()) await gateway.endSession(id);
     await until(
       () => processesIn(garden).length === 0,
       5000,

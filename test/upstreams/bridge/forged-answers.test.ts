@@ -9,7 +9,7 @@ const capabilities = { elicitation: {} };
 
 test('P4: an answer that a modern client carries over to a server of the handshake era', async () => {
   const on = await start({ servers: { it: recorder('session', 'handshake') } });
-  const client = await on.connect(on.open(), 'it', 'modern', { capabilities });
+  const client = await on.connect(await on.open(), 'it', 'modern', { capabilities });
   const call = { name: 'push', arguments: {}, _meta: forged };
   const { result } = await client.request('tools/call', call);
   const [key] = Object.keys(result?.['inputRequests'] as object);
@@ -22,7 +22,7 @@ test('P4: an answer that a modern client carries over to a server of the handsha
 
 test('P4: an answer of a client of the handshake era to a modern server, and the call it was asked in', async () => {
   const on = await start({ servers: { it: recorder('session', 'modern') } });
-  const client = await on.connect(on.open(), 'it', 'handshake', { capabilities });
+  const client = await on.connect(await on.open(), 'it', 'handshake', { capabilities });
   const answering = answerNext(client);
   const done = await client.request('tools/call', { name: 'state', arguments: { marker: 'm' }, _meta: forged });
   await answering;

@@ -1,23 +1,33 @@
+/** How many calls the places of a session, user or workspace count for that have not run out. */
+const underWay = `
+local function under_way(key)
+  local sum = 0
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. int(T), '+inf')) do
+    sum = sum + tonumber(string.match(member, ' (%d+)$'))
+  end
+  return sum
+end
+`;
+
 /**
  * The one script of a request. Numbers are whole microseconds where the pace is kept, and so stay exact. The limits of
  * each scope come as five arguments: calls per minute, burst, concurrent calls, total calls, total bytes.
  */
-export const admitScript = `
-local id, version, calls, bytes, lease, hold = unpack(ARGV, 2)
-calls, bytes = tonumber(calls), tonumber(bytes)
+export const admitScript = `${underWay}
+local id, version, calls, bytes, lease, hold, places = unpack(ARGV, 2)
+calls, bytes, places = tonumber(calls), tonumber(bytes), tonumber(places)
 local s = load(id)
 local why = gone(s)
 if why then return { why } end
 if version ~= '' and tonumber(version) ~= s.v then return { 'stale', record(id) } end
 
-local concurrent = calls > 0 and lease ~= ''
 local day_ms = 86400000
 local accounts = {}
-local function account(scope, first, key, places)
+local function account(scope, first, key, held)
   local limits = {}
   for i = 0, 4 do limits[i + 1] = tonumber(ARGV[first + i]) end
   local f = redis.call('HMGET', key, 'q', 'k', 'y', 'o')
-  local a = { scope = scope, key = key, places = places, per_minute = limits[1], burst = limits[2] or limits[1],
+  local a = { scope = scope, key = key, held = held, per_minute = limits[1], burst = limits[2] or limits[1],
     concurrent = limits[3], calls_most = limits[4], bytes_most = limits[5],
     pace = tonumber(f[1] or 0), calls = tonumber(f[2] or 0), bytes = tonumber(f[3] or 0), day = 0 }
   if scope ~= 'session' then
@@ -26,9 +36,9 @@ local function account(scope, first, key, places)
   end
   accounts[#accounts + 1] = a
 end
-account('session', 8, P .. 's:' .. id, P .. 'c:' .. id)
-if ARGV[23] == '1' then account('user', 13, P .. 'q:u:' .. s.u, P .. 'c:u:' .. s.u) end
-if ARGV[24] == '1' and s.w then account('workspace', 18, P .. 'q:w:' .. s.w, P .. 'c:w:' .. s.w) end
+account('session', 9, P .. 's:' .. id, P .. 'c:' .. id)
+if ARGV[24] == '1' then account('user', 14, P .. 'q:u:' .. s.u, P .. 'c:u:' .. s.u) end
+if ARGV[25] == '1' and s.w then account('workspace', 19, P .. 'q:w:' .. s.w, P .. 'c:w:' .. s.w) end
 
 local refusal
 local function refuse(a, limit, allowed, wait)
@@ -45,7 +55,7 @@ for _, a in ipairs(accounts) do
   if a.bytes_most and (calls > 0 or bytes > 0) and (a.bytes >= a.bytes_most or a.bytes + bytes > a.bytes_most) then
     refuse(a, 'totalBytes', a.bytes_most, bytes <= a.bytes_most and tomorrow or nil)
   end
-  if a.concurrent and concurrent and redis.call('ZCOUNT', a.places, '(' .. int(T), '+inf') + 1 > a.concurrent then
+  if a.concurrent and places > 0 and under_way(a.held) + places > a.concurrent then
     refuse(a, 'concurrentCalls', a.concurrent, nil)
   end
   if a.per_minute and calls > 0 then
@@ -69,71 +79,29 @@ for _, a in ipairs(accounts) do
 end
 if lease ~= '' then
   local until_ms = int(math.min(T + tonumber(hold), s.e))
-  redis.call('ZREMRANGEBYSCORE', P .. 'h:' .. id, '-inf', int(T))
+  for _, old in ipairs(redis.call('ZRANGEBYSCORE', P .. 'h:' .. id, '-inf', int(T))) do
+    redis.call('ZREM', P .. 'h:' .. id, old)
+    redis.call('HDEL', P .. 'l:' .. id, old)
+  end
   redis.call('ZADD', P .. 'h:' .. id, until_ms, lease)
-  if concurrent then
+  redis.call('HSET', P .. 'l:' .. id, lease, int(places) .. ' ' .. int(calls) .. ' ' .. int(math.floor(T / day_ms)))
+  if places > 0 then
     local keys = { P .. 'c:' .. id, P .. 'c:u:' .. s.u }
     if s.w then keys[3] = P .. 'c:w:' .. s.w end
     for _, key in ipairs(keys) do
       redis.call('ZREMRANGEBYSCORE', key, '-inf', int(T))
-      redis.call('ZADD', key, until_ms, lease)
+      redis.call('ZADD', key, until_ms, lease .. ' ' .. int(places))
       redis.call('PEXPIRE', key, 1200000)
     end
   end
 end
-touch(s)
+touch(s, T)
 return { 'admitted', s.v, int(s.a), int(math.min(s.i, s.e)) }
 `;
 
-export const renewScript = `
-local id, lease, hold = unpack(ARGV, 2)
-local s = load(id)
-if gone(s) then return 0 end
-local held = redis.call('ZSCORE', P .. 'h:' .. id, lease)
-if not held or tonumber(held) <= T then return 0 end
-local until_ms = int(math.min(T + tonumber(hold), s.e))
-redis.call('ZADD', P .. 'h:' .. id, until_ms, lease)
-local keys = { P .. 'c:' .. id, P .. 'c:u:' .. s.u }
-if s.w then keys[3] = P .. 'c:w:' .. s.w end
-for _, key in ipairs(keys) do
-  redis.call('ZADD', key, 'XX', until_ms, lease)
-  redis.call('PEXPIRE', key, 1200000)
-end
-touch(s)
-return 1
-`;
-
-export const releaseScript = `
-local id, lease, bytes = unpack(ARGV, 2)
-bytes = tonumber(bytes)
-local s = load(id)
-if gone(s) then return 0 end
-local held = redis.call('ZSCORE', P .. 'h:' .. id, lease)
-if not held or tonumber(held) <= T then return 0 end
-redis.call('ZREM', P .. 'h:' .. id, lease)
-redis.call('ZREM', P .. 'c:' .. id, lease)
-redis.call('ZREM', P .. 'c:u:' .. s.u, lease)
-if s.w then redis.call('ZREM', P .. 'c:w:' .. s.w, lease) end
-touch(s)
-if bytes == 0 then return 1 end
-redis.call('HINCRBY', P .. 's:' .. id, 'y', int(bytes))
-local day = math.floor(T / 86400000)
-local keys = { P .. 'q:u:' .. s.u }
-if s.w then keys[2] = P .. 'q:w:' .. s.w end
-for _, key in ipairs(keys) do
-  local counted = redis.call('HGET', key, 'o')
-  if counted and tonumber(counted) == day then
-    redis.call('HINCRBY', key, 'y', int(bytes))
-  elseif counted then
-    redis.call('HSET', key, 'k', 0, 'y', int(bytes), 'o', day)
-  end
-end
-return 1
-`;
-
-export const usageScript = `
+export const usageScript = `${underWay}
 local id = ARGV[2]
 if gone(load(id)) then return {} end
 local f = redis.call('HMGET', P .. 's:' .. id, 'k', 'y')
-return { f[1], f[2], redis.call('ZCOUNT', P .. 'c:' .. id, '(' .. int(T), '+inf') }
+return { f[1], f[2], int(under_way(P .. 'c:' .. id)) }
 `;

@@ -5,10 +5,12 @@
  *
  * s:<id>     the session: b body, v version, u user, w workspace, p parent, n name, c created, t ttl, e ends,
  *            a last active, i idle at, r reason it is gone, q pace, k calls, y bytes, x state version, z state bytes
- * h:<id>     places held, by when they run out; c:<id> those that count; c:u:<user>, c:w:<workspace> the same of all
+ * h:<id>     places held, by when they run out; l:<id> what each was taken with: "<places> <calls> <day>"
+ * c:<id>     those that count, as "<lease> <places>", by when they run out; c:u:<user>, c:w:<workspace> the same of all
  * d:<id>     state; f:<id> when its entries run out; m:<id> marks
  * q:u:<user>, q:w:<workspace>  counters
  * live, live:u:<user>          by when they expire; ids by id; by:all, by:u:…, by:w:…, by:p:… by age
+ * o:<collection>  documents, as version and text; oz:<collection> their keys in order; ov the versions given so far
  * nm:<user>  name to id; nn:<name> ids of that name
  */
 export const prelude = `
@@ -54,11 +56,12 @@ end
 
 local function bury(s, reason)
   local key = P .. 's:' .. s.id
-  for _, lease in ipairs(redis.call('ZRANGE', P .. 'c:' .. s.id, 0, -1)) do
-    redis.call('ZREM', P .. 'c:u:' .. s.u, lease)
-    if s.w then redis.call('ZREM', P .. 'c:w:' .. s.w, lease) end
+  for _, member in ipairs(redis.call('ZRANGE', P .. 'c:' .. s.id, 0, -1)) do
+    redis.call('ZREM', P .. 'c:u:' .. s.u, member)
+    if s.w then redis.call('ZREM', P .. 'c:w:' .. s.w, member) end
   end
-  redis.call('DEL', P .. 'h:' .. s.id, P .. 'c:' .. s.id, P .. 'd:' .. s.id, P .. 'f:' .. s.id, P .. 'm:' .. s.id)
+  redis.call('DEL', P .. 'h:' .. s.id, P .. 'l:' .. s.id, P .. 'c:' .. s.id)
+  redis.call('DEL', P .. 'd:' .. s.id, P .. 'f:' .. s.id, P .. 'm:' .. s.id)
   redis.call('ZREM', P .. 'live', s.id)
   redis.call('ZREM', P .. 'live:u:' .. s.u, s.id)
   redis.call('ZREM', P .. 'ids', s.id)
@@ -81,17 +84,18 @@ local function bury(s, reason)
   tell('ended', s.id, reason)
 end
 
--- When it runs out if it is last used at an instant: a call under way keeps it for longer.
+-- When it runs out if it was last used then: a call under way keeps it for longer, a place that has run out does not.
 local function idle_from(s, seen)
   local last = redis.call('ZREVRANGE', P .. 'h:' .. s.id, 0, 0, 'WITHSCORES')
   local idle = seen + s.t
-  if last[2] and tonumber(last[2]) > idle then idle = tonumber(last[2]) end
+  local held = tonumber(last[2] or 0)
+  if held > T and held > idle then idle = held end
   return idle
 end
 
-local function touch(s)
-  s.a = T
-  s.i = idle_from(s, T)
+local function touch(s, seen)
+  s.a = seen
+  s.i = idle_from(s, seen)
   redis.call('HSET', P .. 's:' .. s.id, 'a', int(s.a), 'i', int(s.i))
   place(s)
 end

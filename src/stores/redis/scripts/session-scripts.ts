@@ -65,9 +65,11 @@ s.e = tonumber(ends)
 local held = redis.call('ZRANGEBYSCORE', P .. 'h:' .. id, '(' .. ends, '+inf')
 for _, lease in ipairs(held) do
   redis.call('ZADD', P .. 'h:' .. id, ends, lease)
-  redis.call('ZADD', P .. 'c:' .. id, 'XX', ends, lease)
-  redis.call('ZADD', P .. 'c:u:' .. s.u, 'XX', ends, lease)
-  if s.w then redis.call('ZADD', P .. 'c:w:' .. s.w, 'XX', ends, lease) end
+end
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. 'c:' .. id, '(' .. ends, '+inf')) do
+  redis.call('ZADD', P .. 'c:' .. id, ends, member)
+  redis.call('ZADD', P .. 'c:u:' .. s.u, 'XX', ends, member)
+  if s.w then redis.call('ZADD', P .. 'c:w:' .. s.w, 'XX', ends, member) end
 end
 s.i = idle_from(s, s.a)
 redis.call('HSET', P .. 's:' .. id, 'b', body, 'v', s.v + 1, 't', ttl, 'e', ends, 'i', int(s.i))
