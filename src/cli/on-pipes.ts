@@ -22,6 +22,7 @@ export async function serveOnPipes(
   places: Places,
   config: Config,
   server: string,
+  credentials = true,
 ): Promise<number> {
   const log = logOf(invocation);
   const trustLevel = trustOf(invocation);
@@ -38,6 +39,7 @@ export async function serveOnPipes(
     ...places,
     config: within(config, named),
     log,
+    credentials,
     ...(storeDir === undefined ? {} : { storeDir }),
   });
   let own: string | undefined;

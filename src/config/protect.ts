@@ -61,6 +61,16 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): v
             flag: '--config',
           },
         ]),
+    ...(config.credentials.keyFile === undefined
+      ? []
+      : [
+          {
+            name: 'the key file of credentials',
+            path: config.credentials.keyFile,
+            stations: follow(config.credentials.keyFile, problems),
+            flag: 'credentials.keyFile',
+          },
+        ]),
   ];
   for (const reach of reachOf(config)) {
     const open = follow(reach.path, problems).at(-1);

@@ -21,6 +21,8 @@ export interface EntryDraft {
   upstream: string | undefined;
   /** The process that served it. */
   pid: number | undefined;
+  /** The exchange whose result was given again. */
+  cached: string | undefined;
 }
 
 export function blankEntry(): EntryDraft {
@@ -32,6 +34,7 @@ export function blankEntry(): EntryDraft {
     ignoredWorkspace: undefined,
     upstream: undefined,
     pid: undefined,
+    cached: undefined,
   };
 }
 

@@ -3,12 +3,12 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createApprovals } from '../approvals/approvals.ts';
 import { assertApproved } from '../approvals/assert-approved.ts';
+import { createResultCache } from '../cache/result-cache.ts';
 import { assertOutOfReach } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
 import { createContextWriters } from '../context/call-context.ts';
 import { createPseudonyms } from '../context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
-import { isAmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import { safeLog } from '../logging/safe-log.ts';
@@ -17,10 +17,9 @@ import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
-import { goneBecause } from '../sessions/gone-because.ts';
-import type { Quotas } from '../sessions/grants.ts';
 import { inWorkspace } from '../sessions/in-workspace.ts';
 import { type OpenedSession, openSession } from '../sessions/open-session.ts';
+import { quotasOf } from '../sessions/quotas-of.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
 import type { Narrowing, Session, SessionDraft } from '../sessions/session.ts';
 import { createSessions, type Sessions } from '../sessions/sessions.ts';
@@ -38,28 +37,34 @@ import { createSeals } from '../upstreams/relay/seals.ts';
 import type { Reply } from '../wire/channel.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
 import { announceChange } from './announce.ts';
+import { createCachedCalls } from './cached-calls.ts';
+import { createCarrying } from './carry-credentials.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
+import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials } from './given-credentials.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
+import { followSessions } from './session-lives.ts';
+import { createSessionsOfUsers } from './sessions-of-users.ts';
 import { createSettings } from './settings.ts';
+import { sweepRunFolders } from './sweep-run-folders.ts';
 import { createToolBounds } from './tool-bounds.ts';
 import { createToolListeners } from './tool-listeners.ts';
 import { createVetting } from './vet-tools.ts';
 import type { Visit, Visited } from './visit.ts';
-
-const defaultName = 'default';
 
 export interface GatewayOptions {
   readonly config: Config;
   readonly configFile: string;
   readonly dataDir: string;
   readonly log: Log;
+  /** False where a server may not be what the configuration says: then it is given nobody's credential. */
+  readonly credentials?: boolean;
   /** Instead of the one the configuration names; closed with the gateway. */
   readonly store?: SessionStore;
   /** For a look or a change without serving anybody: nothing is started ahead. */
@@ -93,6 +98,7 @@ export interface Gateway {
   explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
   /** What a sandboxed session's servers run in. */
   sandbox(): Promise<SandboxState>;
+  readonly credentials: GivenCredentials;
   /** The public keys that its contexts verify with, as a JWK Set. */
   jwks(): string;
   /** Where another process finds this gateway. */
@@ -161,6 +167,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     }
   });
   const deliver = outwardCorridor(journal);
+  const credentials = options.credentials === false ? undefined : await credentialsIn(store, config, dataDir);
+  const carrying = createCarrying({
+    credentials,
+    prefixes: () => settings.config().context.envPrefixes,
+    isApproved: (server) => approvals.check(server).state === 'approved',
+  });
   const resolution = createResolution({
     config: settings.config,
     servers: settings.servers,
@@ -170,6 +182,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     configFile,
     log,
     telling: { pseudonyms, jwks: (file) => inlineKeys(keys, file), jwksFile: keys.jwksFile },
+    carrying,
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
@@ -189,6 +202,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       launch: resolution.launch,
       watch: observer.processOf,
       toldNothing: metrics.toldNothing,
+      headersFor: carrying.headers,
     }),
     verdicts,
     outward(sent) {
@@ -201,7 +215,16 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     latest: resolution.latest,
   });
 
-  const aggregate = createAggregate({ links, callers, catalog, resolution, tools });
+  if (credentials !== undefined) endWhatCarries(credentials, settings.servers, links);
+  const cache = createResultCache();
+  const cached = createCachedCalls({
+    cache,
+    config: settings.config,
+    catalog,
+    resolution,
+    looked: metrics.cacheLooked,
+  });
+  const aggregate = createAggregate({ links, callers, catalog, resolution, tools, cached });
   const bounds = createKeepInBounds({
     links,
     callers,
@@ -215,60 +238,22 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     if (byOurselves) announceChange(callers, [server]);
   });
 
-  /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
-  const ending = new Map<Promise<unknown>, Promise<void>>();
-  sessions.onOpened((session) => {
+  sessions.onOpened(({ trustLevel }) => {
     // Ahead of its first call, which then need not wait for it.
-    if (session.trustLevel === 'sandboxed') void sandbox.look();
-    journal.record({ kind: 'session', event: 'created', ...facts(session) });
-    observer.sessionOpened(session);
+    if (trustLevel === 'sandboxed') void sandbox.look();
   });
-  sessions.onEnded((session, reason) => {
-    if (reason !== 'unloaded') {
-      journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
-      observer.sessionEnded(session, reason);
-    }
-    callers.endSession(session.id);
-    catalog.forget(session.id);
-    const stopped = links.endSession(session.id, goneBecause(reason));
-    const over = stopped
-      // Whoever a process left behind may still be writing there.
-      .then(() => warden.settled())
-      .then(() => (reason === 'unloaded' ? undefined : removeFolder(join(dataDir, 'run', session.id))))
-      .finally(() => ending.delete(over));
-    ending.set(over, stopped);
+  const lives = followSessions({
+    sessions,
+    journal,
+    observer,
+    callers,
+    catalog,
+    cache,
+    links,
+    warden,
+    bounds,
+    dataDir,
   });
-
-  sessions.onRestricted((session, before) => {
-    journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
-    observer.sessionRestricted(session);
-    catalog.forget(session.id);
-    const over: Promise<void> = bounds.restricted(session, before).finally(() => ending.delete(over));
-    ending.set(over, over);
-  });
-
-  async function openFor({ userId }: { readonly userId: string }, name?: string): Promise<Session> {
-    log.warn('session opened for nobody in particular', { user: userId });
-    const named = name === undefined ? {} : { name };
-    const opened = await openSession(sessions, settings.config(), { userId, trustLevel: 'sandboxed', ...named });
-    return opened.session;
-  }
-
-  /** Kept by name, so that it is found again after a restart, and by every process on this store. */
-  async function defaultFor(principal: { readonly userId: string }): Promise<Session> {
-    const { userId } = principal;
-    for (;;) {
-      const found = await sessions.find(defaultName, { userId });
-      const session = found === undefined ? undefined : sessions.get(found.id);
-      if (session !== undefined) return session;
-      try {
-        return await openFor(principal, defaultName);
-      } catch (error) {
-        if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
-      }
-    }
-  }
-
   const parts = {
     journal,
     log,
@@ -282,10 +267,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     listeners,
     aggregate,
     catalog,
+    cached,
     identity: { sessions, ...config.auth },
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
-    resolving: { sessions, callers, openFor, defaultFor },
+    resolving: { sessions, callers, ...createSessionsOfUsers(sessions, settings.config, log) },
   };
   /** A session's record, and how it stands in each workspace it works in. */
   function standings(session: Session): Session[] {
@@ -316,6 +302,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return token;
     },
     explain: resolution.explain,
+    credentials: giveCredentials({
+      credentials,
+      servers: settings.servers,
+      prefixes: () => settings.config().context.envPrefixes,
+      journal,
+    }),
     narrowsTools: (server) => tools.of(server) !== undefined,
     explainCall: (session, tool, args) => explainCall({ resolution, tools }, session, tool, args),
     reload(next) {
@@ -336,50 +328,20 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     usage: (id) => store.usage(id),
     async close() {
       await sessions.close();
-      await Promise.all([...ending.values()]);
+      await lives.stopped();
       await links.close();
       await sandbox.settled();
+      credentials?.close();
+      cache.close();
       stopApprovals();
       approvals.close();
       await warden.close();
-      await Promise.all([...ending.keys()]);
+      await lives.over();
       await store.close();
       await removeFolder(tmpRoot);
       keys.close();
       journal.record({ kind: 'gateway', event: 'closed', pid: process.pid });
       await journal.close();
     },
-  };
-}
-
-/** Folders of sessions that ended while nobody was looking. */
-async function sweepRunFolders(run: string, store: SessionStore): Promise<void> {
-  const names = await readdir(run).catch((): string[] => []);
-  for (const name of names) {
-    // Not a name of ours: whatever it is, no session will miss it.
-    const live = await store
-      .get(name)
-      .catch((error: unknown) => !isAmbitError(error) || error.code !== 'REQUEST_INVALID');
-    if (live === undefined || live === false) await removeFolder(join(run, name));
-  }
-}
-
-function quotasOf({ quotas: { session, user, workspace } }: Config): Quotas {
-  return { session, ...(isBounded(user) ? { user } : {}), ...(isBounded(workspace) ? { workspace } : {}) } as Quotas;
-}
-
-function isBounded(limits: object): boolean {
-  return Object.values(limits).some((limit) => limit !== undefined);
-}
-
-function facts(session: Session): Record<string, string | number | undefined> {
-  return {
-    sessionId: session.id,
-    userId: session.userId,
-    agentId: session.agentId,
-    workspaceId: session.workspaceId,
-    trustLevel: session.trustLevel,
-    ttlSeconds: session.ttlSeconds,
-    servers: session.servers?.join(' '),
   };
 }

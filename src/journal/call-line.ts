@@ -21,6 +21,8 @@ export interface CallEntry {
   readonly spanId?: string | undefined;
   /** The process that served it. */
   readonly pid?: number | undefined;
+  /** The exchange whose result was given again. */
+  readonly cached?: string | undefined;
   readonly ms: number;
   readonly bytesIn: number;
   readonly bytesOut: number;
@@ -33,7 +35,7 @@ export function callLine(call: CallEntry): string {
     `,"entrance":"${call.entrance}","era":"${call.era}","server":${quoted(call.server)},"method":${said(call.method)}` +
     `${call.name === undefined ? '' : `,"name":${said(call.name)}`},"outcome":${quoted(call.outcome)}${member('rule', call.rule)}` +
     `${member('workspaceId', call.workspaceId)}${call.ignoredWorkspace === undefined ? '' : `,"ignoredWorkspace":${said(call.ignoredWorkspace)}`}` +
-    `${member('traceId', call.traceId)}${member('spanId', call.spanId)}${call.pid === undefined ? '' : `,"pid":${call.pid}`}` +
+    `${member('cached', call.cached)}${member('traceId', call.traceId)}${member('spanId', call.spanId)}${call.pid === undefined ? '' : `,"pid":${call.pid}`}` +
     `,"ms":${call.ms},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
   );
 }

@@ -8,6 +8,7 @@ import { AmbitError } from '../errors.ts';
 import { allServers } from '../gateway/aggregate/for-all.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
 import { openGateway } from '../gateway/gateway.ts';
+import type { GivenCredentials } from '../gateway/given-credentials.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
 import type { Log } from '../log.ts';
 import { safeLog } from '../logging/safe-log.ts';
@@ -34,6 +35,8 @@ export interface EmbeddedGateway {
   resolve(sessionId: string): Promise<SessionServers>;
   /** What a call of `server__tool` with these arguments would get in this session, by which rule, from which claims. */
   explain(sessionId: string, tool: string, args?: Readonly<Record<string, unknown>>): Promise<CallExplanation>;
+  /** What servers need on behalf of users; values go in and never come out. */
+  readonly credentials: GivenCredentials;
   /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
   connect(sessionId: string, server?: string): McpTransport;
   listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
@@ -99,6 +102,7 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
       const given = args === undefined ? undefined : JSON.stringify(args);
       return gateway.explainCall(await live(sessionId), tool, given);
     },
+    credentials: gateway.credentials,
     connect: (sessionId, server = allServers) => inProcessTransport(gateway, sessionId, server),
     async listen(address = {}) {
       const { host, port } = gateway.config.listen;

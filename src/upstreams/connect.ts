@@ -35,6 +35,8 @@ export interface ConnectOptions {
   readonly assertApproved: (server: ServerDefinition) => void;
   /** The session as it is now, if it may use the server; throws when it may not, or has ended. */
   readonly admit: (session: Session, server: ServerDefinition) => Session;
+  /** What goes along for the session's user on every request; throws when it cannot be had. */
+  readonly headersFor?: (session: Session, server: HttpServer) => Readonly<Record<string, string>>;
   /** Asked before each start; throws as `admit` does. */
   readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
   readonly watch?: (server: string, sessionId: string | undefined) => ProcessWatch;
@@ -117,7 +119,7 @@ export function createConnect(options: ConnectOptions): Connect {
       options.admit(session, server);
       const { limits } = options.config();
       const teller = tellerFor(session, server);
-      const remote = connectTo(server, teller);
+      const remote = connectTo(server, teller, () => options.headersFor?.(session, server) ?? {});
       return createHttpLink({
         server: remote,
         session,

@@ -44,6 +44,8 @@ export interface KeptLinks {
   /** Those that fit take no new clients, finish what is under way, and end. */
   retire(fits: (kept: Kept) => boolean): void;
   isRetired(link: Link): boolean;
+  /** Those that fit end at once, with what is under way; whoever stood on one is introduced to the next. */
+  end(reason: AmbitError, fits: (kept: Kept) => boolean): Promise<void>;
   /** False for a link of several sessions that this one no longer uses. */
   serves(link: Link, sessionId: string): boolean;
   /** The session leaves the links that fit; those that nobody else uses are closed. */
@@ -147,6 +149,15 @@ export function createKeptLinks(): KeptLinks {
     },
 
     isRetired: (link) => retired.has(link) || link.isClosed(),
+
+    async end(reason, fits) {
+      const ending = [...all(), ...[...retired.values()].map(({ kept }) => kept)].filter(fits);
+      for (const kept of ending) {
+        drop(kept);
+        retired.delete(kept.link);
+      }
+      await Promise.all(ending.map(({ link }) => link.close(reason)));
+    },
 
     serves(link, sessionId) {
       const tenancy = tenancies.get(link);

@@ -59,6 +59,8 @@ export interface Links {
   isRetired(link: Link, sessionId: string): boolean;
   /** Ends what is the session's own, all or to one server, at once; from what others use too it is cut off. */
   endSession(sessionId: string, reason: AmbitError, server?: string): Promise<void>;
+  /** Ends the links of a server at once, those of the sessions that fit. */
+  end(server: string, reason: AmbitError, fits: (session: Session) => boolean): Promise<void>;
   close(): Promise<void>;
   size(): number;
 }
@@ -265,6 +267,9 @@ export function createLinks(options: LinksOptions): Links {
       if (server === undefined) rooms.delete(sessionId);
       await kept.leave(sessionId, reason, (link) => server === undefined || link.server === server);
     },
+
+    end: (server, reason, fits) =>
+      kept.end(reason, ({ link, tenancy }) => link.server === server && [...tenancy.users.values()].some(fits)),
 
     async close() {
       clearInterval(timer);

@@ -159,3 +159,12 @@ test('the stations of a path are its links and its end', () => {
   expect(stationsOf(at('two/ambit.yaml'))).toEqual([at('two'), at('one'), at('config/ambit.yaml')]);
   expect(stationsOf(at('two/new/file'))).toEqual([at('two'), at('one'), at('config/new/file')]);
 });
+
+test('the key of credentials lies out of reach too', () => {
+  const config = (keyFile: string) => frozenCopy({ ...configWith(at('work')), credentials: { keyFile } }) as Config;
+  const places = { configFile: at('config/ambit.yaml'), dataDir: at('data') };
+  expect(() => assertOutOfReach({ ...places, config: config(at('config/key')) })).not.toThrow();
+  expect(() => assertOutOfReach({ ...places, config: config(at('work/inner/key')) })).toThrow(
+    'key file of credentials',
+  );
+});

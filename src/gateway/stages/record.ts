@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Log } from '../../log.ts';
-import type { Metrics } from '../../metrics/metrics.ts';
+import type { Metrics, QuotaScope } from '../../metrics/metrics.ts';
 import { StaleSession } from '../../sessions/grants.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
@@ -38,6 +38,7 @@ export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
         const refusal = asAmbitError(error);
         outcome = refusal.code;
         if (refusal.code === 'INTERNAL') unexpected(log, exchange, error);
+        if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(scopeOf(refusal));
         if (refusal.rule !== undefined) exchange.entry.rule = refusal.rule;
         reply = refuse(exchange, refusal);
       }
@@ -63,6 +64,7 @@ export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
       rule: entry.rule,
       workspaceId: entry.workspaceId,
       ignoredWorkspace: entry.ignoredWorkspace,
+      cached: entry.cached,
       traceId: trace?.traceId,
       spanId: trace?.spanId,
       pid: entry.pid,
@@ -94,6 +96,12 @@ async function onLatestRecord(exchange: Arrived, next: Next<Arrived, Reply>): Pr
       if (tries === mostTries) throw new AmbitError('SESSION_STALE');
     }
   }
+}
+
+/** The rule of such a refusal is the key of the quota. */
+function scopeOf({ rule = '' }: AmbitError): QuotaScope {
+  const scope = rule.split('.')[1];
+  return scope === 'user' || scope === 'workspace' ? scope : 'session';
 }
 
 /** What joins the lines about one exchange. */
