@@ -48,6 +48,7 @@ import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
 import { createResolution, type Resolved } from './resolution.ts';
+import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
 import { followSessions } from './session-lives.ts';
 import { createSessionsOfUsers } from './sessions-of-users.ts';
 import { createSettings } from './settings.ts';
@@ -95,6 +96,8 @@ export interface Gateway {
   narrowsTools(server: string): boolean;
   /** What a call of this tool with these arguments, JSON text, would get, and why. */
   explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
+  /** What a sandboxed session's servers run in. */
+  sandbox(): Promise<SandboxState>;
   readonly credentials: GivenCredentials;
   /** The public keys that its contexts verify with, as a JWK Set. */
   jwks(): string;
@@ -183,11 +186,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
+  const runners = createRunners({ warden, tmpRoot });
+  const sandbox = lookForSandbox(runners);
   const links = createLinks({
     connect: createConnect({
       config: settings.config,
       tmpRoot,
-      runners: createRunners({ warden, tmpRoot }),
+      runners,
       journal,
       seals: createSeals(),
       keys: settings.keys,
@@ -233,6 +238,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     if (byOurselves) announceChange(callers, [server]);
   });
 
+  sessions.onOpened(({ trustLevel }) => {
+    // Ahead of its first call, which then need not wait for it.
+    if (trustLevel === 'sandboxed') void sandbox.look();
+  });
   const lives = followSessions({
     sessions,
     journal,
@@ -284,6 +293,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },
     jwks: keys.jwks,
+    sandbox: sandbox.look,
     openSession: (draft) => openSession(sessions, settings.config(), draft),
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
     async furtherToken(id) {
@@ -320,6 +330,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await sessions.close();
       await lives.stopped();
       await links.close();
+      await sandbox.settled();
       credentials?.close();
       cache.close();
       stopApprovals();
