@@ -16,7 +16,7 @@ import { removeFolder } from '../runners/remove-folder.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
-import type { Quotas } from '../sessions/grants.ts';
+import type { Quotas } from '../sessions/grant-size.ts';
 import { inWorkspace } from '../sessions/in-workspace.ts';
 import { type OpenedSession, openSession } from '../sessions/open-session.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
