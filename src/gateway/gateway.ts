@@ -17,7 +17,7 @@ import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
 import type { Quotas } from '../sessions/grant-size.ts';
-import { inWorkspace } from '../sessions/in-workspace.ts';
+import { inWorkspace, placeOf } from '../sessions/in-workspace.ts';
 import { type OpenedSession, openSession } from '../sessions/open-session.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
 import type { Narrowing, Session, SessionDraft } from '../sessions/session.ts';
@@ -25,6 +25,7 @@ import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import type { Use } from '../stores/admission.ts';
 import { openStore } from '../stores/open-store.ts';
 import type { SessionStore } from '../stores/store.ts';
+import { absentLink } from '../upstreams/absent-link.ts';
 import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
@@ -35,6 +36,8 @@ import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
 import type { Reply } from '../wire/channel.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
+import { createComposite } from './aggregate/children.ts';
+import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
@@ -42,6 +45,7 @@ import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { outwardCorridor } from './outward.ts';
+import { createRememberedTransports } from './remembered-transports.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { createSettings } from './settings.ts';
 import { createToolBounds } from './tool-bounds.ts';
@@ -180,7 +184,23 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     current: (session, { name }) => resolution.permitted(session, name),
   });
 
-  const aggregate = createAggregate({ links, callers, catalog, resolution, tools });
+  const remembered = createRememberedTransports({
+    marks: store.marks,
+    callers,
+    sessions,
+    linkFor(session, server, initialize) {
+      if (server === allServers) return createComposite(session, initialize, links, callers);
+      return absentLink(session.id, placeOf(session), server);
+    },
+  });
+  const aggregate = createAggregate({
+    links,
+    callers,
+    catalog,
+    resolution,
+    tools,
+    remember: remembered.remember,
+  });
   const bounds = createKeepInBounds({
     links,
     callers,
@@ -247,7 +267,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     journal,
     log,
     sessions,
+    marks: store.marks,
+    bindsAddress: config.sessions.bindAddress,
     callers,
+    remembered,
     links,
     resolution,
     tools,
