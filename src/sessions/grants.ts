@@ -19,6 +19,8 @@ export interface Grant {
   /** Those it was taken with: what is given back is given back to them, whatever a reload has changed since. */
   readonly limits: Quotas;
   readonly places: number;
+  /** Places are so few that each of them matters. */
+  readonly scarce: boolean;
   calls: number;
   /** Counted calls under way on it, and everything under way. */
   busy: number;
@@ -55,8 +57,11 @@ export interface GrantOptions {
 export interface Grants {
   /** A promise only when the store has to be asked. Throws `StaleSession` when that is no longer the version. */
   enter(counted: boolean, version: number): Grant | Promise<Grant>;
-  /** To be called once for each that entered. */
-  leave(grant: Grant, counted: boolean, bytes: number): void;
+  /**
+   * To be called once for each that entered. A promise where others may wait for the very place: whoever answers only
+   * then has let it go first.
+   */
+  leave(grant: Grant, counted: boolean, bytes: number): Promise<void> | undefined;
   /** Whatever was granted was granted on another record: the next call asks again. */
   withdraw(): void;
   /** Gives back what has not been used for long enough; false when there is nothing left to look after. */
@@ -152,6 +157,7 @@ export function createGrants(options: GrantOptions): Grants {
       lease: verdict.lease as string,
       limits,
       places: size.places,
+      scarce: counted && mostFor(limits).places === 1,
       calls: size.calls,
       busy: 0,
       inFlight: 0,
@@ -295,11 +301,13 @@ export function createGrants(options: GrantOptions): Grants {
       const at = now();
       grant.lastUseAt = at;
       lastUseAt = at;
-      if (grant.inFlight > 0) return;
+      if (grant.inFlight > 0) return undefined;
       // Where every call counts, its place is free for others the moment it ends.
       const usedUp = grant.places > 0 && grant.calls === 0;
       if (usedUp && at < grant.usableUntil) grow(grant);
-      if (usedUp || at >= grant.usableUntil) void release(grant);
+      if (!usedUp && at < grant.usableUntil) return undefined;
+      const given = release(grant);
+      return grant.scarce ? given : undefined;
     },
 
     withdraw,
