@@ -99,6 +99,8 @@ export interface Gateway {
   reload(next: Config): string[];
   /** Resolves when sessions can be read and written. */
   ready(): Promise<void>;
+  /** How many things are live here. */
+  live(): { readonly sessions: number; readonly links: number; readonly transports: number };
   /** What a session has used of its quotas. */
   usage(id: string): Promise<Use | undefined>;
   /** Ends every process, and writes down what is still unwritten. Sessions live on where the store outlives us. */
@@ -325,6 +327,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return changed;
     },
     ready: () => store.ping(),
+    live: () => ({ sessions: sessions.held().length, links: links.size(), transports: callers.size }),
     usage: (id) => store.usage(id),
     async close() {
       await sessions.close();

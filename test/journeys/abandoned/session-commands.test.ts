@@ -1,11 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
 import { runAmbit } from './ambit-command.ts';
 
-const commands = [['create'], ['list']];
 let folder: string;
 let places: string[];
 
@@ -16,36 +15,6 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe.concurrent('without a running gateway', () => {
-  it('sessions are opened, listed, shown, narrowed and ended in the store', async () => {
-    const own = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'alone')];
-    const run = async (...args: string[]) => {
-      const { code, stdout } = await runAmbit(['session', ...args, '--json', ...own]);
-      expect(code).toBe(0);
-      return stdout === '' ? undefined : (JSON.parse(stdout) as Record<string, unknown>);
-    };
-    const meta = ['--meta', 'task=049', '--meta', 'a=b=c'];
-    const created = await run('create', '--name', 'alone', '--ttl', '600', ...meta);
-    expect(created).toMatchObject({ name: 'alone', metadata: { task: '049', a: 'b=c' } });
-    expect(created?.['token']).toMatch(/^ambs_/);
-    expect(await run('list')).toMatchObject({ sessions: [{ id: created?.['id'] }] });
-    expect(await run('restrict', 'alone', '--ttl', '60')).toMatchObject({ ttlSeconds: 60 });
-    expect(await run('show', 'alone')).toMatchObject({ id: created?.['id'], ttlSeconds: 60 });
-    await run('end', 'alone');
-    const gone = await runAmbit(['session', 'show', 'alone', ...own]);
-    expect([gone.code, gone.stdout]).toEqual([1, '']);
-    expect(gone.stderr).toMatch(/SESSION_NOT_FOUND/);
-  });
-
-  it.each(commands)('"ambit session %s" with sessions in memory says so and exits with 1', async (...command) => {
-    const config = join(folder, 'memory.yaml');
-    writeFileSync(config, 'version: 1\nstore: { kind: memory }\n');
-    const own = ['--config', config, '--data-dir', join(folder, 'data')];
-    const { code, stdout, stderr } = await runAmbit(['session', ...command, '--json', ...own]);
-    expect([code, stdout]).toEqual([1, '']);
-    expect(stderr).toMatch(/GATEWAY_UNREACHABLE: No gateway is running/);
-    expect(stderr).toMatch(/ambit serve/);
-  });
-
   it('a socket that a killed gateway left behind makes no difference', async () => {
     const ambit = await startAmbit({ servers: {} });
     const left = ['--config', join(ambit.folder, 'etc', 'ambit.yaml'), '--data-dir', ambit.dataDir];
