@@ -17,7 +17,7 @@ import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
-import { inWorkspace } from '../sessions/in-workspace.ts';
+import { inWorkspace, placeOf } from '../sessions/in-workspace.ts';
 import { type OpenedSession, openSession } from '../sessions/open-session.ts';
 import { quotasOf } from '../sessions/quotas-of.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
@@ -26,6 +26,7 @@ import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import type { Use } from '../stores/admission.ts';
 import { openStore } from '../stores/open-store.ts';
 import type { SessionStore } from '../stores/store.ts';
+import { absentLink } from '../upstreams/absent-link.ts';
 import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
@@ -36,6 +37,8 @@ import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
 import type { Reply } from '../wire/channel.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
+import { createComposite } from './aggregate/children.ts';
+import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
 import { createCachedCalls } from './cached-calls.ts';
 import { createCarrying } from './carry-credentials.ts';
@@ -47,6 +50,7 @@ import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials }
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
+import { createRememberedTransports } from './remembered-transports.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
 import { followSessions } from './session-lives.ts';
@@ -110,6 +114,8 @@ export interface Gateway {
   reload(next: Config): string[];
   /** Resolves when sessions can be read and written. */
   ready(): Promise<void>;
+  /** How many things are live here. */
+  live(): { readonly sessions: number; readonly links: number; readonly transports: number };
   /** What a session has used of its quotas. */
   usage(id: string): Promise<Use | undefined>;
   /** Ends every process, and writes down what is still unwritten. Sessions live on where the store outlives us. */
@@ -224,7 +230,24 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     resolution,
     looked: metrics.cacheLooked,
   });
-  const aggregate = createAggregate({ links, callers, catalog, resolution, tools, cached });
+  const remembered = createRememberedTransports({
+    marks: store.marks,
+    callers,
+    sessions,
+    linkFor(session, server, initialize) {
+      if (server === allServers) return createComposite(session, initialize, links, callers);
+      return absentLink(session.id, placeOf(session), server);
+    },
+  });
+  const aggregate = createAggregate({
+    links,
+    callers,
+    catalog,
+    resolution,
+    tools,
+    cached,
+    remember: remembered.remember,
+  });
   const bounds = createKeepInBounds({
     links,
     callers,
@@ -260,7 +283,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     includeMeta: () => settings.config().sessions.includeMeta,
     sessions,
+    marks: store.marks,
+    bindsAddress: config.sessions.bindAddress,
     callers,
+    remembered,
     links,
     resolution,
     tools,
@@ -325,6 +351,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return changed;
     },
     ready: () => store.ping(),
+    live: () => ({ sessions: sessions.held().length, links: links.size(), transports: callers.size }),
     usage: (id) => store.usage(id),
     async close() {
       await sessions.close();

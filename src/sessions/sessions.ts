@@ -6,7 +6,8 @@ import type { SessionFilter, SessionStore, Updated } from '../stores/store.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 import { followStore } from './follow-store.ts';
 import { goneBecause } from './gone-because.ts';
-import type { Grant, Quotas } from './grants.ts';
+import type { Quotas } from './grant-size.ts';
+import type { Grant } from './grants.ts';
 import { createHeldSessions } from './held-sessions.ts';
 import { narrowed } from './narrow.ts';
 import type { EndReason, LeaveReason, Narrowing, Session, SessionDraft } from './session.ts';
@@ -61,6 +62,11 @@ export interface Sessions {
    */
   enter(session: Session, counted: boolean): Grant | Promise<Grant>;
   end(id: string, reason?: Exclude<EndReason, 'expired'>): Promise<boolean>;
+  /**
+   * Ends all that were opened with a key of this user, `revoked`, and answers how many that were. To be called once
+   * the key opens nothing more. A user has few sessions, so they are looked through.
+   */
+  endOfKey(userId: string, keyId: string): Promise<number>;
   /** Takes the place of the record, for good; whatever would widen it is refused. */
   restrict(id: string, change: Narrowing): Promise<Session>;
   /** A further token for the same session. When there are too many, the one unused for longest stops working. */
@@ -147,6 +153,14 @@ export function createSessions(options: SessionsOptions): Sessions {
     throw new AmbitError('SESSION_STALE');
   }
 
+  /** Its copy made room for another between the decision and this. */
+  async function enterAgain({ id, version }: Session, counted: boolean): Promise<Grant> {
+    const session = await load(id);
+    const grants = held.grantsOf(id);
+    if (session === undefined || grants === undefined) throw goneBecause((await store.remains(id))?.reason);
+    return grants.enter(counted, version);
+  }
+
   return {
     async create(draft) {
       const id = draft.id ?? randomBytes(16).toString('hex');
@@ -158,7 +172,7 @@ export function createSessions(options: SessionsOptions): Sessions {
         agentId: draft.agentId ?? null,
         workspaceId: draft.workspaceId ?? null,
         parentId: draft.parentId ?? null,
-        keyId: null,
+        keyId: draft.keyId ?? null,
         trustLevel: draft.trustLevel,
         servers: draft.servers ?? null,
         permissions: draft.permissions ?? [],
@@ -211,12 +225,29 @@ export function createSessions(options: SessionsOptions): Sessions {
     list: (filter, page) => store.list(filter, page),
     held: held.all,
 
-    enter: (session, counted) => held.grantsOf(session).enter(counted),
+    enter(session, counted) {
+      const grants = held.grantsOf(session.id);
+      return grants === undefined ? enterAgain(session, counted) : grants.enter(counted, session.version);
+    },
 
     async end(id, reason = 'ended') {
       const ended = await store.end(id, reason);
       if (ended) held.leave(id, reason);
+      // Somebody else was faster, and we have not heard of it yet.
+      else if (held.get(id) !== undefined) held.leave(id, (await store.remains(id))?.reason ?? 'unloaded');
       return ended;
+    },
+
+    async endOfKey(userId, keyId) {
+      let count = 0;
+      for (let after: string | undefined; ; ) {
+        const page = await store.list({ userId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
+        for (const { id } of page.sessions.filter((record) => record.keyId === keyId)) {
+          if (await this.end(id, 'revoked')) count++;
+        }
+        if (page.next === null) return count;
+        after = page.next;
+      }
     },
 
     restrict: (id, narrowing) =>

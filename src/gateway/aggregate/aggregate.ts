@@ -15,6 +15,7 @@ import { type Message, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { CachedCalls } from '../cached-calls.ts';
+import type { RememberedTransports } from '../remembered-transports.ts';
 import type { Resolution } from '../resolution.ts';
 import { isShown } from '../shown-tools.ts';
 import { refuseWithheld } from '../stages/vet-tools.ts';
@@ -35,6 +36,7 @@ export interface AggregateParts {
   readonly resolution: Resolution;
   readonly tools: ToolBounds;
   readonly cached: CachedCalls;
+  readonly remember: RememberedTransports['remember'];
 }
 
 type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
@@ -47,13 +49,14 @@ export interface Aggregate {
   boundsChanged(sessionId: string): void;
 }
 
-export function createAggregate({ links, callers, catalog, resolution, tools, cached }: AggregateParts): Aggregate {
+export function createAggregate(parts: AggregateParts): Aggregate {
+  const { links, callers, catalog, resolution, tools, cached } = parts;
   /** What each session was last told about resources, where it stands; a narrowed one has another record. */
   const routes = new WeakMap<Session, Routes>();
   /** Listen streams, which on stdio end by being cancelled. */
   const listening = new Set<{ owner: object; id: string; sessionId: string; end(): void; tellAll(): void }>();
 
-  function initialize(exchange: ForAll): Reply {
+  async function initialize(exchange: ForAll): Promise<Reply> {
     const { message, session } = exchange;
     const requested = stringAt(message.bytes, memberOf(message.params?.shape, 'protocolVersion'));
     const { version, result } = initializeAll(requested);
@@ -62,6 +65,7 @@ export function createAggregate({ links, callers, catalog, resolution, tools, ca
     const { id: sessionId, workspaceId } = session;
     const caller = callers.open({ sessionId, workspaceId, server: allServers, version, link, initialize: clean });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
+    await parts.remember(caller);
     return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
   }
 

@@ -139,7 +139,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     documents: sqliteDocuments(connection, tellingly, now, { ...defaultDocumentLimits, ...options.documentLimits }),
     watch: feed.watch,
     sweep,
-    ping: () => connection.read((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get()),
+    // As a write: a file that another process keeps locked can still be read, and is of no use.
+    ping: () => connection.write((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get(), false),
     async close() {
       for (const stop of stops) stop();
       await follower.close();

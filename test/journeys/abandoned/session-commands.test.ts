@@ -6,7 +6,6 @@ import { ambitInProcess } from '../../cli/in-process.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
 import { runAmbit } from './ambit-command.ts';
 
-const commands = [['create'], ['list'], ['show', 'some-session'], ['end', 'some-session']];
 let folder: string;
 let places: string[];
 
@@ -16,23 +15,17 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-describe('without a running gateway', () => {
-  it.each(commands)('"ambit session %s" says so and exits with 1', async (...command) => {
-    const { code, stdout, stderr } = await ambitInProcess(['session', ...command, '--json', ...places]);
-    expect([code, stdout]).toEqual([1, '']);
-    expect(stderr).toMatch(/GATEWAY_UNREACHABLE: No gateway is running/);
-    expect(stderr).toMatch(/ambit serve/);
-  });
-
+describe.concurrent('without a running gateway', () => {
   it('a socket that a killed gateway left behind makes no difference', async () => {
     const ambit = await startAmbit({ servers: {} });
     const left = ['--config', join(ambit.folder, 'etc', 'ambit.yaml'), '--data-dir', ambit.dataDir];
+    const { id } = await ambit.session();
     const exited = new Promise((resolve) => ambit.process.once('exit', resolve));
     ambit.process.kill('SIGKILL');
     await exited;
-    const { code, stdout, stderr } = await runAmbit(['session', 'list', ...left]);
-    expect([code, stdout]).toEqual([1, '']);
-    expect(stderr).toMatch(/GATEWAY_UNREACHABLE/);
+    const { code, stdout } = await runAmbit(['session', 'list', '--json', ...left]);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ sessions: [{ id }] });
     await ambit.stop();
   });
 });
@@ -41,7 +34,7 @@ describe('wrong usage exits with 2 and says what is wrong', () => {
   it.each([
     [['session', 'create', '--servers', 'notes'], /--servers/],
     [['explain', '--session', 'a'], /--tool/],
-    [['session', 'create', '--meta', 'a=b'], /--meta/],
+    [['session', 'create', '--meta', 'nothing'], /--meta/],
     [['session', 'create', '--ttl', 'soon'], /--ttl/],
     [['session', 'create', 'extra'], /extra/],
     [['session', 'list', '--all'], /--all/],
