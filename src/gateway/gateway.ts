@@ -25,6 +25,7 @@ import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import type { Use } from '../stores/admission.ts';
 import { openStore } from '../stores/open-store.ts';
 import type { SessionStore } from '../stores/store.ts';
+import { createSessionTools } from '../tools/session-tools.ts';
 import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
@@ -42,6 +43,7 @@ import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { outwardCorridor } from './outward.ts';
+import { createOwnTools } from './own-tools.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { createSettings } from './settings.ts';
 import { createToolBounds } from './tool-bounds.ts';
@@ -180,7 +182,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     current: (session, { name }) => resolution.permitted(session, name),
   });
 
-  const aggregate = createAggregate({ links, callers, catalog, resolution, tools });
+  const own = createOwnTools(createSessionTools({ sessions, store }), tools);
+  const aggregate = createAggregate({ links, callers, catalog, resolution, tools, own });
   const bounds = createKeepInBounds({
     links,
     callers,
@@ -253,6 +256,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     tools,
     listeners,
     aggregate,
+    own,
     catalog,
     identity: { sessions, ...config.auth },
     selecting: { config: settings.config, callers, log },
@@ -286,7 +290,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     },
     explain: resolution.explain,
     narrowsTools: (server) => tools.of(server) !== undefined,
-    explainCall: (session, tool, args) => explainCall({ resolution, tools }, session, tool, args),
+    explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
       const live = sessions.held().flatMap(standings);

@@ -140,14 +140,8 @@ export function createSessions(options: SessionsOptions): Sessions {
     throw new AmbitError('SESSION_NOT_FOUND', { what: 'This user has no live session to be the parent.' });
   }
 
-  async function endOne(id: string, reason: Exclude<EndReason, 'expired'>): Promise<boolean> {
-    const ended = await store.end(id, reason);
-    if (ended) held.leave(id, reason);
-    return ended;
-  }
-
   async function endAll(records: readonly SessionRecord[], reason: Exclude<EndReason, 'expired'>): Promise<void> {
-    for (const { id } of records) await endOne(id, reason);
+    for (const { id } of records) if (await store.end(id, reason)) held.leave(id, reason);
   }
 
   /** Reads, decides and writes until nobody else was faster. */
@@ -241,9 +235,13 @@ export function createSessions(options: SessionsOptions): Sessions {
       if (record === undefined) return false;
       // The youngest generation first: whatever happens in between, nobody is left behind whom no one looks after.
       await endAll((await descendantsOf(store, record)).reverse(), reason);
-      const ended = await endOne(id, reason);
-      // Opened while we were at it; from here on nobody can open more.
-      await endAll((await descendantsOf(store, record)).reverse(), reason);
+      const ended = await store.end(id, reason);
+      try {
+        // Opened while we were at it; from here on nobody can open more.
+        await endAll((await descendantsOf(store, record)).reverse(), reason);
+      } finally {
+        if (ended) held.leave(id, reason);
+      }
       return ended;
     },
 

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
@@ -8,6 +7,7 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Link } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
+import { quietLink } from '../quiet-link.ts';
 import { allServers } from './for-all.ts';
 
 /** A handshake-era client of all servers: behind it, a client of each server it has used. */
@@ -22,7 +22,7 @@ export interface Composite extends Link {
 export function createComposite(session: Session, initialize: Message, links: Links, callers: Callers): Composite {
   const children = new Map<string, Promise<Caller>>();
   const { id: sessionId, workspaceId } = session;
-  let closed = false;
+  const quiet = quietLink(session, allServers);
 
   async function open(parent: Caller, server: ServerDefinition): Promise<Caller> {
     const acting = { session, correlationId: randomUUID() };
@@ -44,16 +44,10 @@ export function createComposite(session: Session, initialize: Message, links: Li
   }
 
   const composite: Composite = {
-    sessionId,
-    place: placeOf(session),
-    server: allServers,
-    era: 'handshake',
+    ...quiet,
     initialize,
     children,
     logLevel: undefined,
-    attached: () => 0,
-    isBusy: () => false,
-    isClosed: () => closed,
     child(parent, server) {
       const known = children.get(server.name);
       if (known !== undefined) {
@@ -75,15 +69,8 @@ export function createComposite(session: Session, initialize: Message, links: Li
       });
       return opening;
     },
-    async request() {
-      throw new AmbitError('INTERNAL');
-    },
-    notify() {},
-    answer() {},
-    cancel() {},
-    attach() {},
-    detach() {
-      closed = true;
+    detach(caller) {
+      quiet.detach(caller);
       for (const child of children.values()) child.then(callers.end, () => {});
       children.clear();
     },
@@ -93,11 +80,6 @@ export function createComposite(session: Session, initialize: Message, links: Li
           (each) => each.link.listen(each),
           () => {},
         );
-    },
-    leave() {},
-    tend() {},
-    async close() {
-      closed = true;
     },
   };
   return composite;
