@@ -84,6 +84,7 @@ const steps: readonly string[] = [
     reason TEXT
   ) STRICT;
   `,
+  'ALTER TABLE changes ADD COLUMN origin TEXT',
 ];
 
 /** Brings the file up to date. Of several processes that start at once, one does it. */
