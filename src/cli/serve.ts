@@ -50,6 +50,7 @@ export const serveCommand: Command = {
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info(`listening on ${http.url}`);
+      log.info(`control API at ${http.url}/api/v1; its token is in ${http.adminTokenFile}`);
       for (const name of gateway.servers().keys()) log.info(`  ${http.url}/mcp/${name}`);
       const watching = watchConfig(places.configFile, gateway, log);
       await told;

@@ -9,6 +9,7 @@ import { createContextWriters } from '../context/call-context.ts';
 import { createPseudonyms } from '../context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { isAmbitError } from '../errors.ts';
+import { createLifecycle, type Lifecycle } from '../events/lifecycle.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import { createPlainRunner } from '../runners/plain.ts';
@@ -72,6 +73,8 @@ export interface Gateway {
   readonly serve: Next<Arrived, Reply>;
   readonly visit: Next<Visit, Visited>;
   readonly sessions: Sessions;
+  /** What happens to the sessions of the store, for those outside who listen. */
+  readonly lifecycle: Lifecycle;
   servers(): ReadonlyMap<string, ServerDefinition>;
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
@@ -129,6 +132,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const store = options.store ?? (await openStore(config.store, options.storeDir ?? dataDir));
   const alone = (await readdir(tmpParent)).length <= 1;
   if (alone || store.capabilities.shared !== 'process') await sweepRunFolders(join(dataDir, 'run'), store);
+  const lifecycle = createLifecycle(store);
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
   const callers = createCallers();
   const approvals = createApprovals({ dataDir });
@@ -277,6 +281,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     serve: inwardCorridor(parts),
     visit: visitCorridor(parts),
     sessions,
+    lifecycle,
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },
@@ -315,6 +320,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       approvals.close();
       await warden.close();
       await Promise.all([...ending.keys()]);
+      lifecycle.close();
       await store.close();
       await removeFolder(tmpRoot);
       keys.close();
