@@ -39,7 +39,7 @@ function follow(path: string, problems: string[]): string[] {
   }
 }
 
-/** Refuses a configuration file or data directory that a session could rewrite through its own folders. */
+/** Refuses a configuration file, data directory or secret that a session could rewrite through its own folders. */
 export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): void {
   const problems: string[] = [];
   const data = follow(dataDir, problems);
@@ -56,6 +56,11 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): v
           },
         ]),
   ];
+  const secret = config.events.webhook?.secretFile;
+  if (secret !== undefined) {
+    const stations = follow(secret, problems);
+    own.push({ name: 'the secret of the webhook', path: secret, stations, flag: 'events.webhook.secretFile' });
+  }
   for (const reach of reachOf(config)) {
     const open = follow(reach.path, problems).at(-1);
     if (open === undefined) continue;

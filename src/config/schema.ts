@@ -2,6 +2,7 @@ import { z } from 'zod';
 import {
   authSchema,
   contextSchema,
+  eventsSchema,
   limitsSchema,
   listenSchema,
   processesSchema,
@@ -25,6 +26,7 @@ export const configSchema = z.strictObject({
   quotas: quotasSchema.prefault({}).describe('How much may be called.'),
   context: contextSchema.prefault({}).describe('Names under which context is told and announced.'),
   processes: processesSchema.prefault({}).describe('How long the processes of servers live.'),
+  events: eventsSchema.prefault({}).describe('Who is told what happens to sessions.'),
   limits: limitsSchema.prefault({}).describe('Sizes and rates the gateway accepts.'),
   include: z.array(filePath).max(100).default([]).describe('Plain mcpServers files, relative to this one.'),
   servers: serversSchema.prefault({}).describe('The servers behind the gateway, by name.'),

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type SessionView, viewOf } from '../sessions/session.ts';
 import type { Change } from '../stores/feed.ts';
 import type { EndReason } from '../stores/record.ts';
@@ -105,6 +106,12 @@ export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleO
       listeners.clear();
     },
   };
+}
+
+/** Resolves when what was done before has most likely been heard of. */
+export async function heardAll(store: SessionStore): Promise<void> {
+  await store.ping().catch(() => {});
+  await pause(store.capabilities.shared === 'network' ? 100 : 1);
 }
 
 const nothing = { type: 'lost', sessionId: undefined, reason: undefined, here: false } as const;

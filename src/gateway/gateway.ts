@@ -9,7 +9,8 @@ import { createContextWriters } from '../context/call-context.ts';
 import { createPseudonyms } from '../context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { isAmbitError } from '../errors.ts';
-import { createLifecycle, type Lifecycle } from '../events/lifecycle.ts';
+import { createLifecycle, heardAll, type Lifecycle } from '../events/lifecycle.ts';
+import { openWebhook } from '../events/open-webhook.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import { createPlainRunner } from '../runners/plain.ts';
@@ -133,6 +134,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const alone = (await readdir(tmpParent)).length <= 1;
   if (alone || store.capabilities.shared !== 'process') await sweepRunFolders(join(dataDir, 'run'), store);
   const lifecycle = createLifecycle(store);
+  const webhook = await openWebhook(config.events.webhook, { dataDir, lifecycle, log });
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
   const callers = createCallers();
   const approvals = createApprovals({ dataDir });
@@ -313,6 +315,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     ready: () => store.ping(),
     usage: (id) => store.usage(id),
     async close() {
+      // What was done last reaches the feed a moment later.
+      const told = heardAll(store).then(() => webhook?.close());
       await sessions.close();
       await Promise.all([...ending.values()]);
       await links.close();
@@ -320,6 +324,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       approvals.close();
       await warden.close();
       await Promise.all([...ending.keys()]);
+      await told;
       lifecycle.close();
       await store.close();
       await removeFolder(tmpRoot);
