@@ -1,12 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Lifecycle } from '../../events/lifecycle.ts';
 
-const heartbeatMs = 15_000;
-const stuckMs = 30_000;
 const retryMs = 2000;
 
+export interface EventTimes {
+  readonly heartbeatMs: number;
+  /** How long a reader may take to make room. */
+  readonly stuckMs: number;
+}
+const usualTimes: EventTimes = { heartbeatMs: 15_000, stuckMs: 30_000 };
+
 /** A reader who is told what happens to sessions, for as long as they read. Resolves when they have gone. */
-export function serveEvents(lifecycle: Lifecycle, request: IncomingMessage, response: ServerResponse): Promise<void> {
+export function serveEvents(
+  lifecycle: Lifecycle,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { heartbeatMs, stuckMs } = usualTimes,
+): Promise<void> {
   const given = request.headers['last-event-id'];
   let position = lifecycle.positionAfter(typeof given === 'string' && given !== '' ? given : undefined);
   let pumping = false;
