@@ -9,19 +9,20 @@ import { normalizeTrust } from '../trust/trust-level.ts';
 import type { AdminAnswer } from './handle.ts';
 import type { Asked } from './routes.ts';
 
-const narrowingShape = z.strictObject({
+export const narrowingShape = z.strictObject({
   trustLevel: z.string().optional(),
   ttlSeconds: z.number().optional(),
   servers: z.array(z.string()).optional(),
   permissions: z.array(z.string()).optional(),
 });
 
-const draftShape = z.strictObject({
+export const draftShape = z.strictObject({
   ...narrowingShape.shape,
   name: z.string().optional(),
   userId: z.string().optional(),
   agentId: z.string().optional(),
   workspaceId: z.string().optional(),
+  parentId: z.string().optional(),
   metadata: z.record(z.string(), z.json()).optional(),
 });
 

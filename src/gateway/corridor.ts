@@ -13,9 +13,11 @@ import { allServers } from './aggregate/for-all.ts';
 import type { CachedCalls } from './cached-calls.ts';
 import { journeyFrom, type Next } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
+import { type OwnTools, ownServer } from './own-tools.ts';
 import type { RememberedTransports } from './remembered-transports.ts';
 import type { Resolution } from './resolution.ts';
 import { admit } from './stages/admit.ts';
+import { answerByItself } from './stages/answer-by-itself.ts';
 import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts';
 import { authorize } from './stages/authorize.ts';
 import { authorizeAll } from './stages/authorize-all.ts';
@@ -51,6 +53,7 @@ export interface CorridorParts {
   readonly tools: ToolBounds;
   readonly listeners: ToolListeners;
   readonly aggregate: Aggregate;
+  readonly own: OwnTools;
   readonly catalog: Catalog;
   readonly cached: CachedCalls;
   readonly identity: AuthenticateOptions;
@@ -86,7 +89,15 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(bindTransport<AuthorizedForAll<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
     .to(forwardToAll(parts.aggregate));
-  return (exchange) => (exchange.server === allServers ? all(exchange) : one(exchange));
+  const own = inSession
+    .through(admit(parts.sessions))
+    .through(bindTransport<InSession<Arrived>, Reply>(parts.callers, opens))
+    .through(stripKeys(parts.keys))
+    .to(answerByItself(parts.callers, parts.own, parts.listeners, parts.remembered.remember));
+  return (exchange) => {
+    if (exchange.server === allServers) return all(exchange);
+    return exchange.server === ownServer ? own(exchange) : one(exchange);
+  };
 }
 
 /** The same stages for those who bring no message: a stream to open (GET), a transport session to end (DELETE). */
@@ -103,8 +114,8 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
     .through(authorize(parts.resolution))
     .through(bindTransport<Authorized<Visit>, Visited>(parts.callers, never))
     .to(welcome(parts.callers, parts.remembered));
-  const all = inSession
+  const noServer = inSession
     .through(bindTransport<InSession<Visit>, Visited>(parts.callers, never))
     .to(welcome(parts.callers, parts.remembered));
-  return (visit) => (visit.server === allServers ? all(visit) : one(visit));
+  return (visit) => (visit.server === allServers || visit.server === ownServer ? noServer(visit) : one(visit));
 }

@@ -9,6 +9,8 @@ import type { Config } from '../config/schema.ts';
 import { createContextWriters } from '../context/call-context.ts';
 import { createPseudonyms } from '../context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
+import { createLifecycle, heardAll, type Lifecycle } from '../events/lifecycle.ts';
+import { openWebhook } from '../events/open-webhook.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import { safeLog } from '../logging/safe-log.ts';
@@ -26,6 +28,7 @@ import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import type { Use } from '../stores/admission.ts';
 import { openStore } from '../stores/open-store.ts';
 import type { SessionStore } from '../stores/store.ts';
+import { createSessionTools } from '../tools/session-tools.ts';
 import { absentLink } from '../upstreams/absent-link.ts';
 import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
@@ -50,6 +53,8 @@ import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials }
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
+import { createOwnTools, ownServer } from './own-tools.ts';
+import { quietLink } from './quiet-link.ts';
 import { createRememberedTransports } from './remembered-transports.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
@@ -86,6 +91,8 @@ export interface Gateway {
   readonly metrics: Metrics;
   /** Whatever is said through it is shortened and scrubbed. */
   readonly log: Log;
+  /** What happens to the sessions of the store, for those outside who listen. */
+  readonly lifecycle: Lifecycle;
   servers(): ReadonlyMap<string, ServerDefinition>;
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
@@ -149,6 +156,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const store = options.store ?? (await openStore(config.store, options.storeDir ?? dataDir));
   const alone = (await readdir(tmpParent)).length <= 1;
   if (alone || store.capabilities.shared !== 'process') await sweepRunFolders(join(dataDir, 'run'), store);
+  const lifecycle = createLifecycle(store);
+  const webhook = await openWebhook(config.events.webhook, { dataDir, lifecycle, log });
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
   const metrics = createMetrics({
     isServer: (name) => settings.servers().has(name),
@@ -230,12 +239,14 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     resolution,
     looked: metrics.cacheLooked,
   });
+  const own = createOwnTools(createSessionTools({ sessions, store }), tools);
   const remembered = createRememberedTransports({
     marks: store.marks,
     callers,
     sessions,
     linkFor(session, server, initialize) {
       if (server === allServers) return createComposite(session, initialize, links, callers);
+      if (server === ownServer) return quietLink(session, ownServer);
       return absentLink(session.id, placeOf(session), server);
     },
   });
@@ -246,6 +257,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     resolution,
     tools,
     cached,
+    own,
     remember: remembered.remember,
   });
   const bounds = createKeepInBounds({
@@ -292,6 +304,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     tools,
     listeners,
     aggregate,
+    own,
     catalog,
     cached,
     identity: { sessions, ...config.auth },
@@ -315,6 +328,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     sessions,
     metrics,
     log,
+    lifecycle,
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },
@@ -335,7 +349,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       journal,
     }),
     narrowsTools: (server) => tools.of(server) !== undefined,
-    explainCall: (session, tool, args) => explainCall({ resolution, tools }, session, tool, args),
+    explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
       const live = sessions.held().flatMap(standings);
@@ -354,6 +368,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     live: () => ({ sessions: sessions.held().length, links: links.size(), transports: callers.size }),
     usage: (id) => store.usage(id),
     async close() {
+      // What was done last reaches the feed a moment later.
+      const told = heardAll(store).then(() => webhook?.close());
       await sessions.close();
       await lives.stopped();
       await links.close();
@@ -364,6 +380,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       approvals.close();
       await warden.close();
       await lives.over();
+      await told;
+      lifecycle.close();
       await store.close();
       await removeFolder(tmpRoot);
       keys.close();

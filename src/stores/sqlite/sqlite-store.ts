@@ -3,7 +3,7 @@ import { defaultDocumentLimits } from '../documents.ts';
 import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../next-lease.ts';
-import { bodyOf, changed } from '../record.ts';
+import { bodyOf, changed, isRestricted } from '../record.ts';
 import { isReference } from '../references.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
@@ -58,7 +58,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
       .prepare('UPDATE sessions SET version = ?, ttl_ms = ?, ends_at = ?, body = ? WHERE id = ?')
       .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(bodyOf(next)), id);
     narrowLife(database, rowOf(database, id) as SessionRow, now());
-    noteChange(database, { kind: 'changed', id, version: next.version }, now());
+    noteChange(
+      database,
+      { kind: 'changed', id, version: next.version, restricted: isRestricted(record, next), here: true },
+      now(),
+    );
     return { outcome: 'updated', record: recordOf(rowOf(database, id) as SessionRow) };
   }
 

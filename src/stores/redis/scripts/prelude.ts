@@ -44,8 +44,9 @@ local function record(id)
   return f
 end
 
+-- Whatever tells is given who asks for it, last.
 local function tell(kind, id, detail)
-  redis.call('PUBLISH', KEYS[1] .. ':changes', kind .. ' ' .. id .. ' ' .. detail)
+  redis.call('PUBLISH', KEYS[1] .. ':changes', kind .. ' ' .. id .. ' ' .. detail .. ' ' .. ARGV[#ARGV])
 end
 
 local function place(s)
