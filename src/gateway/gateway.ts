@@ -172,7 +172,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   };
   describe();
   const vetting = createVetting(approvals, journal, log);
-  const catalog = createCatalog(catalogFile(join(dataDir, 'catalog.json')), vetting.vet);
+  const offers = catalogFile(join(dataDir, 'catalog.json'));
+  const catalog = createCatalog(offers, vetting.vet);
   const stopApprovals = approvals.onChange((names) => {
     for (const name of names.filter((each) => !vetting.pinnedJustNow(each))) {
       // What runs under an approval that is no longer given ends with what is under way.
@@ -373,6 +374,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await sessions.close();
       await lives.stopped();
       await links.close();
+      offers.close();
       await sandbox.settled();
       credentials?.close();
       cache.close();
