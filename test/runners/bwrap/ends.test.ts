@@ -109,7 +109,7 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
     }
   });
 
-  test('leaves nothing behind, many times over', async () => {
+  test('leaves nothing behind, many times over', { timeout: counts(60_000, 600_000) }, async () => {
     const lives = counts(30, 500);
     for (let life = 0; life < lives; life += 5) {
       const batch = await Promise.all(
