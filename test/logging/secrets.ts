@@ -31,7 +31,7 @@ export const knownToOthers: Readonly<Record<string, () => string>> = {
   'Slack bot': () => `xoxb-${random(digits, 11)}-${random(digits, 11)}-${word(24)}`,
   'Slack hook': () => `https://hooks.slack.com/services/T${word(8)}/B${word(8)}/${word(24)}`,
   SendGrid: () => `SG.${word(22)}.${word(43)}`,
-  npm: () => `//registry.npmjs.org/:_authToken=npm_${word(36)}`,
+  npm: () => `//packages.example.org/:_authToken=npm_${word(36)}`,
   Shopify: () => `shpat_${random(hex, 32)}`,
   OpenAI: () => `sk-${word(20)}T3BlbkFJ${word(20)}`,
   Anthropic: () => `sk-ant-api03-${random(`${base62}_-`, 93)}AA`,

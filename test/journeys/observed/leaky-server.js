@@ -3,6 +3,8 @@ import { createInterface } from 'node:readline';
 
 process.stderr.write(`leaky ${JSON.stringify(process.env)}\n`);
 process.stderr.write(`leaky authorization: Bearer ${process.env.UPSTREAM_TOKEN}\n`);
+// Nothing but the name of its variable says that this is a secret.
+process.stderr.write(`leaky words ${process.env.PASSPHRASE}\n`);
 
 const tool = { name: 'leak', inputSchema: { type: 'object' } };
 const answers = {
