@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, statfsSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -12,7 +12,9 @@ import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { until } from '../../runners/tagged-processes.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-greedy-')));
-const calls = counts(60, 3000);
+const patience = { timeout: counts(60_000, 300_000) };
+const began = performance.now();
+const calls = counts(60, 1000);
 const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
 let gateway: EmbeddedGateway;
 const clients: RawClient[] = [];
@@ -50,9 +52,9 @@ async function use(server: string, workspaceId: string) {
 async function latencies(client: RawClient): Promise<{ p50: string; p95: string }> {
   const taken: number[] = [];
   for (let call = 0; call < calls; call++) {
-    const began = performance.now();
+    const asked = performance.now();
     expect(await client.call('shuffle', { marker: `m${call}`, ms: 0 })).toBe(`m${call}`);
-    taken.push(performance.now() - began);
+    taken.push(performance.now() - asked);
   }
   taken.sort((one, other) => one - other);
   const at = (share: number) => (taken[Math.floor(taken.length * share)] ?? 0).toFixed(1);
@@ -69,34 +71,37 @@ describe.skipIf(!hasBwrap())('beside a server that takes all it can get', () => 
   };
   let calm: Awaited<ReturnType<typeof use>> | undefined;
   let before: Awaited<ReturnType<typeof latencies>> | undefined;
-  const free = () => statfsSync(folder).bavail * statfsSync(folder).bsize;
 
-  test.each(Object.entries(endings))('%s: another session works on, and nothing is left', async (deed, ending) => {
-    calm ??= await use('calm', 'two');
-    before ??= await latencies(calm.client);
-    const greedy = await use(deed === 'eat' ? 'hungry' : 'greedy', 'one');
-    const space = free();
-    const suffering = greedy.client.call(deed);
-    const beside = await latencies(calm.client);
-    expect(await suffering).toMatch(ending);
-    console.log(
-      `${deed.padEnd(6)} a neighbour's call, ms: calm ${JSON.stringify(before)}, beside ${JSON.stringify(beside)}`,
-    );
-    // What it wrote stays in its own bounded /tmp.
-    expect(space - free()).toBeLessThan(64 << 20);
-    expect(JSON.parse(await calm.client.call('environment'))).toMatchObject({ AMBIT_SESSION_ID: calm.id });
-    await gateway.endSession(greedy.id);
-    await until(
-      () => processesIn(join(folder, 'one')).length === 0,
-      5000,
-      () => 'it is still there',
-    );
-  });
+  test.each(Object.entries(endings))(
+    '%s: another session works on, and nothing is left',
+    patience,
+    async (deed, ending) => {
+      calm ??= await use('calm', 'two');
+      before ??= await latencies(calm.client);
+      const greedy = await use(deed === 'eat' ? 'hungry' : 'greedy', 'one');
+      const suffering = greedy.client.call(deed);
+      const beside = await latencies(calm.client);
+      expect(await suffering).toMatch(ending);
+      console.log(
+        `${deed.padEnd(6)} a neighbour's call, ms: calm ${JSON.stringify(before)}, beside ${JSON.stringify(beside)}`,
+      );
+      // What it wrote stays in its own bounded /tmp.
+      expect(readdirSync(join(folder, 'one'))).toEqual([]);
+      expect(JSON.parse(await calm.client.call('environment'))).toMatchObject({ AMBIT_SESSION_ID: calm.id });
+      await gateway.endSession(greedy.id);
+      await until(
+        () => processesIn(join(folder, 'one')).length === 0,
+        5000,
+        () => 'it is still there',
+      );
+    },
+  );
 
   test('what floods its log is cut short in the journal', () => {
     const lines = readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8').split('\n');
     const said = lines.filter((line) => line.includes('"stderr"'));
     expect(said.length).toBeGreaterThan(0);
-    expect(said.length).toBeLessThan(1000);
+    // Fifty lines a second, for as long as there was anything to hear.
+    expect(said.length).toBeLessThan(((performance.now() - began) / 1000 + 2) * 50);
   });
 });

@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
 import { createLimiter, type Limiter } from '../../../src/runners/limits/limiter.ts';
 import { sweepLeftovers } from '../../../src/runners/sweep-leftovers.ts';
@@ -64,6 +64,7 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
       const child = fork(join(import.meta.dirname, 'starts-and-waits.js'), [harness.folder, does], {
         stdio: 'inherit',
       });
+      onTestFinished(() => void child.kill('SIGKILL'));
       const [said] = (await once(child, 'message')) as [{ warden: number }];
       await leftBehind();
       if (withWarden) process.kill(said.warden, 'SIGKILL');
@@ -109,7 +110,7 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
     }
   });
 
-  test('leaves nothing behind, many times over', async () => {
+  test('leaves nothing behind, many times over', { timeout: counts(60_000, 600_000) }, async () => {
     const lives = counts(30, 500);
     for (let life = 0; life < lives; life += 5) {
       const batch = await Promise.all(
