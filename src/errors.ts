@@ -171,14 +171,14 @@ export const errorTable = {
     sentence: 'The entry has been written meanwhile.',
     hint: 'Read it with session_state_get, decide anew, and write with the version it has now.',
     http: 409,
-    rpc: 1033,
+    rpc: 1035,
     retryable: true,
   },
   STATE_FULL: {
     sentence: 'The session cannot keep that.',
     hint: 'Delete what is no longer needed, or keep less.',
     http: 413,
-    rpc: 1034,
+    rpc: 1036,
     retryable: false,
   },
   CONFIG_INVALID: {
@@ -194,6 +194,13 @@ export const errorTable = {
     http: 503,
     rpc: 1029,
     retryable: true,
+  },
+  CREDENTIAL_UNUSABLE: {
+    sentence: 'A credential that the server needs for this user cannot be used.',
+    hint: 'The operator sees which with "ambit credential list", and can set it anew.',
+    http: 500,
+    rpc: 1033,
+    retryable: false,
   },
   GATEWAY_UNREACHABLE: {
     sentence: 'No gateway is running for this configuration.',

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { credentialShape, nameShape } from './credentials.ts';
 import { askedShape } from './explain-call.ts';
 import { viaShape } from './servers.ts';
 import { draftShape, narrowingShape } from './sessions.ts';
@@ -147,6 +148,22 @@ export function openApi(): object {
           parameters: [id],
           requestBody: taking(askedShape),
           responses: answers(200, 'The decision', object),
+        },
+      },
+      '/api/v1/credentials': {
+        get: {
+          summary: 'What servers are given on behalf of users; never the values',
+          responses: answers(200, 'The credentials', object),
+        },
+        post: {
+          summary: 'Keeps a value for a user and a server, sealed',
+          requestBody: taking(credentialShape),
+          responses: answers(200, 'Which one was set', object),
+        },
+        delete: {
+          summary: 'Forgets a value',
+          requestBody: taking(nameShape),
+          responses: answers(200, 'Whether there was one', object),
         },
       },
       '/api/v1/events': {

@@ -1,4 +1,5 @@
 import type { Gateway } from '../gateway/gateway.ts';
+import { listCredentials, removeCredential, setCredential } from './credentials.ts';
 import { explainCall } from './explain-call.ts';
 import type { AdminAnswer } from './handle.ts';
 import { openApi } from './openapi.ts';
@@ -22,6 +23,7 @@ export interface Route {
 }
 
 const sessions = '/api/v1/sessions';
+const credentials = '/api/v1/credentials';
 
 /** The table of contents of the control API; beside it stands the stream of events, which is no question. */
 export const routes: readonly Route[] = [
@@ -34,6 +36,9 @@ export const routes: readonly Route[] = [
   { method: 'POST', path: `${sessions}/{id}/servers`, handle: resolveViaGateway },
   { method: 'POST', path: `${sessions}/{id}/explain`, handle: explainCall },
   { method: 'GET', path: '/api/v1/openapi.json', handle: () => ({ status: 200, body: openApi() }) },
+  { method: 'GET', path: credentials, handle: listCredentials },
+  { method: 'POST', path: credentials, handle: setCredential },
+  { method: 'DELETE', path: credentials, handle: removeCredential },
 ];
 
 export const eventsPath = '/api/v1/events';

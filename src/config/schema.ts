@@ -2,6 +2,7 @@ import { z } from 'zod';
 import {
   authSchema,
   contextSchema,
+  credentialsSchema,
   eventsSchema,
   limitsSchema,
   listenSchema,
@@ -25,6 +26,7 @@ export const configSchema = z.strictObject({
   sessions: sessionsSchema.prefault({}).describe('How long sessions live, how many there may be.'),
   quotas: quotasSchema.prefault({}).describe('How much may be called.'),
   context: contextSchema.prefault({}).describe('Names under which context is told and announced.'),
+  credentials: credentialsSchema.prefault({}).describe('How what servers need for users is kept.'),
   processes: processesSchema.prefault({}).describe('How long the processes of servers live.'),
   events: eventsSchema.prefault({}).describe('Who is told what happens to sessions.'),
   limits: limitsSchema.prefault({}).describe('Sizes and rates the gateway accepts.'),

@@ -118,6 +118,7 @@ const nothing = { type: 'lost', sessionId: undefined, reason: undefined, here: f
 
 function stepOf(change: Change): Pick<Step, 'type' | 'sessionId' | 'reason' | 'here'> | undefined {
   if (change.kind === 'lost') return nothing;
+  if (change.kind === 'document') return undefined;
   const { id: sessionId, here } = change;
   if (change.kind === 'created') return { type: 'created', sessionId, reason: undefined, here };
   if (change.kind === 'changed') {

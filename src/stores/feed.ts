@@ -12,7 +12,8 @@ export type Change =
       readonly here: boolean;
     }
   | { readonly kind: 'ended'; readonly id: string; readonly reason: EndReason | 'expired'; readonly here: boolean }
-  /** Some changes may have been missed: whatever is held about any session may be old. */
+  | { readonly kind: 'document'; readonly collection: string; readonly key: string }
+  /** Some changes may have been missed: whatever is held about any session or document may be old. */
   | { readonly kind: 'lost' };
 
 export interface Feed {

@@ -13,18 +13,19 @@ import { allServers } from './for-all.ts';
 /** A handshake-era client of all servers: behind it, a client of each server it has used. */
 export interface Composite extends Link {
   readonly initialize: Message;
-  child(parent: Caller, server: ServerDefinition): Promise<Caller>;
+  /** On behalf of the session as it is at this call; since the handshake it may have been narrowed. */
+  child(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller>;
   readonly children: ReadonlyMap<string, Promise<Caller>>;
   /** The level the client asked for, told to servers as they come. */
   logLevel: string | undefined;
 }
 
-export function createComposite(session: Session, initialize: Message, links: Links, callers: Callers): Composite {
+export function createComposite(opener: Session, initialize: Message, links: Links, callers: Callers): Composite {
   const children = new Map<string, Promise<Caller>>();
-  const { id: sessionId, workspaceId } = session;
-  const quiet = quietLink(session, allServers);
+  const { id: sessionId, workspaceId } = opener;
+  const quiet = quietLink(opener, allServers);
 
-  async function open(parent: Caller, server: ServerDefinition): Promise<Caller> {
+  async function open(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller> {
     const acting = { session, correlationId: randomUUID() };
     const call = { ...ownCall('initialize', '{}'), acting, message: initialize, cancelOnGone: false };
     const { link, version, reply } = await links.handshake(session, server, call);
@@ -48,7 +49,7 @@ export function createComposite(session: Session, initialize: Message, links: Li
     initialize,
     children,
     logLevel: undefined,
-    child(parent, server) {
+    child(parent, server, session) {
       const known = children.get(server.name);
       if (known !== undefined) {
         return known.then((child) => {
@@ -58,10 +59,10 @@ export function createComposite(session: Session, initialize: Message, links: Li
             children.delete(server.name);
             callers.forget(child);
           }
-          return composite.child(parent, server);
+          return composite.child(parent, server, session);
         });
       }
-      const opening = open(parent, server);
+      const opening = open(parent, server, session);
       children.set(server.name, opening);
       opening.catch(() => {
         // A server that failed once may work the next time.

@@ -32,6 +32,7 @@ export function followChannel(client: Redis, channel: string, feed: Feed, own: s
 function readChange(text: string, own: string): Change | undefined {
   const [kind, id, detail, origin] = text.split(' ');
   if (id === undefined || detail === undefined) return undefined;
+  if (kind === 'document') return { kind, collection: id, key: text.slice(`document ${id} `.length) };
   const here = origin === own;
   if (kind === 'ended') return { kind, id, reason: detail as Extract<Change, { kind: 'ended' }>['reason'], here };
   const version = Number(detail);

@@ -7,7 +7,7 @@ const everyMs = 200;
 
 interface ChangeRow {
   readonly number: number;
-  readonly kind: 'created' | 'changed' | 'ended';
+  readonly kind: 'created' | 'changed' | 'ended' | 'document';
   readonly session_id: string;
   readonly version: number;
   readonly reason: string | null;
@@ -78,6 +78,7 @@ function lastNumber(database: Database): number {
 }
 
 function changeOf({ kind, session_id: id, version, reason, origin }: ChangeRow, own: string): Change {
+  if (kind === 'document') return { kind, collection: reason as string, key: id };
   const here = origin === own;
   if (kind === 'ended') return { kind, id, reason: reason as Extract<Change, { kind: 'ended' }>['reason'], here };
   return kind === 'created'

@@ -10,6 +10,7 @@
  * d:<id>     state; f:<id> when its entries run out; m:<id> marks
  * q:u:<user>, q:w:<workspace>  counters
  * live, live:u:<user>          by when they expire; ids by id; by:all, by:u:…, by:w:…, by:p:… by age
+ * o:<collection>  documents, as version and text; oz:<collection> their keys in order; ov the versions given so far
  * nm:<user>  name to id; nn:<name> ids of that name
  */
 export const prelude = `
@@ -43,9 +44,13 @@ local function record(id)
   return f
 end
 
--- Whatever tells is given who asks for it, last.
 local function tell(kind, id, detail)
-  redis.call('PUBLISH', KEYS[1] .. ':changes', kind .. ' ' .. id .. ' ' .. detail .. ' ' .. ARGV[#ARGV])
+  redis.call('PUBLISH', KEYS[1] .. ':changes', kind .. ' ' .. id .. ' ' .. detail)
+end
+
+-- Whatever tells of a session is given who asks for it, last.
+local function tell_of(kind, id, detail)
+  tell(kind, id, detail .. ' ' .. ARGV[#ARGV])
 end
 
 local function place(s)
@@ -81,14 +86,15 @@ local function bury(s, reason)
     -- A minute more than is promised: scripts decide what is gone, this only makes room.
     redis.call('PEXPIRE', key, int(rest + 60000))
   end
-  tell('ended', s.id, reason)
+  tell_of('ended', s.id, reason)
 end
 
--- When it runs out if it is last used at an instant: a call under way keeps it for longer.
+-- When it runs out if it was last used then: a call under way keeps it for longer, a place that has run out does not.
 local function idle_from(s, seen)
   local last = redis.call('ZREVRANGE', P .. 'h:' .. s.id, 0, 0, 'WITHSCORES')
   local idle = seen + s.t
-  if last[2] and tonumber(last[2]) > idle then idle = tonumber(last[2]) end
+  local held = tonumber(last[2] or 0)
+  if held > T and held > idle then idle = held end
   return idle
 end
 
