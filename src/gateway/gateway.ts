@@ -50,7 +50,7 @@ import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials }
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
-import { createOwnTools } from './own-tools.ts';
+import { createOwnTools, ownServer } from './own-tools.ts';
 import { createResolution, type Resolved } from './resolution.ts';
 import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
 import { followSessions } from './session-lives.ts';
@@ -153,7 +153,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const webhook = await openWebhook(config.events.webhook, { dataDir, lifecycle, log });
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
   const metrics = createMetrics({
-    isServer: (name) => settings.servers().has(name),
+    isServer: (name) => name === ownServer || settings.servers().has(name),
     liveSessions: () => sessions.held().length,
   });
   const observer = createObserver(log, metrics);
