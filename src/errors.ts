@@ -178,7 +178,7 @@ export const errorTable = {
     sentence: 'The session cannot keep that.',
     hint: 'Delete what is no longer needed, or keep less.',
     http: 413,
-    rpc: 1034,
+    rpc: 1036,
     retryable: false,
   },
   CONFIG_INVALID: {

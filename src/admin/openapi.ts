@@ -152,18 +152,18 @@ export function openApi(): object {
       },
       '/api/v1/credentials': {
         get: {
-          summary: 'What servers are given on behalf of users, without the values',
+          summary: 'What servers are given on behalf of users; never the values',
           responses: answers(200, 'The credentials', object),
         },
         post: {
-          summary: 'Sets the credential of a user for a server',
+          summary: 'Keeps a value for a user and a server, sealed',
           requestBody: taking(credentialShape),
           responses: answers(200, 'Which one was set', object),
         },
         delete: {
-          summary: 'Removes the credential of a user for a server',
+          summary: 'Forgets a value',
           requestBody: taking(nameShape),
-          responses: answers(200, 'Which one was removed', object),
+          responses: answers(200, 'Whether there was one', object),
         },
       },
       '/api/v1/events': {

@@ -36,6 +36,8 @@ const farewellMs = 1000;
 export function createWebhook(options: WebhookOptions): Webhook {
   const { key, lifecycle, log, pauseMs = 500, worthMs = 15 * 60_000, mostWaiting = 1000 } = options;
   const url = new URL(options.url);
+  // The rest of the address may be a secret.
+  const { host } = url;
   const queue: Waiting[] = [];
   const cut = new AbortController();
   let working: Promise<void> | undefined;
@@ -85,22 +87,22 @@ export function createWebhook(options: WebhookOptions): Webhook {
         tries = 0;
         continue;
       }
-      if (tries++ === 0) log.warn('webhook refused an event; it is tried again', { host: url.host, why });
+      if (tries++ === 0) log.warn('a webhook did not take an event; it is tried again', { host, why });
       const ms = Math.min(pauseMs * 2 ** (tries - 1), longestPauseMs);
       await (closing ? pause(Math.min(ms, 100)) : pause(ms * (0.75 + Math.random() / 2)));
     }
-    if (queue.length > 0) log.warn('webhook not told: ending', { host: url.host, events: queue.length });
+    if (queue.length > 0) log.warn('a webhook was not told of the last events', { host, events: queue.length });
     working = undefined;
   }
 
   function lose({ type, sessionId }: Step, why: string): void {
-    log.warn('webhook not told', { host: url.host, type, session: sessionId, why });
+    log.warn('a webhook was not told', { host, step: type, session: sessionId, why });
   }
 
   const stop = lifecycle.onStep((step) => {
     if (!step.here || cut.signal.aborted) return;
     if (queue.length >= mostWaiting) {
-      if (dropped++ % mostWaiting === 0) log.warn('webhook too slow: events are left out', { host: url.host });
+      if (dropped++ % mostWaiting === 0) log.warn('a webhook is too slow; events are left out', { host });
       return;
     }
     queue.push({ id: `evt_${randomBytes(12).toString('hex')}`, step });

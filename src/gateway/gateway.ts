@@ -160,7 +160,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const webhook = await openWebhook(config.events.webhook, { dataDir, lifecycle, log });
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
   const metrics = createMetrics({
-    isServer: (name) => settings.servers().has(name),
+    isServer: (name) => name === ownServer || settings.servers().has(name),
     liveSessions: () => sessions.held().length,
   });
   const observer = createObserver(log, metrics);

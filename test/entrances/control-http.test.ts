@@ -17,7 +17,8 @@ let token: string;
 const lines: string[] = [];
 
 beforeAll(async () => {
-  const log = { info: (line: string) => void lines.push(line), warn: (line: string) => void lines.push(line) };
+  const note = (event: string, fields: object = {}) => void lines.push(`${event} ${JSON.stringify(fields)}`);
+  const log = { info: note, warn: note };
   gateway = await createGateway({ config: { version: 1 }, dataDir, log });
   url = (await gateway.listen({ port: 0 })).url;
   token = readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();

@@ -47,7 +47,7 @@ export async function listenHttp(
       return;
     }
     if (path === '/readyz') return answerReady(response);
-    if (path === '/metrics') return serveMetrics(gateway, request, response);
+    if (path === '/metrics') return serveMetrics(gateway, token, request, response);
     if (path === '/.well-known/jwks.json' && request.method === 'GET') {
       const bytes = Buffer.from(gateway.jwks());
       const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };

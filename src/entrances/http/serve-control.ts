@@ -14,7 +14,8 @@ export async function serveControl(
 ): Promise<void> {
   response.setHeader('cache-control', 'no-store');
   if (refuseUnlessAdmin(token, request, response)) return;
-  const hasBody = request.method === 'POST' || request.method === 'PATCH';
+  const sent = request.headers['content-length'] ?? request.headers['transfer-encoding'] ?? '0';
+  const hasBody = request.method === 'POST' || request.method === 'PATCH' || sent !== '0';
   if (hasBody && !isJson(request)) {
     request.resume();
     respond(response, problem(415, 'REQUEST_INVALID', 'The Content-Type must be application/json.', 'Send JSON.'));

@@ -78,9 +78,9 @@ function lastNumber(database: Database): number {
 }
 
 function changeOf({ kind, session_id: id, version, reason, origin }: ChangeRow, own: string): Change {
+  if (kind === 'document') return { kind, collection: reason as string, key: id };
   const here = origin === own;
   if (kind === 'ended') return { kind, id, reason: reason as Extract<Change, { kind: 'ended' }>['reason'], here };
-  if (kind === 'document') return { kind, collection: reason as string, key: id };
   return kind === 'created'
     ? { kind, id, version, here }
     : { kind, id, version, restricted: reason === restricted, here };

@@ -135,17 +135,16 @@ export const restricted = 'restricted';
 
 /** The table was made for sessions: of a document, the key stands for the id and the collection for the reason. */
 export function noteChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
-  const isDocument = change.kind === 'document';
-  const id = isDocument ? change.key : change.id;
+  const id = change.kind === 'document' ? change.key : change.id;
   const version = 'version' in change ? change.version : 0;
-  const reason = isDocument
-    ? change.collection
-    : change.kind === 'ended'
-      ? change.reason
-      : change.kind === 'changed' && change.restricted
-        ? restricted
-        : null;
+  const reason = reasonOf(change);
   database
     .prepare('INSERT INTO changes (written_at, kind, session_id, version, reason, origin) VALUES (?, ?, ?, ?, ?, ?)')
     .run(now, change.kind, id, version, reason, database.origin);
+}
+
+function reasonOf(change: Exclude<Change, { kind: 'lost' }>): string | null {
+  if (change.kind === 'document') return change.collection;
+  if (change.kind === 'ended') return change.reason;
+  return change.kind === 'changed' && change.restricted ? restricted : null;
 }

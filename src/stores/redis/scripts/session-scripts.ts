@@ -41,7 +41,7 @@ if name ~= '' then
   redis.call('SADD', P .. 'nn:' .. name, id)
 end
 place(s)
-tell('created', id, '1')
+tell_of('created', id, '1')
 return { 'created', record(id) }
 `;
 
@@ -74,7 +74,7 @@ end
 s.i = idle_from(s, s.a)
 redis.call('HSET', P .. 's:' .. id, 'b', body, 'v', s.v + 1, 't', ttl, 'e', ends, 'i', int(s.i))
 place(s)
-tell(kind, id, s.v + 1)
+tell_of(kind, id, s.v + 1)
 return { 'updated', record(id) }
 `;
 
