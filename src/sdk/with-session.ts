@@ -53,7 +53,8 @@ export async function handle<R>(
   return store.run(handling, () => run(handling));
 }
 
-function refusedCall(reason: string): SessionError {
+/** A token was sent and does not hold. */
+export function refusedCall(reason: string): SessionError {
   const hint = 'Nothing was done. Call again; if it goes on, tell the person who runs this server.';
   return new SessionError('CONTEXT_REFUSED', reason, hint);
 }
