@@ -1,0 +1,81 @@
+import { AmbitError, isAmbitError } from '../errors.ts';
+import { goneBecause } from '../sessions/gone-because.ts';
+import type { Session } from '../sessions/session.ts';
+import type { Entrance, House } from './entrance.ts';
+import { ownContext } from './own-context.ts';
+
+export interface StdioSession {
+  enter(): Promise<Entrance>;
+  /** Ends the session that was opened for this process: nobody else has a token of it. */
+  close(): Promise<void>;
+}
+
+/**
+ * Without Ambit, whoever started this process is who calls. The session is the one they named, or one that is opened
+ * with the first call and stays for as long as the process does.
+ */
+export function aloneOnStdio({ sessions, settings }: Pick<House, 'sessions' | 'settings'>): StdioSession {
+  const { named, local } = settings;
+  let opening: Promise<Session> | undefined;
+  let own: string | undefined;
+
+  async function find(): Promise<Session> {
+    if (named.token !== undefined) {
+      const session = await sessions.prove(named.token);
+      if (named.id === undefined || named.id === session.id) return session;
+      throw new AmbitError('UNAUTHENTICATED', { what: 'AMBIT_SESSION_TOKEN is not a token of AMBIT_SESSION_ID.' });
+    }
+    if (named.id === undefined) return open();
+    for (;;) {
+      const session = await sessions.load(named.id);
+      if (session !== undefined) return session;
+      const reason = await sessions.whyGone(named.id);
+      if (reason !== undefined) throw goneBecause(reason);
+      try {
+        return await open(named.id);
+      } catch (error) {
+        // Another process with the same word in its environment was faster.
+        if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
+      }
+    }
+  }
+
+  async function open(id?: string): Promise<Session> {
+    const { agentId, ...rest } = local;
+    const draft = { ...rest, ...(agentId === undefined ? {} : { agentId }), ...(id === undefined ? {} : { id }) };
+    const { session } = await sessions.create(draft);
+    if (id === undefined) own = session.id;
+    return session;
+  }
+
+  function current(): Promise<Session> {
+    opening ??= find().catch((error: unknown) => {
+      // Tried again with the next call: a store may come back.
+      opening = undefined;
+      throw error;
+    });
+    return opening;
+  }
+
+  async function enter(): Promise<Entrance> {
+    const first = await current();
+    const session = sessions.get(first.id) ?? (await sessions.load(first.id));
+    if (session === undefined) throw await gone(first.id);
+    return { session, counted: true, renews: false, gone: () => gone(first.id), context: ownContext };
+  }
+
+  /** What time has ended is told once, and the next call begins anew; what somebody has ended stays ended. */
+  async function gone(id: string): Promise<AmbitError> {
+    const reason = await sessions.whyGone(id);
+    if (id !== own || (reason !== 'expired' && reason !== 'evicted')) return goneBecause(reason);
+    opening = undefined;
+    return new AmbitError('SESSION_EXPIRED', { hint: 'Call again: a new session begins, without what this one kept.' });
+  }
+
+  return {
+    enter,
+    async close() {
+      if (own !== undefined) await sessions.end(own, 'closed').catch(() => false);
+    },
+  };
+}
