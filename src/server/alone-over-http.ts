@@ -7,6 +7,7 @@ import { isGivenId } from '../sessions/given-id.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
 import type { Session } from '../sessions/session.ts';
 import type { CheckedDraft } from '../sessions/sessions.ts';
+import type { TrustLevel } from '../trust/trust-level.ts';
 import { isKeptForAmbit } from './behind-ambit.ts';
 import type { Entrance, House } from './entrance.ts';
 import type { AuthInfo, CallerPrincipal } from './options.ts';
@@ -25,7 +26,7 @@ export async function aloneOverHttp(house: House, visit: Visit): Promise<Entranc
     return { session, counted: true, renews: false, context: ownContext };
   }
   const { userId, agentId, workspaceId } = caller;
-  const trustLevel = caller.trustLevel === 'direct' ? 'direct' : 'sandboxed';
+  const trustLevel: TrustLevel = caller.trustLevel === 'direct' ? 'direct' : 'sandboxed';
   const draft: CheckedDraft = {
     userId,
     trustLevel,
