@@ -4,6 +4,7 @@ import { digestsEqual, isWhole, mintToken, type PresentedToken, presentedToken }
 import type { NewSession, SessionChange, SessionRecord } from '../stores/record.ts';
 import type { SessionFilter, SessionStore, Updated } from '../stores/store.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
+import { descendantsOf } from './descendants.ts';
 import { followStore } from './follow-store.ts';
 import { goneBecause } from './gone-because.ts';
 import type { Grant, Quotas } from './grants.ts';
@@ -60,6 +61,7 @@ export interface Sessions {
    * grant.
    */
   enter(session: Session, counted: boolean): Grant | Promise<Grant>;
+  /** Ends the sessions that it opened too. False when there was no live session to end. */
   end(id: string, reason?: Exclude<EndReason, 'expired'>): Promise<boolean>;
   /** Takes the place of the record, for good; whatever would widen it is refused. */
   restrict(id: string, change: Narrowing): Promise<Session>;
@@ -133,6 +135,21 @@ export function createSessions(options: SessionsOptions): Sessions {
     throw goneBecause(remains?.reason);
   }
 
+  async function assertParent({ parentId, userId }: CheckedDraft): Promise<void> {
+    if (parentId === undefined || (await store.get(parentId))?.userId === userId) return;
+    throw new AmbitError('SESSION_NOT_FOUND', { what: 'This user has no live session to be the parent.' });
+  }
+
+  async function endOne(id: string, reason: Exclude<EndReason, 'expired'>): Promise<boolean> {
+    const ended = await store.end(id, reason);
+    if (ended) held.leave(id, reason);
+    return ended;
+  }
+
+  async function endAll(records: readonly SessionRecord[], reason: Exclude<EndReason, 'expired'>): Promise<void> {
+    for (const { id } of records) await endOne(id, reason);
+  }
+
   /** Reads, decides and writes until nobody else was faster. */
   async function change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session> {
     let session = await load(id);
@@ -167,6 +184,7 @@ export function createSessions(options: SessionsOptions): Sessions {
         ttlSeconds: draft.ttlSeconds ?? bounds.ttlSeconds,
         lifetimeSeconds: bounds.maxLifetimeSeconds,
       };
+      await assertParent(draft);
       const evicts = store.capabilities.whenFull === 'evict';
       const created = await store.create(given, {
         perUser: bounds.maxPerUser,
@@ -184,6 +202,11 @@ export function createSessions(options: SessionsOptions): Sessions {
         if (created.cap === 'inAll') throw new AmbitError('SESSION_LIMIT');
         throw new AmbitError('SESSION_LIMIT', { what: `This user already has ${bounds.maxPerUser} live sessions.` });
       }
+      // Ended in between: whoever ended the parent may have looked for its children just before this one was there.
+      await assertParent(draft).catch(async (error: unknown) => {
+        await store.end(id);
+        throw error;
+      });
       const session = held.hold(created.record);
       for (const listener of openedListeners) listener(session);
       return { session, token, record: created.record };
@@ -214,8 +237,13 @@ export function createSessions(options: SessionsOptions): Sessions {
     enter: (session, counted) => held.grantsOf(session).enter(counted),
 
     async end(id, reason = 'ended') {
-      const ended = await store.end(id, reason);
-      if (ended) held.leave(id, reason);
+      const record = await store.get(id);
+      if (record === undefined) return false;
+      // The youngest generation first: whatever happens in between, nobody is left behind whom no one looks after.
+      await endAll((await descendantsOf(store, record)).reverse(), reason);
+      const ended = await endOne(id, reason);
+      // Opened while we were at it; from here on nobody can open more.
+      await endAll((await descendantsOf(store, record)).reverse(), reason);
       return ended;
     },
 

@@ -16,6 +16,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   stores: ['(hall)', 'trust'],
   config: ['(hall)', 'context', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'stores', 'trust'],
+  tools: ['(hall)', 'identity', 'sessions', 'stores', 'wire'],
   import: ['(hall)', 'config'],
   upstreams: ['(hall)', 'config', 'context', 'journal', 'runners', 'sessions', 'trust', 'wire'],
   gateway: [
@@ -28,6 +29,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
     'runners',
     'sessions',
     'stores',
+    'tools',
     'trust',
     'upstreams',
     'wire',
