@@ -61,7 +61,7 @@ export function aloneOnStdio({ sessions, settings }: Pick<House, 'sessions' | 's
     const first = await current();
     const session = sessions.get(first.id) ?? (await sessions.load(first.id));
     if (session === undefined) throw await gone(first.id);
-    return { session, counted: true, renews: false, gone: () => gone(first.id), context: ownContext };
+    return { session, counted: true, renews: false, reach: 'user', gone: () => gone(first.id), context: ownContext };
   }
 
   /** What time has ended is told once, and the next call begins anew; what somebody has ended stays ended. */

@@ -23,7 +23,7 @@ export async function aloneOverHttp(house: House, visit: Visit): Promise<Entranc
   const caller = await principalOf(house, visit.extra);
   if ('sessionToken' in caller) {
     const session = await house.sessions.prove(String(caller.sessionToken));
-    return { session, counted: true, renews: false, context: ownContext };
+    return { session, counted: true, renews: false, reach: 'session', context: ownContext };
   }
   const { userId, agentId, workspaceId } = caller;
   const trustLevel: TrustLevel = caller.trustLevel === 'direct' ? 'direct' : 'sandboxed';
@@ -47,6 +47,7 @@ export async function aloneOverHttp(house: House, visit: Visit): Promise<Entranc
   return {
     session,
     counted: true,
+    reach: 'session',
     renews: typeof transportId !== 'string' && asked === undefined,
     context: (record, state) => ownContext(record, state, ceiling),
   };

@@ -7,11 +7,12 @@ import { readCall } from '../sdk/read-context.ts';
 import { refusedCall } from '../sdk/with-session.ts';
 import type { Around, Visit } from '../sdk/wrap-handlers.ts';
 import { type Grant, StaleSession } from '../sessions/grants.ts';
+import { refusedResult } from '../wire/compose.ts';
 import { aloneOverHttp } from './alone-over-http.ts';
 import { behindAmbit, type NamingContext } from './behind-ambit.ts';
 import type { Entrance } from './entrance.ts';
 import type { OpenHouse } from './open-house.ts';
-import { refusedRequest, refusedResult } from './refused.ts';
+import { refusedRequest } from './refused-request.ts';
 import { stateOf } from './session-state.ts';
 
 export interface AroundOptions {
@@ -20,6 +21,7 @@ export interface AroundOptions {
   /** False where the layer goes with its server, and servers over HTTP are built for each request. */
   readonly servesHttp: boolean;
   readonly countsBytes: boolean;
+  readonly offersTools: boolean;
 }
 
 type Run = Parameters<Around>[1];
@@ -32,6 +34,7 @@ export function aroundCalls(options: AroundOptions): Around {
     try {
       const context = await readCall(visit.call, options.context);
       // Lists are the same for everyone, and looking at them is no work: it opens no session.
+      if (visit.method === 'tools/list') return await listed(visit, context, await handled(context));
       if (visit.method.endsWith('/list') || visit.method === 'subscriptions/listen') return await handled(context);
       const refused = refusedBecause(context);
       if (refused !== undefined) throw refusedCall(refused);
@@ -48,6 +51,14 @@ export function aroundCalls(options: AroundOptions): Around {
     }
   };
 
+  async function listed(visit: Visit, said: SessionContext, result: unknown): Promise<unknown> {
+    if (!options.offersTools || said.status === 'verified') return result;
+    const { tools, settings } = await options.house();
+    return tools === undefined || (visit.call.transport === 'stdio' && settings.startedByAmbit)
+      ? result
+      : tools.listed(result);
+  }
+
   async function inSession(house: OpenHouse, visit: Visit, said: SessionContext, run: Run): Promise<unknown> {
     const { entrance, grant, counted } = await admitted(house, visit, said);
     // Narrowed since: what holds is what is held now.
@@ -55,8 +66,16 @@ export function aroundCalls(options: AroundOptions): Around {
     const context = entrance.context(session, stateOf(house.store, session.id));
     const handling: Handling = { call: visit.call, context };
     let bytes = 0;
+
+    function handle(): Promise<unknown> {
+      const { tools } = house;
+      const { name, arguments: args } = visit.call;
+      const offered = visit.method === 'tools/call' && entrance.reach !== undefined;
+      return offered && tools?.has(name) ? tools.call(name, args, session, entrance.reach) : run(handling);
+    }
+
     try {
-      const result = await house.underWay.run(session.id, () => handlings.run(handling, () => run(handling)));
+      const result = await house.underWay.run(session.id, handling, () => handlings.run(handling, handle));
       if (counted && options.countsBytes) bytes = sizeOf(visit.call.arguments) + sizeOf(result);
       return house.settings.includeMeta && visit.method === 'tools/call' ? withSession(result, context) : result;
     } finally {

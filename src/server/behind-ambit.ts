@@ -30,6 +30,7 @@ export async function behindAmbit(house: House, context: NamingContext): Promise
     session: kept ?? ambits ?? (await house.named.of(draft, true)),
     counted: ambits === undefined,
     renews: ambits === undefined,
+    reach: undefined,
     // What this very call says of its bounds, not what was written down at the first one.
     context: (_, state) =>
       frozen<NamingContext>({ ...context, correlationId: context.correlationId ?? randomUUID() }, state),

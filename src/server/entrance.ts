@@ -16,6 +16,8 @@ export interface Entrance {
   readonly counted: boolean;
   /** When it is gone another one takes its place: whether the caller may go on is not decided by this server. */
   readonly renews: boolean;
+  /** Which sessions the session tools show to this caller; undefined where Ambit offers its own. */
+  readonly reach: 'user' | 'session' | undefined;
   /** What to say when it is gone, where there is more to say than that. */
   gone?(): Promise<AmbitError>;
   context(session: Session, state: SessionState): SessionContext;

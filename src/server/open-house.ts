@@ -6,6 +6,7 @@ import type { House } from './entrance.ts';
 import { createListeners, type Listeners } from './listeners.ts';
 import { createNamedSessions } from './named-session.ts';
 import type { ServerSessionsOptions } from './options.ts';
+import { type OwnTools, ownTools } from './own-tools.ts';
 import type { Settings } from './settings.ts';
 import { type EndReason, factsOf, type SessionFacts } from './shown-session.ts';
 import { createUnderWay, type UnderWay } from './under-way.ts';
@@ -13,6 +14,7 @@ import { createUnderWay, type UnderWay } from './under-way.ts';
 export interface OpenHouse extends House {
   readonly stdio: StdioSession;
   readonly underWay: UnderWay;
+  readonly tools: OwnTools | undefined;
   close(): Promise<void>;
 }
 
@@ -49,6 +51,7 @@ export async function openHouse(
     sessions,
     stdio,
     underWay,
+    tools: options.tools === true ? ownTools({ sessions, store }) : undefined,
     named: createNamedSessions(sessions, store),
     principal: options.principal,
     async close() {

@@ -48,6 +48,8 @@ export interface OwnOptions {
   readonly quotas?: Quotas | undefined;
   /** Names session and correlation id in `_meta["ambit/session"]` of results. */
   readonly includeMeta?: boolean | undefined;
+  /** Offers `session_info`, `session_list`, `session_end` and `session_state_*` beside the server's own tools. */
+  readonly tools?: boolean | undefined;
   /** Of sessions on stdio, where whoever starts the server is who calls it. */
   readonly local?: LocalSessions | undefined;
   /** How contexts are verified where Ambit stands in front: audience and keys, over HTTP. */

@@ -82,6 +82,7 @@ export function createLayer(options: ServerSessionsOptions, servesHttp: boolean)
       house: async () => house(),
       context: options.context ?? {},
       servesHttp,
+      offersTools: options.tools === true,
       countsBytes: Object.values(options.quotas ?? {}).some(({ totalBytes }) => totalBytes !== undefined),
     }),
     transport: options.context?.transport,

@@ -1,28 +1,28 @@
 import { AmbitError } from '../errors.ts';
+import { type Handling, store as handlings } from '../sdk/current-session.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
 import type { LeaveReason } from '../sessions/session.ts';
 
-/** Calls that wait for their handlers. When their session ends they are answered at once; what they do afterwards counts for nothing. */
+/**
+ * Calls that wait for their handlers. When their session ends they are answered at once, and what they do afterwards
+ * counts for nothing; but a call that ends its own session gets its answer.
+ */
 export interface UnderWay {
-  run<R>(sessionId: string, work: () => Promise<R>): Promise<R>;
+  run<R>(sessionId: string, handling: Handling, work: () => Promise<R>): Promise<R>;
   end(sessionId: string, reason: LeaveReason): void;
 }
 
 export function createUnderWay(): UnderWay {
-  const calls = new Map<string, Set<(error: Error) => void>>();
+  const calls = new Map<string, Map<Handling, (error: Error) => void>>();
   return {
-    async run(sessionId, work) {
-      const ofSession = calls.get(sessionId) ?? new Set();
+    async run(sessionId, handling, work) {
+      const ofSession = calls.get(sessionId) ?? new Map<Handling, (error: Error) => void>();
       calls.set(sessionId, ofSession);
-      let refuse: (error: Error) => void = () => {};
-      const ended = new Promise<never>((_, reject) => {
-        refuse = reject;
-      });
-      ofSession.add(refuse);
+      const ended = new Promise<never>((_, reject) => void ofSession.set(handling, reject));
       try {
         return await Promise.race([work(), ended]);
       } finally {
-        ofSession.delete(refuse);
+        ofSession.delete(handling);
         if (ofSession.size === 0 && calls.get(sessionId) === ofSession) calls.delete(sessionId);
       }
     },
@@ -31,7 +31,8 @@ export function createUnderWay(): UnderWay {
         reason === 'unloaded' || reason === 'closed'
           ? new AmbitError('SESSION_ENDED', { what: 'The server is shutting down.' })
           : goneBecause(reason);
-      for (const refuse of calls.get(sessionId) ?? []) refuse(error);
+      const itself = handlings.getStore();
+      for (const [handling, refuse] of calls.get(sessionId) ?? []) if (handling !== itself) refuse(error);
     },
   };
 }

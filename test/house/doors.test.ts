@@ -37,7 +37,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   admin: ['(hall)', 'gateway', 'identity', 'sessions', 'stores', 'trust'],
   entrances: ['(hall)', 'admin', 'config', 'gateway', 'identity', 'wire'],
   library: ['(hall)', 'config', 'context', 'entrances', 'gateway', 'sessions', 'wire'],
-  server: ['(hall)', 'identity', 'sdk', 'sessions', 'stores', 'trust'],
+  server: ['(hall)', 'identity', 'sdk', 'sessions', 'stores', 'tools', 'trust', 'wire'],
   testing: ['(hall)', 'config', 'library', 'stores'],
   cli: [
     '(hall)',
