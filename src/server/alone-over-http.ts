@@ -61,9 +61,15 @@ async function principalOf({ principal }: House, extra: Visit['extra']): Promise
     });
   }
   const http = isObject(extra['http']) ? extra['http'] : extra;
-  const caller = await principal(http['authInfo'] as AuthInfo | undefined);
+  const hint = 'Send a credential that this server accepts.';
+  let caller: CallerPrincipal | undefined;
+  try {
+    caller = await principal(http['authInfo'] as AuthInfo | undefined);
+  } catch (cause) {
+    throw new AmbitError('UNAUTHENTICATED', { hint, cause });
+  }
   if (isObject(caller) && ('sessionToken' in caller || typeof caller.userId === 'string')) return caller;
-  throw new AmbitError('UNAUTHENTICATED', { hint: 'Send a credential that this server accepts.' });
+  throw new AmbitError('UNAUTHENTICATED', { hint });
 }
 
 /** A transport session gives its session its id, and belongs to whoever used it first. */

@@ -1,3 +1,4 @@
+import { AmbitError, isAmbitError } from '../errors.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { openMemoryStore } from '../stores/memory/memory-store.ts';
 import type { SessionStore } from '../stores/store.ts';
@@ -34,9 +35,10 @@ export async function openHouse(
   settings: Settings,
   events: SessionEvents,
 ): Promise<OpenHouse> {
-  const store = (await options.store) ?? (await ownStore(settings.storeDir));
+  const store = await storeOf(options, settings);
   const quotas = options.quotas ?? {};
-  const sessions = createSessions({ store, bounds: settings.bounds, quotas: () => quotas });
+  const now = options.context?.now;
+  const sessions = createSessions({ store, bounds: settings.bounds, quotas: () => quotas, ...(now && { now }) });
   const underWay = createUnderWay();
   sessions.onOpened((session) => events.opened.tell(factsOf(session)));
   sessions.onRestricted((session) => events.restricted.tell(factsOf(session)));
@@ -60,6 +62,14 @@ export async function openHouse(
       if (options.store === undefined) await store.close();
     },
   };
+}
+
+async function storeOf(options: ServerSessionsOptions, settings: Settings): Promise<SessionStore> {
+  try {
+    return (await options.store) ?? (await ownStore(settings.storeDir));
+  } catch (cause) {
+    throw isAmbitError(cause) ? cause : new AmbitError('STORE_UNAVAILABLE', { cause });
+  }
 }
 
 async function ownStore(directory: string | undefined): Promise<SessionStore> {
