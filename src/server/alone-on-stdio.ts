@@ -20,6 +20,12 @@ export function aloneOnStdio({ sessions, settings }: Pick<House, 'sessions' | 's
   let own: string | undefined;
 
   async function find(): Promise<Session> {
+    const session = await namedOrNew();
+    if (named.userId === undefined || named.userId === session.userId) return session;
+    throw new AmbitError('UNAUTHENTICATED', { what: 'The session that was named is not one of AMBIT_USER_ID.' });
+  }
+
+  async function namedOrNew(): Promise<Session> {
     if (named.token !== undefined) {
       const session = await sessions.prove(named.token);
       if (named.id === undefined || named.id === session.id) return session;

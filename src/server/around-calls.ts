@@ -54,9 +54,7 @@ export function aroundCalls(options: AroundOptions): Around {
   async function listed(visit: Visit, said: SessionContext, result: unknown): Promise<unknown> {
     if (!options.offersTools || said.status === 'verified') return result;
     const { tools, settings } = await options.house();
-    return tools === undefined || (visit.call.transport === 'stdio' && settings.startedByAmbit)
-      ? result
-      : tools.listed(result);
+    return tools === undefined || (!isOverHttp(visit) && settings.startedByAmbit) ? result : tools.listed(result);
   }
 
   async function inSession(house: OpenHouse, visit: Visit, said: SessionContext, run: Run): Promise<unknown> {
@@ -103,7 +101,7 @@ export function aroundCalls(options: AroundOptions): Around {
   }
 
   function find(house: OpenHouse, visit: Visit, said: SessionContext): Promise<Entrance> {
-    const overHttp = visit.call.transport === 'http';
+    const overHttp = isOverHttp(visit);
     if (overHttp && !options.servesHttp) {
       throw new AmbitError('CONFIG_INVALID', {
         what: 'Over HTTP a server is built for each request, and these sessions would end with it.',
@@ -119,6 +117,11 @@ export function aroundCalls(options: AroundOptions): Around {
     }
     return behindAmbit(house, said as NamingContext);
   }
+}
+
+/** A credential comes over a network, whatever else its transport does not show. */
+function isOverHttp({ call, extra }: Visit): boolean {
+  return call.transport === 'http' || extra['authInfo'] !== undefined;
 }
 
 function isGone(error: unknown): boolean {

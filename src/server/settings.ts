@@ -16,7 +16,12 @@ export interface Settings {
   /** Ambit started this process; its environment is Ambit's word. */
   readonly startedByAmbit: boolean;
   /** The session that whoever started this process named. */
-  readonly named: { readonly id: string | undefined; readonly token: string | undefined };
+  readonly named: {
+    readonly id: string | undefined;
+    readonly token: string | undefined;
+    /** Whose it has to be, where they said that too. */
+    readonly userId: string | undefined;
+  };
   readonly local: {
     readonly userId: string;
     readonly agentId: string | undefined;
@@ -35,6 +40,7 @@ export function settingsOf(options: ServerSessionsOptions): Settings {
       what: `Sessions end after ${maxLifetimeSeconds} s, used or not; a ttl of ${ttlSeconds} s would never count.`,
     });
   }
+  const userId = local.userId ?? named.draft.userId;
   const { maxSessions = 1000, maxPerUser = Math.min(200, maxSessions) } = options;
   for (const [name, value] of Object.entries({ ttlSeconds, maxLifetimeSeconds, maxSessions, maxPerUser })) {
     if (!Number.isSafeInteger(value) || value < 1) {
@@ -47,9 +53,9 @@ export function settingsOf(options: ServerSessionsOptions): Settings {
     includeMeta: options.includeMeta ?? named.includeMeta ?? false,
     storeDir: options.storeDir ?? named.storeDir,
     startedByAmbit: Boolean(env.AMBIT_JWKS || env.AMBIT_TRUST_LEVEL),
-    named: { id: named.id, token: named.token },
+    named: { id: named.id, token: named.token, userId },
     local: {
-      userId: local.userId ?? named.draft.userId ?? localUser,
+      userId: userId ?? localUser,
       agentId: local.agentId ?? named.draft.agentId,
       // Unknown never means direct.
       trustLevel: local.trustLevel === 'direct' ? 'direct' : 'sandboxed',

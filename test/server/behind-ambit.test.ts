@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { createServerSessions, type ServerSessionsOptions } from '../../src/server/index.ts';
 import { createSessions } from '../../src/sessions/sessions.ts';
-import { openSqliteStore } from '../../src/stores/index.ts';
+import { openMemoryStore, openSqliteStore } from '../../src/stores/index.ts';
 import { type Asked, claimsFor, createSigner, metaWith } from '../sdk/signer.ts';
 import { type Caller, onPipe, overHttp, stateless, userNamed } from './clients.ts';
 import { clocked } from './clocked.ts';
@@ -160,7 +160,9 @@ test.each([
 });
 
 test('over HTTP a signed context goes before the credential, and one that does not hold is no credential', async () => {
+  const store = openMemoryStore();
   const sessions = sessionsWith({
+    store,
     principal: (auth) => auth && { userId: String(auth.extra?.user) },
     context: { env: {}, keys: signer.jwks, audience: 'http://kept.test/mcp' },
   });
@@ -176,9 +178,14 @@ test('over HTTP a signed context goes before the credential, and one that does n
     code: 'CONTEXT_REFUSED',
   });
   expect((await caller.call('whoami')).value).toMatchObject({ status: 'own', userId: 'proxy' });
-  const kept = (await sessions.list()).find(({ userId }) => userId === 'ada');
-  const reached = await caller.call('whoami', {}, { 'ambit/use-session': kept?.id });
-  expect(reached.error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
+  await signedCall(caller, 'whoami', {}, { aud, session: 'session-two', user: 'proxy' });
+  const [kept] = (await store.list({ userId: 'proxy' })).sessions.filter(({ name }) => name === 'ambit:session-two');
+  for (const id of [kept?.id, 'session-two']) {
+    expect((await caller.call('whoami', {}, { 'ambit/use-session': id })).error).toMatchObject({
+      code: 'SESSION_NOT_FOUND',
+    });
+  }
+  await store.close();
 });
 
 test('where Ambit and the server use one store, the record is Ambit’s own, and its calls are counted once', async () => {

@@ -49,6 +49,12 @@ describe.each(['v1', 'v2'] as const)('SDK %s, alone on stdio', (sdk) => {
     await caller.close();
   });
 
+  test('what reads the context once more finds the same session', async () => {
+    const caller = await onPipe(sdk, sessionsWith());
+    expect((await caller.call('wrapped')).value).toEqual({ status: 'own', same: true, kept: 1 });
+    await caller.close();
+  });
+
   test('L15: state is kept from call to call, and written by comparison', async () => {
     const caller = await onPipe(sdk, sessionsWith());
     const state = (method: string, ...given: unknown[]) => caller.call('state', { method, given });
@@ -117,6 +123,8 @@ test('L2: a token of the environment proves a session in a store that is shared'
   for (const env of [
     { AMBIT_SESSION_TOKEN: forged },
     { AMBIT_SESSION_TOKEN: token, AMBIT_SESSION_ID: 'another-session' },
+    { AMBIT_SESSION_TOKEN: token, AMBIT_USER_ID: 'eve' },
+    { AMBIT_SESSION_ID: id, AMBIT_USER_ID: 'eve' },
   ]) {
     const refused = await onPipe('v2', sessionsWith({ storeDir }, env));
     expect((await refused.call('whoami')).error).toMatchObject({ code: 'UNAUTHENTICATED' });
@@ -182,6 +190,27 @@ test('L4: what somebody ended stays ended, and a call under way is answered at o
   for (let i = 0; i < 2; i++) expect((await caller.call('whoami')).error).toMatchObject({ code: 'SESSION_ENDED' });
   expect(await sessions.end(sessionId)).toBe(false);
   await caller.close();
+});
+
+test('L4, L13: whoever listens hears of each beginning and end, of time’s own doing too', async () => {
+  const { store, now, pass } = clocked();
+  const sessions = sessionsWith({ store, ttlSeconds: 60, context: { now } });
+  const heard: string[] = [];
+  const stop = sessions.onOpened(({ userId }) => heard.push(`opened for ${userId}`));
+  sessions.onEnded((_, reason) => heard.push(reason));
+  const caller = await onPipe('v2', sessions);
+  await caller.call('whoami');
+  pass(120);
+  expect(await store.sweep()).toBe(1);
+  expect(heard).toEqual(['opened for local', 'expired']);
+  stop();
+  await caller.call('whoami');
+  expect((await caller.call('whoami')).isError).toBe(false);
+  expect(heard).toHaveLength(2);
+  await caller.close();
+  await sessions.close();
+  expect(heard).toEqual(['opened for local', 'expired', 'closed']);
+  await store.close();
 });
 
 test('L11: quotas are refused in words a model can act on, and say when to come back', async () => {

@@ -2,7 +2,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { McpServer as McpServerV1 } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { McpServer as McpServerV2 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { currentSession, type JsonValue, requirePermission, requireTrust } from '../../src/sdk/index.ts';
+import {
+  type CallSource,
+  currentSession,
+  type JsonValue,
+  readContext,
+  requirePermission,
+  requireTrust,
+  withSession,
+} from '../../src/sdk/index.ts';
 import { type OwnOptions, type ServerSessions, withSessions } from '../../src/server/index.ts';
 
 export type Sdk = 'v1' | 'v2';
@@ -74,6 +82,15 @@ export function buildServer(sdk: Sdk, given?: ServerSessions | OwnOptions): McpS
     await gates.get(at)?.opened;
     return words(await currentSession().state.set('waited', at));
   });
+  server.registerTool(
+    'wrapped',
+    {},
+    withSession('wrapped', async (extra: CallSource) => {
+      const session = currentSession();
+      const again = await readContext(extra);
+      return words({ status: session.status, same: session === again, kept: await session.state.set('wrapped', 1) });
+    }) as never,
+  );
   server.registerTool('delete_note', {}, async () => {
     requireTrust('direct');
     requirePermission('notes:write');
