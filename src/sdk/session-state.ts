@@ -27,7 +27,7 @@ export interface SessionState {
     key: string,
     change: (value: JsonValue | undefined) => JsonValue,
     options?: Pick<StateWrite, 'ttlSeconds'>,
-  ): Promise<StateEntry>;
+  ): Promise<Pick<StateEntry, 'value' | 'version'>>;
   /** False when there was none. */
   delete(key: string, options?: Pick<StateWrite, 'expectedVersion'>): Promise<boolean>;
   /** Keys in the order of their characters. `next`, given as `after`, goes on where the page ends. */

@@ -14,6 +14,8 @@ export type SecurableServer = Registrar | { readonly server: Registrar };
 export interface Visit {
   readonly call: Call;
   readonly method: string;
+  /** One object for each server that was built. */
+  readonly server: object;
   /** The handler's last argument, as the SDK made it. */
   readonly extra: Readonly<Record<string, unknown>>;
 }
@@ -43,7 +45,7 @@ export function wrapHandlers<S extends SecurableServer>(server: S, options: Wrap
     if (typeof handler !== 'function') return register(...given);
     const named = typeof given[0] === 'string' ? given[0] : undefined;
     if (named !== undefined && unwrapped.has(named)) return register(...given);
-    const inner = { handler: handler as Handler, named, paramsOnly: given.length > 2 };
+    const inner = { server: registrar, handler: handler as Handler, named, paramsOnly: given.length > 2 };
     return register(...given.slice(0, -1), wrapped(inner, options, around));
   }) as Registrar['setRequestHandler'];
   return server;
@@ -60,12 +62,13 @@ function assertUnset(registrar: Registrar, method: string, by: string): void {
 }
 
 interface Inner {
+  readonly server: object;
   readonly handler: Handler;
   readonly named: string | undefined;
   readonly paramsOnly: boolean;
 }
 
-function wrapped({ handler, named, paramsOnly }: Inner, options: WrapOptions, around: Around): Handler {
+function wrapped({ server, handler, named, paramsOnly }: Inner, options: WrapOptions, around: Around): Handler {
   return async (request, extra) => {
     const method = named ?? (request as { method: string }).method;
     if (unwrapped.has(method) || !isObject(extra)) return handler(request, extra);
@@ -80,7 +83,7 @@ function wrapped({ handler, named, paramsOnly }: Inner, options: WrapOptions, ar
       transport: options.transport,
     });
     try {
-      return await around({ call, method, extra }, async (handling) =>
+      return await around({ call, method, server, extra }, async (handling) =>
         withCode(await handler(request, extra), handling),
       );
     } catch (error) {

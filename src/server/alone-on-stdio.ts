@@ -4,20 +4,39 @@ import type { Session } from '../sessions/session.ts';
 import type { Entrance, House } from './entrance.ts';
 import { ownContext } from './own-context.ts';
 
-export interface StdioSession {
-  enter(): Promise<Entrance>;
-  /** Ends the session that was opened for this process: nobody else has a token of it. */
+export interface StdioSessions {
+  enter(server: object): Promise<Entrance>;
+  /** Ends the sessions that were opened for this process: nobody else has a token of them. */
   close(): Promise<void>;
 }
 
 /**
  * Without Ambit, whoever started this process is who calls. The session is the one they named, or one that is opened
- * with the first call and stays for as long as the process does.
+ * with the first call and stays for as long as the process does. There is one server to a pipe; where there are several
+ * after all, each has its own: it may be a network that looks like a pipe.
  */
-export function aloneOnStdio({ sessions, settings }: Pick<House, 'sessions' | 'settings'>): StdioSession {
+export function aloneOnStdio(house: Pick<House, 'sessions' | 'settings'>): StdioSessions {
+  const own = new Set<string>();
+  const ofServer = new WeakMap<object, () => Promise<Entrance>>();
+  house.sessions.onEnded(({ id }) => void own.delete(id));
+  return {
+    enter(server) {
+      const enter = ofServer.get(server) ?? onPipe(house, own);
+      ofServer.set(server, enter);
+      return enter();
+    },
+    async close() {
+      await Promise.all([...own].map((id) => house.sessions.end(id, 'closed').catch(() => false)));
+    },
+  };
+}
+
+function onPipe(
+  { sessions, settings }: Pick<House, 'sessions' | 'settings'>,
+  own: Set<string>,
+): () => Promise<Entrance> {
   const { named, local } = settings;
   let opening: Promise<Session> | undefined;
-  let own: string | undefined;
 
   async function find(): Promise<Session> {
     const session = await namedOrNew();
@@ -50,7 +69,7 @@ export function aloneOnStdio({ sessions, settings }: Pick<House, 'sessions' | 's
     const { agentId, ...rest } = local;
     const draft = { ...rest, ...(agentId === undefined ? {} : { agentId }), ...(id === undefined ? {} : { id }) };
     const { session } = await sessions.create(draft);
-    if (id === undefined) own = session.id;
+    if (id === undefined) own.add(session.id);
     return session;
   }
 
@@ -73,15 +92,11 @@ export function aloneOnStdio({ sessions, settings }: Pick<House, 'sessions' | 's
   /** What time has ended is told once, and the next call begins anew; what somebody has ended stays ended. */
   async function gone(id: string): Promise<AmbitError> {
     const reason = await sessions.whyGone(id);
-    if (id !== own || (reason !== 'expired' && reason !== 'evicted')) return goneBecause(reason);
+    const isNamed = (named.id ?? named.token) !== undefined;
+    if (isNamed || (reason !== 'expired' && reason !== 'evicted')) return goneBecause(reason);
     opening = undefined;
     return new AmbitError('SESSION_EXPIRED', { hint: 'Call again: a new session begins, without what this one kept.' });
   }
 
-  return {
-    enter,
-    async close() {
-      if (own !== undefined) await sessions.end(own, 'closed').catch(() => false);
-    },
-  };
+  return enter;
 }

@@ -110,7 +110,7 @@ export function aroundCalls(options: AroundOptions): Around {
     }
     if (said.status === 'verified') return behindAmbit(house, said);
     if (overHttp) return aloneOverHttp(house, visit);
-    if (!house.settings.startedByAmbit) return house.stdio.enter();
+    if (!house.settings.startedByAmbit) return house.stdio.enter(visit.server);
     // A process of Ambit's for several sessions: to put them into one of its own would mix them.
     if (said.sessionId === undefined) {
       throw refusedCall('The call carries no context, and this process serves no one session.');

@@ -2,7 +2,7 @@ import { AmbitError, isAmbitError } from '../errors.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { openMemoryStore } from '../stores/memory/memory-store.ts';
 import type { SessionStore } from '../stores/store.ts';
-import { aloneOnStdio, type StdioSession } from './alone-on-stdio.ts';
+import { aloneOnStdio, type StdioSessions } from './alone-on-stdio.ts';
 import type { House } from './entrance.ts';
 import { createListeners, type Listeners } from './listeners.ts';
 import { createNamedSessions } from './named-session.ts';
@@ -13,7 +13,7 @@ import { type EndReason, factsOf, type SessionFacts } from './shown-session.ts';
 import { createUnderWay, type UnderWay } from './under-way.ts';
 
 export interface OpenHouse extends House {
-  readonly stdio: StdioSession;
+  readonly stdio: StdioSessions;
   readonly underWay: UnderWay;
   readonly tools: OwnTools | undefined;
   close(): Promise<void>;

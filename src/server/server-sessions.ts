@@ -48,6 +48,8 @@ export function createServerSessions(options: ServerSessionsOptions = {}): Serve
 export function createLayer(options: ServerSessionsOptions, servesHttp: boolean): Layer {
   const settings = settingsOf(options);
   const events = createEvents();
+  // Said with the first call, which may come later than the failure.
+  if (options.store instanceof Promise) options.store.catch(() => {});
   let opening: Promise<OpenHouse> | undefined;
   let closing: Promise<void> | undefined;
   let forget = () => {};

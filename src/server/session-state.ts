@@ -34,9 +34,7 @@ export function stateOf(store: SessionStore, id: string): SessionState {
         const value = change(entry?.value);
         const expectedVersion = entry?.version ?? 0;
         const written = await write(key, value, writeOptions({ ...options, expectedVersion }));
-        if (written.outcome === 'written') {
-          return { value, version: written.version, expiresAt: (await state.get(key))?.expiresAt ?? null };
-        }
+        if (written.outcome === 'written') return { value, version: written.version };
       }
       throw conflict(key);
     },

@@ -88,9 +88,14 @@ export async function overHttp(
   fetch: Fetch,
   era: 'modern' | 'handshake',
   auth?: () => AuthInfo | undefined,
+  headers: Record<string, string> = {},
 ): Promise<Caller & { readonly transport: StreamableHTTPClientTransport }> {
   const transport = new StreamableHTTPClientTransport(new URL('http://kept.test/mcp'), {
-    fetch: (url, init) => fetch(new Request(url, init as RequestInit), auth?.()),
+    fetch(url, init) {
+      const request = new Request(url, init as RequestInit);
+      for (const [name, value] of Object.entries(headers)) request.headers.set(name, value);
+      return fetch(request, auth?.());
+    },
   });
   const mode = era === 'modern' ? 'auto' : 'legacy';
   const client = new Client({ name: 'http', version: '1' }, { versionNegotiation: { mode } });

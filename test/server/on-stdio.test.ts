@@ -1,8 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client } from '@modelcontextprotocol/client';
+import { InMemoryTransport, McpServer, Server } from '@modelcontextprotocol/server';
 import { afterEach, describe, expect, test } from 'vitest';
-import { createServerSessions, type ServerSessionsOptions } from '../../src/server/index.ts';
+import { currentSession } from '../../src/sdk/index.ts';
+import { createServerSessions, type ServerSessionsOptions, withSessions } from '../../src/server/index.ts';
 import { openMemoryStore } from '../../src/stores/index.ts';
 import { onPipe } from './clients.ts';
 import { clocked } from './clocked.ts';
@@ -159,6 +162,41 @@ test('a session that was opened for the process ends when it closes; calls are r
   await caller.close();
 });
 
+test('L3: several pipes of one process are several sessions, unless the environment names one', async () => {
+  const sessions = sessionsWith();
+  const [one, two] = [await onPipe('v2', sessions), await onPipe('v2', sessions)];
+  await one.call('add', { item: 'of one' });
+  expect((await two.call('items')).value).toEqual([]);
+  expect(await sessions.list()).toHaveLength(2);
+  const named = sessionsWith({}, { AMBIT_SESSION_ID: 'named-by-someone' });
+  const [three, four] = [await onPipe('v2', named), await onPipe('v2', named)];
+  await Promise.all([three.call('add', { item: 'of three' }), four.call('add', { item: 'of four' })]);
+  expect((await three.call('items')).value).toHaveLength(2);
+  for (const each of [one, two, three, four]) await each.close();
+});
+
+test('the low-level server has sessions too', async () => {
+  const sessions = sessionsWith();
+  const server = withSessions(new Server({ name: 'low', version: '1' }, { capabilities: { tools: {} } }), sessions);
+  server.setRequestHandler('tools/call', async ({ params }) => ({
+    content: [
+      { type: 'text', text: `${params.name} ${currentSession().status} ${await currentSession().state.set('k', 1)}` },
+    ],
+  }));
+  const [ours, theirs] = InMemoryTransport.createLinkedPair();
+  const client = new Client({ name: 'low', version: '1' });
+  await Promise.all([server.connect(ours), client.connect(theirs)]);
+  const { content } = await client.callTool({ name: 'anything', arguments: {} });
+  expect(content).toEqual([{ type: 'text', text: 'anything own 1' }]);
+  await client.close();
+});
+
+test('outside of it, state says that nothing is kept', async () => {
+  const refused = currentSession().state.get('k');
+  await expect(refused).rejects.toMatchObject({ code: 'STATE_UNAVAILABLE' });
+  expect(JSON.stringify(currentSession())).not.toContain('state"');
+});
+
 test('L4: each call refreshes; what is idle too long is refused at once, and the next call begins anew', async () => {
   const { store, now, pass } = clocked();
   const sessions = sessionsWith({ store, ttlSeconds: 60, context: { now } });
@@ -299,9 +337,7 @@ test('a store that cannot be opened refuses calls, and is asked again with the n
   await caller.close();
 });
 
-test('withSessions() that comes too late says so', async () => {
-  const { McpServer } = await import('@modelcontextprotocol/server');
-  const { withSessions } = await import('../../src/server/index.ts');
+test('withSessions() that comes too late says so', () => {
   const server = new McpServer({ name: 'late', version: '1' });
   server.registerTool('first', {}, async () => ({ content: [] }));
   expect(() => withSessions(server, sessionsWith())).toThrow(/withSessions\(\) comes too late/);

@@ -155,6 +155,20 @@ describe('with transport sessions', () => {
     expect((await ada.call('items')).value).toEqual(['secret']);
   });
 
+  test('L12: where there is none, a header that names one chooses nothing', async () => {
+    const sessions = sessionsWith();
+    const ada = await client(sessionful(sessions), 'handshake', userNamed('ada'));
+    await ada.call('add', { item: 'secret' });
+    const stolen = { 'Mcp-Session-Id': ada.transport.sessionId ?? '' };
+    expect(stolen['Mcp-Session-Id']).not.toBe('');
+    for (const era of ['modern', 'handshake'] as const) {
+      for (const user of ['ada', 'bob']) {
+        const other = await client(stateless(sessions), era, userNamed(user), stolen);
+        expect((await other.call('items')).value).toEqual([]);
+      }
+    }
+  });
+
   test('L4: when it has expired, it is refused until the client shakes hands again', async () => {
     const { store, now, pass } = clocked();
     const serve = sessionful(sessionsWith({ store, ttlSeconds: 60, context: { now } }));
