@@ -202,6 +202,7 @@ test('where Ambit and the server use one store, the record is Ambit’s own, and
   expect((await call('items')).value).toEqual(['one']);
   expect(await ambits.state.get(session.id, 'items')).toMatchObject({ value: ['one'] });
   expect(await ambits.usage(session.id)).toMatchObject({ calls: 0 });
+  expect((await signedCall(caller, 'items', {}, { session: session.id, user: 'eve' })).value).toEqual([]);
   await gateway.end(session.id);
   expect((await call('items')).error).toMatchObject({ code: 'SESSION_ENDED' });
   for (const each of open.splice(0)) await each.close();

@@ -1,5 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { InMemoryTransport as InMemoryV1 } from '@modelcontextprotocol/sdk/inMemory.js';
+import { WebStandardStreamableHTTPServerTransport as TransportV1 } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import {
   type AuthInfo,
   createMcpHandler,
@@ -66,7 +67,7 @@ export function stateless(given: ServerSessions | OwnOptions): Fetch {
 }
 
 /** A transport session for each client of the handshake era. */
-export function sessionful(given: ServerSessions | OwnOptions): Fetch {
+export function sessionful(given: ServerSessions | OwnOptions, sdk: Sdk = 'v2'): Fetch {
   const modern = createMcpHandler(() => buildServer('v2', given), { legacy: 'reject' });
   const transports = new Map<string, WebStandardStreamableHTTPServerTransport>();
   return async (request, authInfo) => {
@@ -74,11 +75,12 @@ export function sessionful(given: ServerSessions | OwnOptions): Fetch {
     if (!(await isLegacyRequest(request.clone()))) return modern.fetch(request, options);
     const known = transports.get(request.headers.get('mcp-session-id') ?? '');
     if (known !== undefined) return known.handleRequest(request, options);
-    const transport = new WebStandardStreamableHTTPServerTransport({
+    const Transport = sdk === 'v1' ? TransportV1 : WebStandardStreamableHTTPServerTransport;
+    const transport = new Transport({
       sessionIdGenerator: () => crypto.randomUUID(),
       onsessioninitialized: (id) => void transports.set(id, transport),
-    });
-    await buildServer('v2', given).connect(transport);
+    }) as WebStandardStreamableHTTPServerTransport;
+    await buildServer(sdk, given).connect(transport);
     return transport.handleRequest(request, options);
   };
 }

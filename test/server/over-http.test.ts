@@ -145,9 +145,9 @@ describe('with transport sessions', () => {
     expect(await idOf(one, { 'ambit/use-session': ids[1] })).toBe(ids[0]);
   });
 
-  test('L12: one belongs to whoever used it first: to others it is unknown', async () => {
+  test.each(['v1', 'v2'] as const)('L12: one belongs to whoever used it first (SDK %s)', async (sdk) => {
     let user = 'ada';
-    const ada = await client(sessionful(sessionsWith()), 'handshake', () => userNamed(user)());
+    const ada = await client(sessionful(sessionsWith(), sdk), 'handshake', () => userNamed(user)());
     await ada.call('add', { item: 'secret' });
     user = 'bob';
     expect((await ada.call('items')).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });

@@ -71,4 +71,14 @@ test('behind Ambit they are left to Ambit, which has its own', async () => {
   const meta = metaWith(await signer.sign(claims), claims);
   await expect(caller.call('session_end', { session: 'current' }, meta)).rejects.toThrow(/session_end/);
   await caller.close();
+
+  const aud = 'http://kept.test/mcp';
+  const sessions = createServerSessions({ tools: true, context: { env: {}, keys: signer.jwks, audience: aud } });
+  open.push(sessions);
+  const remote = await overHttp(stateless(sessions), 'modern');
+  open.push(remote);
+  expect(await names(remote)).toContain('session_end');
+  const listing = claimsFor({ method: 'tools/list', name: '', aud });
+  const { tools } = await remote.client.listTools({ _meta: metaWith(await signer.sign(listing), listing) } as never);
+  expect(tools.map(({ name }) => name)).not.toContain('session_end');
 });
