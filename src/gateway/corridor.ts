@@ -1,5 +1,6 @@
 import type { Journal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
@@ -8,6 +9,7 @@ import type { Reply } from '../wire/channel.ts';
 import type { OurKeys } from '../wire/our-keys.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { allServers } from './aggregate/for-all.ts';
+import type { CachedCalls } from './cached-calls.ts';
 import { journeyFrom, type Next } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
 import type { Resolution } from './resolution.ts';
@@ -16,6 +18,7 @@ import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts
 import { authorize } from './stages/authorize.ts';
 import { authorizeAll } from './stages/authorize-all.ts';
 import { bindTransport } from './stages/bind-transport.ts';
+import { cacheResults } from './stages/cache-results.ts';
 import { forward } from './stages/forward.ts';
 import { forwardToAll } from './stages/forward-to-all.ts';
 import { permitTools } from './stages/permit-tools.ts';
@@ -31,6 +34,8 @@ import { recordVisit, type Visit, type Visited, welcome } from './visit.ts';
 export interface CorridorParts {
   readonly journal: Journal;
   readonly log: Log;
+  readonly metrics: Metrics;
+  readonly includeMeta: () => boolean;
   readonly sessions: Sessions;
   readonly callers: Callers;
   readonly links: Links;
@@ -39,6 +44,7 @@ export interface CorridorParts {
   readonly listeners: ToolListeners;
   readonly aggregate: Aggregate;
   readonly catalog: Catalog;
+  readonly cached: CachedCalls;
   readonly identity: AuthenticateOptions;
   readonly resolving: ResolveOptions;
   readonly selecting: SelectOptions;
@@ -50,7 +56,7 @@ export interface CorridorParts {
 export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
   const opens = ({ message }: Arrived) => message.method === 'initialize';
   const inSession = journeyFrom<Arrived, Reply>()
-    .through(record(parts.journal, parts.log))
+    .through(record(parts))
     .through(authenticate(parts.identity))
     .through(resolveSession(parts.resolving))
     .through(selectWorkspace(parts.selecting));
@@ -60,7 +66,8 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
     .through(permitTools(parts.tools, parts.listeners))
-    .through(vetTools(parts.catalog, parts.links))
+    .through(vetTools(parts.catalog, parts.links, parts.resolution))
+    .through(cacheResults(parts.cached, parts.links))
     .to(forward(parts.callers, parts.links));
   const all = inSession
     .through(authorizeAll(parts.resolution))

@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import type { Admission, Limits, Spent } from './admission.ts';
+import type { AtVersion, DocumentLimits, DocumentListOptions } from './documents.ts';
 import type { JsonValue, NewSession, SessionChange } from './record.ts';
 import type { SetOptions, StateListOptions } from './state.ts';
 import type { Caps, PageRequest, SessionFilter, StateLimits } from './store.ts';
@@ -9,6 +10,7 @@ import type { Caps, PageRequest, SessionFilter, StateLimits } from './store.ts';
  * survive being written down, and would make two different names the same.
  */
 const idPattern = /^[a-z0-9][a-z0-9-]{0,127}$/;
+const collectionPattern = /^[a-z][a-z0-9-]{0,63}$/;
 const brokenText = /\p{Surrogate}|\u0000/u;
 const longest = {
   text: 512,
@@ -123,6 +125,31 @@ export function checkStateList(id: string, options: StateListOptions): void {
 export function checkMark(id: string, key: string, value: string): void {
   checkKey(id, key);
   if (value !== '') checkText('mark', value, longest.mark);
+}
+
+export function checkDocument(collection: string, key: string, options: AtVersion = {}): void {
+  checkCollection(collection);
+  checkText('key', key);
+  checkCount('expectedVersion', options.expectedVersion, 0);
+}
+
+/** Whether a text may be written; one that no store could give back as it was is refused. */
+export function fitsDocument(text: string, limits: DocumentLimits): boolean {
+  if (typeof text !== 'string' || brokenText.test(text)) refuse('A document is well-formed text without NUL.');
+  return Buffer.byteLength(text) <= limits.textBytes;
+}
+
+export function checkDocumentList(collection: string, options: DocumentListOptions): void {
+  checkCollection(collection);
+  checkCount('limit', options.limit, 1, longest.page);
+  for (const text of [options.prefix, options.after]) {
+    if (text !== undefined && text !== '') checkText('key', text);
+  }
+}
+
+function checkCollection(collection: string): void {
+  if (typeof collection !== 'string' || !collectionPattern.test(collection))
+    refuse('A collection is named by 1 to 64 characters of a-z, 0-9 and "-", a letter first.');
 }
 
 export function entryBytes(key: string, text: string): number {

@@ -3,7 +3,8 @@ import type { EndReason } from './record.ts';
 export type Change =
   | { readonly kind: 'created' | 'changed'; readonly id: string; readonly version: number }
   | { readonly kind: 'ended'; readonly id: string; readonly reason: EndReason | 'expired' }
-  /** Some changes may have been missed: whatever is held about any session may be old. */
+  | { readonly kind: 'document'; readonly collection: string; readonly key: string }
+  /** Some changes may have been missed: whatever is held about any session or document may be old. */
   | { readonly kind: 'lost' };
 
 export interface Feed {

@@ -1,4 +1,14 @@
 export type { Admission, LimitName, Limits, QuotaRefusal, Scope, Spent, Use, Verdict } from './admission.ts';
+export type {
+  AtVersion,
+  Document,
+  DocumentDeleted,
+  DocumentLimits,
+  DocumentListOptions,
+  DocumentPage,
+  DocumentPut,
+  Documents,
+} from './documents.ts';
 export type { Change } from './feed.ts';
 export { openMemoryStore } from './memory/memory-store.ts';
 export { openStore, type StoreSettings } from './open-store.ts';

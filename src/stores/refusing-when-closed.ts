@@ -25,6 +25,7 @@ export function refusingWhenClosed(store: SessionStore): SessionStore {
     ...guard(store),
     state: guard(store.state),
     marks: guard(store.marks),
+    documents: guard(store.documents),
     watch: store.watch,
     close() {
       closing ??= store.close();

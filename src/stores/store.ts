@@ -1,4 +1,5 @@
 import type { Admission, Spent, Use, Verdict } from './admission.ts';
+import type { DocumentLimits, Documents } from './documents.ts';
 import type { Change } from './feed.ts';
 import type { EndReason, NewSession, Remains, SessionChange, SessionRecord } from './record.ts';
 import type { SessionMarks, SessionState } from './state.ts';
@@ -52,10 +53,12 @@ export interface SessionStore {
 
   readonly state: SessionState;
   readonly marks: SessionMarks;
+  readonly documents: Documents;
 
   /**
-   * Tells of every session created, changed or ended through this data, by this process or another, within a second.
-   * Call what is returned to stop it.
+   * Tells of every session created, changed or ended through this data, and of every document written or deleted, by
+   * this process or another, within a second. Kinds that a listener does not know are none of its business: there may
+   * be more some day. Call what is returned to stop it.
    */
   watch(listener: (change: Change) => void): () => void;
   /** Buries what has expired and answers how much that was. A store does it by itself every second. */
@@ -123,6 +126,7 @@ export interface StoreOptions {
   /** For tests that move time by hand, and sweep by hand too; else the store's own clock. */
   readonly now?: () => number;
   readonly stateLimits?: Partial<StateLimits>;
+  readonly documentLimits?: Partial<DocumentLimits>;
   /** How long an operation may take before it is STORE_UNAVAILABLE; 2000 unless told. */
   readonly patienceMs?: number;
 }

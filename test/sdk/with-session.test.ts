@@ -12,6 +12,7 @@ import {
   secureServer,
   withSession,
 } from '../../src/sdk/index.ts';
+import { seed } from '../fixed-seed.ts';
 import { counts } from '../proof.ts';
 import { call, signer, spawned } from './presented.ts';
 import { type Asked, claimsFor, metaWith } from './signer.ts';
@@ -234,8 +235,13 @@ test('L3: handlers that take turns at every step never see one another’s sessi
   const waiting: (() => void)[] = [];
   // Each step is let go in an order that has nothing to do with who came first.
   const step = () => new Promise<void>((resolve) => void waiting.push(resolve));
+  let dice = seed;
+  const roll = () => {
+    dice = (dice * 48_271) % 2_147_483_647;
+    return dice - 2 ** 30;
+  };
   const release = () => {
-    for (const resolve of waiting.splice(0).sort(() => Math.random() - 0.5)) resolve();
+    for (const resolve of waiting.splice(0).sort(roll)) resolve();
   };
   const seen = new Map<string, Set<string | undefined>>();
   let open = 0;

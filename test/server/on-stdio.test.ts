@@ -106,7 +106,7 @@ test.each([
   [{ AMBIT_SESSION_ID: 'short' }, /AMBIT_SESSION_ID must be 8 to 64/],
   [{ AMBIT_SESSION_TTL_SECONDS: '-1' }, /AMBIT_SESSION_TTL_SECONDS must be a whole number/],
   [{ AMBIT_SESSION_TTL_SECONDS: '90000' }, /would never count/],
-  [{ AMBIT_SESSION_INCLUDE_META: 'perhaps' }, /must be true or false/],
+  [{ AMBIT_SESSION_INCLUDE_META: 'perhaps' }, /is true or false/],
 ])('L2: what the environment cannot mean is refused at the start: %o', (env, reason) => {
   expect(() => createServerSessions({ context: { env } })).toThrow(reason);
 });

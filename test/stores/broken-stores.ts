@@ -76,6 +76,57 @@ export const lies: Readonly<Record<string, Lie>> = {
   'never gives a place back after a crash': (good) => ({
     admit: (request) => good.admit(request.holdMs === undefined ? request : { ...request, holdMs: 600_000 }),
   }),
+  'counts a place that has run out': (good, now) => {
+    const held = new Map<string, number>();
+    return {
+      async admit(request) {
+        if (request.holdMs !== undefined) held.set(request.id, now() + request.holdMs);
+        return good.admit(request);
+      },
+      async update(id, version, change) {
+        const answer = await good.update(id, version, change);
+        if (answer.outcome !== 'updated') return answer;
+        const expiresAt = Math.max(answer.record.expiresAt, Math.min(held.get(id) ?? 0, answer.record.endsAt));
+        return { outcome: 'updated', record: { ...answer.record, expiresAt } };
+      },
+    };
+  },
+  'forgets when what remains was to expire': (good) => ({
+    async remains(id) {
+      const left = await good.remains(id);
+      if (left === undefined) return left;
+      const { lastActiveAt, ttlSeconds, endsAt } = left.record;
+      return { ...left, record: { ...left.record, expiresAt: Math.min(lastActiveAt + ttlSeconds * 1000, endsAt) } };
+    },
+  }),
+  'counts a place for one call, however many it is for': (good) => ({
+    admit: ({ places: _, ...request }) => good.admit(request),
+  }),
+  'never makes a place smaller': (good) => ({
+    renew: (id, lease, holdMs, { places: _, ...spent } = {}) => good.renew(id, lease, holdMs, spent),
+  }),
+  'gives back more calls than were taken': (good) => {
+    const tooMany = new Map<string, number>();
+    return {
+      async release(id, lease, spent) {
+        const before = await good.usage(id);
+        await good.release(id, lease, spent);
+        const after = await good.usage(id);
+        if (before === undefined || after === undefined || before.calls === after.calls) return;
+        tooMany.set(id, (tooMany.get(id) ?? 0) + (spent?.unusedCalls ?? 0) - (before.calls - after.calls));
+      },
+      async usage(id) {
+        const use = await good.usage(id);
+        return use && { ...use, calls: Math.max(0, use.calls - (tooMany.get(id) ?? 0)) };
+      },
+    };
+  },
+  'keeps the user’s calls that were not made': (good) => ({
+    release: (id, lease, { limits: _, ...spent } = {}) => good.release(id, lease, spent),
+  }),
+  'forgets how long ago a session was used': (good) => ({
+    release: (id, lease, { agoMs: _, ...spent } = {}) => good.release(id, lease, spent),
+  }),
   'drops the ttl of state': (good) => ({
     state: {
       ...good.state,
@@ -123,6 +174,44 @@ export const lies: Readonly<Record<string, Lie>> = {
         if (there !== undefined) return { outcome: 'present', value: there };
         const answer = await good.marks.put(id, key, value);
         return answer.outcome === 'present' ? { outcome: 'put' } : answer;
+      },
+    },
+  }),
+  'ignores the version of documents': (good) => ({
+    documents: { ...good.documents, put: (collection, key, text) => good.documents.put(collection, key, text) },
+  }),
+  'counts the versions of documents anew': (good) => {
+    const writes = new Map<string, number>();
+    const nameOf = (collection: string, key: string) => `${collection} ${key}`;
+    return {
+      documents: {
+        ...good.documents,
+        async get(collection, key) {
+          const found = await good.documents.get(collection, key);
+          return found && { ...found, version: writes.get(nameOf(collection, key)) ?? 0 };
+        },
+        async put(collection, key, text, { expectedVersion } = {}) {
+          const version = writes.get(nameOf(collection, key)) ?? 0;
+          if (expectedVersion !== undefined && expectedVersion !== version) return { outcome: 'conflict', version };
+          const answer = await good.documents.put(collection, key, text);
+          if (answer.outcome !== 'written') return answer;
+          writes.set(nameOf(collection, key), version + 1);
+          return { outcome: 'written', version: version + 1 };
+        },
+        async delete(collection, key, { expectedVersion } = {}) {
+          const version = writes.get(nameOf(collection, key)) ?? 0;
+          if (expectedVersion !== undefined && expectedVersion !== version) return { outcome: 'conflict', version };
+          writes.delete(nameOf(collection, key));
+          return good.documents.delete(collection, key);
+        },
+      },
+    };
+  },
+  'mixes up collections of documents': (good) => ({
+    documents: {
+      ...good.documents,
+      async get(collection, key) {
+        return (await good.documents.get(collection, key)) ?? good.documents.get('things', key);
       },
     },
   }),

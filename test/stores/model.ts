@@ -18,6 +18,7 @@ interface ModelSession {
   readonly given: NewSession;
   readonly created: number;
   seen: number;
+  idle: number;
   version: number;
   ttl: number;
   ends: number;
@@ -45,13 +46,18 @@ export function createModel(start: number) {
   let sessions: ModelSession[] = [];
   const leases: Lease[] = [];
   const accounts: Record<string, Account> = {};
+  let documents: { collection: string; key: string; text: string; version: number }[] = [];
+  const documentVersions: Record<string, number> = {};
 
   const placesOf = (session: ModelSession) => leases.filter((lease) => lease.session === session && lease.open);
-  const idleAt = (s: ModelSession) => Math.max(s.seen + s.ttl, ...placesOf(s).map((lease) => lease.until));
+  const setIdle = (s: ModelSession) => {
+    const held = placesOf(s).filter((lease) => t < lease.until);
+    s.idle = Math.max(s.seen + s.ttl, ...held.map((lease) => lease.until));
+  };
   const why = (s: ModelSession | undefined) => {
     if (s === undefined || t >= s.ends + hour) return 'missing';
     if (s.ended) return 'ended';
-    return t >= idleAt(s) || t >= s.ends ? 'expired' : 'live';
+    return t >= s.idle || t >= s.ends ? 'expired' : 'live';
   };
   const byId = (id: string) => sessions.filter((s) => s.given.id === id).at(-1);
   const live = () => sessions.filter((s) => why(s) === 'live');
@@ -71,7 +77,7 @@ export function createModel(start: number) {
       createdAt: s.created,
       lastActiveAt: s.seen,
       endsAt: s.ends,
-      expiresAt: Math.min(idleAt(s), s.ends),
+      expiresAt: Math.min(s.idle, s.ends),
     };
   }
 
@@ -101,6 +107,7 @@ export function createModel(start: number) {
     const unused = Math.min(unusedCalls, lease.calls);
     lease.calls -= unused;
     s.seen = Math.max(s.seen, t - agoMs);
+    setIdle(s);
     s.calls -= unused;
     s.bytes += bytes;
     for (const [scope, name] of [
@@ -140,6 +147,7 @@ export function createModel(start: number) {
         given,
         created: t,
         seen: t,
+        idle: t + given.ttlSeconds * 1000,
         version: 1,
         ttl: given.ttlSeconds * 1000,
         ends: t + given.lifetimeSeconds * 1000,
@@ -160,9 +168,10 @@ export function createModel(start: number) {
       return s !== undefined && why(s) === 'live' ? record(s) : undefined;
     },
 
-    reason: (id: string) => {
-      const word = why(byId(id));
-      return word === 'live' || word === 'missing' ? undefined : word;
+    remains: (id: string) => {
+      const s = byId(id);
+      const reason = why(s);
+      return s === undefined || reason === 'live' || reason === 'missing' ? undefined : { record: record(s), reason };
     },
 
     update(id: string, expected: number, change: SessionChange) {
@@ -174,6 +183,7 @@ export function createModel(start: number) {
       s.ttl = (change.ttlSeconds ?? s.ttl / 1000) * 1000;
       if (change.endsAt !== undefined) s.ends = Math.max(change.endsAt, s.seen);
       for (const lease of placesOf(s)) lease.until = Math.min(lease.until, s.ends);
+      setIdle(s);
       return { outcome: 'updated', record: record(s) };
     },
 
@@ -264,6 +274,7 @@ export function createModel(start: number) {
         leases.push({ session: s, until, places, calls, day: Math.floor(t / day), open: true });
       }
       s.seen = t;
+      setIdle(s);
       return { outcome: 'admitted', version: s.version, lastActiveAt: t, expiresAt: record(s).expiresAt };
     },
 
@@ -309,6 +320,35 @@ export function createModel(start: number) {
       if (s === undefined || why(s) !== 'live') return gone(s);
       if (!fresh(s).some((entry) => entry.key === key)) return { outcome: 'absent' };
       s.state = s.state.filter((entry) => entry.key !== key);
+      return { outcome: 'deleted' };
+    },
+
+    document: (collection: string, key: string) => {
+      const found = documents.find((each) => each.collection === collection && each.key === key);
+      return found && { key, text: found.text, version: found.version };
+    },
+
+    documents: (collection: string) =>
+      documents
+        .filter((each) => each.collection === collection)
+        .sort((a, b) => (a.key < b.key ? -1 : 1))
+        .map(({ collection: _, ...document }) => document),
+
+    putDocument(collection: string, key: string, text: string, expected: number | undefined) {
+      const version = this.document(collection, key)?.version ?? 0;
+      if (expected !== undefined && expected !== version) return { outcome: 'conflict', version };
+      const next = (documentVersions[collection] ?? 0) + 1;
+      documentVersions[collection] = next;
+      documents = documents.filter((each) => each.collection !== collection || each.key !== key);
+      documents.push({ collection, key, text, version: next });
+      return { outcome: 'written', version: next };
+    },
+
+    deleteDocument(collection: string, key: string, expected: number | undefined) {
+      const version = this.document(collection, key)?.version ?? 0;
+      if (expected !== undefined && expected !== version) return { outcome: 'conflict', version };
+      if (version === 0) return { outcome: 'absent' };
+      documents = documents.filter((each) => each.collection !== collection || each.key !== key);
       return { outcome: 'deleted' };
     },
 

@@ -29,6 +29,8 @@ export interface HeldSession {
   ttlSeconds: number;
   endsAt: number;
   lastActiveAt: number;
+  /** As `expiresAt`, but for the end. Kept, so that remains still tell it when the places are gone. */
+  idleAt: number;
   reason: EndReason | 'expired' | undefined;
   counters: Counters;
   stateVersion: number;
@@ -51,6 +53,7 @@ export function holdSession(session: NewSession, now: number): HeldSession {
     ttlSeconds,
     endsAt: now + session.lifetimeSeconds * 1000,
     lastActiveAt: now,
+    idleAt: now + ttlSeconds * 1000,
     reason: undefined,
     counters: noCounters,
     stateVersion: 0,
@@ -68,9 +71,18 @@ export function recordOf(held: HeldSession): SessionRecord {
 
 /** A call under way keeps a session from running out, but not beyond its end. */
 export function expiryOf(held: HeldSession): number {
-  let idleAt = held.lastActiveAt + held.ttlSeconds * 1000;
-  for (const lease of held.leases.values()) idleAt = Math.max(idleAt, lease.until);
-  return Math.min(idleAt, held.endsAt);
+  return Math.min(held.idleAt, held.endsAt);
+}
+
+/** After anything it depends on has changed. A place that has run out is no call under way. */
+export function setIdle(held: HeldSession, now: number): void {
+  held.idleAt = held.lastActiveAt + held.ttlSeconds * 1000;
+  for (const { until } of held.leases.values()) if (until > now) held.idleAt = Math.max(held.idleAt, until);
+}
+
+export function touch(held: HeldSession, now: number): void {
+  held.lastActiveAt = now;
+  setIdle(held, now);
 }
 
 /** Why it is gone at this instant, swept or not; undefined while it lives. */

@@ -1,6 +1,6 @@
 import { type Admission, type Scope, type Spent, scopes, type Verdict } from '../admission.ts';
 import { type Account, type Counters, charged, costOf, dayOf, noCounters, settled, unusedOf, weigh } from '../quota.ts';
-import { expiryOf, type HeldLease, type HeldSession, recordOf, underWay } from './held-session.ts';
+import { expiryOf, type HeldLease, type HeldSession, recordOf, setIdle, touch, underWay } from './held-session.ts';
 
 export interface Ledger {
   /** Of users and workspaces. */
@@ -28,7 +28,7 @@ export function admitHeld(held: HeldSession, request: Admission, ledger: Ledger,
     const { places, calls } = cost;
     held.leases.set(lease, { until: Math.min(now + holdMs, held.endsAt), places, calls, day: dayOf(now) });
   }
-  held.lastActiveAt = now;
+  touch(held, now);
   return {
     outcome: 'admitted',
     version: held.version,
@@ -41,6 +41,7 @@ export function admitHeld(held: HeldSession, request: Admission, ledger: Ledger,
 /** Counts what was only known afterwards, and gives back what was not needed. */
 export function settleHeld(held: HeldSession, place: HeldLease, spent: Spent, ledger: Ledger, now: number): void {
   held.lastActiveAt = Math.max(held.lastActiveAt, now - (spent.agoMs ?? 0));
+  setIdle(held, now);
   held.counters = settled('session', held.counters, spent, place, now);
   for (const scope of ['user', 'workspace'] as const) {
     const owner = ownerOf(held, scope);

@@ -8,6 +8,7 @@ import {
   pageAfter,
   readPage,
 } from '../checks.ts';
+import { defaultDocumentLimits } from '../documents.ts';
 import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../next-lease.ts';
@@ -16,8 +17,9 @@ import { bodyOf, changed } from '../record.ts';
 import { bestMatches, isReference } from '../references.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { goneAt, recordOf, underWay } from './held-session.ts';
+import { goneAt, recordOf, setIdle, underWay } from './held-session.ts';
 import { admitHeld, type Ledger, settleHeld } from './memory-admit.ts';
+import { memoryDocuments } from './memory-documents.ts';
 import { createMemorySessions } from './memory-sessions.ts';
 import { memoryMarks, memoryState } from './memory-state.ts';
 
@@ -75,6 +77,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       held.ttlSeconds = next.ttlSeconds;
       held.endsAt = next.endsAt;
       for (const lease of held.leases.values()) lease.until = Math.min(lease.until, next.endsAt);
+      setIdle(held, now());
       feed.tell({ kind: 'changed', id, version: next.version });
       return { outcome: 'updated', record: recordOf(held) };
     },
@@ -141,6 +144,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
 
     state: memoryState(reached, { ...defaultStateLimits, ...options.stateLimits }),
     marks: memoryMarks(reached),
+    documents: memoryDocuments({ ...defaultDocumentLimits, ...options.documentLimits }, feed),
     watch: feed.watch,
     sweep: async () => sweep(),
     ping: async () => {},

@@ -32,6 +32,7 @@ export function followChannel(client: Redis, channel: string, feed: Feed): Promi
 function readChange(text: string): Change | undefined {
   const [kind, id, detail] = text.split(' ');
   if (id === undefined || detail === undefined) return undefined;
+  if (kind === 'document') return { kind, collection: id, key: text.slice(`document ${id} `.length) };
   if (kind === 'ended') return { kind, id, reason: detail as Extract<Change, { kind: 'ended' }>['reason'] };
   return kind === 'created' || kind === 'changed' ? { kind, id, version: Number(detail) } : undefined;
 }

@@ -1,6 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import { type Admission, type LimitName, type Limits, type Scope, type Spent, scopes } from '../admission.ts';
 import { checkAdmission, checkId, checkLease } from '../checks.ts';
+import { defaultDocumentLimits } from '../documents.ts';
 import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../next-lease.ts';
@@ -9,6 +10,7 @@ import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
 import { type ConnectionOptions, connectionOf, createClient, firstContact, script } from './connection.ts';
 import { followChannel } from './follow-channel.ts';
+import { redisDocuments } from './redis-documents.ts';
 import { redisSessions } from './redis-sessions.ts';
 import { redisMarks, redisState } from './redis-state.ts';
 import { asList, goneFrom, recordFrom } from './replies.ts';
@@ -117,6 +119,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
 
     state: redisState(connection, { ...defaultStateLimits, ...options.stateLimits }),
     marks: redisMarks(connection),
+    documents: redisDocuments(connection, { ...defaultDocumentLimits, ...options.documentLimits }),
     watch: feed.watch,
     ping: connection.ping,
     async close() {

@@ -46,18 +46,17 @@ export function underWay(database: Database, scope: Scope, owner: string, now: n
   return (database.prepare(counted).get(owner, now) as { calls: number }).calls;
 }
 
-/** When it runs out if it is last used at an instant: a call under way keeps it for longer. */
-export function idleFrom(database: Database, row: CountedRow, seenAt: number): number {
-  const held = database.prepare('SELECT max(until) AS until FROM leases WHERE session_id = ?').get(row.id) as {
-    until: number | null;
-  };
+/** When it runs out if it was last used then: a call under way keeps it for longer, a place that has run out does not. */
+export function idleFrom(database: Database, row: CountedRow, seenAt: number, now: number): number {
+  const longest = 'SELECT max(until) AS until FROM leases WHERE session_id = ? AND until > ?';
+  const held = database.prepare(longest).get(row.id, now) as { until: number | null };
   return Math.max(seenAt + row.ttl_ms, held.until ?? 0);
 }
 
 /** After a change: the ttl or the end may have come nearer. */
-export function narrowLife(database: Database, row: SessionRow): void {
+export function narrowLife(database: Database, row: SessionRow, now: number): void {
   database.prepare('UPDATE leases SET until = min(until, ?) WHERE session_id = ?').run(row.ends_at, row.id);
-  const idleAt = idleFrom(database, row, row.seen_at);
+  const idleAt = idleFrom(database, row, row.seen_at, now);
   database
     .prepare('UPDATE sessions SET idle_at = ?, look_at = min(look_at, ?) WHERE id = ?')
     .run(idleAt, Math.min(idleAt, row.ends_at), row.id);

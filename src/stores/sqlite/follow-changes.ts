@@ -6,7 +6,7 @@ const everyMs = 200;
 
 interface ChangeRow {
   readonly number: number;
-  readonly kind: 'created' | 'changed' | 'ended';
+  readonly kind: 'created' | 'changed' | 'ended' | 'document';
   readonly session_id: string;
   readonly version: number;
   readonly reason: string | null;
@@ -76,5 +76,6 @@ function lastNumber(database: Database): number {
 
 function changeOf({ kind, session_id: id, version, reason }: ChangeRow): Change {
   if (kind === 'ended') return { kind, id, reason: reason as Extract<Change, { kind: 'ended' }>['reason'] };
+  if (kind === 'document') return { kind, collection: reason as string, key: id };
   return { kind, id, version };
 }

@@ -84,6 +84,21 @@ const steps: readonly string[] = [
     reason TEXT
   ) STRICT;
   `,
+  `
+  CREATE TABLE collections (
+    collection TEXT PRIMARY KEY,
+    version INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE documents (
+    collection TEXT NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (collection, key)
+  ) STRICT;
+  `,
 ];
 
 /** Brings the file up to date. Of several processes that start at once, one does it. */

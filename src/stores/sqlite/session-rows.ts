@@ -130,10 +130,13 @@ function forgetBelongings(database: Database, id: string): void {
   }
 }
 
+/** The table was made for sessions: of a document, the key stands for the id and the collection for the reason. */
 export function noteChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
+  const isDocument = change.kind === 'document';
+  const id = isDocument ? change.key : change.id;
   const version = 'version' in change ? change.version : 0;
-  const reason = 'reason' in change ? change.reason : null;
+  const reason = isDocument ? change.collection : 'reason' in change ? change.reason : null;
   database
     .prepare('INSERT INTO changes (written_at, kind, session_id, version, reason) VALUES (?, ?, ?, ?, ?)')
-    .run(now, change.kind, change.id, version, reason);
+    .run(now, change.kind, id, version, reason);
 }

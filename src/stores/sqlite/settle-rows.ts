@@ -46,7 +46,7 @@ function settle(database: Database, row: CountedRow, held: LeaseRow, until: numb
   const seenAt = Math.max(row.seen_at, now - (spent.agoMs ?? 0));
   // Only what kept the session the longest can bring its end nearer.
   const wasLast = held.until >= row.idle_at;
-  const idleAt = wasLast ? idleFrom(database, row, seenAt) : Math.max(row.idle_at, seenAt + row.ttl_ms, until);
+  const idleAt = wasLast ? idleFrom(database, row, seenAt, now) : Math.max(row.idle_at, seenAt + row.ttl_ms, until);
   writeUse(database, row, seenAt, idleAt, settled('session', ownCounters(row), spent, held, now));
   const expiresAt = Math.min(idleAt, row.ends_at);
   if (expiresAt < row.look_at) database.prepare('UPDATE sessions SET look_at = ? WHERE id = ?').run(expiresAt, row.id);

@@ -1,4 +1,5 @@
 import { checkAdmission, checkChange, checkFilter, checkId, checkLease, checkNew, readPage } from '../checks.ts';
+import { defaultDocumentLimits } from '../documents.ts';
 import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../next-lease.ts';
@@ -13,6 +14,7 @@ import { followChanges } from './follow-changes.ts';
 import { findRows, listRows } from './search-rows.ts';
 import { bury, createRow, goneAt, noteChange, reach, recordOf, rowOf, type SessionRow } from './session-rows.ts';
 import { releaseRow, renewRow } from './settle-rows.ts';
+import { sqliteDocuments } from './sqlite-documents.ts';
 import { sqliteMarks, sqliteState } from './sqlite-state.ts';
 import { isSweepDue, sweepRows } from './sweep-rows.ts';
 
@@ -55,7 +57,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     database
       .prepare('UPDATE sessions SET version = ?, ttl_ms = ?, ends_at = ?, body = ? WHERE id = ?')
       .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(bodyOf(next)), id);
-    narrowLife(database, rowOf(database, id) as SessionRow);
+    narrowLife(database, rowOf(database, id) as SessionRow, now());
     noteChange(database, { kind: 'changed', id, version: next.version }, now());
     return { outcome: 'updated', record: recordOf(rowOf(database, id) as SessionRow) };
   }
@@ -134,6 +136,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
 
     state: sqliteState(connection, now, { ...defaultStateLimits, ...options.stateLimits }),
     marks: sqliteMarks(connection, now),
+    documents: sqliteDocuments(connection, tellingly, now, { ...defaultDocumentLimits, ...options.documentLimits }),
     watch: feed.watch,
     sweep,
     ping: () => connection.read((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get()),

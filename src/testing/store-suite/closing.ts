@@ -34,6 +34,10 @@ export function closing(tell: Tell): void {
       () => store.marks.put(id, 'k'),
       () => store.marks.get(id, 'k'),
       () => store.marks.delete(id, 'k'),
+      () => store.documents.get('things', 'k'),
+      () => store.documents.put('things', 'k', 't'),
+      () => store.documents.list('things'),
+      () => store.documents.delete('things', 'k'),
       () => store.sweep(),
       () => store.ping(),
     ];
@@ -59,6 +63,7 @@ export function closing(tell: Tell): void {
     const record = await open({ name: 'lasting' });
     await store.state.set(record.id, 'k', { deep: [1] });
     await store.marks.put(record.id, 'm', 'v');
+    await store.documents.put('things', 'k', 'text');
     const limits = { session: { totalCalls: 1 }, user: { totalCalls: 1 } };
     await store.admit({ id: record.id, limits });
     await store.close();
@@ -66,6 +71,7 @@ export function closing(tell: Tell): void {
     assert.deepEqual(await next.find('lasting'), [{ ...record, lastActiveAt: record.lastActiveAt }]);
     assert.deepEqual((await next.state.get(record.id, 'k'))?.value, { deep: [1] });
     assert.equal(await next.marks.get(record.id, 'm'), 'v');
+    assert.equal((await next.documents.get('things', 'k'))?.text, 'text');
     const refused = await next.admit({ id: record.id, limits });
     assert.ok(refused.outcome === 'quota', 'counters are kept too');
   });

@@ -2,9 +2,18 @@ import assert from 'node:assert/strict';
 import type { NewSession } from '../../stores/record.ts';
 import { closing } from './closing.ts';
 import { concurrency } from './concurrency.ts';
+import { documents } from './documents.ts';
 import { expiry } from './expiry.ts';
 import { feed } from './feed.ts';
-import { draft, type OpenStore, type SuiteRunner, suiteStateLimits, type Tell } from './harness.ts';
+import { grants } from './grants.ts';
+import {
+  draft,
+  type OpenStore,
+  type SuiteRunner,
+  suiteDocumentLimits,
+  suiteStateLimits,
+  type Tell,
+} from './harness.ts';
 import { lifecycle } from './lifecycle.ts';
 import { listing } from './listing.ts';
 import { marks } from './marks.ts';
@@ -12,7 +21,20 @@ import { quotas } from './quotas.ts';
 import { state } from './state.ts';
 import { tenancy } from './tenancy.ts';
 
-const concerns = { lifecycle, expiry, concurrency, tenancy, listing, quotas, state, marks, feed, closing };
+const concerns = {
+  lifecycle,
+  expiry,
+  concurrency,
+  tenancy,
+  listing,
+  quotas,
+  grants,
+  state,
+  marks,
+  documents,
+  feed,
+  closing,
+};
 
 /**
  * The behaviour every session store must have, as tests in your own runner: pass its `describe` and `test`. Each test
@@ -21,7 +43,7 @@ const concerns = { lifecycle, expiry, concurrency, tenancy, listing, quotas, sta
 export function describeSessionStore(name: string, open: OpenStore, runner: SuiteRunner): void {
   const tell: Tell = (rule, proof) => {
     runner.test(rule, async () => {
-      const harness = await open({ stateLimits: suiteStateLimits });
+      const harness = await open({ stateLimits: suiteStateLimits, documentLimits: suiteDocumentLimits });
       const others: { close(): Promise<void> }[] = [];
       const { another } = harness;
       const scene = {

@@ -87,6 +87,38 @@ export function expiry(tell: Tell): void {
     assert.ok(await store.get(kept.id));
   });
 
+  tell('a place that has run out keeps nothing alive, swept or not', async ({ store, open, advance }) => {
+    for (const sweep of [async () => 0, store.sweep]) {
+      const { id, createdAt } = await open({ ttlSeconds: 20 });
+      const other = await open({ ttlSeconds: 20 });
+      await store.admit({ id, holdMs: 4000 });
+      const held = await store.admit({ id: other.id, holdMs: 8000 });
+      assert.ok(held.outcome === 'admitted' && held.lease !== null);
+      advance(4000);
+      await sweep();
+      const shorter = await store.update(id, 1, { ttlSeconds: 1 });
+      assert.ok(shorter.outcome === 'updated');
+      assert.equal(shorter.record.expiresAt, createdAt + 1000);
+      assert.deepEqual(await store.admit({ id }), { outcome: 'expired' });
+      const underWay = await store.update(other.id, 1, { ttlSeconds: 1 });
+      assert.ok(underWay.outcome === 'updated');
+      assert.equal(underWay.record.expiresAt, other.createdAt + 8000, 'one that has not still does');
+    }
+  });
+
+  tell('remains are the record as it last was, swept or not', async ({ store, open, advance }) => {
+    const [ended, expired] = [await open({ ttlSeconds: 1 }), await open({ ttlSeconds: 1 })];
+    for (const { id } of [ended, expired]) await store.admit({ id, holdMs: 4000 });
+    const last = await Promise.all([ended, expired].map(({ id }) => store.get(id)));
+    assert.equal(last[0]?.expiresAt, ended.createdAt + 4000);
+    await store.end(ended.id);
+    advance(4000);
+    const remains = async () => Promise.all([ended, expired].map(async ({ id }) => (await store.remains(id))?.record));
+    assert.deepEqual(await remains(), last);
+    await store.sweep();
+    assert.deepEqual(await remains(), last);
+  });
+
   tell('sweeping finds what was used again, when its time has come', async ({ store, open, advance }) => {
     const { id } = await open({ ttlSeconds: 10 });
     advance(9000);
@@ -94,6 +126,17 @@ export function expiry(tell: Tell): void {
     advance(2000);
     assert.equal(await store.sweep(), 0);
     advance(8000);
+    assert.equal(await store.sweep(), 1);
+  });
+
+  tell('sweeping finds what gave its place back before the time was up', async ({ store, open, advance }) => {
+    const { id } = await open({ ttlSeconds: 1 });
+    const used = await store.admit({ id, holdMs: 60_000 });
+    assert.ok(used.outcome === 'admitted' && used.lease !== null);
+    advance(2000);
+    assert.equal(await store.sweep(), 0);
+    await store.release(id, used.lease);
+    advance(1000);
     assert.equal(await store.sweep(), 1);
   });
 

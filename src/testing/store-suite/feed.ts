@@ -6,7 +6,7 @@ import type { Tell } from './harness.ts';
 /** Generous: it only bounds how long a store that says nothing can hold up the tests. */
 const patienceMs = 5000;
 
-function listen(store: SessionStore) {
+export function listen(store: SessionStore) {
   const heard: Change[] = [];
   let wake = () => {};
   const stop = store.watch((change) => {

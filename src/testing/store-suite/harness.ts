@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { DocumentLimits } from '../../stores/documents.ts';
 import type { JsonValue, NewSession, SessionRecord } from '../../stores/record.ts';
 import type { SessionStore, StateLimits } from '../../stores/store.ts';
 
@@ -22,8 +23,11 @@ export interface StoreHarness {
 /** The suite fills these up, so the store is opened with small ones. */
 export const suiteStateLimits: StateLimits = { valueBytes: 200, keys: 5, totalBytes: 500 };
 
+export const suiteDocumentLimits: DocumentLimits = { textBytes: 200, documents: 5 };
+
 export interface OpenOptions {
   readonly stateLimits: StateLimits;
+  readonly documentLimits: DocumentLimits;
 }
 
 export type OpenStore = (options: OpenOptions) => Promise<StoreHarness>;

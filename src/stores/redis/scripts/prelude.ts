@@ -10,6 +10,7 @@
  * d:<id>     state; f:<id> when its entries run out; m:<id> marks
  * q:u:<user>, q:w:<workspace>  counters
  * live, live:u:<user>          by when they expire; ids by id; by:all, by:u:…, by:w:…, by:p:… by age
+ * o:<collection>  documents, as version and text; oz:<collection> their keys in order; ov the versions given so far
  * nm:<user>  name to id; nn:<name> ids of that name
  */
 export const prelude = `
@@ -83,11 +84,12 @@ local function bury(s, reason)
   tell('ended', s.id, reason)
 end
 
--- When it runs out if it is last used at an instant: a call under way keeps it for longer.
+-- When it runs out if it was last used then: a call under way keeps it for longer, a place that has run out does not.
 local function idle_from(s, seen)
   local last = redis.call('ZREVRANGE', P .. 'h:' .. s.id, 0, 0, 'WITHSCORES')
   local idle = seen + s.t
-  if last[2] and tonumber(last[2]) > idle then idle = tonumber(last[2]) end
+  local held = tonumber(last[2] or 0)
+  if held > T and held > idle then idle = held end
   return idle
 end
 

@@ -1,0 +1,74 @@
+import { checkDocument, checkDocumentList, fitsDocument } from '../checks.ts';
+import { type Document, type DocumentLimits, type Documents, listFrom, pageBytes } from '../documents.ts';
+import type { Feed } from '../feed.ts';
+
+interface Collection {
+  version: number;
+  readonly documents: Map<string, Document>;
+}
+
+const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+export function memoryDocuments(limits: DocumentLimits, feed: Feed): Documents {
+  const collections = new Map<string, Collection>();
+
+  function collectionOf(name: string): Collection {
+    const known = collections.get(name) ?? { version: 0, documents: new Map<string, Document>() };
+    collections.set(name, known);
+    return known;
+  }
+
+  return {
+    async get(collection, key) {
+      checkDocument(collection, key);
+      const found = collections.get(collection)?.documents.get(key);
+      return found && { ...found };
+    },
+
+    async put(collection, key, text, options = {}) {
+      checkDocument(collection, key, options);
+      const fits = fitsDocument(text, limits);
+      const kept = collectionOf(collection);
+      const version = kept.documents.get(key)?.version ?? 0;
+      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
+        return { outcome: 'conflict', version };
+      }
+      if (!fits) return { outcome: 'full', limit: 'textBytes' };
+      if (version === 0 && kept.documents.size >= limits.documents) return { outcome: 'full', limit: 'documents' };
+      kept.version++;
+      kept.documents.set(key, { key, text, version: kept.version });
+      feed.tell({ kind: 'document', collection, key });
+      return { outcome: 'written', version: kept.version };
+    },
+
+    async delete(collection, key, options = {}) {
+      checkDocument(collection, key, options);
+      const documents = collections.get(collection)?.documents;
+      const version = documents?.get(key)?.version ?? 0;
+      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
+        return { outcome: 'conflict', version };
+      }
+      if (!documents?.delete(key)) return { outcome: 'absent' };
+      feed.tell({ kind: 'document', collection, key });
+      return { outcome: 'deleted' };
+    },
+
+    async list(collection, options = {}) {
+      checkDocumentList(collection, options);
+      const { prefix = '', limit = 100 } = options;
+      const from = listFrom(options);
+      const keys = [...(collections.get(collection)?.documents.keys() ?? [])]
+        .filter((key) => key.startsWith(prefix) && (from.self || byBytes(key, from.key) > 0))
+        .sort(byBytes);
+      const documents: Document[] = [];
+      let bytes = 0;
+      for (const key of keys) {
+        if (documents.length === limit || bytes >= pageBytes) break;
+        const found = collections.get(collection)?.documents.get(key) as Document;
+        documents.push({ ...found });
+        bytes += Buffer.byteLength(found.text);
+      }
+      return { documents, next: documents.length < keys.length ? (documents.at(-1)?.key ?? null) : null };
+    },
+  };
+}
