@@ -4,7 +4,7 @@ import type { SessionRecord } from '../stores/record.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 import { isKeptForAmbit, knownId } from './behind-ambit.ts';
 
-/** What listeners are told of a session; the id is the one that `currentSession()` gives. */
+/** What listeners are told of a session; the id is the one that handlers are told. */
 export interface SessionFacts {
   readonly id: string;
   readonly userId: string;
