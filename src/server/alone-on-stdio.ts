@@ -18,7 +18,7 @@ export interface StdioSessions {
 export function aloneOnStdio(house: Pick<House, 'sessions' | 'settings'>): StdioSessions {
   const own = new Set<string>();
   const ofServer = new WeakMap<object, () => Promise<Entrance>>();
-  house.sessions.onEnded(({ id }) => void own.delete(id));
+  house.sessions.onEnded(({ id }, reason) => void (reason !== 'unloaded' && own.delete(id)));
   return {
     enter(server) {
       const enter = ofServer.get(server) ?? onPipe(house, own);
@@ -83,18 +83,20 @@ function onPipe(
   }
 
   async function enter(): Promise<Entrance> {
-    const first = await current();
-    const session = sessions.get(first.id) ?? (await sessions.load(first.id));
-    if (session === undefined) throw await gone(first.id);
-    return { session, counted: true, renews: false, reach: 'user', gone: () => gone(first.id), context: ownContext };
+    const opened = current();
+    const { id } = await opened;
+    const session = sessions.get(id) ?? (await sessions.load(id));
+    if (session === undefined) throw await gone(id, opened);
+    return { session, counted: true, renews: false, reach: 'user', gone: () => gone(id, opened), context: ownContext };
   }
 
   /** What time has ended is told once, and the next call begins anew; what somebody has ended stays ended. */
-  async function gone(id: string): Promise<AmbitError> {
+  async function gone(id: string, opened: Promise<Session>): Promise<AmbitError> {
     const reason = await sessions.whyGone(id);
     const isNamed = (named.id ?? named.token) !== undefined;
     if (isNamed || (reason !== 'expired' && reason !== 'evicted')) return goneBecause(reason);
-    opening = undefined;
+    // Another call may have begun the next one already.
+    if (opening === opened) opening = undefined;
     return new AmbitError('SESSION_EXPIRED', { hint: 'Call again: a new session begins, without what this one kept.' });
   }
 

@@ -7,6 +7,7 @@ import { readCall } from '../sdk/read-context.ts';
 import { refusedCall } from '../sdk/with-session.ts';
 import type { Around, Visit } from '../sdk/wrap-handlers.ts';
 import { type Grant, StaleSession } from '../sessions/grants.ts';
+import type { Session } from '../sessions/session.ts';
 import { refusedResult } from '../wire/compose.ts';
 import { aloneOverHttp } from './alone-over-http.ts';
 import { behindAmbit, type NamingContext } from './behind-ambit.ts';
@@ -59,8 +60,13 @@ export function aroundCalls(options: AroundOptions): Around {
 
   async function inSession(house: OpenHouse, visit: Visit, said: SessionContext, run: Run): Promise<unknown> {
     const { entrance, grant, counted } = await admitted(house, visit, said);
-    // Narrowed since: what holds is what is held now.
-    const session = house.sessions.get(entrance.session.id) ?? entrance.session;
+    // Ended or narrowed at the very last moment: what holds is what is held now.
+    const held = house.sessions.get(entrance.session.id);
+    if (held === undefined) {
+      grant.of.leave(grant, counted, 0);
+      throw new AmbitError('SESSION_ENDED');
+    }
+    const session: Session = held;
     const context = entrance.context(session, stateOf(house.store, session.id));
     const handling: Handling = { call: visit.call, context };
     let bytes = 0;

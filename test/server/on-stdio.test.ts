@@ -215,6 +215,26 @@ test('L4: each call refreshes; what is idle too long is refused at once, and the
   await store.close();
 });
 
+test('L4, L15: when it has expired under many calls at once, what was kept for any of them is there afterwards', async () => {
+  const { store, now, pass } = clocked();
+  const caller = await onPipe('v2', sessionsWith({ store, ttlSeconds: 60, context: { now } }));
+  await caller.call('add', { item: 'old' });
+  pass(120);
+  const items = Array.from({ length: 24 }, (_, i) => `item-${i}`);
+  const answers = await Promise.all(
+    items.map(async (item, i) => {
+      for (let turn = 0; turn < i; turn++) await Promise.resolve();
+      const answer = await caller.call('add', { item });
+      return answer.isError ? caller.call('add', { item }) : answer;
+    }),
+  );
+  const kept = items.filter((_, i) => answers[i]?.isError === false);
+  expect(kept.length).toBeGreaterThan(0);
+  expect(((await caller.call('items')).value as string[]).sort()).toEqual(kept.sort());
+  await caller.close();
+  await store.close();
+});
+
 test('L4: what somebody ended stays ended, and a call under way is answered at once', async () => {
   const sessions = sessionsWith();
   const caller = await onPipe('v2', sessions);
