@@ -38,7 +38,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['G9', later, 'edited from the page, the CLI and the API'],
   ['L1', later, 'the record, immutable but for last active and what only narrows'],
   ['L2', later, 'created on first call or explicitly; invalid ids refused'],
-  ['L3', later, 'propagated to nested and async code; concurrent calls never mix'],
+  ['L3', built, 'propagated to nested and async code; concurrent calls never mix'],
   ['L4', built, 'refreshed on each request; an expired session is refused at once; sweep; explicit end'],
   ['L5', later, 'bounded; in-flight sessions protected; per-user cap; lookup O(1)'],
   ['L6', later, 'stores: memory, SQLite, Redis, proven by one suite'],

@@ -29,7 +29,12 @@ export interface ExtraV1 {
 /** The last argument of a handler in `@modelcontextprotocol/server` (v2), as far as it is needed here. */
 export interface ContextV2 {
   readonly sessionId?: string | undefined;
-  readonly mcpReq: { readonly id: string | number; readonly method: string; readonly _meta?: unknown };
+  readonly mcpReq: {
+    readonly id: string | number;
+    readonly method: string;
+    readonly _meta?: unknown;
+    readonly signal?: AbortSignal | undefined;
+  };
   readonly http?: { readonly req?: { readonly headers: { get(name: string): string | null } } | undefined } | undefined;
 }
 
@@ -95,12 +100,12 @@ function fromV2({ mcpReq, http, sessionId }: ContextV2): Call {
     method: mcpReq.method,
     name: undefined,
     arguments: undefined,
-    carrier: http?.req,
+    carrier: http?.req ?? mcpReq.signal,
     id: mcpReq.id,
   };
 }
 
-function fromV1({ _meta, requestInfo, sessionId, requestId }: ExtraV1): Call {
+function fromV1({ _meta, requestInfo, sessionId, requestId, signal }: ExtraV1): Call {
   const overHttp = requestInfo !== undefined || sessionId !== undefined;
   return {
     meta: _meta,
@@ -109,7 +114,7 @@ function fromV1({ _meta, requestInfo, sessionId, requestId }: ExtraV1): Call {
     method: undefined,
     name: undefined,
     arguments: undefined,
-    carrier: requestInfo,
+    carrier: requestInfo ?? signal,
     id: requestId,
   };
 }

@@ -1,3 +1,5 @@
+import { noState, type SessionState } from './session-state.ts';
+
 export type TrustLevel = 'direct' | 'sandboxed';
 
 /** Why a call has no context that holds. `NO_CONTEXT` means that nothing was sent; all others, that what was sent failed. */
@@ -33,6 +35,8 @@ interface Facts {
   /** Where the workspace lies, as this process sees it. Known over stdio only. */
   readonly workspacePath: string | undefined;
   readonly permissions: readonly string[];
+  /** What the calls of this session keep; only inside `withSessions()` of `ambit/server`. Not shown when it is printed. */
+  readonly state: SessionState;
 }
 
 /** Signed by Ambit, for this server, for this very call. Times are milliseconds since 1970. */
@@ -53,9 +57,23 @@ export interface VerifiedContext extends Facts {
 export interface InheritedContext extends Facts {
   readonly status: 'inherited';
   readonly sessionId: string | undefined;
-  readonly correlationId: undefined;
+  /** Known inside `withSessions()` only. */
+  readonly correlationId: string | undefined;
   readonly userId: string | undefined;
   readonly trustLevel: TrustLevel | undefined;
+  readonly issuedAt: undefined;
+  readonly expiresAt: undefined;
+  readonly reason: undefined;
+  readonly code: undefined;
+}
+
+/** A session of the server's own, opened by `withSessions()` where there is no Ambit in front. */
+export interface OwnContext extends Facts {
+  readonly status: 'own';
+  readonly sessionId: string;
+  readonly correlationId: string;
+  readonly userId: string;
+  readonly trustLevel: TrustLevel;
   readonly issuedAt: undefined;
   readonly expiresAt: undefined;
   readonly reason: undefined;
@@ -76,16 +94,16 @@ export interface AbsentContext extends Facts {
 }
 
 /** What a tool knows about the session that calls it, and how far that can be relied on. */
-export type SessionContext = VerifiedContext | InheritedContext | AbsentContext;
+export type SessionContext = VerifiedContext | InheritedContext | OwnContext | AbsentContext;
 
 /** Handlers of one process share these objects with nobody, and nobody can write to them. */
-export function frozen<C extends SessionContext>(context: C): C {
-  Object.freeze(context.permissions);
-  return Object.freeze(context);
+export function frozen<C extends SessionContext>(facts: Omit<C, 'state'>, state: SessionState = noState): C {
+  Object.freeze(facts.permissions);
+  return Object.freeze(Object.defineProperty(facts, 'state', { value: state })) as C;
 }
 
 export function absent(code: ContextProblem, reason: string): AbsentContext {
-  return frozen({
+  return frozen<AbsentContext>({
     status: 'absent',
     sessionId: undefined,
     correlationId: undefined,

@@ -1,4 +1,4 @@
-import { absent, frozen, type SessionContext, trustLevelOf } from './context.ts';
+import { absent, frozen, type InheritedContext, type SessionContext, trustLevelOf } from './context.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -39,5 +39,5 @@ export function inheritedContext(env: Environment = startEnvironment): SessionCo
         : 'The call carries no context, and this process serves no one session.',
     );
   }
-  return frozen(context);
+  return frozen<InheritedContext>(context);
 }

@@ -3,6 +3,7 @@ export type {
   AbsentContext,
   ContextProblem,
   InheritedContext,
+  OwnContext,
   SessionContext,
   TrustLevel,
   VerifiedContext,
@@ -14,7 +15,7 @@ export { type ReadOptions, readContext } from './read-context.ts';
 export { createReplayMemory, type ReplayMemory } from './replay-memory.ts';
 export { requirePermission, requireTrust } from './require.ts';
 export { type ResolvedWorkspace, resolveWorkspace, type WorkspaceQuestion } from './resolve-workspace.ts';
-export { type SecurableServer, secureServer } from './secure-server.ts';
+export { secureServer } from './secure-server.ts';
 export {
   type ErrorResult,
   isSessionError,
@@ -22,4 +23,6 @@ export {
   type SessionErrorCode,
   toErrorResult,
 } from './session-error.ts';
+export type { JsonValue, SessionState, StateEntry, StateWrite } from './session-state.ts';
 export { type HandlerOptions, withSession } from './with-session.ts';
+export type { SecurableServer } from './wrap-handlers.ts';

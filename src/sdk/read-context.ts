@@ -81,7 +81,7 @@ function contextOf(claims: Claims, plain: unknown, call: Call): VerifiedContext 
   const overruled = Object.entries(signed).filter(
     ([name, value]) => name in beside && (beside[name] || undefined) !== value,
   );
-  return frozen({
+  return frozen<VerifiedContext>({
     status: 'verified',
     ...signed,
     // The path is not signed. Over stdio it came through the same pipe as the process itself; over HTTP it is hearsay.

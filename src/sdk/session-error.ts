@@ -3,7 +3,14 @@ export type SessionErrorCode =
   | 'PERMISSION_DENIED'
   | 'WORKSPACE_REQUIRED'
   | 'WORKSPACE_NOT_FOUND'
-  | 'CONTEXT_REFUSED';
+  | 'CONTEXT_REFUSED'
+  | 'SESSION_EXPIRED'
+  | 'SESSION_ENDED'
+  | 'STATE_CONFLICT'
+  | 'STATE_FULL'
+  | 'STATE_UNAVAILABLE'
+  | 'STORE_UNAVAILABLE'
+  | 'REQUEST_INVALID';
 
 const brand = Symbol.for('ambit.session-error');
 

@@ -28,10 +28,7 @@ export function withSession<A extends unknown[], R>(
       arguments: given.length > 1 ? given[0] : undefined,
       transport: options.transport,
     });
-    const around = store.getStore();
     try {
-      // Inside secureServer() all has been read already, and from better sources.
-      if (around?.call.carrier !== undefined && around.call.carrier === call.carrier) return await handler(...given);
       return await handle(call, options, async () => await handler(...given));
     } catch (error) {
       if (isSessionError(error)) return toErrorResult(error);
@@ -40,12 +37,17 @@ export function withSession<A extends unknown[], R>(
   };
 }
 
-/** Runs what handles a call inside its context, or throws where that context was refused. */
+/**
+ * Runs what handles a call inside its context, or throws where that context was refused. Where another wrapper has read
+ * it already, from better sources, its word holds.
+ */
 export async function handle<R>(
   call: Call,
   options: HandlerOptions,
   run: (handling: Handling) => Promise<R>,
 ): Promise<R> {
+  const around = store.getStore();
+  if (around?.call.carrier !== undefined && around.call.carrier === call.carrier) return run(around);
   const context = await readCall(call, options);
   const refused = refusedBecause(context);
   if (refused !== undefined && options.onRefused !== 'run') throw refusedCall(refused);
@@ -53,7 +55,8 @@ export async function handle<R>(
   return store.run(handling, () => run(handling));
 }
 
-function refusedCall(reason: string): SessionError {
+/** A token was sent and does not hold. */
+export function refusedCall(reason: string): SessionError {
   const hint = 'Nothing was done. Call again; if it goes on, tell the person who runs this server.';
   return new SessionError('CONTEXT_REFUSED', reason, hint);
 }

@@ -41,6 +41,7 @@ test.each([
       'withSession',
     ],
   ],
+  ['./server', ['createServerSessions', 'withSessions']],
   ['./stores', ['openMemoryStore', 'openRedisStore', 'openSqliteStore', 'openStore']],
   ['./testing', ['createTestGateway', 'describeSessionStore']],
 ])('the export %s holds what it promises and no more', async (name, names) => {
