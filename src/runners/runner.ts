@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Confinement } from './confinement.ts';
+import type { WayOut } from './egress/inside.ts';
 import type { InForce } from './limits/limits.ts';
 
 /** Everything a runner needs to start one upstream process; nothing is taken from Ambit's own environment. */
@@ -14,6 +15,8 @@ export interface Launch {
   readonly lastLook?: (() => void) | undefined;
   /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
   readonly confinement?: Confinement | undefined;
+  /** The proxy of a process that may reach hosts; without one there is no network. */
+  readonly wayOut?: WayOut | undefined;
 }
 
 export interface Exit {

@@ -2,6 +2,7 @@ import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Confinement } from '../confinement.ts';
+import { wayOutInside } from '../egress/inside.ts';
 import { removeGroupsOf } from '../limits/group-list.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
 import type { Limits } from '../limits/limits.ts';
@@ -21,7 +22,7 @@ import { holdMounts } from './mounts.ts';
 import { lacking, probeScript, readProbe } from './probe.ts';
 import { cannotStart, missing, unavailable } from './remedy.ts';
 import { isFiltered, seccompFilter } from './seccomp.ts';
-import { type ServerFiles, serverFiles } from './server-files.ts';
+import { runtimeFiles, type ServerFiles, serverFiles } from './server-files.ts';
 import { spawnSandbox } from './spawn-sandbox.ts';
 
 export interface BwrapRunnerOptions {
@@ -62,7 +63,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   async function spawn(
     launch: Launch,
     confinement: Confinement,
-    files: ServerFiles,
+    files: ServerFiles & { readonly before?: readonly string[] },
   ): Promise<{ child: StartedChild; bounds: Bounds }> {
     const bwrap = findBwrap();
     if (seccomp === undefined)
@@ -79,7 +80,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         const child = await spawnSandbox(
           {
             bwrap,
-            program: [files.program, ...launch.args],
+            program: [...(files.before ?? []), files.program, ...launch.args] as [string, ...string[]],
             bounds,
             lastLook: launch.lastLook,
             env: sandboxEnvironment(launch.env, files.searched),
@@ -153,11 +154,32 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         searchPath: launch.env['PATH'] ?? searchPath(),
         hidden: confinement.hidden,
       });
-      const { child, bounds } = await spawn(launch, confinement, files);
+      const { child, bounds } = await spawn(...withWayOut(launch, confinement, files));
       const onGone = () => void warden.release(child.pid, launch.tmpDir);
       return superviseBounded(child, { bounds, limits: confinement.limits, watchdog, timing, onGone });
     },
   };
+}
+
+/** Beside the server there is then what leads to its proxy, started by the Node that Ambit itself runs on. */
+function withWayOut(
+  launch: Launch,
+  confinement: Confinement,
+  files: ServerFiles,
+): [Launch, Confinement, ServerFiles & { readonly before?: readonly string[] }] {
+  if (launch.wayOut === undefined) return [launch, confinement, files];
+  const runtime = runtimeFiles(process.execPath, confinement.hidden);
+  const { before, shown, env } = wayOutInside(launch.wayOut, process.execPath);
+  return [
+    { ...launch, env: { ...env, ...launch.env } },
+    confinement,
+    {
+      ...files,
+      before,
+      shown: [...files.shown, ...runtime.shown, ...shown],
+      links: [...files.links, ...runtime.links],
+    },
+  ];
 }
 
 function fetches(name: string): Error {

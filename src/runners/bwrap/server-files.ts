@@ -47,6 +47,11 @@ export function serverFiles(wanted: Wanted): ServerFiles {
   };
 }
 
+/** What a runtime needs to be seen, beside the system. */
+export function runtimeFiles(program: string, hidden: readonly string[]): Traced {
+  return together(runtimeOf(program, (folder) => isTooWide(folder, hidden)));
+}
+
 export function isSystem(path: string): boolean {
   return systemFolders.some((folder) => isInside(path, folder));
 }

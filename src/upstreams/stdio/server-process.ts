@@ -9,6 +9,7 @@ import type { Exit, Runners } from '../../runners/runner.ts';
 import { readLines } from '../../wire/read-lines.ts';
 import type { StdioServer } from '../definition.ts';
 import type { ProcessWatch } from './process-watch.ts';
+import { openServerEgress, type ServerEgress } from './server-egress.ts';
 
 export interface ServerProcess {
   readonly pid: number | undefined;
@@ -77,15 +78,28 @@ export async function startServer(
     server: server.name,
     runner: prepared.confinement === undefined ? place.runners.plain.name : 'sandbox',
   };
+  let egress: ServerEgress | undefined;
   const start = async () => {
     const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox();
     facts.runner = runner.name;
     const confinement = prepared.confinement?.();
     const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, told) : told;
     const lastLook = () => place.mayStart(prepared);
-    return runner.start({ command: server.command, args: server.args, env, cwd, tmpDir, lastLook, confinement });
+    if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, facts, place.journal);
+    const wayOut = egress?.wayOut;
+    return runner.start({
+      command: server.command,
+      args: server.args,
+      env,
+      cwd,
+      tmpDir,
+      lastLook,
+      confinement,
+      wayOut,
+    });
   };
   const running = await start().catch(async (error: unknown) => {
+    await egress?.close();
     await rm(tmpDir, { recursive: true, force: true });
     place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(String(error)) });
     if (isAmbitError(error)) throw error;
@@ -112,6 +126,7 @@ export async function startServer(
     place.journal.record({ ...facts, event: 'stderr', pid, line: scrubbed(line), dropped }),
   );
   void running.exited.then((exit) => {
+    void egress?.close();
     place.journal.record({
       ...facts,
       event: 'ended',
