@@ -192,7 +192,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
-  const runners = createRunners({ warden, tmpRoot });
+  const runners = createRunners({ warden, tmpRoot, packages: join(dataDir, 'packages') });
   const sandbox = lookForSandbox(runners);
   const links = createLinks({
     connect: createConnect({

@@ -53,7 +53,7 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
     connect: createConnect({
       config: () => config,
       tmpRoot,
-      runners: createRunners({ warden, tmpRoot }),
+      runners: createRunners({ warden, tmpRoot, packages: join(dataDir, 'packages') }),
       journal: lastWords(said),
       seals: createSeals(),
       contexts: undefined,

@@ -2,6 +2,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { Confinement } from './confinement.ts';
 import type { WayOut } from './egress/inside.ts';
 import type { InForce } from './limits/limits.ts';
+import type { Packages } from './packages/packages.ts';
 
 /** Everything a runner needs to start one upstream process; nothing is taken from Ambit's own environment. */
 export interface Launch {
@@ -69,6 +70,8 @@ export interface Runners {
   readonly plain: Runner;
   /** In the order in which they are tried. */
   readonly sandboxes: readonly SandboxRunner[];
+  /** What servers are started from that are packages; for sandboxes, where nothing can be fetched. */
+  readonly packages: Packages;
   /** The first that works here; rejects with the reason and remedy of the first one when none does. Never `plain`. */
   sandbox(): Promise<SandboxRunner>;
 }

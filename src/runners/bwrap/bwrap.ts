@@ -37,9 +37,6 @@ export interface BwrapRunnerOptions {
 
 const probeLimitMs = 10_000;
 const probeLimits: Limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
-/** They fetch what they start, or hand it to another program outside; neither can be done from inside. */
-const fetchers = new Set(['npx', 'bunx', 'uvx', 'pipx', 'docker', 'podman']);
-
 /** Folders in the instance's own, which several runners may share. */
 let made = 0;
 
@@ -145,8 +142,6 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     async start(launch) {
       const { confinement } = launch;
       if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
-      const called = basename(launch.command);
-      if (fetchers.has(called)) throw fetches(called);
       await probe();
       const files = serverFiles({
         command: launch.command,
@@ -180,11 +175,4 @@ function withWayOut(
       links: [...files.links, ...runtime.links],
     },
   ];
-}
-
-function fetches(name: string): Error {
-  return unavailable(
-    `"${name}" starts its server from elsewhere, which cannot be done from inside a sandbox yet`,
-    'Install the package and name its program, or use a direct session where the operator allows that.',
-  );
 }

@@ -82,26 +82,19 @@ export async function startServer(
   const start = async () => {
     const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox();
     facts.runner = runner.name;
+    const sandboxed = prepared.confinement !== undefined;
+    const { command, args } = sandboxed ? await place.runners.packages.ready(server.command, server.args) : server;
     const confinement = prepared.confinement?.();
     const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, told) : told;
     const lastLook = () => place.mayStart(prepared);
     if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, facts, place.journal);
     const wayOut = egress?.wayOut;
-    return runner.start({
-      command: server.command,
-      args: server.args,
-      env,
-      cwd,
-      tmpDir,
-      lastLook,
-      confinement,
-      wayOut,
-    });
+    return runner.start({ command, args, env, cwd, tmpDir, lastLook, confinement, wayOut });
   };
   const running = await start().catch(async (error: unknown) => {
     await egress?.close();
     await rm(tmpDir, { recursive: true, force: true });
-    place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(String(error)) });
+    place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(reasonOf(error)) });
     if (isAmbitError(error)) throw error;
     throw new AmbitError('UPSTREAM_FAILED', {
       what: `The server "${server.name}" could not be started.`,
@@ -148,6 +141,12 @@ export async function startServer(
     resume: () => lines.resume(),
     end: async () => void (await running.end()),
   };
+}
+
+/** With what lies behind it, which callers are not told. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause === undefined ? String(error) : `${error} (${cause})`;
 }
 
 /** What a server says on stderr goes to the journal, as much as a person could read. */
