@@ -19,8 +19,7 @@ const listening = createServer({ allowHalfOpen: true }, (client) => {
 listening.listen(Number(port), '127.0.0.1', () => {
   const child = spawn(program, args, { stdio: 'inherit' });
   child.on('error', (error) => {
-    process.stderr.write(`${error.message}\n`);
-    process.exit(127);
+    throw error;
   });
   child.on('exit', (code, signal) => process.exit(signal === null ? (code ?? 1) : 128 + constants.signals[signal]));
   // They are the server's: when it closes them, they are closed.
