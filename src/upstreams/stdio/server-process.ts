@@ -139,7 +139,10 @@ export async function startServer(
     write: (line) => void running.stdin.write(line),
     pause: () => lines.pause(),
     resume: () => lines.resume(),
-    end: async () => void (await running.end()),
+    async end() {
+      await running.end();
+      await egress?.close();
+    },
   };
 }
 
