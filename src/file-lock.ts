@@ -1,5 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, linkSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeSync,
+} from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const patienceMs = 10_000;
@@ -8,18 +18,43 @@ const staleMs = 5000;
 
 /** Does something while no other process does it on the same file. */
 export async function withLock<T>(file: string, work: () => T): Promise<T> {
-  const lock = `${file}.lock`;
-  const token = `${process.pid} ${randomBytes(8).toString('hex')}`;
-  for (const until = Date.now() + patienceMs; !take(lock, token); await delay(5 + Math.random() * 15)) {
-    if (Date.now() > until) throw new Error(`another process keeps ${lock}`);
-    breakStale(lock);
-  }
+  const held = await hold(file, patienceMs, 5);
   try {
     return work();
   } finally {
-    // One that was taken from us in the meantime is not ours to remove.
-    if (contentOf(lock) === token) rmSync(lock, { force: true });
+    held.release();
   }
+}
+
+/** The same for work that takes long: the lock is kept fresh, so that it is stale soon after we are gone. */
+export async function withLongLock<T>(file: string, patience: number, work: () => Promise<T>): Promise<T> {
+  const held = await hold(file, patience, 50);
+  const keeping = setInterval(held.refresh, staleMs / 5).unref();
+  try {
+    return await work();
+  } finally {
+    clearInterval(keeping);
+    held.release();
+  }
+}
+
+async function hold(file: string, patience: number, pauseMs: number): Promise<{ release(): void; refresh(): void }> {
+  const lock = `${file}.lock`;
+  const token = `${process.pid} ${randomBytes(8).toString('hex')}`;
+  const until = Date.now() + patience;
+  for (; !take(lock, token); await delay(pauseMs * (1 + 3 * Math.random()))) {
+    if (Date.now() > until) throw new Error(`another process keeps ${lock}`);
+    breakStale(lock);
+  }
+  // One that was taken from us in the meantime is not ours any more.
+  const isOurs = () => contentOf(lock) === token;
+  return {
+    release: () => void (isOurs() && rmSync(lock, { force: true })),
+    refresh() {
+      const now = new Date();
+      if (isOurs()) utimesSync(lock, now, now);
+    },
+  };
 }
 
 function take(lock: string, token: string): boolean {

@@ -28,6 +28,7 @@ const pinned = z.discriminatedUnion('kind', [
     args: z.array(z.string()),
     env: hashes,
     files: z.array(filePin),
+    package: z.strictObject({ name: z.string(), version: z.string(), integrity: z.string() }).optional(),
   }),
   z.strictObject({ kind: z.literal('http'), folder: z.string(), url: z.string(), headers: hashes }),
 ]);

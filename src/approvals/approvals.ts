@@ -6,7 +6,7 @@ import { withLock } from '../file-lock.ts';
 import { type Approved, readApprovals, writeApprovals } from './approvals-file.ts';
 import { type Change, diffOf, diffOfTools, type ToolChange } from './diff.ts';
 import { createFileHashes } from './file-hashes.ts';
-import { type Approvable, type Pinned, pinnedNow } from './pinned.ts';
+import { type Approvable, type FetchedPackage, type Pinned, pinnedNow } from './pinned.ts';
 import type { ToolPins } from './tool-pins.ts';
 import { watchFile } from './watch-file.ts';
 
@@ -45,6 +45,7 @@ export interface ApprovalsOptions {
   readonly dataDir: string;
   /** Where bare commands are looked up; the PATH that servers get. */
   readonly searchPath?: string | undefined;
+  readonly fetchedPackage?: FetchedPackage;
 }
 
 export function createApprovals(options: ApprovalsOptions): Approvals {
@@ -55,7 +56,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   let stopWatching: (() => void) | undefined;
   let last: Approved = {};
 
-  const preview = (server: Approvable): Pinned => pinnedNow(server, files, searchPath);
+  const preview = (server: Approvable): Pinned => pinnedNow(server, files, searchPath, options.fetchedPackage);
 
   /** Never trusts a copy in memory: a start is rare, and the file is small. */
   function believed(): Approved {
@@ -105,7 +106,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       }
       const approval = entry(read.servers, server.name);
       if (approval === undefined) return { state: 'unapproved', changes: [] };
-      const now = preview(server);
+      const now = comparable(preview(server), approval.pinned);
       const changes = diffOf(approval.pinned, now);
       // Whatever the words leave out, only equal pins are approved.
       if (changes.length === 0 && sameThing(approval.pinned, now)) return { state: 'approved' };
@@ -179,6 +180,13 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
 function entry(servers: Approved, name: string) {
   return Object.hasOwn(servers, name) ? servers[name] : undefined;
+}
+
+/** A package that was fetched only after the approval was pinned by that, and is held to nothing here. */
+function comparable(now: Pinned, approved: Pinned): Pinned {
+  if (now.kind !== 'stdio' || (approved.kind === 'stdio' && approved.package !== undefined)) return now;
+  const { package: _, ...rest } = now;
+  return rest;
 }
 
 /** Where the file lies may change; what runs may not. */

@@ -46,7 +46,7 @@ export function diffOf(approved: Pinned, now: Pinned): Change[] {
     else changes.push(change(`args[${i}]`, `${shown(before, approved)} → ${shown(after, now)}`));
   }
   changes.push(...diffOfValues('env', approved.env, now.env));
-  changes.push(...diffOfFiles(approved, now));
+  changes.push(...diffOfFiles(approved, now), ...diffOfPackage(approved, now));
   return changes;
 }
 
@@ -60,6 +60,14 @@ function diffOfProgram(approved: Stdio, now: Stdio): Change[] {
   return before.sha256 === after.sha256
     ? []
     : [change(`program ${publicName(after.path, now.folder)}`, 'content changed')];
+}
+
+function diffOfPackage({ package: before }: Stdio, { package: after }: Stdio): Change[] {
+  if (before === undefined) return [];
+  const shown = (pin: typeof before) => `${pin.name} ${pin.version} (${pin.integrity.slice(0, 20)}…)`;
+  if (after === undefined) return [change('package', `${shown(before)} is no longer there as it was fetched`)];
+  const same = before.name === after.name && before.version === after.version && before.integrity === after.integrity;
+  return same ? [] : [change('package', `${shown(before)} → ${shown(after)}`)];
 }
 
 function diffOfFiles(approved: Stdio, now: Stdio): Change[] {

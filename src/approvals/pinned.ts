@@ -27,6 +27,16 @@ export interface FilePin {
   readonly sha256?: string;
 }
 
+/** A package that the command names, as it was fetched. */
+export interface PackagePin {
+  readonly name: string;
+  readonly version: string;
+  readonly integrity: string;
+}
+
+/** Undefined where a command names none, or it has not been fetched yet. */
+export type FetchedPackage = (command: string, args: readonly string[]) => PackagePin | undefined;
+
 /** Everything that decides what runs, or who is called, when a server is used. Plain data. */
 export type Pinned =
   | {
@@ -37,6 +47,7 @@ export type Pinned =
       readonly args: readonly string[];
       readonly env: Readonly<Record<string, string>>;
       readonly files: readonly FilePin[];
+      readonly package?: PackagePin | undefined;
     }
   | {
       readonly kind: 'http';
@@ -46,11 +57,17 @@ export type Pinned =
     };
 
 /** A server as it stands at this moment, files included. */
-export function pinnedNow(server: Approvable, files: FileHashes, searchPath: string | undefined): Pinned {
+export function pinnedNow(
+  server: Approvable,
+  files: FileHashes,
+  searchPath: string | undefined,
+  fetched?: FetchedPackage,
+): Pinned {
   const { folder } = server;
   if (server.kind === 'http') {
     return { kind: 'http', folder, url: server.url.href, headers: hashedValues(server.headers) };
   }
+  const named = fetched?.(server.command, server.args);
   return {
     kind: 'stdio',
     folder,
@@ -62,6 +79,7 @@ export function pinnedNow(server: Approvable, files: FileHashes, searchPath: str
       const found = files.hash(path);
       return found === undefined ? [] : [{ path, real: found.real, sha256: found.sha256 }];
     }),
+    ...(named === undefined ? {} : { package: named }),
   };
 }
 

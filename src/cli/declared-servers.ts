@@ -3,6 +3,7 @@ import { type Approvals, createApprovals } from '../approvals/approvals.ts';
 import { assertOutOfReach } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
+import { fetchedInto } from '../gateway/fetch-package.ts';
 import { defineServers, type ServerDefinition } from '../upstreams/definition.ts';
 import type { Invocation } from './command.ts';
 import { configOf, type Places, placesOf } from './places.ts';
@@ -21,7 +22,9 @@ export async function declaredServers(invocation: Invocation): Promise<Declared>
   // Approvals that an agent could write would be worth nothing.
   assertOutOfReach({ ...places, config });
   const servers = defineServers(config, dirname(places.configFile));
-  const approvals = createApprovals({ dataDir: places.dataDir, searchPath: invocation.env['PATH'] });
+  const { dataDir } = places;
+  const searchPath = invocation.env['PATH'];
+  const approvals = createApprovals({ dataDir, searchPath, fetchedPackage: fetchedInto(dataDir) });
   return { places, config, servers, approvals };
 }
 

@@ -1,5 +1,6 @@
 import type { Approvals } from '../approvals/approvals.ts';
 import { pinsOf } from '../approvals/tool-pins.ts';
+import { fetchPackage } from '../gateway/fetch-package.ts';
 import { inspectServer } from '../gateway/inspect-server.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import { agreed, tell, yesFlag } from './ask.ts';
@@ -21,6 +22,7 @@ export const serverApprove: Command = {
       return done(invocation, name, 'not needed', 'It is your own: no approval needed.');
     const verdict = declared.approvals.check(server);
     if (verdict.state === 'approved') return approveTools(invocation, declared, server);
+    await fetched(declared, server);
     // What is shown is what gets pinned, whatever happens to the files while the person reads.
     const shown = declared.approvals.preview(server);
     tell([`${name}, from ${originOf(server, declared.places)}`, ...whatWouldRun(shown)]);
@@ -34,6 +36,14 @@ export const serverApprove: Command = {
     return done(invocation, name, 'approved', 'Approved. A running gateway knows within a second.');
   },
 };
+
+/** A package is approved as the one it is now. Where it cannot be had, the first sandbox that needs it decides. */
+async function fetched({ places }: Declared, server: ServerDefinition): Promise<void> {
+  if (server.kind !== 'stdio' || !server.trust.includes('sandboxed')) return;
+  await fetchPackage(places.dataDir, server).catch((error: unknown) => {
+    tell([`Note: ${error instanceof Error ? error.message : error}`]);
+  });
+}
 
 /** The server itself is approved: what may have changed is what it says of its tools. */
 async function approveTools(invocation: Invocation, declared: Declared, server: ServerDefinition): Promise<number> {

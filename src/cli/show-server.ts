@@ -26,6 +26,9 @@ export function whatWouldRun(pinned: Pinned): string[] {
       const leads = path === real ? '' : ` → ${real}`;
       return `  file     ${path}${leads} (sha256 ${sha256?.slice(0, 12)}…)`;
     }),
+    ...(pinned.package === undefined
+      ? []
+      : [`  package  ${pinned.package.name} ${pinned.package.version} (${pinned.package.integrity})`]),
     ...named('env', Object.keys(pinned.env)),
   ];
 }

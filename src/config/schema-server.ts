@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { readHostAndPort } from '../host-and-port.ts';
 import { permissionName } from '../trust/permissions.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 import {
@@ -44,14 +45,20 @@ const headers = mapOf(
   { when: ({ value }) => isMap(value) },
 );
 
+/** At least two names below the star: `*.com` is nobody's. */
+function isReachable(entry: string): boolean {
+  const wide = entry.startsWith('*.');
+  const read = readHostAndPort(wide ? entry.slice(2) : entry);
+  return read !== undefined && !(wide && (read.literal || !read.host.includes('.')));
+}
+
 const hostAndPort = z
   .string()
-  .regex(
-    /^(?:(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])$/,
-    {
-      error: 'expected "host:port", such as "api.example.com:443"',
-    },
-  );
+  .max(300)
+  .refine(isReachable, {
+    error: 'expected "host:port", such as "api.example.com:443", "*.example.com:443" or "[2001:db8::1]:443"',
+  })
+  .meta({ pattern: '^(?:[^:\\[\\]]+|\\[[0-9A-Fa-f:.]{2,45}\\]):[1-9][0-9]{0,4}$' });
 
 const toolKeys = { pattern: /^[^\s\u0000-\u001f\u007f]{1,128}$/, rule: 'this is not the name of a tool' };
 const toolPatterns = z.array(line(200)).max(1000);

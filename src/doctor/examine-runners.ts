@@ -18,7 +18,7 @@ export async function examineRunners(): Promise<Finding[]> {
   const tmpRoot = await createTmpRoot(folder);
   const warden = createWarden({ tmpRoot });
   try {
-    const { plain, sandboxes } = createRunners({ warden, tmpRoot });
+    const { plain, sandboxes } = createRunners({ warden, tmpRoot, packages: join(folder, 'packages') });
     const direct: Finding = { kind: 'runner', name: plain.name, state: 'ok', detail: 'direct sessions', remedy: null };
     const probed = await Promise.all(sandboxes.map(examined));
     const working = probed.find(({ result }) => result !== undefined)?.result;

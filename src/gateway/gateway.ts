@@ -49,6 +49,7 @@ import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
+import { fetchedInto, packagesIn } from './fetch-package.ts';
 import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials } from './given-credentials.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
@@ -165,7 +166,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const observer = createObserver(log, metrics);
   const callers = createCallers();
-  const approvals = createApprovals({ dataDir });
+  const approvals = createApprovals({ dataDir, fetchedPackage: fetchedInto(dataDir) });
   const verdicts = createEraVerdicts(join(dataDir, 'eras.json'));
   const describe = () => {
     for (const server of settings.servers().values()) verdicts.describe(server.name, server.era, server.definitionHash);
@@ -202,7 +203,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
-  const runners = createRunners({ warden, tmpRoot });
+  const runners = createRunners({ warden, tmpRoot, packages: packagesIn(dataDir) });
   const sandbox = lookForSandbox(runners);
   const links = createLinks({
     connect: createConnect({

@@ -20,6 +20,7 @@ import { readMessage } from '../wire/message.ts';
 import { ProtocolFault } from '../wire/protocol-fault.ts';
 import { within } from '../within.ts';
 import { askAsModern } from './aggregate/ask-as.ts';
+import { packagesIn } from './fetch-package.ts';
 import { launchOf } from './launch.ts';
 
 export interface Inspected {
@@ -53,7 +54,7 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
     connect: createConnect({
       config: () => config,
       tmpRoot,
-      runners: createRunners({ warden, tmpRoot }),
+      runners: createRunners({ warden, tmpRoot, packages: packagesIn(dataDir) }),
       journal: lastWords(said),
       seals: createSeals(),
       contexts: undefined,

@@ -16,4 +16,6 @@ export interface Confinement {
   /** Never part of what is shown because a server's own files are: real paths. */
   readonly hidden: readonly string[];
   readonly limits: Limits;
+  /** Hosts it may reach, as `host:port`; none unless given. */
+  readonly network?: readonly string[];
 }

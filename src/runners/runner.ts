@@ -1,6 +1,8 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Confinement } from './confinement.ts';
+import type { WayOut } from './egress/inside.ts';
 import type { InForce } from './limits/limits.ts';
+import type { Packages } from './packages/packages.ts';
 
 /** Everything a runner needs to start one upstream process; nothing is taken from Ambit's own environment. */
 export interface Launch {
@@ -14,6 +16,8 @@ export interface Launch {
   readonly lastLook?: (() => void) | undefined;
   /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
   readonly confinement?: Confinement | undefined;
+  /** The proxy of a process that may reach hosts; without one there is no network. */
+  readonly wayOut?: WayOut | undefined;
 }
 
 export interface Exit {
@@ -66,6 +70,8 @@ export interface Runners {
   readonly plain: Runner;
   /** In the order in which they are tried. */
   readonly sandboxes: readonly SandboxRunner[];
+  /** What servers are started from that are packages; for sandboxes, where nothing can be fetched. */
+  readonly packages: Packages;
   /** The first that works here; rejects with the reason and remedy of the first one when none does. Never `plain`. */
   sandbox(): Promise<SandboxRunner>;
 }

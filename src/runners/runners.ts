@@ -1,4 +1,5 @@
 import { createBwrapRunner } from './bwrap/bwrap.ts';
+import { createPackages } from './packages/packages.ts';
 import { createPlainRunner } from './plain.ts';
 import type { EndTiming, Runners, SandboxRunner } from './runner.ts';
 import type { Warden } from './warden.ts';
@@ -6,13 +7,18 @@ import type { Warden } from './warden.ts';
 export interface RunnersOptions {
   readonly warden: Warden;
   readonly tmpRoot: string;
+  /** Where packages are kept that servers are started from. */
+  readonly packages: string;
   readonly timing?: EndTiming;
 }
 
 /** What the sandbox is on this machine is found out when something is first to be started in it. */
 export function createRunners(options: RunnersOptions): Runners {
   const sandboxes = [createBwrapRunner(options)];
-  return { plain: createPlainRunner(options), sandboxes, sandbox: () => firstThatWorks(sandboxes) };
+  const plain = createPlainRunner(options);
+  const { tmpRoot, packages: folder } = options;
+  const packages = createPackages({ folder, runner: plain, tmpRoot, env: () => process.env });
+  return { plain, packages, sandboxes, sandbox: () => firstThatWorks(sandboxes) };
 }
 
 export async function firstThatWorks(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {

@@ -17,6 +17,8 @@ export interface PushPermissions {
 
 /** What a server's process is given in a sandbox, beside its own files and the workspace. */
 export interface SandboxGrants {
+  /** Hosts, as `host:port`. */
+  readonly network: readonly string[];
   readonly readable: readonly string[];
   readonly writable: readonly string[];
   readonly limits: Limits;
@@ -111,8 +113,8 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
 }
 
 function grantsOf(sandbox: Omit<SandboxGrants, 'limits'> & Limits): SandboxGrants {
-  const { readable, writable, memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } = sandbox;
-  return { readable, writable, limits: { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } };
+  const { network, readable, writable, memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } = sandbox;
+  return { network, readable, writable, limits: { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } };
 }
 
 function hashOf(facts: Readonly<Record<string, unknown>>): string {

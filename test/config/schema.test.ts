@@ -109,6 +109,9 @@ describe('a server', () => {
     [{ command: 'x', sandbox: { network: ['example.com'] } }],
     [{ command: 'x', sandbox: { network: ['example.com:70000'] } }],
     [{ command: 'x', sandbox: { network: ['https://example.com:443'] } }],
+    [{ command: 'x', sandbox: { network: ['*.com:443'] } }],
+    [{ command: 'x', sandbox: { network: ['127.1:443'] } }],
+    [{ command: 'x', sandbox: { network: ['user@example.com:443'] } }],
     [{ command: 'x', cache: { t: {} } }],
     [{ url: 'http://h/', args: [] }],
     [{ url: 'http://h/', env: {} }],
@@ -142,7 +145,7 @@ describe('a server', () => {
     [{ command: 'x', scope: 'shared', contextAware: true }],
     [{ command: 'x', scope: 'call' }],
     [{ url: 'http://h/', scope: 'session' }],
-    [{ command: 'x', sandbox: { network: ['*.example.com:443', '[::1]:80'] } }],
+    [{ command: 'x', sandbox: { network: ['*.example.com:443', '[::1]:80', 'bücher.example:443', 'localhost:1'] } }],
     [{ command: 'x', disabled: true }],
   ])('is accepted as %j', (keys) => {
     expect(server(keys).error).toBeUndefined();

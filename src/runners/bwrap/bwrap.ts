@@ -2,6 +2,7 @@ import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Confinement } from '../confinement.ts';
+import { wayOutInside } from '../egress/inside.ts';
 import { removeGroupsOf } from '../limits/group-list.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
 import type { Limits } from '../limits/limits.ts';
@@ -21,7 +22,7 @@ import { holdMounts } from './mounts.ts';
 import { lacking, probeScript, readProbe } from './probe.ts';
 import { cannotStart, missing, unavailable } from './remedy.ts';
 import { isFiltered, seccompFilter } from './seccomp.ts';
-import { type ServerFiles, serverFiles } from './server-files.ts';
+import { runtimeFiles, type ServerFiles, serverFiles } from './server-files.ts';
 import { spawnSandbox } from './spawn-sandbox.ts';
 
 export interface BwrapRunnerOptions {
@@ -36,9 +37,6 @@ export interface BwrapRunnerOptions {
 
 const probeLimitMs = 10_000;
 const probeLimits: Limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
-/** They fetch what they start, or hand it to another program outside; neither can be done from inside. */
-const fetchers = new Set(['npx', 'bunx', 'uvx', 'pipx', 'docker', 'podman']);
-
 /** Folders in the instance's own, which several runners may share. */
 let made = 0;
 
@@ -62,7 +60,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   async function spawn(
     launch: Launch,
     confinement: Confinement,
-    files: ServerFiles,
+    files: ServerFiles & { readonly before?: readonly string[] },
   ): Promise<{ child: StartedChild; bounds: Bounds }> {
     const bwrap = findBwrap();
     if (seccomp === undefined)
@@ -79,7 +77,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         const child = await spawnSandbox(
           {
             bwrap,
-            program: [files.program, ...launch.args],
+            program: [...(files.before ?? []), files.program, ...launch.args] as [string, ...string[]],
             bounds,
             lastLook: launch.lastLook,
             env: sandboxEnvironment(launch.env, files.searched),
@@ -144,8 +142,6 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     async start(launch) {
       const { confinement } = launch;
       if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
-      const called = basename(launch.command);
-      if (fetchers.has(called)) throw fetches(called);
       await probe();
       const files = serverFiles({
         command: launch.command,
@@ -153,16 +149,30 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         searchPath: launch.env['PATH'] ?? searchPath(),
         hidden: confinement.hidden,
       });
-      const { child, bounds } = await spawn(launch, confinement, files);
+      const { child, bounds } = await spawn(...withWayOut(launch, confinement, files));
       const onGone = () => void warden.release(child.pid, launch.tmpDir);
       return superviseBounded(child, { bounds, limits: confinement.limits, watchdog, timing, onGone });
     },
   };
 }
 
-function fetches(name: string): Error {
-  return unavailable(
-    `"${name}" starts its server from elsewhere, which cannot be done from inside a sandbox yet`,
-    'Install the package and name its program, or use a direct session where the operator allows that.',
-  );
+/** Beside the server there is then what leads to its proxy, started by the Node that Ambit itself runs on. */
+function withWayOut(
+  launch: Launch,
+  confinement: Confinement,
+  files: ServerFiles,
+): [Launch, Confinement, ServerFiles & { readonly before?: readonly string[] }] {
+  if (launch.wayOut === undefined) return [launch, confinement, files];
+  const runtime = runtimeFiles(process.execPath, confinement.hidden);
+  const { before, shown, env } = wayOutInside(launch.wayOut, process.execPath);
+  return [
+    { ...launch, env: { ...env, ...launch.env } },
+    confinement,
+    {
+      ...files,
+      before,
+      shown: [...files.shown, ...runtime.shown, ...shown],
+      links: [...files.links, ...runtime.links],
+    },
+  ];
 }

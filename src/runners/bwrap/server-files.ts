@@ -22,6 +22,8 @@ export interface Wanted {
 const packageMarks = ['package.json', 'pyproject.toml', 'deno.json', 'deno.jsonc'];
 /** What the folder above a runtime's `bin` holds when all of it belongs to that runtime. */
 const runtimeMarks = ['pyvenv.cfg', 'conda-meta', 'include/node'];
+/** The same for a Python, which its own library tells; a user's packages alone lie in such a folder too. */
+const pythonMark = (program: string): string => `lib/${basename(program)}/os.py`;
 export const systemFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store', '/gnu/store'];
 
 export const isInside = (path: string, folder: string): boolean =>
@@ -36,7 +38,7 @@ export function serverFiles(wanted: Wanted): ServerFiles {
   const isPrivate = (folder: string) => isTooWide(folder, wanted.hidden);
   const { shown, links } = together([
     ...programs.flatMap((path) => runtimeOf(path, isPrivate)),
-    ...[program, ...scripts.slice(0, 1)].flatMap((path) => packageOf(path, isPrivate)),
+    ...[program, ...scripts.slice(0, 1)].flatMap((path) => packageOf(path, isPrivate, wanted.hidden)),
   ]);
   const searched = [...new Set(programs.map((path) => dirname(path)))].filter((folder) => !isSystem(folder));
   return {
@@ -45,6 +47,11 @@ export function serverFiles(wanted: Wanted): ServerFiles {
     links: links.filter(({ inside }) => !isSystem(inside)),
     searched,
   };
+}
+
+/** What a runtime needs to be seen, beside the system. */
+export function runtimeFiles(program: string, hidden: readonly string[]): Traced {
+  return together(runtimeOf(program, (folder) => isTooWide(folder, hidden)));
 }
 
 export function isSystem(path: string): boolean {
@@ -74,18 +81,20 @@ function ownHome(): string[] {
 function runtimeOf(path: string, isPrivate: (folder: string) => boolean): Traced[] {
   const whole = [path, realpath(path) ?? path].flatMap((each) => {
     const prefix = dirname(dirname(each));
-    const isRuntime = basename(dirname(each)) === 'bin' && runtimeMarks.some((mark) => existsSync(join(prefix, mark)));
+    const marks = [...runtimeMarks, pythonMark(each)];
+    const isRuntime = basename(dirname(each)) === 'bin' && marks.some((mark) => existsSync(join(prefix, mark)));
     return isRuntime && !isPrivate(realpath(prefix) ?? prefix) ? [trace(prefix)] : [];
   });
   return [trace(path), ...whole];
 }
 
 /** The package a file belongs to, with the modules it finds by walking upwards. */
-function packageOf(path: string, isPrivate: (folder: string) => boolean): Traced[] {
+function packageOf(path: string, isPrivate: (folder: string) => boolean, hidden: readonly string[]): Traced[] {
   const real = realpath(path);
   if (real === undefined || isSystem(real)) return [];
   const names = real.split(sep);
-  const modules = names.indexOf('node_modules');
+  const holdsHidden = (depth: number) => hidden.some((each) => isInside(each, names.slice(0, depth).join(sep)));
+  const modules = names.findIndex((name, index) => name === 'node_modules' && !holdsHidden(index + 1));
   if (modules !== -1) {
     const folder = names.slice(0, modules + 1).join(sep);
     return [trace(path), trace(folder), manifest(dirname(folder))];

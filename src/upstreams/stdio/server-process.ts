@@ -9,6 +9,7 @@ import type { Exit, Runners } from '../../runners/runner.ts';
 import { readLines } from '../../wire/read-lines.ts';
 import type { StdioServer } from '../definition.ts';
 import type { ProcessWatch } from './process-watch.ts';
+import { openServerEgress, type ServerEgress } from './server-egress.ts';
 
 export interface ServerProcess {
   readonly pid: number | undefined;
@@ -77,17 +78,23 @@ export async function startServer(
     server: server.name,
     runner: prepared.confinement === undefined ? place.runners.plain.name : 'sandbox',
   };
+  let egress: ServerEgress | undefined;
   const start = async () => {
     const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox();
     facts.runner = runner.name;
+    const sandboxed = prepared.confinement !== undefined;
+    const { command, args } = sandboxed ? await place.runners.packages.ready(server.command, server.args) : server;
     const confinement = prepared.confinement?.();
     const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, told) : told;
     const lastLook = () => place.mayStart(prepared);
-    return runner.start({ command: server.command, args: server.args, env, cwd, tmpDir, lastLook, confinement });
+    if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, facts, place.journal);
+    const wayOut = egress?.wayOut;
+    return runner.start({ command, args, env, cwd, tmpDir, lastLook, confinement, wayOut });
   };
   const running = await start().catch(async (error: unknown) => {
+    await egress?.close();
     await rm(tmpDir, { recursive: true, force: true });
-    place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(String(error)) });
+    place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(reasonOf(error)) });
     if (isAmbitError(error)) throw error;
     throw new AmbitError('UPSTREAM_FAILED', {
       what: `The server "${server.name}" could not be started.`,
@@ -112,6 +119,7 @@ export async function startServer(
     place.journal.record({ ...facts, event: 'stderr', pid, line: scrubbed(line), dropped }),
   );
   void running.exited.then((exit) => {
+    void egress?.close();
     place.journal.record({
       ...facts,
       event: 'ended',
@@ -131,8 +139,17 @@ export async function startServer(
     write: (line) => void running.stdin.write(line),
     pause: () => lines.pause(),
     resume: () => lines.resume(),
-    end: async () => void (await running.end()),
+    async end() {
+      await running.end();
+      await egress?.close();
+    },
   };
+}
+
+/** With what lies behind it, which callers are not told. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause === undefined ? String(error) : `${error} (${cause})`;
 }
 
 /** What a server says on stderr goes to the journal, as much as a person could read. */

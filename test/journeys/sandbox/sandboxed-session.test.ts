@@ -39,7 +39,6 @@ beforeAll(async () => {
         // Told that everything is its own: the sandbox decides what is there.
         files: { ...node(files, '/'), sandbox: { readable: [granted] } },
         greedy: { ...node(fixture('runners/bwrap/greedy-server.js')), sandbox: { memoryMb: 150 } },
-        fetched: { command: 'npx', args: ['some-server'] },
       },
       workspaces: { garden: { path: garden, env: { recorder: { IN: 'the garden' } } }, kitchen: { path: kitchen } },
     },
@@ -149,11 +148,6 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
       /^UPSTREAM_FAILED: The server "greedy" was ended: (?:it used \d+ MiB of memory|it wanted more memory).* sandbox\.memoryMb is 150/,
     );
     expect(await other.client.call('environment')).toContain(other.id);
-  });
-
-  test('are refused where they would have to be fetched first', async () => {
-    const { client } = await use('fetched', boxedInGarden);
-    expect(await client.call('anything')).toMatch(/^SANDBOX_UNAVAILABLE: .*"npx"/);
   });
 
   test('P6: a session that is sandboxed while it runs goes on in a sandbox', async () => {

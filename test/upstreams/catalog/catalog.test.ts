@@ -24,6 +24,7 @@ function server(name: string, env: Record<string, string> = {}): ServerDefinitio
     args: [],
     env,
     sandbox: {
+      network: [],
       readable: [],
       writable: [],
       limits: { memoryMb: 1, pids: 1, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 },

@@ -1,0 +1,32 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { FetchedPackage } from '../approvals/pinned.ts';
+import { packagePin } from '../runners/packages/packages.ts';
+import { removeFolder } from '../runners/remove-folder.ts';
+import { createRunners } from '../runners/runners.ts';
+import { createTmpRoot } from '../runners/sweep-leftovers.ts';
+import { createWarden } from '../runners/warden.ts';
+import type { StdioServer } from '../upstreams/definition.ts';
+
+/** Where packages are kept that servers are started from. */
+export const packagesIn = (dataDir: string): string => join(dataDir, 'packages');
+
+/** What has been fetched into a data directory. */
+export const fetchedInto =
+  (dataDir: string): FetchedPackage =>
+  (command, args) =>
+    packagePin(packagesIn(dataDir), command, args);
+
+/** Fetches the package a server is started from, unless it is there or there is none; nothing of it is run. */
+export async function fetchPackage(dataDir: string, { command, args }: StdioServer): Promise<void> {
+  const tmpParent = join(dataDir, 'tmp');
+  await mkdir(tmpParent, { recursive: true, mode: 0o700 });
+  const tmpRoot = await createTmpRoot(tmpParent);
+  const warden = createWarden({ tmpRoot });
+  try {
+    await createRunners({ warden, tmpRoot, packages: packagesIn(dataDir) }).packages.ready(command, args);
+  } finally {
+    await warden.close();
+    await removeFolder(tmpRoot);
+  }
+}

@@ -1,0 +1,59 @@
+import type { Refusal } from './open-egress.ts';
+
+/** A line of the journal; `times` where it stands for more than one refusal. */
+export interface RefusalLine extends Refusal {
+  readonly times?: number;
+}
+
+export interface RefusalRecord {
+  add(refusal: Refusal): void;
+  /** How many there were. */
+  readonly count: number;
+  /** Writes what has only been counted so far. */
+  flush(): void;
+}
+
+const windowMs = 1000;
+const linesPerWindow = 20;
+
+/**
+ * Each refusal gets into the journal, and nobody fills a disk with them: the first ones of each second have a line of their own, those
+ * that repeat one are counted into another, and what is more than that is counted together.
+ */
+export function createRefusalRecord(write: (line: RefusalLine) => void, now: () => number = Date.now): RefusalRecord {
+  const repeated = new Map<string, { readonly refusal: Refusal; times: number }>();
+  let startedAt = 0;
+  let others = 0;
+  let count = 0;
+  let timer: NodeJS.Timeout | undefined;
+
+  function flush(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    for (const { refusal, times } of repeated.values()) if (times > 0) write({ ...refusal, times });
+    if (others > 0) write({ to: '(various)', reason: 'too many different ones to name', times: others });
+    repeated.clear();
+    others = 0;
+    startedAt = now();
+  }
+
+  return {
+    get count() {
+      return count;
+    },
+    flush,
+    add(refusal) {
+      count++;
+      if (now() - startedAt >= windowMs) flush();
+      const key = `${refusal.to} ${refusal.reason}`;
+      const known = repeated.get(key);
+      if (known !== undefined) known.times++;
+      else if (repeated.size < linesPerWindow) {
+        repeated.set(key, { refusal, times: 0 });
+        write(refusal);
+        return;
+      } else others++;
+      timer ??= setTimeout(flush, windowMs).unref();
+    },
+  };
+}

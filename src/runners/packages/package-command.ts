@@ -1,0 +1,156 @@
+import { basename } from 'node:path';
+import { AmbitError } from '../../errors.ts';
+
+export type PackageTool = 'npx' | 'bunx' | 'uvx';
+
+/** A command that names a package to be fetched, rather than a program that is there. */
+export interface PackageCommand {
+  readonly tool: PackageTool;
+  /** The package, for Python with its extras. */
+  readonly name: string;
+  /** A version, range or tag; empty where none is said. */
+  readonly wanted: string;
+  /** Which of its programs; undefined where the package has to say. */
+  readonly program: string | undefined;
+  /** `--bun`, `--python 3.12`: what it is to be run by. */
+  readonly runtime: string | undefined;
+  /** For the program. */
+  readonly args: readonly string[];
+}
+
+const npmName = /^(?=.{1,214}$)(?:@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*$/;
+const npmVersion = /^[\^~]?[0-9A-Za-z][0-9A-Za-z.+*-]{0,99}$/;
+const pythonName = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?(?:\[[A-Za-z0-9,._-]{1,200}\])?$/;
+const pythonVersion = /^[0-9A-Za-z][0-9A-Za-z.+!-]{0,99}$/;
+const programName = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,213}$/;
+
+interface Shape {
+  readonly quiet: readonly string[];
+  /** Flags with a value. */
+  readonly package: readonly string[];
+  readonly runtime: readonly string[];
+  readonly example: string;
+}
+
+const shapes: Readonly<Record<PackageTool, Shape>> = {
+  npx: {
+    quiet: ['-y', '--yes', '-q', '--quiet', '--silent'],
+    package: ['-p', '--package'],
+    runtime: [],
+    example: 'npx -y some-package@1.2.3',
+  },
+  bunx: {
+    quiet: ['-y', '--yes', '--silent', '--bun'],
+    package: ['-p', '--package'],
+    runtime: [],
+    example: 'bunx some-package@1.2.3',
+  },
+  uvx: {
+    quiet: ['-q', '--quiet'],
+    package: ['--from'],
+    runtime: ['-p', '--python'],
+    example: 'uvx some-package@1.2.3',
+  },
+};
+
+/** Others that do the same, and how Ambit takes it. */
+const sameAs: readonly (readonly [words: readonly string[], PackageTool])[] = [
+  [['npm', 'exec'], 'npx'],
+  [['npm', 'x'], 'npx'],
+  [['pnpm', 'dlx'], 'npx'],
+  [['pnpx'], 'npx'],
+  [['yarn', 'dlx'], 'npx'],
+  [['bun', 'x'], 'bunx'],
+  [['uv', 'tool', 'run'], 'uvx'],
+  [['pipx', 'run'], 'uvx'],
+];
+const containers = new Set(['docker', 'podman', 'nerdctl']);
+
+/** Undefined where the command is an ordinary program. Throws where it would fetch something that cannot be pinned. */
+export function readPackageCommand(command: string, args: readonly string[]): PackageCommand | undefined {
+  const called = basename(command);
+  if (containers.has(called)) {
+    throw refusal(
+      `"${called}" starts its server outside of the sandbox`,
+      'Name the image itself, with sandbox: { image: … } in place of the command.',
+    );
+  }
+  const words = [called, ...args];
+  const same = sameAs.find(([start]) => start.every((word, index) => words[index] === word));
+  if (same !== undefined) {
+    throw refusal(`"${same[0].join(' ')}" fetches what it starts`, `Write it as ${shapes[same[1]].example}.`);
+  }
+  return Object.hasOwn(shapes, called) ? readWords(called as PackageTool, args) : undefined;
+}
+
+function readWords(tool: PackageTool, args: readonly string[]): PackageCommand {
+  const shape = shapes[tool];
+  const found = { package: undefined as string | undefined, runtime: undefined as string | undefined };
+  let at = 0;
+  for (; at < args.length; at++) {
+    const arg = args[at] as string;
+    if (arg === '--') {
+      at++;
+      break;
+    }
+    if (!arg.startsWith('-')) break;
+    if (arg === '--bun') found.runtime = 'bun';
+    if (shape.quiet.includes(arg)) continue;
+    const [flag, ...rest] = arg.startsWith('--') ? arg.split('=') : [arg];
+    const kind = (['package', 'runtime'] as const).find((each) => shape[each].includes(flag as string));
+    const value = rest.length > 0 ? rest.join('=') : args[++at];
+    if (kind === undefined || value === undefined || found[kind] !== undefined) {
+      throw refusal(`the flag "${flag}" of ${tool} cannot be used here`, `Write it as ${shape.example}.`);
+    }
+    found[kind] = value;
+  }
+  const [first, ...rest] = args.slice(at);
+  const spec = found.package ?? first;
+  if (spec === undefined || first === undefined) {
+    throw refusal(`no package is named after "${tool}"`, `Write it as ${shape.example}.`);
+  }
+  const { name, wanted } = tool === 'uvx' ? readPython(spec) : readNpm(spec, tool);
+  const program = found.package === undefined ? (tool === 'uvx' ? name.replace(/\[.*$/, '') : undefined) : first;
+  if (program !== undefined && !programName.test(program)) {
+    throw refusal(`"${short(program)}" is not the name of a program`, `Write it as ${shape.example}.`);
+  }
+  if (tool === 'uvx' && found.runtime !== undefined && !/^[0-9]+(?:\.[0-9]+){0,2}$/.test(found.runtime)) {
+    throw refusal('--python takes a version here', 'Write it as "--python 3.12".');
+  }
+  return { tool, name, wanted, program, runtime: found.runtime, args: rest };
+}
+
+function readNpm(spec: string, tool: PackageTool): { name: string; wanted: string } {
+  const at = spec.indexOf('@', 1);
+  const [name, wanted] = at === -1 ? [spec, ''] : [spec.slice(0, at), spec.slice(at + 1)];
+  if (npmName.test(name) && (at === -1 || npmVersion.test(wanted))) return { name, wanted };
+  throw notAPackage(spec, tool);
+}
+
+function readPython(spec: string): { name: string; wanted: string } {
+  const [, name = '', wanted] = /^(.*?)(?:(?:@|==)(.*))?$/s.exec(spec) ?? [];
+  if (pythonName.test(name) && (wanted === undefined || pythonVersion.test(wanted))) {
+    return { name, wanted: wanted === undefined || wanted === 'latest' ? '' : wanted };
+  }
+  throw notAPackage(spec, 'uvx');
+}
+
+function notAPackage(spec: string, tool: PackageTool): AmbitError {
+  return refusal(
+    `"${short(spec)}" is not the name of a package in a registry, with or without a version`,
+    `Write it as ${shapes[tool].example}; what lies in a folder or a repository is installed first, and its program named.`,
+  );
+}
+
+function short(text: string): string {
+  const words = text.replace(/[^\x20-\x7e]/g, '?');
+  return words.length > 100 ? `${words.slice(0, 100)}…` : words;
+}
+
+function refusal(why: string, hint: string): AmbitError {
+  return new AmbitError('SANDBOX_UNAVAILABLE', {
+    what: `This server cannot be started in a sandbox: ${why}.`,
+    hint,
+    rule: 'trust',
+  });
+}

@@ -1,0 +1,149 @@
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:http';
+import { networkInterfaces, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { repository } from '../../house/source-files.ts';
+import { hasBwrap } from '../../needs/bwrap.ts';
+import { proof } from '../../proof.ts';
+import { ensureBuilt } from '../../runners/ensure-built.ts';
+import { until } from '../../runners/tagged-processes.ts';
+
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-hosts-')));
+const dataDir = join(folder, 'data');
+const garden = join(folder, 'garden');
+const address =
+  Object.values(networkInterfaces())
+    .flat()
+    .find((found) => found?.family === 'IPv4' && !found.internal)?.address ?? '127.0.0.1';
+/** From the registry this machine's npm is set to: a small one, and at full counts the one the guides name. */
+const published = proof ? '@modelcontextprotocol/server-everything' : 'chrome-devtools-mcp@1.11.0';
+const web = createServer((_, answer) => answer.end('reached'));
+let place = '';
+let gateway: EmbeddedGateway;
+const clients: RawClient[] = [];
+
+beforeAll(async () => {
+  await ensureBuilt();
+  mkdirSync(garden);
+  writeFileSync(join(garden, 'note'), 'mine');
+  await once(web.listen(0, address), 'listening');
+  place = `${address}:${(web.address() as { port: number }).port}`;
+  const reaching = { command: process.execPath, args: [join(import.meta.dirname, 'reaches-out.js')] };
+  const everything = join(repository, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js');
+  gateway = await createGateway({
+    config: {
+      version: 1,
+      servers: {
+        open: { ...reaching, sandbox: { network: [place] } },
+        closed: reaching,
+        everything: { command: process.execPath, args: [everything], sandbox: { network: [place] } },
+        published: { command: 'npx', args: ['-y', published] },
+        image: { command: 'docker', args: ['run', '-i', '--rm', 'some/image'] },
+        repository: { command: 'npx', args: ['-y', 'github:somebody/something'] },
+      },
+      workspaces: { garden: { path: garden } },
+    },
+    dataDir,
+    log: { info() {}, warn() {} },
+  });
+}, 60_000);
+
+afterAll(async () => {
+  for (const client of clients) await client.close();
+  await gateway?.close();
+  web.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function use(server: string, era: 'modern' | 'handshake' = 'modern') {
+  const { id } = await gateway.createSession({ userId: 'ada', trustLevel: 'sandboxed', workspaceId: 'garden' });
+  const client = await rawClient(gateway.connect(id, server), era);
+  clients.push(client);
+  return { id, client };
+}
+
+const journal = () =>
+  readFileSync(join(dataDir, 'journal/journal.jsonl'), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+const sockets = () =>
+  readdirSync(join(dataDir, 'tmp'), { recursive: true }).filter((name) => String(name).endsWith('.sock'));
+
+describe.skipIf(!hasBwrap())('a sandboxed server', () => {
+  test('reaches the hosts it was granted; what it is refused is in the journal, with its session', async () => {
+    const { id, client } = await use('open');
+    expect(await client.call('reach', { place })).toContain('reached');
+    expect(await client.call('reach', { place })).toContain('reached');
+    const metadata = '169.254.169.254:80';
+    expect(await client.call('reach', { place: metadata })).toMatch(/^HTTP\/1\.1 403 [\s\S]*not listed/);
+    expect(sockets()).toHaveLength(1);
+    await gateway.endSession(id);
+    const ours = () => journal().filter((entry) => entry['kind'] === 'egress' && entry['sessionId'] === id);
+    await until(
+      () => ours().length === 2,
+      5000,
+      () => JSON.stringify(ours()),
+    );
+    expect(ours()).toMatchObject([
+      { event: 'refused', server: 'open', to: metadata, detail: 'not listed' },
+      { event: 'closed', server: 'open', allowed: 2, refused: 1, to: `${place} 2` },
+    ]);
+    await until(
+      () => sockets().length === 0,
+      5000,
+      () => 'a socket is left',
+    );
+  });
+
+  test('has no way out where nothing was granted', async () => {
+    const { client } = await use('closed');
+    expect(await client.call('reach', { place })).toBe('no proxy');
+    expect(sockets()).toEqual([]);
+  });
+
+  test('of another maker, started as a file, is told of its proxy', async () => {
+    const { client } = await use('everything', 'handshake');
+    const told = JSON.parse(await client.call('get-env')) as Record<string, string>;
+    expect(told).toMatchObject({ HTTPS_PROXY: 'http://127.0.0.1:3128', NODE_USE_ENV_PROXY: '1', TMPDIR: '/tmp' });
+  });
+
+  test('that is a package is fetched outside and runs inside, with nothing of the host in sight', async () => {
+    const { client } = await use('published', 'handshake');
+    const answer = await client.call(proof ? 'get-env' : 'list_pages');
+    // Inside there is no browser to be found, and it says so: it has run.
+    expect(answer).toMatch(proof ? /"AMBIT_TRUST_LEVEL": "sandboxed"/ : /Chrome/);
+    expect(answer).not.toContain(process.env['HOME'] === '/' ? '\0' : `"HOME": "${process.env['HOME']}"`);
+    const [kept] = readdirSync(join(dataDir, 'packages'));
+    const { pin } = JSON.parse(readFileSync(join(dataDir, 'packages', kept as string, 'pin.json'), 'utf8'));
+    expect(pin).toEqual({
+      name: published.replace(/@1.*$/, ''),
+      version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+      integrity: expect.stringMatching(/^sha512-/),
+    });
+    expect(existsSync(join(garden, 'node_modules'))).toBe(false);
+  }, 180_000);
+
+  test.each([
+    ['image', /"docker" starts its server outside of the sandbox.*sandbox: \{ image: … \}/],
+    ['repository', /"github:somebody\/something" is not the name of a package.*npx -y some-package@1\.2\.3/],
+  ])('that cannot be pinned is refused with what to write: %s', async (server, reason) => {
+    const { client } = await use(server);
+    expect(await client.call('anything')).toMatch(/^SANDBOX_UNAVAILABLE: /);
+    expect(await client.call('anything')).toMatch(reason);
+  });
+});

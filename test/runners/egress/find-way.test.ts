@@ -1,0 +1,139 @@
+import { networkInterfaces } from 'node:os';
+import { describe, expect, test } from 'vitest';
+import { type HostAndPort, readHostAndPort } from '../../../src/host-and-port.ts';
+import { createAllowList } from '../../../src/runners/egress/allow-list.ts';
+import { createWayfinder, type Resolve } from '../../../src/runners/egress/find-way.ts';
+import { isSpecial } from '../../../src/runners/egress/special-addresses.ts';
+
+const to = (text: string) => readHostAndPort(text) as HostAndPort;
+const publicAddress = '93.184.215.14';
+
+function find(entries: readonly string[], resolve: Resolve = async () => [publicAddress]) {
+  const way = createWayfinder(createAllowList(entries), resolve, () => ['93.184.215.99']);
+  return (text: string) => way(to(text));
+}
+
+describe('the way to a host', () => {
+  test('is open where host and port are listed, and nowhere else', async () => {
+    const way = find(['Api.Example.com.:443', 'bücher.example:80']);
+    expect(await way('api.example.COM:443')).toEqual({ addresses: [publicAddress] });
+    expect(await way('xn--bcher-kva.example:80')).toEqual({ addresses: [publicAddress] });
+    for (const other of [
+      'api.example.com:80',
+      'example.com:443',
+      'x.api.example.com:443',
+      'api.example.com.evil:443',
+    ]) {
+      expect(await way(other), other).toEqual({ refused: 'not listed' });
+    }
+    expect(await way(`${publicAddress}:443`)).toEqual({ refused: 'not listed' });
+    expect(await find([])('api.example.com:443')).toEqual({ refused: 'not listed' });
+  });
+
+  test('is open below a star, at any depth, and not at the name itself', async () => {
+    const way = find(['*.example.com:443']);
+    for (const name of ['a.example.com:443', 'a.b.example.com:443'])
+      expect(await way(name)).toHaveProperty('addresses');
+    for (const name of ['example.com:443', 'badexample.com:443', 'a.example.com:80', 'a.example.com.evil:443']) {
+      expect(await way(name), name).toEqual({ refused: 'not listed' });
+    }
+  });
+
+  test.each(
+    [
+      ...[
+        '127.0.0.1',
+        '127.8.8.8',
+        '0.0.0.0',
+        '10.1.2.3',
+        '172.31.0.1',
+        '192.168.1.1',
+        '100.100.100.200',
+        '169.254.169.254',
+      ],
+      ...['168.63.129.16', '192.0.0.192', '224.0.0.1', '255.255.255.255', '240.0.0.1', '198.18.0.1', '203.0.113.9'],
+      ...[
+        '::1',
+        '::',
+        '::ffff:10.0.0.1',
+        '::ffff:a9fe:a9fe',
+        '::7f00:1',
+        'fe80::1',
+        'fe80::1%eth0',
+        'fd00:ec2::254',
+        'ff02::1',
+      ],
+      ...[
+        '64:ff9b::7f00:1',
+        '64:ff9b::a9fe:a9fe',
+        '64:ff9b:1::1',
+        '2002:7f00:1::',
+        '2001::1',
+        '2001:db8::1',
+        'fec0::1',
+        '100::1',
+      ],
+    ].map((address) => [address]),
+  )('a name that leads to %s is refused', async (address) => {
+    const answer = await find(['api.example.com:443'], async () => [address])('api.example.com:443');
+    expect(answer).not.toHaveProperty('addresses');
+    expect(isSpecial(address)).toBe(true);
+  });
+
+  test('public addresses are not special, and those of this machine are', () => {
+    for (const address of [
+      publicAddress,
+      '1.1.1.1',
+      '2606:4700::1111',
+      '64:ff9b::101:101',
+      '169.253.1.1',
+      '172.32.0.1',
+    ])
+      expect(
+        isSpecial(address, () => []),
+        address,
+      ).toBe(false);
+    expect(isSpecial(publicAddress, () => [publicAddress])).toBe(true);
+    const own = Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address));
+    for (const address of own) expect(isSpecial(address), address).toBe(true);
+  });
+
+  test('what is not public needs to be listed itself, with its port', async () => {
+    const inside: Resolve = async () => ['10.0.0.7'];
+    expect(await find(['10.0.0.7:443'])('10.0.0.7:443')).toEqual({ addresses: ['10.0.0.7'] });
+    expect(await find(['[fd00::7]:443'])('[FD00:0::7]:443')).toEqual({ addresses: ['fd00::7'] });
+    expect(await find(['db.example:443'], inside)('db.example:443')).toEqual({
+      refused: 'leads to 10.0.0.7:443, which is not a public address and is not listed itself',
+    });
+    expect(await find(['db.example:443', '10.0.0.7:80'], inside)('db.example:443')).toHaveProperty('refused');
+    expect(await find(['db.example:443', '10.0.0.7:443'], inside)('db.example:443')).toEqual({
+      addresses: ['10.0.0.7'],
+    });
+  });
+
+  test('of several addresses only those that may be reached are tried', async () => {
+    const mixed: Resolve = async () => ['127.0.0.1', publicAddress, '::1', '169.254.169.254'];
+    expect(await find(['a.example:443'], mixed)('a.example:443')).toEqual({ addresses: [publicAddress] });
+  });
+
+  test('localhost is this machine, listed by that name, whatever a resolver says', async () => {
+    const lying: Resolve = async () => [publicAddress];
+    expect(await find(['localhost:80'], lying)('localhost:80')).toEqual({ addresses: ['127.0.0.1', '::1'] });
+    expect(await find(['a.example:80'], lying)('localhost:80')).toEqual({ refused: 'not listed' });
+  });
+
+  test('a name is asked for once, however many connect at the same time, and only when it is listed', async () => {
+    const asked: string[] = [];
+    const way = find(['a.example:443'], async (host) => {
+      asked.push(host);
+      return [publicAddress];
+    });
+    await Promise.all([way('a.example:443'), way('A.example.:443'), way('b.example:443')]);
+    expect(asked).toEqual(['a.example']);
+  });
+
+  test('a name that does not exist is no refusal', async () => {
+    const none: Resolve = async () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' }));
+    expect(await find(['a.example:443'], none)('a.example:443')).toEqual({ failed: 'ENOTFOUND' });
+  });
+});

@@ -1,0 +1,142 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createPackages, type Packages, packagePin } from '../../../src/runners/packages/packages.ts';
+import { ensureBuilt } from '../ensure-built.ts';
+import { createHarness, type Harness } from '../runner-harness.ts';
+import { startRegistry, type TinyRegistry } from './tiny-registry.ts';
+
+const says = (words: string) => `#!/usr/bin/env node\nconsole.log(${JSON.stringify(words)})\n`;
+
+describe('packages that servers are started from', () => {
+  let harness: Harness;
+  let registry: TinyRegistry;
+  let folder: string;
+  let mark: string;
+
+  beforeAll(async () => {
+    await ensureBuilt();
+    harness = await createHarness();
+    registry = await startRegistry();
+    folder = join(harness.tmpParent, 'packages');
+    mark = join(harness.tmpParent, 'ran');
+  });
+
+  afterAll(async () => {
+    registry.stop();
+    await harness.stop();
+  });
+
+  function packages(path = process.env['PATH']): Packages {
+    const env = {
+      PATH: path,
+      HOME: harness.tmpParent,
+      npm_config_registry: registry.url,
+      npm_config_cache: join(harness.tmpParent, 'npm-cache'),
+      npm_config_fetch_retries: '0',
+      npm_config_ignore_scripts: 'false',
+      // As it is where npx has started Ambit.
+      npm_config_local_prefix: '/',
+      SECRET_OF_THE_HOST: 'never',
+    };
+    return createPackages({ folder, runner: harness.runner, tmpRoot: harness.root, env: () => env });
+  }
+
+  const run = ({ command, args }: { command: string; args: readonly string[] }) =>
+    execFileSync(command, args, { encoding: 'utf8' }).trim();
+
+  const tarballsAsked = (name: string) => registry.asked.filter((path) => path.startsWith(`-/${name}-`)).length;
+
+  test('are fetched once, however many ask at the same time, and nothing of them is run', async () => {
+    const scripts = Object.fromEntries(
+      ['preinstall', 'install', 'postinstall', 'prepare'].map((name) => [name, `touch ${mark}`]),
+    );
+    registry.publish({ name: 'dep', version: '1.0.0', scripts }, { 'index.js': 'module.exports = "of dep"' });
+    registry.publish(
+      {
+        name: '@s/server',
+        version: '1.0.0',
+        bin: { server: 'bin/server.js' },
+        scripts,
+        dependencies: { dep: '^1.0.0' },
+      },
+      { 'bin/server.js': '#!/usr/bin/env node\nconsole.log("one", require("dep"), process.argv[2])\n' },
+    );
+    const several = [packages(), packages(), packages()];
+    const all = await Promise.all(
+      several.flatMap((each) => [each, each]).map((each) => each.ready('npx', ['-y', '@s/server', 'x'])),
+    );
+    expect(new Set(all.map(({ command }) => command)).size).toBe(1);
+    expect(tarballsAsked('@s-server')).toBe(1);
+    expect(run(all[0] as { command: string; args: string[] })).toBe('one of dep x');
+    expect(existsSync(mark)).toBe(false);
+    expect(readdirSync(harness.root).filter((name) => name.startsWith('fetch-'))).toEqual([]);
+  });
+
+  test('stay what they were when there is a newer one, and also when they have to be fetched again', async () => {
+    const pin = packagePin(folder, 'npx', ['-y', '@s/server']);
+    expect(pin).toEqual({ name: '@s/server', version: '1.0.0', integrity: expect.stringMatching(/^sha512-/) });
+    registry.publish({ name: '@s/server', version: '2.0.0', bin: 'server.js' }, { 'server.js': says('two') });
+    registry.publish({ name: 'dep', version: '1.1.0' }, { 'index.js': 'module.exports = "of newer dep"' });
+    const first = await packages().ready('npx', ['@s/server', 'again']);
+    expect(run(first)).toBe('one of dep again');
+    const content = first.command.replace(/\/node_modules\/.*$/, '');
+    const home = dirname(content);
+    rmSync(content, { recursive: true });
+    // As a fetch leaves it that was cut short, with the lock of somebody who died.
+    mkdirSync(join(home, 'content-half'));
+    writeFileSync(`${home}.lock`, '1 x');
+    utimesSync(`${home}.lock`, 1, 1);
+    rmSync(join(harness.tmpParent, 'npm-cache'), { recursive: true });
+    expect(run(await packages().ready('npx', ['@s/server', 'restored']))).toBe('one of dep restored');
+    expect(packagePin(folder, 'npx', ['@s/server'])).toEqual(pin);
+    expect(readdirSync(home).filter((each) => each.startsWith('content-'))).toHaveLength(1);
+    expect(existsSync(`${home}.lock`)).toBe(false);
+    // Asked for by another word, it is another.
+    expect(run(await packages().ready('npx', ['@s/server@2.0.0']))).toBe('two');
+  });
+
+  test('that are not what was promised, then or now, are not kept', async () => {
+    registry.publish({ name: 'swapped', version: '1.0.0', bin: 's.js' }, { 's.js': says('good') });
+    registry.swap('swapped', '1.0.0', {
+      'package.json': '{"name":"swapped","version":"1.0.0","bin":"s.js"}',
+      's.js': says('evil'),
+    });
+    await expect(packages().ready('npx', ['swapped'])).rejects.toMatchObject({
+      code: 'UPSTREAM_FAILED',
+      message: expect.stringMatching(/"swapped" could not be fetched: npm says EINTEGRITY/),
+    });
+    expect(packagePin(folder, 'npx', ['swapped'])).toBeUndefined();
+    expect(homeOf('swapped').filter((name) => name.startsWith('content-'))).toEqual([]);
+  });
+
+  const homeOf = (name: string) =>
+    readdirSync(folder)
+      .filter((each) => each.startsWith(`npx-${name}-`) && !each.endsWith('.lock'))
+      .flatMap((each) => readdirSync(join(folder, each)));
+
+  test('bring no repository along', async () => {
+    registry.publish({
+      name: 'gitty',
+      version: '1.0.0',
+      bin: 'x.js',
+      dependencies: { d: 'git+https://host.invalid/d.git' },
+    });
+    await expect(packages().ready('npx', ['gitty'])).rejects.toMatchObject({ code: 'UPSTREAM_FAILED' });
+  });
+
+  test('say what is missing', async () => {
+    const none = packages('/nonexistent');
+    await expect(none.ready('npx', ['never-fetched'])).rejects.toMatchObject({
+      message: expect.stringContaining('"npm" is not on the PATH'),
+      hint: 'Install Node with npm, which brings npx.',
+    });
+    await expect(none.ready('uvx', ['x'])).rejects.toMatchObject({ hint: 'Install uv, which brings uvx.' });
+    await expect(none.ready('bunx', ['x'])).rejects.toMatchObject({ hint: expect.stringContaining('Install Bun') });
+    await expect(packages().ready('npx', ['unknown-here'])).rejects.toMatchObject({
+      message: 'The package "unknown-here" could not be fetched: there is no such package.',
+    });
+    expect(await none.ready('node', ['x.js'])).toEqual({ command: 'node', args: ['x.js'] });
+  });
+});
