@@ -181,14 +181,6 @@ describe('without a sandbox that works', () => {
     const { confinement: _, ...unconfined } = harness.launch([]);
     await expect(harness.runner.start(unconfined)).rejects.toThrow('Nothing says what this process may do');
   });
-
-  test('what fetches its program is refused by name', async () => {
-    harness = await createSandboxHarness();
-    for (const command of ['npx', '/usr/bin/uvx', 'docker']) {
-      await expect(harness.runner.start({ ...harness.launch([]), command })).rejects.toMatchObject({
-        code: 'SANDBOX_UNAVAILABLE',
-        message: expect.stringContaining('from elsewhere'),
-      });
     }
   });
 });
