@@ -188,3 +188,18 @@ test('a server that is late is left out after the deadline, and announced when i
   catalog.changed('a');
   expect(told).toHaveLength(1);
 });
+
+test('L5: lists of a session that went while its server was asked are not kept', async () => {
+  const one = asked();
+  catalog.changed('a', 's1');
+  const release = one.hold();
+  const looking = catalog.look(server('a'), '{}', one.ask, 's1');
+  await vi.advanceTimersByTimeAsync(1);
+  catalog.forget('s1');
+  release();
+  await looking;
+  catalog.changed('a', 's1');
+  await catalog.look(server('a'), '{}', one.ask, 's1');
+  // Had it been kept, it would be out of date now and not asked for twice in all.
+  expect(one.count).toBe(2);
+});
