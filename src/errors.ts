@@ -181,6 +181,13 @@ export const errorTable = {
     rpc: 1029,
     retryable: true,
   },
+  CREDENTIAL_UNUSABLE: {
+    sentence: 'A credential that the server needs for this user cannot be used.',
+    hint: 'The operator sees which with "ambit credential list", and can set it anew.',
+    http: 500,
+    rpc: 1033,
+    retryable: false,
+  },
   GATEWAY_UNREACHABLE: {
     sentence: 'No gateway is running for this configuration.',
     hint: 'Start one with "ambit serve".',

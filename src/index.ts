@@ -15,4 +15,5 @@ export type { CallExplanation } from './gateway/explain-call.ts';
 export type { McpServer, McpServers, ServerView, SessionServers } from './gateway/mcp-servers.ts';
 export { type CreateGatewayOptions, createGateway, type EmbeddedGateway } from './library/create-gateway.ts';
 export type { McpTransport } from './library/in-process-transport.ts';
+export type { Log, LogFields } from './log.ts';
 export type { Narrowing, SessionDraft, SessionView } from './sessions/session.ts';

@@ -1,17 +1,19 @@
-import { escapeControls } from './escape-controls.ts';
+/** What a line is built from. Names in use, and what becomes of their values, are in docs/reference/logs.md. */
+export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** Words for whoever runs Ambit: one line each, to stderr; stdout belongs to data. */
+/**
+ * Words for whoever runs Ambit. `event` is the same few words each time; all that differs from one time to the next is
+ * a field, so that it can be shortened, scrubbed and searched for.
+ */
 export interface Log {
-  info(line: string): void;
-  warn(line: string): void;
+  info(event: string, fields?: LogFields): void;
+  warn(event: string, fields?: LogFields): void;
   /** What only helps to find a fault; without it such lines are not even made. */
-  debug?(line: string): void;
+  debug?(event: string, fields?: LogFields): void;
 }
 
 export const logLevels = ['debug', 'info', 'warn'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-export function stderrLog(level: LogLevel = 'info'): Log {
-  const say = (line: string) => void process.stderr.write(`ambit: ${escapeControls(line)}\n`);
-  return { info: level === 'warn' ? () => {} : say, warn: say, ...(level === 'debug' ? { debug: say } : {}) };
-}
+export const logFormats = ['text', 'json'] as const;
+export type LogFormat = (typeof logFormats)[number];

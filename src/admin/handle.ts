@@ -39,7 +39,9 @@ export async function handleAdmin(gateway: Gateway, request: AdminRequest, addre
       return problem(400, 'REQUEST_INVALID', 'The request cannot be read.', 'Send JSON.');
     }
     const refusal = asAmbitError(error);
-    if (!isAmbitError(error)) process.stderr.write(`ambit: ${String((error as Error)?.stack ?? error)}\n`);
+    if (!isAmbitError(error)) {
+      gateway.log.warn('unexpected failure', { error: String((error as Error)?.stack ?? error) });
+    }
     return problem(refusal.row.http, refusal.code, refusal.message, refusal.hint);
   }
 }

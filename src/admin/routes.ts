@@ -1,4 +1,5 @@
 import type { Gateway } from '../gateway/gateway.ts';
+import { listCredentials, removeCredential, setCredential } from './credentials.ts';
 import { explainCall } from './explain-call.ts';
 import type { AdminAnswer } from './handle.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
@@ -29,4 +30,7 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveSession },
   { method: 'POST', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveViaGateway },
   { method: 'POST', path: /^\/api\/v1\/sessions\/([^/]+)\/explain$/, handle: explainCall },
+  { method: 'GET', path: /^\/api\/v1\/credentials$/, handle: listCredentials },
+  { method: 'POST', path: /^\/api\/v1\/credentials$/, handle: setCredential },
+  { method: 'DELETE', path: /^\/api\/v1\/credentials$/, handle: removeCredential },
 ];

@@ -53,7 +53,8 @@ export async function listSessions(gateway: Gateway, { query }: Asked): Promise<
 export async function showSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
   const record = await foundRecord(gateway, parameter);
   const usage = await gateway.usage(record.id);
-  return { status: 200, body: { ...viewOf(record), ...(usage === undefined ? {} : { usage }) } };
+  const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
+  return { status: 200, body: { ...viewOf(record), ...(usage === undefined ? {} : { usage }), sandbox } };
 }
 
 export async function endSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {

@@ -1,16 +1,17 @@
-import { isTerminal, tell } from './ask.ts';
+import type { Log } from '../log.ts';
+import { isTerminal } from './ask.ts';
 import type { Invocation } from './command.ts';
 import { declaredServers } from './declared-servers.ts';
 import { serverApprove } from './server-approve.ts';
 
 /** Before the gateway opens: a person at the terminal is asked about what is not approved; elsewhere it is only named. */
-export async function askForApprovals(invocation: Invocation): Promise<void> {
+export async function askForApprovals(invocation: Invocation, log: Log): Promise<void> {
   const { servers, approvals } = await declaredServers(invocation);
   try {
     for (const server of servers.values()) {
       if (approvals.check(server).state === 'approved') continue;
       if (isTerminal()) await serverApprove.run({ ...invocation, words: [server.name], flags: globalsOf(invocation) });
-      else tell([`ambit: "${server.name}" is not approved and does not start: ambit server approve ${server.name}`]);
+      else log.warn('server not approved', { server: server.name, hint: `ambit server approve ${server.name}` });
     }
   } finally {
     approvals.close();

@@ -4,7 +4,7 @@ import { loadConfig } from '../config/load.ts';
 import { AmbitError } from '../errors.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import type { Invocation } from './command.ts';
-import { logOf } from './log-level.ts';
+import { logOf } from './log-flags.ts';
 import { configOf, placesOf } from './places.ts';
 
 interface Question {

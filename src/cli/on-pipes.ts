@@ -4,7 +4,7 @@ import { AmbitError } from '../errors.ts';
 import { type Gateway, openGateway } from '../gateway/gateway.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
 import { type Flag, type Invocation, text, UsageFault } from './command.ts';
-import { logLevelFlag, logOf } from './log-level.ts';
+import { logFlags, logOf } from './log-flags.ts';
 import type { Places } from './places.ts';
 import { type Named, namedByEnvironment } from './session-environment.ts';
 import { trustOf } from './trust-flag.ts';
@@ -13,7 +13,7 @@ export const sessionFlags: Readonly<Record<string, Flag>> = {
   workspace: { type: 'string', value: 'W', help: 'where it works' },
   trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
   session: { type: 'string', value: 'ID', help: 'a session there is, instead of a new one' },
-  'log-level': logLevelFlag,
+  ...logFlags,
 };
 
 /** One session for whoever started us, on stdin and stdout, until they leave or ask us to end. */
@@ -22,7 +22,9 @@ export async function serveOnPipes(
   places: Places,
   config: Config,
   server: string,
+  credentials = true,
 ): Promise<number> {
+  const log = logOf(invocation);
   const trustLevel = trustOf(invocation);
   const workspaceId = text(invocation, 'workspace');
   const reference = text(invocation, 'session');
@@ -36,7 +38,8 @@ export async function serveOnPipes(
   const gateway = await openGateway({
     ...places,
     config: within(config, named),
-    log: logOf(invocation),
+    log,
+    credentials,
     ...(storeDir === undefined ? {} : { storeDir }),
   });
   let own: string | undefined;

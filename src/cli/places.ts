@@ -3,6 +3,8 @@ import { homedir } from 'node:os';
 import { locateConfig, locateDataDir } from '../config/locate.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
+import { escapeControls } from '../escape-controls.ts';
+import type { Log } from '../log.ts';
 import { type Invocation, text } from './command.ts';
 
 export interface Places {
@@ -18,8 +20,8 @@ export function placesOf(invocation: Invocation): Places {
   return { configFile, dataDir };
 }
 
-/** The configuration, its warnings said once on stderr. */
-export async function configOf(places: Places): Promise<Config> {
+/** The configuration, its warnings said once: in the log where there is one. */
+export async function configOf(places: Places, log?: Log): Promise<Config> {
   if (!existsSync(places.configFile)) {
     throw new AmbitError('CONFIG_INVALID', {
       what: `There is no configuration at ${places.configFile}.`,
@@ -29,6 +31,9 @@ export async function configOf(places: Places): Promise<Config> {
   // What reads a configuration takes longer to load than most commands take.
   const { loadConfig } = await import('../config/load.ts');
   const { config, warnings } = await loadConfig({ file: places.configFile });
-  for (const warning of warnings) process.stderr.write(`ambit: ${warning}\n`);
+  for (const warning of warnings) {
+    if (log === undefined) process.stderr.write(`ambit: ${escapeControls(warning)}\n`);
+    else log.warn('configuration', { warning });
+  }
   return config;
 }

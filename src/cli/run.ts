@@ -1,11 +1,16 @@
 import { existsSync } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, dirname } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { createApprovals } from '../approvals/approvals.ts';
 import { loadConfig } from '../config/load.ts';
 import { resolveArgs, resolveCommand } from '../config/resolve-args.ts';
 import type { Config } from '../config/schema.ts';
+import { isForOneUser } from '../credentials/credential.ts';
+import { defineServers } from '../upstreams/definition.ts';
 import { type Command, text, UsageFault } from './command.ts';
+import { logOf } from './log-flags.ts';
 import { serveOnPipes, sessionFlags } from './on-pipes.ts';
-import { configOf, placesOf } from './places.ts';
+import { configOf, type Places, placesOf } from './places.ts';
 
 export const runCommand: Command = {
   path: ['run'],
@@ -21,9 +26,10 @@ export const runCommand: Command = {
     if (command === undefined) throw new UsageFault('the command to wrap is missing: ambit run -- CMD ARGS…');
     const name = text(invocation, 'name') ?? nameOf(command);
     const places = placesOf(invocation);
-    const base = existsSync(places.configFile) ? await configOf(places) : undefined;
+    const base = existsSync(places.configFile) ? await configOf(places, logOf(invocation)) : undefined;
     const env = passedOn(invocation.flags.env, invocation.env);
-    return serveOnPipes(invocation, places, await wrap(base, name, { command, args, env }), name);
+    const config = await wrap(base, name, { command, args, env });
+    return serveOnPipes(invocation, places, config, name, isConfigured(base, config, name, places));
   },
 };
 
@@ -46,6 +52,25 @@ async function wrap(
   const [described, known] = [config.servers[name], Object.hasOwn(base.servers, name) ? base.servers[name] : undefined];
   if (described === undefined || known === undefined) return { ...base, servers: config.servers };
   return { ...base, servers: { [name]: { ...described, tools: known.tools } } };
+}
+
+/** Whether what is wrapped is what the configuration starts under that name: only that is given what users gave for it. */
+function isConfigured(
+  base: Config | undefined,
+  wrapped: Config,
+  name: string,
+  { configFile, dataDir }: Places,
+): boolean {
+  if (base === undefined) return false;
+  const [known, here] = [base, wrapped].map((each) => defineServers(each, dirname(configFile)).get(name));
+  if (known?.kind !== 'stdio' || here?.kind !== 'stdio' || !isForOneUser(known)) return false;
+  if (known.command !== here.command || !isDeepStrictEqual(known.args, here.args)) return false;
+  const approvals = createApprovals({ dataDir });
+  try {
+    return approvals.check(known).state === 'approved';
+  } finally {
+    approvals.close();
+  }
 }
 
 function nameOf(command: string): string {

@@ -7,7 +7,7 @@ import { AmbitError } from '../errors.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import { askForApprovals } from './ask-for-approvals.ts';
 import { type Command, text, UsageFault } from './command.ts';
-import { logLevelFlag, logOf } from './log-level.ts';
+import { logFlags, logOf } from './log-flags.ts';
 import { configOf, placesOf } from './places.ts';
 import { watchConfig } from './watch-config.ts';
 
@@ -21,17 +21,17 @@ export const serveCommand: Command = {
     host: { type: 'string', value: 'HOST', help: 'default 127.0.0.1' },
     port: { type: 'string', value: 'PORT', help: 'default 7420; 0 takes any' },
     json: { type: 'boolean', help: 'one JSON line when ready' },
-    'log-level': logLevelFlag,
+    ...logFlags,
   },
   async run(invocation) {
     const log = logOf(invocation);
     const askedPort = portOf(invocation.flags.port);
     const places = placesOf(invocation);
-    const config = await configOf(places);
+    const config = await configOf(places, log);
     const host = text(invocation, 'host') ?? config.listen.host;
     const [problem] = listenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
-    await askForApprovals(invocation);
+    await askForApprovals(invocation, log);
     // From here on there is something to clear up: a signal must not find us without a handler.
     const told = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
     const gateway = await openGateway({ config, ...places, log });
@@ -49,8 +49,8 @@ export const serveCommand: Command = {
       url ??= http.url;
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
-      log.info(`listening on ${http.url}`);
-      for (const name of gateway.servers().keys()) log.info(`  ${http.url}/mcp/${name}`);
+      log.info('listening', { url: http.url });
+      for (const server of gateway.servers().keys()) log.info('serving', { server, url: `${http.url}/mcp/${server}` });
       const watching = watchConfig(places.configFile, gateway, log);
       await told;
       watching.close();

@@ -46,5 +46,5 @@ function truth(text: string | undefined): boolean | undefined {
   if (text === undefined) return undefined;
   if (/^(?:1|true|yes|on)$/i.test(text)) return true;
   if (/^(?:0|false|no|off)$/i.test(text)) return false;
-  throw new UsageFault('AMBIT_SESSION_INCLUDE_META must be true or false');
+  throw new UsageFault('AMBIT_SESSION_INCLUDE_META is true or false');
 }

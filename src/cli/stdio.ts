@@ -1,5 +1,6 @@
 import { allServers } from '../gateway/aggregate/for-all.ts';
 import type { Command } from './command.ts';
+import { logOf } from './log-flags.ts';
 import { serveOnPipes, sessionFlags } from './on-pipes.ts';
 import { configOf, placesOf } from './places.ts';
 
@@ -9,6 +10,6 @@ export const stdioCommand: Command = {
   flags: sessionFlags,
   async run(invocation) {
     const places = placesOf(invocation);
-    return serveOnPipes(invocation, places, await configOf(places), allServers);
+    return serveOnPipes(invocation, places, await configOf(places, logOf(invocation)), allServers);
   },
 };

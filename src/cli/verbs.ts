@@ -20,7 +20,11 @@ export const verbs: readonly Verb[] = [
   { path: ['server', 'list'], load: async () => (await import('./server-list.ts')).serverList },
   { path: ['server', 'check'], load: async () => (await import('./server-check.ts')).serverCheck },
   { path: ['server', 'approve'], load: async () => (await import('./server-approve.ts')).serverApprove },
+  { path: ['credential', 'set'], load: async () => (await import('./credential-set.ts')).credentialSet },
+  { path: ['credential', 'list'], load: async () => (await import('./credential-list.ts')).credentialList },
+  { path: ['credential', 'remove'], load: async () => (await import('./credential-remove.ts')).credentialRemove },
   { path: ['workspace', 'list'], load: async () => (await import('./workspace-list.ts')).workspaceList },
   { path: ['workspace', 'show'], load: async () => (await import('./workspace-show.ts')).workspaceShow },
+  { path: ['doctor'], load: async () => (await import('./doctor.ts')).doctorCommand },
   { path: ['import'], load: async () => (await import('./import.ts')).importCommand },
 ];

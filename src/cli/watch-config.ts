@@ -16,10 +16,10 @@ export function watchConfig(file: string, gateway: Gateway, log: Log): { close()
       const { config, warnings } = await loadConfig({ file });
       const changed = gateway.reload(config);
       watchAll();
-      for (const warning of warnings) log.warn(warning);
-      log.info(changed.length === 0 ? 'configuration read again' : `configuration read again: ${changed.join(', ')}`);
+      for (const warning of warnings) log.warn('configuration', { warning });
+      log.info('configuration read again', { changed: changed.length === 0 ? undefined : changed.join(', ') });
     } catch (error) {
-      log.warn(`the configuration was not taken over: ${(error as Error).message}`);
+      log.warn('the configuration was not taken over', { error: (error as Error).message });
     }
   }
 

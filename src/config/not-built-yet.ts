@@ -16,11 +16,13 @@ const wider = 'not built yet; starting without it would widen what a session may
 /** Keys the schema knows and the gateway does not act on yet. A feature that is built takes its row with it. */
 export const notBuiltYet: readonly Row[] = [
   { key: 'servers.*.tools.confirm', refuse: wider, harmless: (value) => Array.isArray(value) && value.length === 0 },
-  { key: 'servers.*.sandbox', refuse: wider },
+  {
+    key: 'servers.*.sandbox.network',
+    refuse: 'not built yet; a sandboxed session has no network, and starting would only seem to grant it',
+    harmless: (value) => Array.isArray(value) && value.length === 0,
+  },
   { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
   { key: 'auth.jwt' },
-  { key: 'sessions.includeMeta' },
-  { key: 'servers.*.cache' },
   { key: 'workspaces.*.isolation' },
   { key: 'workspaces.*.backend' },
   { key: 'governance' },

@@ -7,6 +7,8 @@ interface Reach {
   /** How the place is called in a message. */
   readonly name: string;
   readonly path: string;
+  /** What an agent could do to what lies there. */
+  readonly harm: 'rewrite' | 'read';
 }
 
 export interface OutOfReach {
@@ -20,13 +22,17 @@ function reachOf(config: Config): Reach[] {
   const workspaces = Object.entries(config.workspaces).map(([slug, { path }]) => ({
     name: `the workspace "${slug}"`,
     path,
+    harm: 'rewrite' as const,
   }));
-  const writable = Object.entries(config.servers).flatMap(([name, server]) =>
-    server.transport === 'http'
-      ? []
-      : server.sandbox.writable.map((path) => ({ name: `a writable path of the server "${name}"`, path })),
-  );
-  return [...workspaces, ...writable];
+  const granted = Object.entries(config.servers).flatMap(([name, server]) => {
+    if (server.transport === 'http') return [];
+    const { writable, readable } = server.sandbox;
+    return [
+      ...writable.map((path) => ({ name: `a writable path of the server "${name}"`, path, harm: 'rewrite' as const })),
+      ...readable.map((path) => ({ name: `a readable path of the server "${name}"`, path, harm: 'read' as const })),
+    ];
+  });
+  return [...workspaces, ...granted];
 }
 
 /** Every place a path leads through; one that cannot be followed counts as reachable, and is named. */
@@ -39,7 +45,7 @@ function follow(path: string, problems: string[]): string[] {
   }
 }
 
-/** Refuses a configuration file or data directory that a session could rewrite through its own folders. */
+/** Refuses a configuration file or data directory that a session could rewrite, or read, through what it is given. */
 export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): void {
   const problems: string[] = [];
   const data = follow(dataDir, problems);
@@ -55,6 +61,16 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): v
             flag: '--config',
           },
         ]),
+    ...(config.credentials.keyFile === undefined
+      ? []
+      : [
+          {
+            name: 'the key file of credentials',
+            path: config.credentials.keyFile,
+            stations: follow(config.credentials.keyFile, problems),
+            flag: 'credentials.keyFile',
+          },
+        ]),
   ];
   for (const reach of reachOf(config)) {
     const open = follow(reach.path, problems).at(-1);
@@ -62,7 +78,7 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): v
     for (const { name, path, stations, flag } of own) {
       if (!stations.some((station) => isInside(station, open))) continue;
       problems.push(
-        `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could rewrite it; move it elsewhere and name it with ${flag}`,
+        `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could ${reach.harm} it; move it elsewhere and name it with ${flag}`,
       );
     }
     const dataEnd = data.at(-1);
@@ -75,6 +91,6 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): v
   if (problems.length === 0) return;
   throw new AmbitError('CONFIG_INVALID', {
     what: problems.map(escapeControls).join('\n'),
-    hint: 'Keep the configuration and the data directory out of every workspace and writable path.',
+    hint: 'Keep the configuration and the data directory out of every workspace, and of every readable or writable path.',
   });
 }

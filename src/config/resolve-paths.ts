@@ -19,8 +19,10 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
   const workspaces = Object.entries(config.workspaces).map(
     ([slug, workspace]) => [slug, { ...workspace, path: absolute(workspace.path) }] as const,
   );
+  const { keyFile } = config.credentials;
   return {
     ...config,
+    credentials: keyFile === undefined ? {} : { keyFile: absolute(keyFile) },
     listen: tls === undefined ? listen : { ...listen, tls: { cert: absolute(tls.cert), key: absolute(tls.key) } },
     include: config.include.map(absolute),
     servers: Object.fromEntries(servers),

@@ -145,6 +145,12 @@ export const quotasSchema = z.strictObject({
     .describe('Bounds of each workspace; none unless set.'),
 });
 
+export const credentialsSchema = z.strictObject({
+  keyFile: filePath
+    .optional()
+    .describe('File with the key that credentials are sealed with; one in the data directory unless said.'),
+});
+
 const othersKeys = new Set(['progresstoken', 'traceparent', 'tracestate', 'baggage']);
 
 export const contextSchema = z.strictObject({

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import {
   authSchema,
   contextSchema,
+  credentialsSchema,
   limitsSchema,
   listenSchema,
   processesSchema,
@@ -24,6 +25,7 @@ export const configSchema = z.strictObject({
   sessions: sessionsSchema.prefault({}).describe('How long sessions live, how many there may be.'),
   quotas: quotasSchema.prefault({}).describe('How much may be called.'),
   context: contextSchema.prefault({}).describe('Names under which context is told and announced.'),
+  credentials: credentialsSchema.prefault({}).describe('How what servers need for users is kept.'),
   processes: processesSchema.prefault({}).describe('How long the processes of servers live.'),
   limits: limitsSchema.prefault({}).describe('Sizes and rates the gateway accepts.'),
   include: z.array(filePath).max(100).default([]).describe('Plain mcpServers files, relative to this one.'),

@@ -12,7 +12,7 @@ import { refusedOverride, refusedVariable } from './foreign-env.ts';
 export type EnvSource = 'operator' | 'imported' | 'project';
 
 /** Where the value of a variable comes from. */
-export type Provenance = 'injected' | 'pinned' | 'configured' | 'workspace';
+export type Provenance = 'injected' | 'pinned' | 'configured' | 'workspace' | 'credential';
 
 /** As much of an entry of `mcpServers` as matters here; whatever else it has stays. */
 export interface InjectableServer {

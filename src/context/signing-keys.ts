@@ -7,7 +7,7 @@ import {
   randomBytes,
 } from 'node:crypto';
 import { lstatSync, mkdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { AmbitError } from '../errors.ts';
 import { withLock } from '../file-lock.ts';
 import { writeAtomically } from '../write-atomically.ts';
@@ -57,7 +57,9 @@ const tendEveryMs = minute;
 export async function openSigningKeys(folder: string, now: () => number = Date.now): Promise<SigningKeys> {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const file = join(folder, 'signing.json');
-  const jwksFile = join(folder, 'jwks.json');
+  // Apart from what is secret, and in a folder of its own: a sandbox is shown the folder, and so each new file in it.
+  const jwksFile = join(folder, 'public', 'jwks.json');
+  mkdirSync(dirname(jwksFile), { recursive: true, mode: 0o700 });
   // Looked at before the file is read: what is written in between is then seen as new, not as known.
   let seenAt = modifiedAt(file);
   let stored = await withLock(file, () => {
@@ -119,8 +121,8 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
 }
 
 /** For an environment: the keys, and where a process that outlives them finds the next. */
-export function inlineKeys({ jwks, jwksFile }: SigningKeys): string {
-  return `${jwks().slice(0, -1)},"source":${JSON.stringify(jwksFile)}}`;
+export function inlineKeys({ jwks, jwksFile }: SigningKeys, source = jwksFile): string {
+  return `${jwks().slice(0, -1)},"source":${JSON.stringify(source)}}`;
 }
 
 function firstKeys(at: number): Stored {

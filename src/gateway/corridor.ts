@@ -1,5 +1,6 @@
 import type { Journal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionMarks } from '../stores/state.ts';
 import type { Callers } from '../upstreams/caller.ts';
@@ -9,6 +10,7 @@ import type { Reply } from '../wire/channel.ts';
 import type { OurKeys } from '../wire/our-keys.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { allServers } from './aggregate/for-all.ts';
+import type { CachedCalls } from './cached-calls.ts';
 import { journeyFrom, type Next } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
 import type { RememberedTransports } from './remembered-transports.ts';
@@ -19,6 +21,7 @@ import { authorize } from './stages/authorize.ts';
 import { authorizeAll } from './stages/authorize-all.ts';
 import { bindAddress } from './stages/bind-address.ts';
 import { bindTransport } from './stages/bind-transport.ts';
+import { cacheResults } from './stages/cache-results.ts';
 import { forward } from './stages/forward.ts';
 import { forwardToAll } from './stages/forward-to-all.ts';
 import { permitTools } from './stages/permit-tools.ts';
@@ -36,6 +39,8 @@ import { recordVisit, type Visit, type Visited, welcome } from './visit.ts';
 export interface CorridorParts {
   readonly journal: Journal;
   readonly log: Log;
+  readonly metrics: Metrics;
+  readonly includeMeta: () => boolean;
   readonly sessions: Sessions;
   readonly marks: SessionMarks;
   readonly bindsAddress: boolean;
@@ -47,6 +52,7 @@ export interface CorridorParts {
   readonly listeners: ToolListeners;
   readonly aggregate: Aggregate;
   readonly catalog: Catalog;
+  readonly cached: CachedCalls;
   readonly identity: AuthenticateOptions;
   readonly resolving: ResolveOptions;
   readonly selecting: SelectOptions;
@@ -58,7 +64,7 @@ export interface CorridorParts {
 export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
   const opens = ({ message }: Arrived) => message.method === 'initialize';
   const inSession = journeyFrom<Arrived, Reply>()
-    .through(record(parts.journal, parts.log))
+    .through(record(parts))
     .through(authenticate(parts.identity))
     .through(resolveSession(parts.resolving))
     .through(bindAddress<InSession<Arrived>, Reply>(parts.bindsAddress, parts.marks))
@@ -71,7 +77,8 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(stripKeys(parts.keys))
     .through(permitTools(parts.tools, parts.listeners))
     .through(renewLink(parts.links))
-    .through(vetTools(parts.catalog, parts.links))
+    .through(vetTools(parts.catalog, parts.links, parts.resolution))
+    .through(cacheResults(parts.cached, parts.links))
     .to(forward(parts.callers, parts.links, parts.remembered.remember));
   const all = inSession
     .through(authorizeAll(parts.resolution))

@@ -6,6 +6,7 @@ import type { ServerDefinition } from '../upstreams/definition.ts';
 import type { Channel, Era } from '../wire/channel.ts';
 import type { Edit } from '../wire/edit.ts';
 import type { Message } from '../wire/message.ts';
+import { type Trace, type TraceHeaders, traceOf } from '../wire/trace.ts';
 
 /** What stages annotate for the journal; the rest of an exchange is read-only. */
 export interface EntryDraft {
@@ -16,6 +17,12 @@ export interface EntryDraft {
   workspaceId: string | undefined;
   /** What its client announced, when the session stays where it was put. */
   ignoredWorkspace: string | undefined;
+  /** The server it went to, where it was sent to all. */
+  upstream: string | undefined;
+  /** The process that served it. */
+  pid: number | undefined;
+  /** The exchange whose result was given again. */
+  cached: string | undefined;
 }
 
 export function blankEntry(): EntryDraft {
@@ -25,6 +32,9 @@ export function blankEntry(): EntryDraft {
     rule: undefined,
     workspaceId: undefined,
     ignoredWorkspace: undefined,
+    upstream: undefined,
+    pid: undefined,
+    cached: undefined,
   };
 }
 
@@ -32,7 +42,7 @@ export function blankEntry(): EntryDraft {
  * An exchange as an entrance makes it. There is room in it for all that the stages will add: an object that keeps one
  * shape from the first stage to the last is read and written much faster than one that grows.
  */
-export function newExchange(arrived: Omit<Arrived, 'entry' | 'correlationId'>): Arrived {
+export function newExchange(arrived: NewExchange): Arrived {
   return {
     entrance: arrived.entrance,
     era: arrived.era,
@@ -41,6 +51,7 @@ export function newExchange(arrived: Omit<Arrived, 'entry' | 'correlationId'>): 
     transportId: arrived.transportId,
     headers: arrived.headers,
     correlationId: randomUUID(),
+    trace: traceOf(arrived.message, arrived.traceHeaders),
     message: arrived.message,
     channel: arrived.channel,
     entry: blankEntry(),
@@ -52,6 +63,11 @@ export function newExchange(arrived: Omit<Arrived, 'entry' | 'correlationId'>): 
     edits: undefined,
   } as Arrived;
 }
+
+type NewExchange = Omit<Arrived, 'entry' | 'correlationId' | 'trace'> & {
+  /** What the request's own headers say of a trace. */
+  readonly traceHeaders?: TraceHeaders | undefined;
+};
 
 /** Anything that arrives at an entrance: where it knocks, and what it carries to prove who it is. */
 export interface Approach {
@@ -67,6 +83,8 @@ export interface Approach {
 export interface Arrived extends Approach {
   /** What this exchange is called wherever it is mentioned: journal, context, logs. */
   readonly correlationId: string;
+  /** The trace it is part of, where the client says so. */
+  readonly trace: Trace | undefined;
   readonly message: Message;
   readonly channel: Channel;
   /** Request headers that belong to the message (`Mcp-Param-*`), for upstreams over HTTP. */

@@ -3,22 +3,23 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createApprovals } from '../approvals/approvals.ts';
 import { assertApproved } from '../approvals/assert-approved.ts';
+import { createResultCache } from '../cache/result-cache.ts';
 import { assertOutOfReach } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
 import { createContextWriters } from '../context/call-context.ts';
 import { createPseudonyms } from '../context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
-import { isAmbitError } from '../errors.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
-import { createPlainRunner } from '../runners/plain.ts';
+import { safeLog } from '../logging/safe-log.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
+import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
-import { goneBecause } from '../sessions/gone-because.ts';
-import type { Quotas } from '../sessions/grant-size.ts';
 import { inWorkspace, placeOf } from '../sessions/in-workspace.ts';
 import { type OpenedSession, openSession } from '../sessions/open-session.ts';
+import { quotasOf } from '../sessions/quotas-of.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
 import type { Narrowing, Session, SessionDraft } from '../sessions/session.ts';
 import { createSessions, type Sessions } from '../sessions/sessions.ts';
@@ -39,27 +40,35 @@ import { createAggregate } from './aggregate/aggregate.ts';
 import { createComposite } from './aggregate/children.ts';
 import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
+import { createCachedCalls } from './cached-calls.ts';
+import { createCarrying } from './carry-credentials.ts';
 import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
+import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials } from './given-credentials.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
+import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
 import { createRememberedTransports } from './remembered-transports.ts';
 import { createResolution, type Resolved } from './resolution.ts';
+import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
+import { followSessions } from './session-lives.ts';
+import { createSessionsOfUsers } from './sessions-of-users.ts';
 import { createSettings } from './settings.ts';
+import { sweepRunFolders } from './sweep-run-folders.ts';
 import { createToolBounds } from './tool-bounds.ts';
 import { createToolListeners } from './tool-listeners.ts';
 import { createVetting } from './vet-tools.ts';
 import type { Visit, Visited } from './visit.ts';
-
-const defaultName = 'default';
 
 export interface GatewayOptions {
   readonly config: Config;
   readonly configFile: string;
   readonly dataDir: string;
   readonly log: Log;
+  /** False where a server may not be what the configuration says: then it is given nobody's credential. */
+  readonly credentials?: boolean;
   /** Instead of the one the configuration names; closed with the gateway. */
   readonly store?: SessionStore;
   /** For a look or a change without serving anybody: nothing is started ahead. */
@@ -74,6 +83,9 @@ export interface Gateway {
   readonly serve: Next<Arrived, Reply>;
   readonly visit: Next<Visit, Visited>;
   readonly sessions: Sessions;
+  readonly metrics: Metrics;
+  /** Whatever is said through it is shortened and scrubbed. */
+  readonly log: Log;
   servers(): ReadonlyMap<string, ServerDefinition>;
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
@@ -88,6 +100,9 @@ export interface Gateway {
   narrowsTools(server: string): boolean;
   /** What a call of this tool with these arguments, JSON text, would get, and why. */
   explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
+  /** What a sandboxed session's servers run in. */
+  sandbox(): Promise<SandboxState>;
+  readonly credentials: GivenCredentials;
   /** The public keys that its contexts verify with, as a JWK Set. */
   jwks(): string;
   /** Where another process finds this gateway. */
@@ -108,7 +123,8 @@ export interface Gateway {
 }
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
-  const { configFile, dataDir, log } = options;
+  const { configFile, dataDir } = options;
+  const log = safeLog(options.log);
   const settings = createSettings(options.config, dirname(configFile));
   const { config } = options;
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
@@ -117,7 +133,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   await mkdir(tmpParent, { recursive: true, mode: 0o700 });
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
-  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'));
+  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);
   const warden = createWarden({ tmpRoot });
   // Started ahead, so that the first call need not wait for it; where it cannot be, that call says so.
   if (options.brief !== true) void warden.start().catch(() => {});
@@ -134,6 +150,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const alone = (await readdir(tmpParent)).length <= 1;
   if (alone || store.capabilities.shared !== 'process') await sweepRunFolders(join(dataDir, 'run'), store);
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
+  const metrics = createMetrics({
+    isServer: (name) => settings.servers().has(name),
+    liveSessions: () => sessions.held().length,
+  });
+  const observer = createObserver(log, metrics);
   const callers = createCallers();
   const approvals = createApprovals({ dataDir });
   const verdicts = createEraVerdicts(join(dataDir, 'eras.json'));
@@ -152,22 +173,32 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     }
   });
   const deliver = outwardCorridor(journal);
+  const credentials = options.credentials === false ? undefined : await credentialsIn(store, config, dataDir);
+  const carrying = createCarrying({
+    credentials,
+    prefixes: () => settings.config().context.envPrefixes,
+    isApproved: (server) => approvals.check(server).state === 'approved',
+  });
   const resolution = createResolution({
     config: settings.config,
     servers: settings.servers,
     latest: sessions.get,
     approvals,
     dataDir,
+    configFile,
     log,
-    telling: { pseudonyms, jwks: () => inlineKeys(keys) },
+    telling: { pseudonyms, jwks: (file) => inlineKeys(keys, file), jwksFile: keys.jwksFile },
+    carrying,
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
+  const runners = createRunners({ warden, tmpRoot });
+  const sandbox = lookForSandbox(runners);
   const links = createLinks({
     connect: createConnect({
       config: settings.config,
       tmpRoot,
-      runner: createPlainRunner({ warden }),
+      runners,
       journal,
       seals: createSeals(),
       keys: settings.keys,
@@ -175,6 +206,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
       launch: resolution.launch,
+      watch: observer.processOf,
+      toldNothing: metrics.toldNothing,
+      headersFor: carrying.headers,
     }),
     verdicts,
     outward(sent) {
@@ -184,8 +218,18 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     },
     messageBytes: config.limits.messageBytes,
     current: (session, { name }) => resolution.permitted(session, name),
+    latest: resolution.latest,
   });
 
+  if (credentials !== undefined) endWhatCarries(credentials, settings.servers, links);
+  const cache = createResultCache();
+  const cached = createCachedCalls({
+    cache,
+    config: settings.config,
+    catalog,
+    resolution,
+    looked: metrics.cacheLooked,
+  });
   const remembered = createRememberedTransports({
     marks: store.marks,
     callers,
@@ -201,6 +245,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     catalog,
     resolution,
     tools,
+    cached,
     remember: remembered.remember,
   });
   const bounds = createKeepInBounds({
@@ -216,58 +261,27 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     if (byOurselves) announceChange(callers, [server]);
   });
 
-  /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
-  const ending = new Map<Promise<unknown>, Promise<void>>();
-  sessions.onOpened((session) => {
-    journal.record({ kind: 'session', event: 'created', ...facts(session) });
+  sessions.onOpened(({ trustLevel }) => {
+    // Ahead of its first call, which then need not wait for it.
+    if (trustLevel === 'sandboxed') void sandbox.look();
   });
-  sessions.onEnded((session, reason) => {
-    if (reason !== 'unloaded') {
-      journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
-    }
-    callers.endSession(session.id);
-    catalog.forget(session.id);
-    const stopped = links.endSession(session.id, goneBecause(reason));
-    const over = stopped
-      // Whoever a process left behind may still be writing there.
-      .then(() => warden.settled())
-      .then(() => (reason === 'unloaded' ? undefined : removeFolder(join(dataDir, 'run', session.id))))
-      .finally(() => ending.delete(over));
-    ending.set(over, stopped);
+  const lives = followSessions({
+    sessions,
+    journal,
+    observer,
+    callers,
+    catalog,
+    cache,
+    links,
+    warden,
+    bounds,
+    dataDir,
   });
-
-  sessions.onRestricted((session, before) => {
-    journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
-    catalog.forget(session.id);
-    const over: Promise<void> = bounds.restricted(session, before).finally(() => ending.delete(over));
-    ending.set(over, over);
-  });
-
-  async function openFor({ userId }: { readonly userId: string }, name?: string): Promise<Session> {
-    log.warn(`a session was opened for the ${userId} user`);
-    const named = name === undefined ? {} : { name };
-    const opened = await openSession(sessions, settings.config(), { userId, trustLevel: 'sandboxed', ...named });
-    return opened.session;
-  }
-
-  /** Kept by name, so that it is found again after a restart, and by every process on this store. */
-  async function defaultFor(principal: { readonly userId: string }): Promise<Session> {
-    const { userId } = principal;
-    for (;;) {
-      const found = await sessions.find(defaultName, { userId });
-      const session = found === undefined ? undefined : sessions.get(found.id);
-      if (session !== undefined) return session;
-      try {
-        return await openFor(principal, defaultName);
-      } catch (error) {
-        if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
-      }
-    }
-  }
-
   const parts = {
     journal,
     log,
+    metrics,
+    includeMeta: () => settings.config().sessions.includeMeta,
     sessions,
     marks: store.marks,
     bindsAddress: config.sessions.bindAddress,
@@ -279,10 +293,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     listeners,
     aggregate,
     catalog,
+    cached,
     identity: { sessions, ...config.auth },
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
-    resolving: { sessions, callers, openFor, defaultFor },
+    resolving: { sessions, callers, ...createSessionsOfUsers(sessions, settings.config, log) },
   };
   /** A session's record, and how it stands in each workspace it works in. */
   function standings(session: Session): Session[] {
@@ -298,10 +313,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     serve: inwardCorridor(parts),
     visit: visitCorridor(parts),
     sessions,
+    metrics,
+    log,
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },
     jwks: keys.jwks,
+    sandbox: sandbox.look,
     openSession: (draft) => openSession(sessions, settings.config(), draft),
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
     async furtherToken(id) {
@@ -310,6 +328,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return token;
     },
     explain: resolution.explain,
+    credentials: giveCredentials({
+      credentials,
+      servers: settings.servers,
+      prefixes: () => settings.config().context.envPrefixes,
+      journal,
+    }),
     narrowsTools: (server) => tools.of(server) !== undefined,
     explainCall: (session, tool, args) => explainCall({ resolution, tools }, session, tool, args),
     reload(next) {
@@ -331,49 +355,20 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     usage: (id) => store.usage(id),
     async close() {
       await sessions.close();
-      await Promise.all([...ending.values()]);
+      await lives.stopped();
       await links.close();
+      await sandbox.settled();
+      credentials?.close();
+      cache.close();
       stopApprovals();
       approvals.close();
       await warden.close();
-      await Promise.all([...ending.keys()]);
+      await lives.over();
       await store.close();
       await removeFolder(tmpRoot);
       keys.close();
       journal.record({ kind: 'gateway', event: 'closed', pid: process.pid });
       await journal.close();
     },
-  };
-}
-
-/** Folders of sessions that ended while nobody was looking. */
-async function sweepRunFolders(run: string, store: SessionStore): Promise<void> {
-  const names = await readdir(run).catch((): string[] => []);
-  for (const name of names) {
-    // Not a name of ours: whatever it is, no session will miss it.
-    const live = await store
-      .get(name)
-      .catch((error: unknown) => !isAmbitError(error) || error.code !== 'REQUEST_INVALID');
-    if (live === undefined || live === false) await removeFolder(join(run, name));
-  }
-}
-
-function quotasOf({ quotas: { session, user, workspace } }: Config): Quotas {
-  return { session, ...(isBounded(user) ? { user } : {}), ...(isBounded(workspace) ? { workspace } : {}) } as Quotas;
-}
-
-function isBounded(limits: object): boolean {
-  return Object.values(limits).some((limit) => limit !== undefined);
-}
-
-function facts(session: Session): Record<string, string | number | undefined> {
-  return {
-    sessionId: session.id,
-    userId: session.userId,
-    agentId: session.agentId,
-    workspaceId: session.workspaceId,
-    trustLevel: session.trustLevel,
-    ttlSeconds: session.ttlSeconds,
-    servers: session.servers?.join(' '),
   };
 }

@@ -4,8 +4,8 @@ import { assertApproved } from '../approvals/assert-approved.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError, isAmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
-import { createPlainRunner } from '../runners/plain.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
+import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import type { Session } from '../sessions/session.ts';
@@ -53,18 +53,20 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
     connect: createConnect({
       config: () => config,
       tmpRoot,
-      runner: createPlainRunner({ warden }),
+      runners: createRunners({ warden, tmpRoot }),
       journal: lastWords(said),
       seals: createSeals(),
       contexts: undefined,
       assertApproved: (each) => assertApproved(approvals, each),
       admit: (session) => session,
-      launch: (session, each) => launchOf(session, each, config, { dataDir: tmpRoot, telling: undefined }),
+      launch: (session, each) =>
+        launchOf(session, each, config, { dataDir: tmpRoot, configFile: tmpRoot, telling: undefined }),
     }),
     verdicts,
     outward: async () => ({ delivered: false, full: undefined }),
     messageBytes: config.limits.messageBytes,
     current: (_session, described) => described,
+    latest: (session) => session,
   });
   const started = performance.now();
   try {

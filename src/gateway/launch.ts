@@ -9,6 +9,7 @@ import type { Session } from '../sessions/session.ts';
 import { audienceOf, type StdioServer } from '../upstreams/definition.ts';
 import { isWide, runFolder, type Scope, scopeFor } from '../upstreams/process-key.ts';
 import type { PreparedLaunch } from '../upstreams/stdio/server-process.ts';
+import { confine, keysInside } from './confine.ts';
 
 export interface Launch extends PreparedLaunch {
   readonly provenance: Readonly<Record<string, Provenance>>;
@@ -17,12 +18,14 @@ export interface Launch extends PreparedLaunch {
 /** What tells a process more than its session's record says. */
 export interface Telling {
   readonly pseudonyms: Pseudonyms;
-  /** The keys its calls verify with, as text for an environment. */
-  readonly jwks: () => string;
+  /** The keys its calls verify with, as text for an environment, and the file where a process finds the next ones. */
+  readonly jwks: (file?: string) => string;
+  readonly jwksFile: string;
 }
 
 interface LaunchPlace {
   readonly dataDir: string;
+  readonly configFile: string;
   /** Undefined where a server is only looked at. */
   readonly telling: Telling | undefined;
 }
@@ -42,7 +45,8 @@ export function launchOf(
   const workspace = id === undefined ? undefined : config.workspaces[id];
   const where = id === undefined || workspace === undefined ? undefined : { id, path: workspace.path };
   const { name, command, env } = server;
-  const context = toldAt(scope, told(session, where, server, place.telling));
+  const { configFile, dataDir, telling } = place;
+  const context = toldAt(scope, told(session, where, server, telling));
   const { servers, provenance } = explainInjection({ [name]: { command, env } }, context, {
     prefixes: config.context.envPrefixes,
     source: server.source,
@@ -51,11 +55,15 @@ export function launchOf(
   });
   // A user's process and one that all share belong to no folder of anybody's.
   const path = scope === 'user' || scope === 'shared' ? undefined : where?.path;
-  return {
-    env: servers[name]?.env ?? {},
-    provenance: provenance[name] ?? {},
-    cwd: path ?? join(place.dataDir, 'run', isWide(scope) ? runFolder(scope, name, session) : session.id),
-  };
+  const cwd = path ?? join(dataDir, 'run', isWide(scope) ? runFolder(scope, name, session) : session.id);
+  // A user's process serves one workspace all the same, and is told where it lies.
+  const besides = scope === 'user' ? where?.path : undefined;
+  const jwksFile = telling?.jwksFile;
+  const confinement =
+    session.trustLevel === 'direct'
+      ? undefined
+      : () => confine({ server, cwd, workspace: besides, config, configFile, dataDir, jwksFile });
+  return { env: servers[name]?.env ?? {}, provenance: provenance[name] ?? {}, cwd, confinement };
 }
 
 function told(
@@ -65,7 +73,7 @@ function told(
   telling: Telling | undefined,
 ): SessionContext {
   if (server.context === 'none') return {};
-  const full = contextFor(session, workspace, telling?.jwks());
+  const full = contextFor(session, workspace, telling?.jwks(session.trustLevel === 'direct' ? undefined : keysInside));
   if (server.context === 'full') return full;
   return telling === undefined ? {} : hiddenContextFor(full, audienceOf(server), telling.pseudonyms);
 }

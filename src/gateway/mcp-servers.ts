@@ -27,6 +27,10 @@ export interface SessionServers {
 export function serverViewOf(resolved: Resolved, narrowed?: (server: string) => boolean): ServerView {
   const { name } = resolved;
   if (resolved.server === undefined) return { name, available: false, ...resolved.removal };
+  if (resolved.server.kind === 'http' && narrowed !== undefined && resolved.credentials) {
+    const reason = 'it needs a credential of the user, which only the gateway sends; see "--via gateway"';
+    return { name, available: false, rule: 'credentials', reason };
+  }
   if (resolved.server.kind === 'http' && narrowed?.(name)) {
     const reason = 'its tools are narrowed by rules, which hold at the gateway only; see "--via gateway"';
     return { name, available: false, rule: `servers.${name}.tools, rules`, reason };
@@ -43,8 +47,8 @@ interface Places {
 const bin = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
 
 /**
- * The servers of a session for an agent SDK that starts and calls them itself. Of those whose tools are `narrowed`, only
- * what Ambit stands in front of is handed over.
+ * The servers of a session for an agent SDK that starts and calls them itself. Of those whose tools are `narrowed`, and
+ * of those that are given a credential, only what Ambit stands in front of is handed over: no credential is shown.
  */
 export function mcpServersOf(
   session: Session,
@@ -52,11 +56,11 @@ export function mcpServersOf(
   places: Places,
   narrowed: (server: string) => boolean,
 ): McpServers {
-  return entriesOf(resolved, ({ name, server, launch }) => {
-    if (server.kind === 'http' && narrowed(name)) return undefined;
+  return entriesOf(resolved, ({ name, server, launch, credentials }) => {
+    if (server.kind === 'http' && (narrowed(name) || credentials)) return undefined;
     if (server.kind === 'http') return { type: 'http', url: server.url.href, headers: server.headers };
     if (launch === undefined) return undefined;
-    if (session.trustLevel === 'direct' && !narrowed(name))
+    if (session.trustLevel === 'direct' && !narrowed(name) && !credentials)
       return { command: server.command, args: server.args, env: launch.env };
     // Whoever starts it must not be able to start it outside of its bounds.
     return { command: process.execPath, args: wrapped(session, server, launch, places), env: launch.env };
@@ -83,9 +87,10 @@ function entriesOf(resolved: readonly Resolved[], entry: (server: InUse) => McpS
   return Object.fromEntries(pairs);
 }
 
-/** `ambit run --session …`: it finds the context by itself; what the configuration says is passed on by name. */
+/** `ambit run --session …`: it finds context and credentials by itself; what the configuration says is passed on by name. */
 function wrapped(session: Session, server: StdioServer, launch: Launch, places: Places): string[] {
-  const named = Object.entries(launch.provenance).filter(([, origin]) => origin !== 'injected');
+  const found: readonly string[] = ['injected', 'credential'];
+  const named = Object.entries(launch.provenance).filter(([, origin]) => !found.includes(origin));
   // Whoever starts it may do so from another folder.
   const [configFile, dataDir] = [resolve(places.configFile), resolve(places.dataDir)];
   const own = ['--config', configFile, '--data-dir', dataDir, '--name', server.name];

@@ -7,6 +7,7 @@ import type { Session } from '../sessions/session.ts';
 import { type Removal, removalOf, type SessionFacts } from '../trust/permitted-server.ts';
 import type { ServerDefinition, StdioServer } from '../upstreams/definition.ts';
 import { isWide, scopeFor } from '../upstreams/process-key.ts';
+import { type Carrying, carryingNothing } from './carry-credentials.ts';
 import { type Launch, launchOf, type Telling } from './launch.ts';
 
 export type Found =
@@ -16,7 +17,13 @@ export type Found =
 
 /** A server as a session finds it: either what it would be given, or why it is not for this session. */
 export type Resolved =
-  | { readonly name: string; readonly server: ServerDefinition; readonly launch: Launch | undefined }
+  | {
+      readonly name: string;
+      readonly server: ServerDefinition;
+      readonly launch: Launch | undefined;
+      /** It is given a credential of the session's user, which is not for others to see. */
+      readonly credentials: boolean;
+    }
   | { readonly name: string; readonly server: undefined; readonly removal: Removal };
 
 /**
@@ -32,9 +39,13 @@ export interface Resolution {
   available(session: Session): readonly ServerDefinition[];
   /** As `find`, for those who cannot go on without; throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
   permitted(session: Session, name: string): ServerDefinition;
+  /** The record as it is now, standing where this one stands; throws SESSION_ENDED. */
+  latest(session: Session): Session;
   /** The session's record as it is now; throws as `permitted` does. */
   admit(session: Session, server: ServerDefinition): Session;
   launch(session: Session, server: StdioServer): Launch;
+  /** Differs where what a server says may differ, because it knows the user; else empty. */
+  personal(session: Session, server: ServerDefinition): string;
   /** Every server of the configuration, disabled and unapproved ones included. */
   explain(session: Session): Resolved[];
 }
@@ -46,8 +57,11 @@ export interface ResolutionOptions {
   readonly latest: (id: string) => Session | undefined;
   readonly approvals: Approvals;
   readonly dataDir: string;
+  readonly configFile: string;
   readonly log: Log;
   readonly telling: Telling | undefined;
+  /** Left out where no server is given anybody's credential. */
+  readonly carrying?: Carrying;
 }
 
 interface Outcome {
@@ -63,6 +77,7 @@ const unknown: Found = { server: undefined, removal: undefined };
 export function createResolution(options: ResolutionOptions): Resolution {
   // Records and configurations are replaced, never changed: an outcome holds as long as they are the same.
   const outcomes = new WeakMap<Session, Outcome>();
+  const { carrying = carryingNothing } = options;
 
   function outcomeFor(session: Session): Outcome {
     const config = options.config();
@@ -118,20 +133,31 @@ export function createResolution(options: ResolutionOptions): Resolution {
     permitted,
     admit,
 
+    latest(session) {
+      const now = latest(session);
+      if (now === undefined) throw new AmbitError('SESSION_ENDED');
+      return now;
+    },
+
     available(session) {
       const now = latest(session);
       return now === undefined ? none : outcomeFor(now).available;
     },
 
+    personal: carrying.revision,
+
     launch(session, server) {
       const now = admit(session, server);
-      const launch = launchOf(now, server, options.config(), options);
+      const launch = carrying.into(launchOf(now, server, options.config(), options), now, server);
       const { id, workspaceId = '(none)', trustLevel } = now;
       const scope = scopeFor(server, now);
-      const whom = isWide(scope) ? `scope=${scope}` : `session=${id.slice(0, 8)}`;
-      options.log.debug?.(
-        `context injected: server=${server.name} ${whom} workspace=${workspaceId} trust=${trustLevel}`,
-      );
+      const whom = isWide(scope) ? { scope } : { session: id };
+      options.log.debug?.('context injected', {
+        server: server.name,
+        ...whom,
+        workspace: workspaceId,
+        trust: trustLevel,
+      });
       return launch;
     },
 
@@ -147,8 +173,11 @@ export function createResolution(options: ResolutionOptions): Resolution {
         const removal = unapproved(server);
         if (removal !== undefined) return { name, server: undefined, removal };
         // An agent SDK starts its own, and shares it with nobody.
-        const launch = server.kind === 'stdio' ? launchOf(session, server, config, options, 'session') : undefined;
-        return { name, server, launch };
+        const launch =
+          server.kind === 'stdio'
+            ? carrying.named(launchOf(session, server, config, options, 'session'), session, server)
+            : undefined;
+        return { name, server, launch, credentials: carrying.concerns(session, server) };
       });
     },
   };

@@ -34,10 +34,11 @@ export function createVetting(approvals: Approvals, journal: Journal, log: Log):
     const names = withheld.join(', ');
     if (told.get(offer) !== names) {
       told.set(offer, names);
-      log.warn(`tools of "${server.name}" changed since approval and are withheld: ${names}`);
-      log.warn(
-        `look at them with "ambit server check ${server.name}", approve with "ambit server approve ${server.name}"`,
-      );
+      log.warn('tools changed since approval and are withheld', {
+        server: server.name,
+        tools: names,
+        hint: `look at them with "ambit server check ${server.name}", approve with "ambit server approve ${server.name}"`,
+      });
       journal.record({ kind: 'gateway', event: 'tools-withheld', server: server.name, tools: names });
     }
     const hidden = new Set(withheld);

@@ -1,5 +1,7 @@
 import { appendFileSync, closeSync, mkdirSync, openSync, write } from 'node:fs';
 import { dirname } from 'node:path';
+import type { Log } from '../log.ts';
+import { scrub } from '../logging/scrub.ts';
 import { type CallEntry, callLine } from './call-line.ts';
 
 /** One line of the journal: what happened, when, for which session. Full ids, never tokens, never arguments. */
@@ -21,7 +23,7 @@ const longEntry = 8192;
 const longText = 2048;
 
 /** Appends JSON lines to one file, gathered for a few milliseconds so that a busy gateway writes in large pieces. */
-export function openJournal(file: string): Journal {
+export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const descriptor = openSync(file, 'a', 0o600);
   let lines = '';
@@ -47,7 +49,7 @@ export function openJournal(file: string): Journal {
     if (lines === '') return Promise.resolve();
     const batch = Buffer.from(lines);
     lines = '';
-    writing = writeAll(descriptor, batch).finally(() => {
+    writing = writeAll(descriptor, batch, log).finally(() => {
       writing = undefined;
     });
     return writing;
@@ -67,7 +69,7 @@ export function openJournal(file: string): Journal {
   return {
     record(entry) {
       if (closed) return;
-      let text = JSON.stringify(entry);
+      let text = JSON.stringify(entry, scrubbed);
       if (text.length > longEntry) text = JSON.stringify(entry, shortened);
       append(text.slice(1));
     },
@@ -85,17 +87,23 @@ export function openJournal(file: string): Journal {
   };
 }
 
-/** Names and methods come from outside and may be as long as a message: nobody shall fill the disk with them. */
-function shortened(_key: string, value: unknown): unknown {
-  return typeof value === 'string' && value.length > longText ? `${value.slice(0, longText)}…` : value;
+/** Ids stay whole; every other text may come from outside, with a credential in it. */
+function scrubbed(key: string, value: unknown): unknown {
+  return typeof value !== 'string' || key.endsWith('Id') ? value : scrub(value);
 }
 
-function writeAll(descriptor: number, bytes: Buffer): Promise<void> {
+/** Names and methods come from outside and may be as long as a message: nobody shall fill the disk with them. */
+function shortened(key: string, value: unknown): unknown {
+  const clean = scrubbed(key, value);
+  return typeof clean === 'string' && clean.length > longText ? `${clean.slice(0, longText)}…` : clean;
+}
+
+function writeAll(descriptor: number, bytes: Buffer, log: Pick<Log, 'warn'>): Promise<void> {
   return new Promise((resolve) => {
     const from = (at: number) => {
       write(descriptor, bytes, at, bytes.length - at, null, (error, written) => {
         if (error !== null) {
-          process.stderr.write(`ambit: the journal cannot be written: ${error.message}\n`);
+          log.warn('the journal cannot be written', { error: error.message });
           resolve();
         } else if (at + written < bytes.length) from(at + written);
         else resolve();

@@ -8,8 +8,11 @@ import { AmbitError } from '../errors.ts';
 import { allServers } from '../gateway/aggregate/for-all.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
 import { openGateway } from '../gateway/gateway.ts';
+import type { GivenCredentials } from '../gateway/given-credentials.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
-import { type Log, stderrLog } from '../log.ts';
+import type { Log } from '../log.ts';
+import { safeLog } from '../logging/safe-log.ts';
+import { stderrLog } from '../logging/stderr-log.ts';
 import { type Narrowing, type Session, type SessionDraft, type SessionView, viewOf } from '../sessions/session.ts';
 import { inProcessTransport, type McpTransport } from './in-process-transport.ts';
 
@@ -32,6 +35,8 @@ export interface EmbeddedGateway {
   resolve(sessionId: string): Promise<SessionServers>;
   /** What a call of `server__tool` with these arguments would get in this session, by which rule, from which claims. */
   explain(sessionId: string, tool: string, args?: Readonly<Record<string, unknown>>): Promise<CallExplanation>;
+  /** What servers need on behalf of users; values go in and never come out. */
+  readonly credentials: GivenCredentials;
   /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
   connect(sessionId: string, server?: string): McpTransport;
   listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
@@ -42,7 +47,7 @@ export interface EmbeddedGateway {
 
 /** The gateway in your process: the same corridor, without a command line around it. */
 export async function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
-  const log = options.log ?? stderrLog();
+  const log = safeLog(options.log ?? stderrLog());
   const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');
   const dataDir = options.dataDir ?? locateDataDir({ env: process.env, configFile, home: homedir() });
 
@@ -50,7 +55,7 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
     const source =
       typeof config === 'string' ? { file: resolve(config) } : { text: JSON.stringify(config), file: configFile };
     const loaded = await loadConfig(source);
-    for (const warning of loaded.warnings) log.warn(warning);
+    for (const warning of loaded.warnings) log.warn('configuration', { warning });
     return loaded.config;
   }
 
@@ -97,6 +102,7 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
       const given = args === undefined ? undefined : JSON.stringify(args);
       return gateway.explainCall(await live(sessionId), tool, given);
     },
+    credentials: gateway.credentials,
     connect: (sessionId, server = allServers) => inProcessTransport(gateway, sessionId, server),
     async listen(address = {}) {
       const { host, port } = gateway.config.listen;

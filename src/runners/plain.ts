@@ -1,8 +1,8 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { lstat, mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
+import { makePrivateFolder } from './private-folder.ts';
 import { removeFolder } from './remove-folder.ts';
 import type { EndTiming, Launch, Runner } from './runner.ts';
+import { type StartedChild, spawnWatched } from './spawn-watched.ts';
 import { supervise } from './supervise.ts';
 import type { Warden } from './warden.ts';
 
@@ -17,6 +17,7 @@ export function createPlainRunner(options: PlainRunnerOptions): Runner {
   return {
     name: 'plain',
     async start(launch) {
+      if (launch.confinement !== undefined) throw new Error('What is confined is never started without a sandbox.');
       if (launch.env['TMPDIR'] !== launch.tmpDir)
         throw new Error('TMPDIR must name the private folder of the process.');
       // There must be no moment in which a process has no warden.
@@ -33,31 +34,14 @@ export function createPlainRunner(options: PlainRunnerOptions): Runner {
   };
 }
 
-type StartedChild = ChildProcessWithoutNullStreams & { readonly pid: number };
-
 async function spawnChild(launch: Launch, warden: Warden): Promise<StartedChild> {
   launch.lastLook?.();
-  const child = spawn(launch.command, launch.args, {
-    cwd: launch.cwd,
-    // Named as undefined, the coverage variable is not handed down by Node on its own.
-    env: { NODE_V8_COVERAGE: undefined, ...launch.env },
-    detached: true,
-    shell: false,
-    stdio: 'pipe',
-  });
-  if (child.pid === undefined) {
-    const [error] = (await once(child, 'error')) as [Error];
-    throw await explain(error, launch);
-  }
+  const { command, args, env, cwd, tmpDir } = launch;
   try {
-    warden.watch(child.pid, launch.tmpDir);
+    return await spawnWatched({ command, args, env, cwd, tmpDir, stdio: 'pipe' }, warden);
   } catch (error) {
-    const left = once(child, 'exit');
-    process.kill(-child.pid, 'SIGKILL');
-    await left;
-    throw error;
+    throw await explain(error as Error, launch);
   }
-  return child as StartedChild;
 }
 
 /** The kernel says ENOENT both for the program and for its working directory. */
@@ -68,13 +52,4 @@ async function explain(error: Error, launch: Launch): Promise<Error> {
   if (cwd?.isDirectory()) return error;
   const clearer = new Error(`The working directory does not exist: ${launch.cwd}`, { cause: error });
   return Object.assign(clearer, { code });
-}
-
-async function makePrivateFolder(path: string): Promise<void> {
-  try {
-    await mkdir(path, { mode: 0o700 });
-  } catch (error) {
-    const existing = await lstat(path).catch(() => undefined);
-    if (!existing?.isDirectory()) throw error;
-  }
 }

@@ -1,4 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
+import type { Confinement } from './confinement.ts';
+import type { InForce } from './limits/limits.ts';
 
 /** Everything a runner needs to start one upstream process; nothing is taken from Ambit's own environment. */
 export interface Launch {
@@ -6,15 +8,19 @@ export interface Launch {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Private to this process, also in env.TMPDIR; the runner makes it when missing and sees to its removal. */
+  /** Private to this process, outside a sandbox also in env.TMPDIR; the runner makes it when missing and sees to its removal. */
   readonly tmpDir: string;
   /** The last thing before the process is there; when it throws, there will be none. */
   readonly lastLook?: (() => void) | undefined;
+  /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
+  readonly confinement?: Confinement | undefined;
 }
 
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
+  /** Why it was ended, where we ended it. */
+  readonly reason?: string;
   /** It could not be started. */
   readonly error?: Error;
 }
@@ -34,6 +40,34 @@ export interface Runner {
   readonly name: string;
   /** Rejects when the process cannot be started, leaving nothing behind. */
   start(launch: Launch): Promise<RunningProcess>;
+}
+
+/** What was seen when something was started for real. */
+export interface Probed {
+  /** What holds inside, by name; a probe that finds something missing fails. */
+  readonly enforced: Readonly<Record<string, boolean>>;
+  readonly limits: InForce;
+}
+
+/**
+ * A runner that keeps a process within its confinement. It takes what the confinement gives and nothing else, for this
+ * launch alone: two launches share no policy.
+ */
+export interface SandboxRunner extends Runner {
+  /**
+   * Starts something for real. Rejects with SANDBOX_UNAVAILABLE, whose hint is the remedy on this machine. Once it has
+   * worked it is not tried again; while it has not, each call looks anew.
+   */
+  probe(): Promise<Probed>;
+}
+
+/** Which kind starts a process follows from what is to be started, never from what is at hand. */
+export interface Runners {
+  readonly plain: Runner;
+  /** In the order in which they are tried. */
+  readonly sandboxes: readonly SandboxRunner[];
+  /** The first that works here; rejects with the reason and remedy of the first one when none does. Never `plain`. */
+  sandbox(): Promise<SandboxRunner>;
 }
 
 /** How long a process may take to leave after its stdin closed, and after TERM. */

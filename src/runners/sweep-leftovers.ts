@@ -1,6 +1,7 @@
 import { chmod, lstat, mkdir, mkdtemp, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
+import { removeAllGroups } from './limits/group-list.ts';
 import { killUntilGone } from './process-family.ts';
 import { readProcess } from './process-table.ts';
 import { removeFolder } from './remove-folder.ts';
@@ -47,6 +48,7 @@ export async function sweepLeftovers(tmpParent: string): Promise<Leftovers> {
     isSpared: (entry: { pid: number; group: number }) => entry.pid === process.pid || entry.group === ownGroup,
   };
   const killed = await killUntilGone(family, { emptyRounds: 2, pauseMs: 10, limitMs: 2000 });
+  await Promise.all(abandoned.map((root) => removeAllGroups(root)));
   const gone = await Promise.all(abandoned.map((root) => removeFolder(root)));
   return { removed: abandoned.filter((_, index) => gone[index]), killed };
 }

@@ -3,6 +3,7 @@
 import { closeSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isOwnedBy } from './instance-owner.ts';
+import { removeAllGroups, removeGroupsOf } from './limits/group-list.ts';
 import { type Family, killUntilGone } from './process-family.ts';
 import { type ProcessEntry, readProcess, startTimeOf } from './process-table.ts';
 import { removeFolder } from './remove-folder.ts';
@@ -62,6 +63,7 @@ async function sweep(): Promise<void> {
     const { user, system } = process.cpuUsage(before);
     sweepAfterMs = Math.max(10, (4 * (user + system)) / 1000);
   }
+  await Promise.all(wards.map((ward) => removeGroupsOf(root, ward.name)));
   await Promise.all(wards.map((ward) => removeFolder(join(root, ward.name))));
   for (const ward of wards) process.stdout.write(formatSwept(ward));
   sweeping = new Map();
@@ -105,6 +107,7 @@ async function finish(): Promise<void> {
   clearTimeout(sweepTimer);
   const wards = [...watched.values(), ...released.values(), ...sweeping.values()];
   await killEverything(wards);
+  await removeAllGroups(root);
   await Promise.all(wards.map((ward) => removeFolder(join(root, ward.name))));
   if (await isOwnedBy(root, ambit)) await removeFolder(root);
   process.exit(0);

@@ -11,7 +11,7 @@ import { createGateway, type EmbeddedGateway } from '../library/create-gateway.t
 export async function createTestGateway(config: Omit<ConfigInput, 'version'>): Promise<EmbeddedGateway> {
   const dataDir = await mkdtemp(join(tmpdir(), 'ambit-gateway-'));
   const sessions = Object.assign({ defaultTrust: 'direct' }, config.sessions);
-  const draft = { ...config, version: 1, sessions } as ConfigInput;
+  const draft = { store: { kind: 'memory' }, ...config, version: 1, sessions } as ConfigInput;
   const gateway = await createGateway({ config: draft, dataDir, log: { info() {}, warn() {} } });
   return {
     ...gateway,

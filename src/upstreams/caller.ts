@@ -34,6 +34,8 @@ export interface Caller {
   readonly pushes: Map<string, Push>;
   /** Ids for what is asked of this client, never used twice. */
   nextPushId(): number;
+  /** How many there have been. */
+  pushed(): number;
   /** Resources this caller has subscribed to. */
   readonly subscriptions: Set<string>;
   lastActiveAt: number;
@@ -123,6 +125,7 @@ export function createCallers(): Callers {
         underWay: new Set(),
         pushes: parent?.pushes ?? new Map(),
         nextPushId: parent?.nextPushId ?? (() => ++pushCount),
+        pushed: parent?.pushed ?? (() => pushCount),
         subscriptions: new Set(),
         lastActiveAt: Date.now(),
       };

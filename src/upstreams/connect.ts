@@ -2,8 +2,9 @@ import type { Config } from '../config/schema.ts';
 import type { ContextWriters } from '../context/call-context.ts';
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
-import type { Runner } from '../runners/runner.ts';
+import type { Runners } from '../runners/runner.ts';
 import type { Session } from '../sessions/session.ts';
+import type { TrustLevel } from '../trust/trust-level.ts';
 import type { Era } from '../wire/channel.ts';
 import type { OurKeys } from '../wire/our-keys.ts';
 import { audienceOf, type HttpServer, type ServerDefinition, type StdioServer } from './definition.ts';
@@ -16,13 +17,14 @@ import { createTeller, silentTeller, type Teller } from './relay/teller.ts';
 import type { Binding } from './relay/towards-upstream.ts';
 import type { Outward } from './sent.ts';
 import type { Opening } from './stdio/opening.ts';
+import { type ProcessWatch, unwatched } from './stdio/process-watch.ts';
 import type { PreparedLaunch } from './stdio/server-process.ts';
 import { createStdioLink } from './stdio/stdio-link.ts';
 
 export interface ConnectOptions {
   readonly config: () => Config;
   readonly tmpRoot: string;
-  readonly runner: Runner;
+  readonly runners: Runners;
   readonly journal: Journal;
   readonly seals: Seals;
   /** The `_meta` keys that pass neither way. */
@@ -33,8 +35,13 @@ export interface ConnectOptions {
   readonly assertApproved: (server: ServerDefinition) => void;
   /** The session as it is now, if it may use the server; throws when it may not, or has ended. */
   readonly admit: (session: Session, server: ServerDefinition) => Session;
+  /** What goes along for the session's user on every request; throws when it cannot be had. */
+  readonly headersFor?: (session: Session, server: HttpServer) => Readonly<Record<string, string>>;
   /** Asked before each start; throws as `admit` does. */
   readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
+  readonly watch?: (server: string, sessionId: string | undefined) => ProcessWatch;
+  /** Hears of each request that tells a server nothing about its session. */
+  readonly toldNothing?: (server: string) => void;
 }
 
 /** Makes the links that speak to an upstream themselves: over HTTP for one session each, else for those of a tenancy. */
@@ -58,10 +65,12 @@ export function createConnect(options: ConnectOptions): Connect {
   /** What Ambit asks by itself acts for the session of a connection; where several share it, for nobody. */
   function tellerFor(owner: Session | Tenancy, server: ServerDefinition): Teller {
     const writer = server.context === 'none' ? undefined : options.contexts?.for(audienceOf(server), server.context);
-    return createTeller(writer, () => {
+    const own = () => {
       if ('id' in owner) return options.admit(owner, server);
       return owner.wide ? undefined : options.admit(owner.latest, server);
-    });
+    };
+    const toldNothing = () => options.toldNothing?.(server.name);
+    return createTeller(writer, own, { tracesInMeta: server.kind === 'stdio', toldNothing });
   }
 
   return {
@@ -71,10 +80,11 @@ export function createConnect(options: ConnectOptions): Connect {
       const { wide } = tenancy;
       const admit = () => {
         options.assertApproved(server);
-        assertRunner(options.admit(tenancy.latest, server), server);
+        assertTrust(options.admit(tenancy.latest, server).trustLevel, tenancy.trustLevel, server);
       };
       admit();
       const config = options.config();
+      const sessionId = wide ? undefined : tenancy.latest.id;
       return createStdioLink({
         server,
         era,
@@ -89,13 +99,17 @@ export function createConnect(options: ConnectOptions): Connect {
           maxMs: config.processes.maxSeconds * 1000,
         },
         place: {
-          runner: options.runner,
+          runners: options.runners,
           tmpRoot: options.tmpRoot,
           journal,
-          sessionId: wide ? undefined : tenancy.latest.id,
+          sessionId,
+          watch: options.watch?.(server.name, sessionId) ?? unwatched,
           messageBytes: config.limits.messageBytes,
           prepare: () => options.launch(tenancy.latest, server),
-          mayStart: admit,
+          mayStart: ({ confinement }) => {
+            admit();
+            assertTrust(confinement === undefined ? 'direct' : 'sandboxed', tenancy.trustLevel, server);
+          },
         },
       });
     },
@@ -105,7 +119,7 @@ export function createConnect(options: ConnectOptions): Connect {
       options.admit(session, server);
       const { limits } = options.config();
       const teller = tellerFor(session, server);
-      const remote = connectTo(server, teller);
+      const remote = connectTo(server, teller, () => options.headersFor?.(session, server) ?? {});
       return createHttpLink({
         server: remote,
         session,
@@ -123,11 +137,14 @@ function soleOwner(owner: Session | Tenancy): string {
   return owner.wide ? '' : owner.latest.id;
 }
 
-/** Only the plain runner is there, which gives a process all that its user has. */
-function assertRunner(session: Session, server: StdioServer): void {
-  if (session.trustLevel === 'direct') return;
-  throw new AmbitError('SANDBOX_UNAVAILABLE', {
-    what: `The session is sandboxed, and no sandbox can be had for the server "${server.name}" here.`,
+/**
+ * A session may be sandboxed while its process is being prepared as that of a direct one. A process serves one trust
+ * level, whoever shares it.
+ */
+function assertTrust(found: TrustLevel, expected: TrustLevel, { name }: StdioServer): void {
+  if (found === expected) return;
+  throw new AmbitError('UPSTREAM_FAILED', {
+    what: `The session was restricted while the server "${name}" was starting.`,
     rule: 'trust',
   });
 }

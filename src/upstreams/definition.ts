@@ -4,6 +4,7 @@ import { resolveArgs, resolveCommand } from '../config/resolve-args.ts';
 import type { Config } from '../config/schema.ts';
 import type { ServerSource } from '../config/schema-server.ts';
 import type { Disclosure } from '../context/call-context.ts';
+import type { Limits } from '../runners/limits/limits.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 import type { Scope } from './process-key.ts';
 
@@ -12,6 +13,13 @@ export interface PushPermissions {
   readonly sampling: boolean;
   readonly elicitation: boolean;
   readonly roots: boolean;
+}
+
+/** What a server's process is given in a sandbox, beside its own files and the workspace. */
+export interface SandboxGrants {
+  readonly readable: readonly string[];
+  readonly writable: readonly string[];
+  readonly limits: Limits;
 }
 
 interface Common {
@@ -39,6 +47,7 @@ export interface StdioServer extends Common {
   /** Who shares its process. */
   readonly scope: Scope;
   readonly env: Readonly<Record<string, string>>;
+  readonly sandbox: SandboxGrants;
 }
 
 export interface HttpServer extends Common {
@@ -82,6 +91,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         command,
         args,
         env,
+        sandbox: grantsOf(server.sandbox),
         definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env) }),
       });
     } else if (server.url !== undefined) {
@@ -98,6 +108,11 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
     }
   }
   return servers;
+}
+
+function grantsOf(sandbox: Omit<SandboxGrants, 'limits'> & Limits): SandboxGrants {
+  const { readable, writable, memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } = sandbox;
+  return { readable, writable, limits: { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } };
 }
 
 function hashOf(facts: Readonly<Record<string, unknown>>): string {

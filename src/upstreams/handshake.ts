@@ -21,10 +21,12 @@ export function handshakeKey(initialize: Message): string {
  */
 export function repeatableParams(initialize: Message): string {
   const clean = readMessage(applyEdits(oneLine(initialize.bytes), stripOurKeys(initialize)));
-  const tokens = clean.meta === undefined ? [] : removeMembers(clean.meta, ({ key }) => key === 'progressToken');
+  const tokens = clean.meta === undefined ? [] : removeMembers(clean.meta, ({ key }) => ofOneRequest.has(key));
   const again = readMessage(applyEdits(clean.bytes, tokens));
   return again.params === undefined ? '{}' : rawAt(again.bytes, again.params);
 }
+
+const ofOneRequest = new Set(['progressToken', 'traceparent', 'tracestate']);
 
 /** The protocol's word for an upstream that knows no handshake. */
 export function unsupportedHandshake(initialize: Message): ProtocolFault {

@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import type { Session } from '../sessions/session.ts';
+import type { TrustLevel } from '../trust/trust-level.ts';
 import type { Link } from './link.ts';
 import { isWide, processKey, type Scope } from './process-key.ts';
 import type { HandshakeOpening } from './stdio/opening.ts';
@@ -9,6 +10,8 @@ export interface Tenancy {
   /** Several sessions may use it. */
   readonly wide: boolean;
   readonly key: string;
+  /** Of all its users, now and later. */
+  readonly trustLevel: TrustLevel;
   /** The workspace of all its users; undefined where they may stand in several. */
   readonly workspaceId: string | undefined;
   /** By id, each as it was when it last called. */
@@ -41,6 +44,8 @@ export interface KeptLinks {
   /** Those that fit take no new clients, finish what is under way, and end. */
   retire(fits: (kept: Kept) => boolean): void;
   isRetired(link: Link): boolean;
+  /** Those that fit end at once, with what is under way; whoever stood on one is introduced to the next. */
+  end(reason: AmbitError, fits: (kept: Kept) => boolean): Promise<void>;
   /** False for a link of several sessions that this one no longer uses. */
   serves(link: Link, sessionId: string): boolean;
   /** The session leaves the links that fit; those that nobody else uses are closed. */
@@ -117,7 +122,8 @@ export function createKeptLinks(): KeptLinks {
       const key = keyOf(session, scope);
       const workspaceId = scope === 'shared' ? undefined : session.workspaceId;
       const users = new Map([[session.id, session]]);
-      const tenancy: Tenancy = { wide: isWide(scope), key, workspaceId, users, latest: session };
+      const { trustLevel } = session;
+      const tenancy: Tenancy = { wide: isWide(scope), key, trustLevel, workspaceId, users, latest: session };
       const kept = { name, tenancy, link: make(tenancy), opening, shaking: undefined };
       const before = byKey.get(key)?.get(name);
       if (before !== undefined) drop(before);
@@ -143,6 +149,15 @@ export function createKeptLinks(): KeptLinks {
     },
 
     isRetired: (link) => retired.has(link) || link.isClosed(),
+
+    async end(reason, fits) {
+      const ending = [...all(), ...[...retired.values()].map(({ kept }) => kept)].filter(fits);
+      for (const kept of ending) {
+        drop(kept);
+        retired.delete(kept.link);
+      }
+      await Promise.all(ending.map(({ link }) => link.close(reason)));
+    },
 
     serves(link, sessionId) {
       const tenancy = tenancies.get(link);

@@ -28,6 +28,8 @@ export interface LinksOptions {
   readonly messageBytes: number;
   /** The server as it is described now, which may be later than when the call came in; throws when it is gone. */
   current(session: Session, server: ServerDefinition): ServerDefinition;
+  /** The session as it is now: what it was may have had more trust, and shares its processes with others. */
+  latest(session: Session): Session;
 }
 
 export interface Opened {
@@ -57,6 +59,8 @@ export interface Links {
   isRetired(link: Link, sessionId: string): boolean;
   /** Ends what is the session's own, all or to one server, at once; from what others use too it is cut off. */
   endSession(sessionId: string, reason: AmbitError, server?: string): Promise<void>;
+  /** Ends the links of a server at once, those of the sessions that fit. */
+  end(server: string, reason: AmbitError, fits: (session: Session) => boolean): Promise<void>;
   close(): Promise<void>;
   size(): number;
 }
@@ -67,7 +71,8 @@ const spareProcesses = 8;
 const mostProcesses = 80;
 
 /** The live connections to upstreams. Which sessions share one is decided by the scope of its server. */
-export function createLinks({ connect, verdicts, outward, messageBytes, current }: LinksOptions): Links {
+export function createLinks(options: LinksOptions): Links {
+  const { connect, verdicts, outward, messageBytes, current, latest } = options;
   const kept = createKeptLinks();
   const rooms = new Map<string, Map<string, Room>>();
 
@@ -147,7 +152,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     } catch (error) {
       if (!(error instanceof EraFault)) throw error;
     }
-    return bridged(session, current(session, server), call).request(call);
+    return bridged(latest(session), current(session, server), call).request(call);
   }
 
   /** One client's own, whoever shares the link it stands on. */
@@ -200,7 +205,8 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
   return {
     size: kept.size,
 
-    modern(session, server, call) {
+    modern(opener, server, call) {
+      const session = latest(opener);
       const verdict = verdicts.get(server.name);
       // Over HTTP a server may turn out to speak another era than it did; a process is what it was when it started.
       if (verdict === 'modern' && server.kind === 'stdio')
@@ -210,10 +216,11 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
     },
 
     notifyModern(session, server, call) {
-      if (verdicts.get(server.name) !== 'handshake') native(session, current(session, server)).notify(call);
+      if (verdicts.get(server.name) !== 'handshake') native(latest(session), current(session, server)).notify(call);
     },
 
-    async handshake(session, asked, call) {
+    async handshake(opener, asked, call) {
+      const session = latest(opener);
       const server = current(session, asked);
       if (server.era === 'modern') return translated(session, server, call);
       const shared = sharedFor(session, server, call);
@@ -237,7 +244,7 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
         (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
       if (version !== undefined) return { reply, link: shared.link, version };
       kept.discard(shared);
-      if (answer !== undefined && knowsNoHandshake(answer)) return translated(session, server, call);
+      if (answer !== undefined && knowsNoHandshake(answer)) return translated(latest(session), server, call);
       return { reply, link: shared.link, version };
     },
 
@@ -260,6 +267,9 @@ export function createLinks({ connect, verdicts, outward, messageBytes, current 
       if (server === undefined) rooms.delete(sessionId);
       await kept.leave(sessionId, reason, (link) => server === undefined || link.server === server);
     },
+
+    end: (server, reason, fits) =>
+      kept.end(reason, ({ link, tenancy }) => link.server === server && [...tenancy.users.values()].some(fits)),
 
     async close() {
       clearInterval(timer);

@@ -11,6 +11,7 @@ import type { McpServer, SessionServers } from '../../src/index.ts';
 import { type Exited, type Serving, serve } from '../journeys/abandoned/ambit-command.ts';
 import { callModern, textOf } from '../journeys/forgery/speaking.ts';
 import { repository } from '../journeys/start-ambit.ts';
+import { pathWithoutBwrap } from '../needs/bwrap.ts';
 import { ensureBuilt } from '../runners/ensure-built.ts';
 import { ambitInProcess } from './in-process.ts';
 
@@ -114,7 +115,8 @@ describe('ambit resolve', () => {
     const entry = mcpServers['recorder'] as Started;
     expect(entry.args).toEqual(expect.arrayContaining(['run', '--session', '--', process.execPath, recorder]));
     expect(entry.env).toMatchObject({ AMBIT_TRUST_LEVEL: 'sandboxed', TOKEN: 'sk-secret' });
-    expect(await ask(entry, 'tools/call', environment)).toContain('SANDBOX_UNAVAILABLE');
+    const without = { ...entry, env: { ...entry.env, PATH: pathWithoutBwrap } };
+    expect(await ask(without, 'tools/call', environment)).toContain('SANDBOX_UNAVAILABLE');
   });
 
   test('--explain says who is in and out, by which rule, and whence each variable, within 80 columns', async () => {
@@ -173,7 +175,7 @@ test('P15: ambit run --session has the bounds of that session, says so at debug,
   const { id } = await data<{ id: string }>('session', 'create', '--trust', 'direct', '--user', 'bob', '--agent', 'a1');
   const run = [join(repository, 'bin/ambit.js'), 'run', '--session', id, '--log-level', 'debug'];
   const args = [...run, ...places, '--', process.execPath, recorder];
-  const child = spawn(process.execPath, args, { stdio: 'pipe' });
+  const child = spawn(process.execPath, args, { stdio: 'pipe', env: { ...process.env, PATH: pathWithoutBwrap } });
   const words = text(child.stderr);
   const exited = once(child, 'exit');
   const clientInfo = { name: 'x', version: '1' };
@@ -205,8 +207,10 @@ test('P15: ambit run --session has the bounds of that session, says so at debug,
   }
   expect((await ambit('session', 'end', id)).code).toBe(0);
   expect(await exited).toEqual([0, null]);
-  const line = `context injected: server=node session=${id.slice(0, 8)} workspace=(none) trust=direct`;
-  expect((await words).split('\n').filter((each) => each.includes('context injected'))).toEqual([`ambit: ${line}`]);
+  const line = `ambit: context injected: server=node session=${id.slice(0, 8)} workspace=(none) trust=`;
+  const injections = (await words).split('\n').filter((each) => each.includes('context injected'));
+  expect(injections[0]).toBe(`${line}direct`);
+  expect([...new Set(injections.slice(1))]).toEqual([`${line}sandboxed`]);
   expect((await ambitInProcess(['run', '--session', 'free', '--trust', 'direct', ...places, '--', 'node'])).code).toBe(
     2,
   );

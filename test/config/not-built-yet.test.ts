@@ -4,10 +4,11 @@ import { findNotBuilt, notBuiltYet } from '../../src/config/not-built-yet.ts';
 import { contractExample } from './contract-example.ts';
 import { load, refusal } from './loading.ts';
 
+const noNetwork = 'not built yet; a sandboxed session has no network, and starting would only seem to grant it';
 const wider = 'not built yet; starting without it would widen what a session may do';
 
 test('the example of the contract is refused for what would widen a session, and for nothing else', async () => {
-  expect(await refusal(contractExample)).toEqual([`ambit.yaml:17:5 servers.notes.sandbox: ${wider}`]);
+  expect(await refusal(contractExample)).toEqual([`ambit.yaml:17:16 servers.notes.sandbox.network: ${noNetwork}`]);
 });
 
 test('without those, each key that is written and not built warns once', async () => {
@@ -15,8 +16,6 @@ test('without those, each key that is written and not built warns once', async (
   const { warnings } = await load(lines.join('\n'));
   expect(warnings).toEqual([
     'ambit.yaml:3 auth.jwt: not built yet, ignored',
-    'ambit.yaml:5 sessions.includeMeta: not built yet, ignored',
-    'ambit.yaml:18 servers.notes.cache: not built yet, ignored',
     'ambit.yaml:28 workspaces.my-project.isolation: not built yet, ignored',
     'ambit.yaml:29 workspaces.my-project.backend: not built yet, ignored',
     'ambit.yaml:30 governance: not built yet, ignored',
@@ -34,7 +33,7 @@ processes: { startSeconds: 1, idleSeconds: 0.5, maxSeconds: 2 }
 limits: { bodyBytes: 1, messageBytes: 2, notificationsPerSecond: 3, pendingPerUpstream: 4 }
 rules: [{ id: r, deny: [a__x, "b__*"], when: tool == 'x' }]
 servers:
-  a: { command: x, tools: { allow: ["a*"], deny: [b], permissions: { "w_*": "a:w" }, confirm: [] }, args: [y], env: { A: b }, type: stdio, trust: direct, era: modern, timeoutSeconds: 1, disabled: true, push: { roots: true } }
+  a: { command: x, tools: { allow: ["a*"], deny: [b], permissions: { "w_*": "a:w" }, confirm: [] }, args: [y], env: { A: b }, type: stdio, trust: direct, era: modern, timeoutSeconds: 1, disabled: true, push: { roots: true }, sandbox: { network: [], readable: [/r], writable: [/v], memoryMb: 9, pids: 8 } }
   b: { url: "http://h/", headers: { A: b }, transport: http }
 workspaces:
   w: { path: /w, trust: sandboxed, capabilities: { servers: [a, b] }, env: { a: { A: c } } }
@@ -47,10 +46,14 @@ context: { envPrefixes: [AMBIT, PARACHUTE] }
 describe('a start without these would widen something', () => {
   test.each([
     ['servers: { a: { command: x, tools: { confirm: [b] } } }', '2:38 servers.a.tools.confirm'],
-    ['servers: { a: { command: x, sandbox: {} } }', '2:29 servers.a.sandbox'],
-    ['servers: { a: { command: x, disabled: true, sandbox: {} } }', '2:45 servers.a.sandbox'],
+    ['servers: { a: { command: x, disabled: true, tools: { confirm: [b] } } }', '2:54 servers.a.tools.confirm'],
   ])('%s', async (text, place) => {
     expect(await refusal(`version: 1\n${text}\n`)).toEqual([`ambit.yaml:${place}: ${wider}`]);
+  });
+
+  test('hosts that a sandbox cannot reach yet', async () => {
+    const text = 'version: 1\nservers: { a: { command: x, sandbox: { network: ["h.example:443"] } } }\n';
+    expect(await refusal(text)).toEqual([`ambit.yaml:2:40 servers.a.sandbox.network: ${noNetwork}`]);
   });
 
   test('TLS, on loopback and behind a proxy as well', async () => {

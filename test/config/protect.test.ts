@@ -18,12 +18,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-function configWith(workspace?: string, writable: string[] = []): Config {
+function configWith(workspace?: string, writable: string[] = [], readable: string[] = []): Config {
   return frozenCopy(
     configSchema.parse({
       version: 1,
       ...(workspace === undefined ? {} : { workspaces: { work: { path: workspace } } }),
-      servers: { a: { command: 'x', sandbox: { writable } }, b: { url: 'http://h/' } },
+      servers: { a: { command: 'x', sandbox: { writable, readable } }, b: { url: 'http://h/' } },
     }),
   );
 }
@@ -33,10 +33,17 @@ interface Choice {
   dataDir?: string;
   workspace?: string;
   writable?: string[];
+  readable?: string[];
 }
 function check(choice: Choice): void {
-  const { configFile = at('config/ambit.yaml'), dataDir = at('data'), workspace = at('work'), writable } = choice;
-  assertOutOfReach({ configFile, dataDir, config: configWith(workspace, writable) });
+  const {
+    configFile = at('config/ambit.yaml'),
+    dataDir = at('data'),
+    workspace = at('work'),
+    writable,
+    readable,
+  } = choice;
+  assertOutOfReach({ configFile, dataDir, config: configWith(workspace, writable, readable) });
 }
 
 describe('accepted', () => {
@@ -63,6 +70,13 @@ describe('refused', () => {
       () => ({ configFile: at('work/ambit.yaml') }),
       /configuration file .* lies inside the workspace "work" .*--config/,
     ],
+    [
+      'a configuration that a sandbox could read',
+      () => ({ readable: [at('config')] }),
+      /configuration file .* lies inside a readable path of the server "a" .*could read it/,
+    ],
+    ['a data directory that a sandbox could read', () => ({ readable: [root] }), /data directory/],
+    ['a part of the data directory', () => ({ readable: [at('data/keys')] }), /lies inside the data directory/],
     ['a configuration deeper in it', () => ({ configFile: at('work/inner/x/ambit.yaml') }), /configuration file/],
     [
       'a data directory in a workspace',
@@ -144,4 +158,13 @@ test('the stations of a path are its links and its end', () => {
   symlinkSync(at('one'), at('two'));
   expect(stationsOf(at('two/ambit.yaml'))).toEqual([at('two'), at('one'), at('config/ambit.yaml')]);
   expect(stationsOf(at('two/new/file'))).toEqual([at('two'), at('one'), at('config/new/file')]);
+});
+
+test('the key of credentials lies out of reach too', () => {
+  const config = (keyFile: string) => frozenCopy({ ...configWith(at('work')), credentials: { keyFile } }) as Config;
+  const places = { configFile: at('config/ambit.yaml'), dataDir: at('data') };
+  expect(() => assertOutOfReach({ ...places, config: config(at('config/key')) })).not.toThrow();
+  expect(() => assertOutOfReach({ ...places, config: config(at('work/inner/key')) })).toThrow(
+    'key file of credentials',
+  );
 });

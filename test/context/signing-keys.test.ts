@@ -42,7 +42,7 @@ async function opened(place = folder): Promise<SigningKeys> {
 
 const signing = () => join(folder, 'signing.json');
 const kids = (jwks: string) => (JSON.parse(jwks) as { keys: { kid: string }[] }).keys.map(({ kid }) => kid);
-const announced = () => kids(readFileSync(join(folder, 'jwks.json'), 'utf8'));
+const announced = () => kids(readFileSync(join(folder, 'public', 'jwks.json'), 'utf8'));
 
 /** By the announced half alone, as everybody else has to. */
 function verifies(jwks: string, { kid, key }: ReturnType<SigningKeys['current']>): boolean {
@@ -220,5 +220,6 @@ test('processes that find an empty folder at the same time agree on one key', as
     ),
   );
   expect(new Set(said).size).toBe(1);
-  expect(readdirSync(place).sort()).toEqual(['jwks.json', 'signing.json']);
+  expect(readdirSync(place).sort()).toEqual(['public', 'signing.json']);
+  expect(readdirSync(join(place, 'public'))).toEqual(['jwks.json']);
 });

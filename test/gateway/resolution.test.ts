@@ -7,6 +7,9 @@ import { createApprovals } from '../../src/approvals/approvals.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { mcpServersOf } from '../../src/gateway/mcp-servers.ts';
 import { createResolution } from '../../src/gateway/resolution.ts';
+import type { LogFields } from '../../src/log.ts';
+import { textLine } from '../../src/logging/line.ts';
+import { safeLog } from '../../src/logging/safe-log.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import { createSessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
@@ -66,6 +69,7 @@ async function build(facts: typeof setting extends fc.Arbitrary<infer Facts> ? F
     latest: sessions.get,
     approvals,
     dataDir,
+    configFile: '/etc/ambit/ambit.yaml',
     log: { info() {}, warn() {} },
     telling: undefined,
   });
@@ -148,14 +152,19 @@ test('P15: one debug line for each injection, with eight characters of the sessi
   });
   const servers = defineServers(config, '/etc/ambit');
   const sessions = createSessions({ store: openMemoryStore(), bounds: config.sessions });
-  const log = { info() {}, warn() {}, debug: (line: string) => void lines.push(line) };
+  const log = {
+    info() {},
+    warn() {},
+    debug: (event: string, fields?: LogFields) => void lines.push(textLine(event, fields)),
+  };
   const options = {
     config: () => config,
     servers: () => servers,
     latest: sessions.get,
     approvals,
     dataDir,
-    log,
+    configFile: '/etc/ambit/ambit.yaml',
+    log: safeLog(log),
     telling: undefined,
   };
   const resolution = createResolution(options);

@@ -1,8 +1,10 @@
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { pathWithoutBwrap } from '../needs/bwrap.ts';
 import { until } from '../runners/tagged-processes.ts';
 import { boundedGateway, eras } from './bounded-gateway.ts';
 
 const on = boundedGateway();
+afterEach(() => void vi.unstubAllEnvs());
 
 describe.each(eras)('in the %s era', (era) => {
   test('P14: calls to a server that goes are answered, its processes end, the lists change, the rest works on', async () => {
@@ -41,7 +43,8 @@ describe.each(eras)('in the %s era', (era) => {
     expect(await bystander.call('drop__mark')).toBe('done');
   });
 
-  test('P6: what was started as direct ends when the session is sandboxed, and nothing starts in its place', async () => {
+  test('P6: what was started as direct ends when the session is sandboxed, and without a sandbox nothing starts in its place', async () => {
+    vi.stubEnv('PATH', pathWithoutBwrap);
     await on.start(era);
     const { id } = await on.gateway.createSession();
     const [one, all] = [await on.connect(id, era, 'keep'), await on.connect(id, era)];

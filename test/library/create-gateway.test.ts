@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createGateway } from '../../src/index.ts';
+import { textLine } from '../../src/logging/line.ts';
 import { taggedProcesses, until } from '../runners/tagged-processes.ts';
 import { sdkClients } from './sdk-clients.ts';
 
@@ -34,7 +35,7 @@ servers:
   const gateway = await createGateway({
     config: file,
     dataDir,
-    log: { info() {}, warn: (text) => void warnings.push(text) },
+    log: { info() {}, warn: (event, fields) => void warnings.push(textLine(event, fields)) },
   });
   const { id, token } = await gateway.createSession();
   const client = await sdkClients['SDK v1'](gateway.connect(id));

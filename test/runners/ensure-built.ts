@@ -12,7 +12,9 @@ const lock = join(project, 'node_modules/.building-runners');
 function isFresh(): boolean {
   if (!existsSync(built)) return false;
   const builtAt = statSync(built).mtimeMs;
-  return readdirSync(source).every((name) => statSync(join(source, name)).mtimeMs <= builtAt);
+  return readdirSync(source, { recursive: true, encoding: 'utf8' }).every(
+    (name) => statSync(join(source, name)).mtimeMs <= builtAt,
+  );
 }
 
 /** The warden is a program of its own and runs from dist, so dist has to be what the source says. */

@@ -99,6 +99,34 @@ export const lies: Readonly<Record<string, Lie>> = {
       return { ...left, record: { ...left.record, expiresAt: Math.min(lastActiveAt + ttlSeconds * 1000, endsAt) } };
     },
   }),
+  'counts a place for one call, however many it is for': (good) => ({
+    admit: ({ places: _, ...request }) => good.admit(request),
+  }),
+  'never makes a place smaller': (good) => ({
+    renew: (id, lease, holdMs, { places: _, ...spent } = {}) => good.renew(id, lease, holdMs, spent),
+  }),
+  'gives back more calls than were taken': (good) => {
+    const tooMany = new Map<string, number>();
+    return {
+      async release(id, lease, spent) {
+        const before = await good.usage(id);
+        await good.release(id, lease, spent);
+        const after = await good.usage(id);
+        if (before === undefined || after === undefined || before.calls === after.calls) return;
+        tooMany.set(id, (tooMany.get(id) ?? 0) + (spent?.unusedCalls ?? 0) - (before.calls - after.calls));
+      },
+      async usage(id) {
+        const use = await good.usage(id);
+        return use && { ...use, calls: Math.max(0, use.calls - (tooMany.get(id) ?? 0)) };
+      },
+    };
+  },
+  'keeps the user’s calls that were not made': (good) => ({
+    release: (id, lease, { limits: _, ...spent } = {}) => good.release(id, lease, spent),
+  }),
+  'forgets how long ago a session was used': (good) => ({
+    release: (id, lease, { agoMs: _, ...spent } = {}) => good.release(id, lease, spent),
+  }),
   'drops the ttl of state': (good) => ({
     state: {
       ...good.state,

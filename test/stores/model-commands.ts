@@ -12,6 +12,7 @@ export interface Real {
 }
 
 type Command = fc.AsyncCommand<Model, Real>;
+type Made<T> = T extends fc.Arbitrary<infer Value> ? Value : never;
 type Run = (model: Model, real: Real) => Promise<void>;
 
 function command(name: string, run: Run): Command {
@@ -27,7 +28,7 @@ function commands<T>(
   return values.map((given) => command(`${name} ${JSON.stringify(given)}`, (model, real) => run(given, model, real)));
 }
 
-const ids = fc.constantFrom('aaaa-1', 'aaaa-2', 'bbbb-1', 'bbbb-2');
+const ids: fc.Arbitrary<string> = fc.constantFrom('aaaa-1', 'aaaa-2', 'bbbb-1', 'bbbb-2');
 const users = fc.constantFrom('ada', 'eve');
 const maybe = <T>(values: fc.Arbitrary<T>) => fc.option(values, { nil: undefined });
 const given = <T extends object>(values: T) =>
@@ -97,56 +98,73 @@ const ending = commands(ids, 'end', async (id, model, { store }) => {
   expect(await store.end(id)).toEqual(model.end(id));
 });
 
-const admitting = commands(
-  fc.tuple(
-    ids,
-    fc.record({
-      calls: maybe(fc.constantFrom(0, 1, 2)),
-      bytes: maybe(fc.constantFrom(0, 4, 12)),
-      holdMs: maybe(fc.constantFrom(500, 8000)),
-      places: maybe(fc.constantFrom(0, 1, 2)),
-      version: maybe(fc.constantFrom(1, 2)),
-    }),
-    fc.record({ session: maybe(limits), user: maybe(limits), workspace: maybe(limits) }),
-  ),
-  'admit',
-  async ([id, { places, ...cost }, bounds], model, { store, leases }) => {
-    const held = cost.holdMs === undefined ? {} : given({ places });
-    const request = { id, ...given(cost), ...held, limits: given(bounds) } as Admission;
-    const answer = await store.admit(request);
-    const expected = model.admit(request);
-    if (answer.outcome !== 'admitted') return expect(answer).toEqual(expected);
-    const { lease, ...rest } = answer;
-    expect(rest).toEqual(expected);
-    if (lease !== null) leases.push({ id, lease, limits: request.limits });
-  },
+const requests = fc.tuple(
+  ids,
+  fc.record({
+    calls: maybe(fc.constantFrom(0, 1, 2)),
+    bytes: maybe(fc.constantFrom(0, 4, 12)),
+    holdMs: maybe(fc.constantFrom(500, 8000)),
+    places: maybe(fc.constantFrom(0, 1, 2)),
+    version: maybe(fc.constantFrom(1, 2)),
+  }),
+  fc.record({ session: maybe(limits), user: maybe(limits), workspace: maybe(limits) }),
 );
 
-const holding = commands(
-  fc.tuple(
-    fc.nat(),
-    fc.constantFrom('renew', 'release'),
-    fc.record({
-      bytes: maybe(fc.constantFrom(0, 5)),
-      unusedCalls: maybe(fc.constantFrom(0, 1, 3)),
-      agoMs: maybe(fc.constantFrom(0, 400, 6000)),
-    }),
-    maybe(fc.constantFrom(0, 1, 2)),
-    fc.constantFrom('all', 'all', 'none'),
-  ),
-  'hold',
-  async ([pick, verb, known, places, named], model, { store, leases }) => {
-    const index = pick % Math.max(leases.length, 1);
-    const [held, place] = [leases[index], model.leases[index]];
-    if (held === undefined || place === undefined) return;
-    const spent: Spent = { ...given(known), ...(named === 'all' ? given({ limits: held.limits }) : {}) };
-    if (verb === 'renew') {
-      const kept = { ...spent, ...given({ places }) };
-      expect(await store.renew(held.id, held.lease, 4000, kept)).toBe(model.renew(place, 4000, kept));
-    } else {
-      await store.release(held.id, held.lease, spent);
-      model.release(place, spent);
-    }
+async function admit([id, { places, ...cost }, bounds]: Made<typeof requests>, model: Model, real: Real) {
+  const held = cost.holdMs === undefined ? {} : given({ places });
+  const request = { id, ...given(cost), ...held, limits: given(bounds) } as Admission;
+  const answer = await real.store.admit(request);
+  const expected = model.admit(request);
+  if (answer.outcome !== 'admitted') return expect(answer).toEqual(expected);
+  const { lease, ...rest } = answer;
+  expect(rest).toEqual(expected);
+  if (lease !== null) real.leases.push({ id, lease, limits: request.limits });
+}
+
+const holds = fc.tuple(
+  fc.nat(),
+  fc.constantFrom('renew', 'release'),
+  fc.record({
+    bytes: maybe(fc.constantFrom(0, 5)),
+    unusedCalls: maybe(fc.constantFrom(0, 1, 3)),
+    agoMs: maybe(fc.constantFrom(0, 400, 6000)),
+  }),
+  maybe(fc.constantFrom(0, 1, 2)),
+  fc.constantFrom('all', 'all', 'none'),
+);
+
+async function hold([pick, verb, known, places, named]: Made<typeof holds>, model: Model, { store, leases }: Real) {
+  const index = pick % Math.max(leases.length, 1);
+  const [held, place] = [leases[index], model.leases[index]];
+  if (held === undefined || place === undefined) return;
+  const spent: Spent = { ...given(known), ...(named === 'all' ? given({ limits: held.limits }) : {}) };
+  if (verb === 'renew') {
+    const kept = { ...spent, ...given({ places }) };
+    expect(await store.renew(held.id, held.lease, 4000, kept)).toBe(model.renew(place, 4000, kept));
+  } else {
+    await store.release(held.id, held.lease, spent);
+    model.release(place, spent);
+  }
+  expect(await store.get(held.id)).toEqual(model.get(held.id));
+  expect(await store.usage(held.id)).toEqual(model.usage(held.id));
+}
+
+const admitting = commands(requests, 'admit', admit);
+const holding = commands(holds, 'hold', hold);
+
+/** A place in a session that lives, settled while it is held: by chance alone that is rare. */
+const granting = commands(
+  fc.tuple(fc.nat(), requests, fc.constantFrom(1, 499, 1001), holds),
+  'grant',
+  async ([pick, [id, cost, bounds], ms, [, ...how]], model, real) => {
+    const live = model.list(undefined);
+    const before = real.leases.length;
+    const holdMs = cost.holdMs ?? 8000;
+    await admit([live[pick % Math.max(live.length, 1)]?.id ?? id, { ...cost, holdMs }, bounds], model, real);
+    if (real.leases.length === before) return;
+    model.advance(ms);
+    real.advance(ms);
+    await hold([before, ...how], model, real);
   },
 );
 
@@ -238,6 +256,7 @@ export const storeCommands = [
   admitting,
   admitting,
   holding,
+  granting,
   writing,
   erasing,
   marking,

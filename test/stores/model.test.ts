@@ -64,13 +64,17 @@ async function compare(open: Open, runs: number, seed?: number): Promise<void> {
 }
 
 describe('L6: random operations, the store and a plain model side by side', () => {
-  test.each(Object.entries(stores))('%s', (_name, { open, runs }) => compare(open, runs), 900_000);
-
-  test.each(['drops the ttl of state', 'charges the user for what it refuses', 'lets an expired session in once more'])(
-    'a store that %s is found out',
-    async (name) => {
-      const lie = lies[name] as Lie;
-      await expect(compare(async (now) => openLiar(lie, {}, now), 2000, 1)).rejects.toThrow('Property failed');
-    },
+  test.each(Object.entries(stores))('%s', { timeout: counts(60_000, 900_000) }, (_name, { open, runs }) =>
+    compare(open, runs),
   );
+
+  test.each([
+    'drops the ttl of state',
+    'charges the user for what it refuses',
+    'lets an expired session in once more',
+    'gives back more calls than were taken',
+  ])('a store that %s is found out', async (name) => {
+    const lie = lies[name] as Lie;
+    await expect(compare(async (now) => openLiar(lie, {}, now), 2000, 1)).rejects.toThrow('Property failed');
+  });
 });

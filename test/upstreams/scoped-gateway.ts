@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../src/index.ts';
+import { textLine } from '../../src/logging/line.ts';
 import type { SessionDraft } from '../../src/sessions/session.ts';
 import { type RawClient, rawClient } from '../gateway/raw-client.ts';
 import { until } from '../runners/tagged-processes.ts';
@@ -52,7 +53,7 @@ export async function scopedGateway(config: Omit<ConfigInput, 'version'>): Promi
   const gateway = await createGateway({
     config: { version: 1, sessions: { defaultTrust: 'direct' }, workspaces, ...config },
     dataDir: join(folder, 'data'),
-    log: { info: (line) => void lines.push(line), warn() {} },
+    log: { info: (event, fields) => void lines.push(textLine(event, fields)), warn() {} },
   });
   const clients: RawClient[] = [];
   return {

@@ -1,7 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { pathWithoutBwrap } from '../needs/bwrap.ts';
 import { ended, eras, freshGateway, recorder, twoSharing, type Whoami, whoami } from './scoped-gateway.ts';
 
 const start = freshGateway();
+afterEach(() => void vi.unstubAllEnvs());
 const pairs = eras.flatMap((server) => eras.map((client) => ({ server, client })));
 
 describe.each(pairs)(
@@ -39,7 +41,8 @@ describe.each(pairs)(
       expect((await whoami(b)).pid).toBe(pid);
     });
 
-    test('with less trust a session is not served by what it used before', async () => {
+    test('P8: with less trust a session is not served by what it used before', async () => {
+      vi.stubEnv('PATH', pathWithoutBwrap);
       const { on, ann, a, b } = await twoSharing(start, era, speaks);
       const { pid } = await whoami(b);
       const pending = a.call('slow', { key: 'a' });
@@ -51,6 +54,18 @@ describe.each(pairs)(
     });
   },
 );
+
+test.each(eras)('P8: nor is it at the address of all servers, for a %s client', async (era) => {
+  vi.stubEnv('PATH', pathWithoutBwrap);
+  const on = await start({ servers: { it: recorder('shared', 'handshake') } });
+  const [ann, bob] = [await on.open({ userId: 'ann' }), await on.open({ userId: 'bob' })];
+  const [a, b] = [await on.connect(ann, '*', era), await on.connect(bob, '*', era)];
+  const { pid } = JSON.parse(await b.call('it__whoami')) as Whoami;
+  expect(JSON.parse(await a.call('it__whoami'))).toMatchObject({ pid });
+  await on.gateway.restrictSession(ann.id, { trustLevel: 'sandboxed' });
+  expect(await a.call('it__whoami')).toContain('SANDBOX_UNAVAILABLE');
+  expect(JSON.parse(await b.call('it__whoami'))).toMatchObject({ pid });
+});
 
 test.each(eras)('at the address of all servers a %s client shares as well, and is cut off as well', async (era) => {
   const on = await start({ servers: { it: recorder('shared', 'handshake'), own: recorder('session', 'modern') } });

@@ -10,6 +10,7 @@ function sharing(...users: string[]) {
   const tenancy: Tenancy = {
     wide: true,
     key: 'k',
+    trustLevel: 'direct',
     workspaceId: undefined,
     users: new Map(users.map((id) => [id, { id } as Session])),
     latest: { id: 'a' } as Session,

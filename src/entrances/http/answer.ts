@@ -30,8 +30,13 @@ const after = Buffer.from('\n\n');
 
 function ignore(): void {}
 
-export function createAnswer(request: IncomingMessage, response: ServerResponse): Answer {
-  return new HttpAnswer(response, !acceptsEvents(request));
+/** `refused` is told the status of each answer that is a refusal. */
+export function createAnswer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  refused: (status: number) => void,
+): Answer {
+  return new HttpAnswer(response, !acceptsEvents(request), refused);
 }
 
 /**
@@ -42,6 +47,7 @@ class HttpAnswer implements Answer, Channel {
   readonly channel: Channel = this;
   readonly owner: ServerResponse;
   readonly #mute: boolean;
+  readonly #refused: (status: number) => void;
   #streaming = false;
   #gone = false;
   #keepAlive: NodeJS.Timeout | undefined = undefined;
@@ -49,9 +55,10 @@ class HttpAnswer implements Answer, Channel {
   #drainListeners: (() => void)[] | undefined = undefined;
   #goneListeners: (() => void)[] | undefined = undefined;
 
-  constructor(response: ServerResponse, mute: boolean) {
+  constructor(response: ServerResponse, mute: boolean, refused: (status: number) => void) {
     this.owner = response;
     this.#mute = mute;
+    this.#refused = refused;
     response.on('close', () => this.#closed());
     response.on('error', ignore);
   }
@@ -139,6 +146,7 @@ class HttpAnswer implements Answer, Channel {
       response.end();
       return;
     }
+    if (status >= 400) this.#refused(status);
     const length = bytes.length;
     const own = { 'content-type': 'application/json', 'content-length': length };
     response.writeHead(status, headers === undefined ? own : { ...own, ...headers });
@@ -153,6 +161,7 @@ class HttpAnswer implements Answer, Channel {
 
   empty(status: number, headers?: Readonly<Record<string, string>>): void {
     if (this.#gone) return;
+    if (status >= 400) this.#refused(status);
     if (!this.#streaming) this.owner.writeHead(status, { 'content-length': 0, ...headers });
     this.owner.end();
   }

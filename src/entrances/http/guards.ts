@@ -42,6 +42,11 @@ export function isLoopback(address: string | undefined): boolean {
   return address === '127.0.0.1' || address === '::1' || (address?.replace(/^::ffff:/, '').startsWith('127.') ?? false);
 }
 
+/** Whether a Host header names this machine in the way that only the machine itself is reached by. */
+export function namesLoopback(host: string | undefined): boolean {
+  return host !== undefined && loopbackNames.has(hostName(host));
+}
+
 function lower(text: string): string {
   return text.toLowerCase();
 }

@@ -4,6 +4,7 @@ import { allServers } from '../../gateway/aggregate/for-all.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../log.ts';
 import { createGuards } from './guards.ts';
+import { serveMetrics } from './metrics.ts';
 import { servePost } from './post.ts';
 import { serveVisit } from './visit.ts';
 
@@ -28,6 +29,7 @@ export async function listenHttp(
     const refusal = guard(request);
     if (refusal !== undefined) {
       request.resume();
+      gateway.metrics.httpRefused(refusal.status);
       problem(response, refusal.status, refusal.message);
       return;
     }
@@ -37,6 +39,7 @@ export async function listenHttp(
       return;
     }
     if (path === '/readyz') return answerReady(response);
+    if (path === '/metrics') return serveMetrics(gateway, request, response);
     if (path === '/.well-known/jwks.json' && request.method === 'GET') {
       const bytes = Buffer.from(gateway.jwks());
       const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };
@@ -46,12 +49,14 @@ export async function listenHttp(
     const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
     if (server === undefined) {
       request.resume();
+      gateway.metrics.httpRefused(404);
       json(response, 404, { error: 'Not found' });
       return;
     }
     if (request.method === 'POST') return servePost(gateway, server, request, response);
     if (request.method === 'GET' || request.method === 'DELETE') return serveVisit(gateway, server, request, response);
     request.resume();
+    gateway.metrics.httpRefused(405);
     response.writeHead(405, { allow: 'POST, GET, DELETE', 'content-length': 0 }).end();
   }
 
@@ -68,7 +73,7 @@ export async function listenHttp(
     { keepAliveTimeout: 65_000, headersTimeout: 15_000, requestTimeout: 60_000, connectionsCheckingInterval: 5000 },
     (request, response) => {
       answer(request, response)?.catch((error: unknown) => {
-        log.warn(`an exchange failed: ${String((error as Error)?.stack ?? error)}`);
+        log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) });
         if (!response.headersSent) json(response, 500, { error: 'Internal error' });
         else response.destroy();
       });

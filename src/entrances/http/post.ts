@@ -6,6 +6,7 @@ import { errorMessage } from '../../wire/compose.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
 import { claimedVersion, envelopeFault } from '../../wire/modern-envelope.ts';
+import type { TraceHeaders } from '../../wire/trace.ts';
 import { handshakeVersions } from '../../wire/versions.ts';
 import { type Answer, createAnswer } from './answer.ts';
 import { serveBatch } from './batch.ts';
@@ -22,7 +23,7 @@ export async function servePost(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const answer = createAnswer(request, response);
+  const answer = createAnswer(request, response, gateway.metrics.httpRefused);
   if (!isJson(request)) {
     request.resume();
     fault(answer, 415, 'null', -32600, 'The Content-Type must be application/json');
@@ -73,7 +74,9 @@ export async function servePost(
   finish(answer, reply);
 }
 
-export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry' | 'correlationId'>;
+export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry' | 'correlationId' | 'trace'> & {
+  readonly traceHeaders: TraceHeaders | undefined;
+};
 
 export function arrived(approach: HttpApproach, era: Era, message: Message, answer: Pick<Answer, 'channel'>): Arrived {
   return newExchange({
@@ -84,6 +87,7 @@ export function arrived(approach: HttpApproach, era: Era, message: Message, answ
     // Modern traffic has no transport session: the header is ignored, not an error.
     transportId: era === 'modern' ? undefined : approach.transportId,
     headers: approach.headers,
+    traceHeaders: approach.traceHeaders,
     message,
     channel: answer.channel,
   });
@@ -125,7 +129,13 @@ function approachOf(server: string, request: IncomingMessage): HttpApproach {
     credential: credentialOf(request),
     transportId,
     headers: () => paramHeaders(request),
+    traceHeaders: traceHeadersOf(request),
   };
+}
+
+function traceHeadersOf({ headers }: IncomingMessage): TraceHeaders | undefined {
+  const parent = header(headers['traceparent']);
+  return parent === undefined ? undefined : { parent, state: header(headers['tracestate']) };
 }
 
 /** A message without a revision of its own belongs to the handshake era, unless its header claims otherwise. */

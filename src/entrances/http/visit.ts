@@ -14,7 +14,7 @@ export async function serveVisit(
   response: ServerResponse,
 ): Promise<void> {
   request.resume();
-  const answer = createAnswer(request, response);
+  const answer = createAnswer(request, response, gateway.metrics.httpRefused);
   const transportId = request.headers['mcp-session-id'];
   const version = request.headers['mcp-protocol-version'];
   if (typeof transportId !== 'string' || version === modernVersion) {

@@ -85,7 +85,9 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
 
   function track(work: Promise<void>): void {
     const tracked = work
-      .catch((error: unknown) => void process.stderr.write(`ambit: an exchange failed: ${String(error)}\n`))
+      .catch((error: unknown) =>
+        gateway.log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) }),
+      )
       .finally(() => underWay.delete(tracked));
     underWay.add(tracked);
   }

@@ -14,6 +14,7 @@ import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+import type { CachedCalls } from '../cached-calls.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
 import type { Resolution } from '../resolution.ts';
 import { isShown } from '../shown-tools.ts';
@@ -34,6 +35,7 @@ export interface AggregateParts {
   readonly catalog: Catalog;
   readonly resolution: Resolution;
   readonly tools: ToolBounds;
+  readonly cached: CachedCalls;
   readonly remember: RememberedTransports['remember'];
 }
 
@@ -48,7 +50,7 @@ export interface Aggregate {
 }
 
 export function createAggregate(parts: AggregateParts): Aggregate {
-  const { links, callers, catalog, resolution, tools } = parts;
+  const { links, callers, catalog, resolution, tools, cached } = parts;
   /** What each session was last told about resources, where it stands; a narrowed one has another record. */
   const routes = new WeakMap<Session, Routes>();
   /** Listen streams, which on stdio end by being cancelled. */
@@ -69,14 +71,15 @@ export function createAggregate(parts: AggregateParts): Aggregate {
 
   /** The message to one server, as if it had come to that server's own address. */
   async function toServer(exchange: ForAll, server: ServerDefinition, message: Message): Promise<Reply> {
-    const { channel, headers, session, correlationId } = exchange;
+    const { channel, headers, session, correlationId, trace, entry } = exchange;
+    entry.upstream = server.name;
     const call: Call = {
       message,
       edits: [],
       channel,
       headers,
       caller: undefined,
-      acting: { session, correlationId },
+      acting: { session, correlationId, trace, entry },
       cancelOnGone: true,
       namesAsker: true,
     };
@@ -86,9 +89,9 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   function childOf(exchange: ForAll, server: ServerDefinition): Promise<Caller> {
-    const { caller } = exchange;
+    const { caller, session } = exchange;
     if (caller === undefined) throw new AmbitError('INTERNAL');
-    return (caller.link as Composite).child(caller, server);
+    return (caller.link as Composite).child(caller, server, session);
   }
 
   /** Asks a server on the client's behalf, describing the client as it described itself. */
@@ -103,8 +106,9 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   function look(exchange: ForAll): Promise<Listed[]> {
-    const client = exchange.caller === undefined ? exchange.message : (exchange.caller.link as Composite).initialize;
-    return lookAtAll(exchange, catalog, capabilitiesKey(client), askOf(exchange));
+    const capabilities = capabilitiesOf(exchange);
+    const askedAs = (server: ServerDefinition) => capabilities + resolution.personal(exchange.session, server);
+    return lookAtAll(exchange, catalog, askedAs, askOf(exchange));
   }
 
   /** Of the tools, only those that some call of this session could be allowed for. */
@@ -149,7 +153,25 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       refuseWithheld(found.server.name, found.name, listed?.withheld ?? []);
     }
     if (what === 'tools') exchange.entry.rule = tools.admit(exchange.session, found.server.name, found.name, message);
-    return toServer(exchange, found.server, changed(exchange, replaceValue(member, JSON.stringify(found.name))));
+    const named = changed(exchange, replaceValue(member, JSON.stringify(found.name)));
+    if (what !== 'tools' || !cached.concerns(found.server, named)) return toServer(exchange, found.server, named);
+    const { session, channel, caller, headers, correlationId, entry, era } = exchange;
+    return cached.answer(
+      {
+        session,
+        upstream: found.server,
+        message: named,
+        channel,
+        caller,
+        headers,
+        correlationId,
+        entry,
+        capabilities: capabilitiesOf(exchange),
+        manner: `all ${era} ${caller?.version ?? ''}`,
+        ask: askOf(exchange)(found.server),
+      },
+      (listened) => toServer({ ...exchange, channel: listened }, found.server, named),
+    );
   }
 
   async function byUri(exchange: ForAll): Promise<Reply> {
@@ -302,6 +324,10 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       for (const stream of listening) if (stream.sessionId === sessionId) stream.tellAll();
     },
   };
+}
+
+function capabilitiesOf({ caller, message }: ForAll): string {
+  return capabilitiesKey(caller === undefined ? message : (caller.link as Composite).initialize);
 }
 
 function changed(exchange: ForAll, edit: Edit): Message {

@@ -13,18 +13,19 @@ import { allServers } from './for-all.ts';
 /** A handshake-era client of all servers: behind it, a client of each server it has used. */
 export interface Composite extends Link {
   readonly initialize: Message;
-  child(parent: Caller, server: ServerDefinition): Promise<Caller>;
+  /** On behalf of the session as it is at this call; since the handshake it may have been narrowed. */
+  child(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller>;
   readonly children: ReadonlyMap<string, Promise<Caller>>;
   /** The level the client asked for, told to servers as they come. */
   logLevel: string | undefined;
 }
 
-export function createComposite(session: Session, initialize: Message, links: Links, callers: Callers): Composite {
+export function createComposite(opener: Session, initialize: Message, links: Links, callers: Callers): Composite {
   const children = new Map<string, Promise<Caller>>();
-  const { id: sessionId, workspaceId } = session;
+  const { id: sessionId, workspaceId } = opener;
   let closed = false;
 
-  async function open(parent: Caller, server: ServerDefinition): Promise<Caller> {
+  async function open(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller> {
     const acting = { session, correlationId: randomUUID() };
     const call = { ...ownCall('initialize', '{}'), acting, message: initialize, cancelOnGone: false };
     const { link, version, reply } = await links.handshake(session, server, call);
@@ -45,7 +46,7 @@ export function createComposite(session: Session, initialize: Message, links: Li
 
   const composite: Composite = {
     sessionId,
-    place: placeOf(session),
+    place: placeOf(opener),
     server: allServers,
     era: 'handshake',
     initialize,
@@ -54,7 +55,7 @@ export function createComposite(session: Session, initialize: Message, links: Li
     attached: () => 0,
     isBusy: () => false,
     isClosed: () => closed,
-    child(parent, server) {
+    child(parent, server, session) {
       const known = children.get(server.name);
       if (known !== undefined) {
         return known.then((child) => {
@@ -64,10 +65,10 @@ export function createComposite(session: Session, initialize: Message, links: Li
             children.delete(server.name);
             callers.forget(child);
           }
-          return composite.child(parent, server);
+          return composite.child(parent, server, session);
         });
       }
-      const opening = open(parent, server);
+      const opening = open(parent, server, session);
       children.set(server.name, opening);
       opening.catch(() => {
         // A server that failed once may work the next time.

@@ -26,11 +26,13 @@ export interface Gathered {
 export function lookAtAll(
   exchange: ForAll,
   catalog: Catalog,
-  capabilities: string,
+  capabilitiesFor: (server: ServerDefinition) => string,
   askOf: (server: ServerDefinition) => AskServer,
 ): Promise<Listed[]> {
   return Promise.all(
-    exchange.available.map((server) => catalog.look(server, capabilities, askOf(server), placeOf(exchange.session))),
+    exchange.available.map((server) =>
+      catalog.look(server, capabilitiesFor(server), askOf(server), placeOf(exchange.session)),
+    ),
   );
 }
 

@@ -98,7 +98,7 @@ export function forward(
 }
 
 export function callOf(exchange: Prepared): Call {
-  const { message, edits, channel, headers, caller, session, correlationId } = exchange;
-  const acting = { session, correlationId };
+  const { message, edits, channel, headers, caller, session, correlationId, trace, entry } = exchange;
+  const acting = { session, correlationId, trace, entry };
   return { message, edits, channel, headers, caller, acting, cancelOnGone: exchange.era === 'modern' };
 }

@@ -1,16 +1,28 @@
+import type { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Log } from '../../log.ts';
+import type { Metrics, QuotaScope } from '../../metrics/metrics.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
 import type { Stage } from '../chain.ts';
 import type { Arrived } from '../exchange.ts';
+import { namingSession } from '../name-session.ts';
 import { onLatestRecord } from '../on-latest-record.ts';
 import { asAmbitError, refuse, untaken } from '../refusal.ts';
 
+export interface RecordOptions {
+  readonly journal: Journal;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Whether results name the session to the client. */
+  readonly includeMeta: () => boolean;
+}
+
 /** Outermost on the inward corridor, so that refusals are recorded too; it also gives every refusal its wire form. */
-export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Reply> {
+export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
+  const { journal, log, metrics } = options;
   return async function record(exchange, next) {
     const started = performance.now();
     let outcome = 'ok';
@@ -24,13 +36,20 @@ export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Repl
       } else {
         const refusal = asAmbitError(error);
         outcome = refusal.code;
-        if (refusal.code === 'INTERNAL') log.warn(`unexpected failure: ${String((error as Error)?.stack ?? error)}`);
+        if (refusal.code === 'INTERNAL') unexpected(log, exchange, error);
+        if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(scopeOf(refusal));
         if (refusal.rule !== undefined) exchange.entry.rule = refusal.rule;
         reply = refuse(exchange, refusal);
       }
     }
-    const { message, entry } = exchange;
+    const { message, entry, trace } = exchange;
+    if (entry.sessionId !== undefined && options.includeMeta()) {
+      reply = namingSession(reply, entry.sessionId, exchange.correlationId);
+    }
     const name = nameOf(exchange);
+    const method = message.kind === 'response' ? '(response)' : message.method;
+    const took = performance.now() - started;
+    metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
     journal.recordCall({
       id: exchange.correlationId,
       sessionId: entry.sessionId,
@@ -38,18 +57,47 @@ export function record(journal: Journal, log: Log): Stage<Arrived, Arrived, Repl
       entrance: exchange.entrance,
       era: exchange.era,
       server: exchange.server,
-      method: message.kind === 'response' ? '(response)' : message.method,
+      method,
       name,
       outcome,
       rule: entry.rule,
       workspaceId: entry.workspaceId,
       ignoredWorkspace: entry.ignoredWorkspace,
-      ms: Math.round((performance.now() - started) * 100) / 100,
+      cached: entry.cached,
+      traceId: trace?.traceId,
+      spanId: trace?.spanId,
+      pid: entry.pid,
+      ms: Math.round(took * 100) / 100,
       bytesIn: message.bytes.length,
       bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,
     });
+    log.debug?.('call', {
+      server: entry.upstream ?? exchange.server,
+      method,
+      name,
+      outcome,
+      rule: entry.rule,
+      ms: Math.round(took),
+      pid: entry.pid,
+      ...namesOf(exchange),
+    });
     return reply;
   };
+}
+
+/** The rule of such a refusal is the key of the quota. */
+function scopeOf({ rule = '' }: AmbitError): QuotaScope {
+  const scope = rule.split('.')[1];
+  return scope === 'user' || scope === 'workspace' ? scope : 'session';
+}
+
+/** What joins the lines about one exchange. */
+function namesOf({ entry, correlationId, trace }: Arrived) {
+  return { session: entry.sessionId, user: entry.userId, correlation: correlationId, trace: trace?.traceId };
+}
+
+function unexpected(log: Log, exchange: Arrived, error: unknown): void {
+  log.warn('unexpected failure', { ...namesOf(exchange), error: String((error as Error)?.stack ?? error) });
 }
 
 function nameOf(exchange: Arrived): string | undefined {

@@ -45,9 +45,11 @@ export function selectWorkspace<Out>(options: SelectOptions): Stage<InSession<Ar
     remarks.set(session, known);
     if (known.has(shown) || known.size >= mostRemarks) return;
     known.add(shown);
-    log.info(
-      `session ${session.id.slice(0, 8)} announced the workspace "${shown}" and stays in "${session.workspaceId}"`,
-    );
+    log.info('announced workspace ignored', {
+      session: session.id,
+      announced: shown,
+      workspace: session.workspaceId,
+    });
   }
 
   function selected({ session, entry }: InSession<Arrived>, asked: Exclude<Announced, undefined>): Session {

@@ -5,6 +5,7 @@ import { concurrency } from './concurrency.ts';
 import { documents } from './documents.ts';
 import { expiry } from './expiry.ts';
 import { feed } from './feed.ts';
+import { grants } from './grants.ts';
 import {
   draft,
   type OpenStore,
@@ -20,7 +21,20 @@ import { quotas } from './quotas.ts';
 import { state } from './state.ts';
 import { tenancy } from './tenancy.ts';
 
-const concerns = { lifecycle, expiry, concurrency, tenancy, listing, quotas, state, marks, documents, feed, closing };
+const concerns = {
+  lifecycle,
+  expiry,
+  concurrency,
+  tenancy,
+  listing,
+  quotas,
+  grants,
+  state,
+  marks,
+  documents,
+  feed,
+  closing,
+};
 
 /**
  * The behaviour every session store must have, as tests in your own runner: pass its `describe` and `test`. Each test

@@ -1,16 +1,7 @@
 import assert from 'node:assert/strict';
 import { isAmbitError } from '../../errors.ts';
-import type { Admission } from '../../stores/admission.ts';
-import type { SessionStore } from '../../stores/store.ts';
 import type { Tell } from './harness.ts';
-
-const admitted = async (store: SessionStore, request: Admission) => (await store.admit(request)).outcome === 'admitted';
-
-async function place(store: SessionStore, request: Admission): Promise<string> {
-  const answer = await store.admit({ holdMs: 30_000, ...request });
-  assert.ok(answer.outcome === 'admitted' && answer.lease !== null, JSON.stringify(answer));
-  return answer.lease;
-}
+import { admitted, place } from './take-place.ts';
 
 export function quotas(tell: Tell): void {
   tell('calls per minute: a burst, then an even pace, with the exact time to come back', async (scene) => {

@@ -72,7 +72,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     // Cancelled, timed out or ended meanwhile: then the upstream must not get to see it.
     if (pending.get(waiting.upstreamId) === undefined) return;
     for (let attempt = 0; ; attempt++) {
-      const headers = withToken(manner.headers(call.message, outgoing, call.headers()), outgoing.token);
+      const own = withToken(manner.headers(call.message, outgoing, call.headers()), outgoing.token);
+      const headers = { ...own, ...call.acting?.trace?.headers };
       const sending = send(server, 'POST', headers, outgoing.bytes);
       sendings.set(waiting.upstreamId, sending);
       const response = await sending.response;

@@ -10,15 +10,17 @@ const agentOptions = { keepAlive: true, maxSockets: 256, maxFreeSockets: 16, tim
 export interface Remote extends HttpServer {
   readonly agent: HttpAgent;
   readonly teller: Teller;
+  /** What goes along for the user; throws when it cannot be had, and then nothing is sent. */
+  readonly carried: () => Readonly<Record<string, string>>;
 }
 
 /**
  * Connections are never shared between links: what an upstream says too much on one of them would be read as the
  * answer to the next request, and that must not be another session's.
  */
-export function connectTo(server: HttpServer, teller: Teller): Remote {
+export function connectTo(server: HttpServer, teller: Teller, carried: Remote['carried'] = () => ({})): Remote {
   const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
-  return { ...server, agent, teller };
+  return { ...server, agent, teller, carried };
 }
 
 export interface Sending {
@@ -27,8 +29,8 @@ export interface Sending {
 }
 
 /**
- * One HTTP request to an upstream. The headers are those given here and the operator's, nothing of the caller's:
- * no bearer, no cookie, no forwarded anything. Redirects are not followed. `limitMs` bounds the whole of it, for
+ * One HTTP request to an upstream. The headers are those given here, the operator's, and the credentials of the user,
+ * which outrank both; nothing of the caller's: no bearer, no cookie, no forwarded anything. Redirects are not followed. `limitMs` bounds the whole of it, for
  * requests that nobody else watches.
  */
 export function send(
@@ -39,12 +41,19 @@ export function send(
   limitMs?: number,
 ): Sending {
   const secure = server.url.protocol === 'https:';
+  let carried: Readonly<Record<string, string>>;
+  try {
+    carried = server.carried();
+  } catch (error) {
+    return notSent(error);
+  }
   const request = (secure ? httpsRequest : httpRequest)(server.url, {
     method,
     agent: server.agent,
     headers: {
-      ...headers,
-      ...server.headers,
+      ...without(headers, carried),
+      ...without(server.headers, carried),
+      ...carried,
       ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length }),
     },
   });
@@ -67,6 +76,22 @@ export function send(
   request.on('error', () => {});
   request.end(body);
   return { response, abort: () => request.destroy() };
+}
+
+function notSent(error: unknown): Sending {
+  const response = Promise.reject<IncomingMessage>(error);
+  response.catch(() => {});
+  return { response, abort() {} };
+}
+
+/** Of two spellings of one header, only the credential goes. */
+function without(
+  headers: Readonly<Record<string, string>>,
+  carried: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  const names = Object.keys(carried);
+  if (names.length === 0) return headers;
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name.toLowerCase())));
 }
 
 const letGoMs = 1000;

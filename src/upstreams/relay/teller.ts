@@ -6,15 +6,21 @@ import { applyEdits } from '../../wire/edit.ts';
 import { insertMeta } from '../../wire/insert-meta.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt } from '../../wire/scan.ts';
+import type { Trace } from '../../wire/trace.ts';
 
 /** Whom a request acts for, and what it is called wherever it is mentioned. */
 export interface Acting {
   readonly session: Session;
   readonly correlationId: string;
+  readonly trace?: Trace | undefined;
+  /** Where it is noted which process serves it. */
+  readonly entry?: { pid: number | undefined } | undefined;
 }
 
 /** Tells an upstream, request by request, whom it serves. */
 export interface Teller {
+  /** Over stdio there are no headers: a trace that came in one goes on in `_meta`. */
+  readonly tracesInMeta: boolean;
   tell(message: Message, name: string, acting: Acting | undefined): CallContext | undefined;
   /** For what Ambit asks by itself: the params with the context in them. */
   introduce(method: string, params: string): { readonly params: string; readonly token: string | undefined };
@@ -22,11 +28,18 @@ export interface Teller {
 
 /**
  * `own` is the session that a connection belongs to, as it is now; one that several sessions share belongs to none,
- * and then Ambit's own questions act for nobody.
+ * and then Ambit's own questions act for nobody. `toldNothing` hears of each request of a session that goes without.
  */
-export function createTeller(writer: ContextWriter | undefined, own: () => Session | undefined): Teller {
+export function createTeller(
+  writer: ContextWriter | undefined,
+  own: () => Session | undefined,
+  { tracesInMeta = false, toldNothing = () => {} } = {},
+): Teller {
   function tell(message: Message, name: string, acting: Acting | undefined): CallContext | undefined {
-    if (writer === undefined) return undefined;
+    if (writer === undefined) {
+      if (acting !== undefined) toldNothing();
+      return undefined;
+    }
     const session = acting?.session ?? own();
     if (session === undefined) return undefined;
     const given = memberOf(message.params?.shape, 'arguments');
@@ -37,6 +50,7 @@ export function createTeller(writer: ContextWriter | undefined, own: () => Sessi
   }
 
   return {
+    tracesInMeta,
     tell,
     introduce(method, params) {
       const question = Buffer.from(`{"jsonrpc":"2.0","id":0,"method":${JSON.stringify(method)},"params":${params}}`);
@@ -51,6 +65,7 @@ export function createTeller(writer: ContextWriter | undefined, own: () => Sessi
 
 /** For connections on which nobody is told anything. */
 export const silentTeller: Teller = {
+  tracesInMeta: false,
   tell: () => undefined,
   introduce: (_method, params) => ({ params, token: undefined }),
 };

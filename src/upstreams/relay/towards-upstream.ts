@@ -4,6 +4,7 @@ import { idMember, type Message } from '../../wire/message.ts';
 import type { OurKeys } from '../../wire/our-keys.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { type Member, memberOf, rawAt, type Shape, stringAt } from '../../wire/scan.ts';
+import type { Trace } from '../../wire/trace.ts';
 import type { Seals } from './seals.ts';
 import type { Acting, Teller } from './teller.ts';
 
@@ -56,8 +57,11 @@ export function towardsUpstream(
   const state = memberOf(params, 'requestState');
   if (state !== undefined) edits.push(replaceValue(state, openState(message, state, name, binding)));
   const taskId = pushTaskEdits(message, edits, binding);
-  const context = binding.teller.tell(message, name, acting);
-  if (context !== undefined) edits.push(insertMeta(message, context.member, corridorEdits));
+  const { teller } = binding;
+  const context = teller.tell(message, name, acting);
+  const trace = teller.tracesInMeta && acting?.trace?.from === 'header' ? acting.trace : undefined;
+  const members = withTrace(context?.member, trace);
+  if (members !== undefined) edits.push(insertMeta(message, members, corridorEdits));
   return {
     bytes: applyEdits(bytes, edits, tail),
     progressToken: token === undefined ? undefined : rawAt(bytes, token),
@@ -65,6 +69,12 @@ export function towardsUpstream(
     taskId,
     token: context?.token,
   };
+}
+
+function withTrace(member: string | undefined, trace: Trace | undefined): string | undefined {
+  if (trace === undefined) return member;
+  const traced = `"traceparent":"${trace.parent}"`;
+  return member === undefined ? traced : `${member},${traced}`;
 }
 
 /** A notification towards the upstream: only handles are opened. */

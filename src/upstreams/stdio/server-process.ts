@@ -2,10 +2,13 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
+import { scrubberFor, secretValues } from '../../logging/scrub.ts';
+import type { Confinement } from '../../runners/confinement.ts';
 import { baseEnvironment } from '../../runners/environment.ts';
-import type { Exit, Runner } from '../../runners/runner.ts';
+import type { Exit, Runners } from '../../runners/runner.ts';
 import { readLines } from '../../wire/read-lines.ts';
 import type { StdioServer } from '../definition.ts';
+import type { ProcessWatch } from './process-watch.ts';
 
 export interface ServerProcess {
   readonly pid: number | undefined;
@@ -24,10 +27,12 @@ export interface PreparedLaunch {
   /** What is configured and what it is told about its session. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
+  /** Given where the session is sandboxed. */
+  readonly confinement: (() => Confinement) | undefined;
 }
 
 export interface ProcessPlace {
-  readonly runner: Runner;
+  readonly runners: Runners;
   readonly tmpRoot: string;
   /** Asked for each start: what a session may use, and where, may have changed since the last. */
   readonly prepare: () => PreparedLaunch;
@@ -35,8 +40,9 @@ export interface ProcessPlace {
   /** Undefined where several sessions share the process. */
   readonly sessionId: string | undefined;
   readonly messageBytes: number;
-  /** Throws when this server may not start as its files are now. */
-  readonly mayStart: () => void;
+  /** Throws when this server may not start as its files and its session are now. */
+  readonly mayStart: (prepared: PreparedLaunch) => void;
+  readonly watch: ProcessWatch;
 }
 
 export interface ProcessListener {
@@ -58,30 +64,38 @@ export async function startServer(
   place: ProcessPlace,
   listener: ProcessListener,
 ): Promise<ServerProcess> {
-  const { env: told, cwd } = place.prepare();
+  const prepared = place.prepare();
+  const { env: told, cwd } = prepared;
   const tmpDir = join(place.tmpRoot, `p${++count}`);
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   await mkdir(cwd, { recursive: true, mode: 0o700 });
-  const env = baseEnvironment(process.env, tmpDir, told);
+  const scrubbed = scrubberFor(secretValues(told));
   const started = performance.now();
   const facts = {
-    kind: 'process',
+    kind: 'process' as const,
     sessionId: place.sessionId,
     server: server.name,
-    runner: place.runner.name,
-  } as const;
-  const running = await place.runner
-    .start({ command: server.command, args: server.args, env, cwd, tmpDir, lastLook: place.mayStart })
-    .catch(async (error: unknown) => {
-      await rm(tmpDir, { recursive: true, force: true });
-      place.journal.record({ ...facts, event: 'start-failed', detail: String(error) });
-      if (isAmbitError(error)) throw error;
-      throw new AmbitError('UPSTREAM_FAILED', {
-        what: `The server "${server.name}" could not be started.`,
-        cause: error,
-      });
+    runner: prepared.confinement === undefined ? place.runners.plain.name : 'sandbox',
+  };
+  const start = async () => {
+    const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox();
+    facts.runner = runner.name;
+    const confinement = prepared.confinement?.();
+    const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, told) : told;
+    const lastLook = () => place.mayStart(prepared);
+    return runner.start({ command: server.command, args: server.args, env, cwd, tmpDir, lastLook, confinement });
+  };
+  const running = await start().catch(async (error: unknown) => {
+    await rm(tmpDir, { recursive: true, force: true });
+    place.journal.record({ ...facts, event: 'start-failed', detail: scrubbed(String(error)) });
+    if (isAmbitError(error)) throw error;
+    throw new AmbitError('UPSTREAM_FAILED', {
+      what: `The server "${server.name}" could not be started.`,
+      cause: error,
     });
+  });
   const { pid } = running;
+  place.watch.spawned(pid);
   place.journal.record({ ...facts, event: 'started', pid, ms: Math.round(performance.now() - started) });
 
   const lines = readLines(running.stdout, {
@@ -95,7 +109,7 @@ export async function startServer(
     onEnd: listener.onSilence,
   });
   recordStderr(running.stderr, (line, dropped) =>
-    place.journal.record({ ...facts, event: 'stderr', pid, line, dropped }),
+    place.journal.record({ ...facts, event: 'stderr', pid, line: scrubbed(line), dropped }),
   );
   void running.exited.then((exit) => {
     place.journal.record({
@@ -104,7 +118,9 @@ export async function startServer(
       pid,
       code: exit.code ?? undefined,
       signal: exit.signal ?? undefined,
+      detail: exit.reason,
     });
+    place.watch.ended(pid, exit);
     listener.onExit(exit);
   });
 

@@ -22,8 +22,10 @@ import { createBackoff } from './backoff.ts';
 import { cancelled } from './cancelled.ts';
 import { createEarlyPushes } from './early-pushes.ts';
 import { createHoldBack } from './hold-back.ts';
+import { howEnded, wasSilent } from './how-it-failed.ts';
 import { createNoise } from './noise.ts';
 import type { Opening } from './opening.ts';
+import { tellingFailure } from './process-watch.ts';
 import { type ProcessPlace, type ServerProcess, startServer } from './server-process.ts';
 import { createSharers, sessionOf } from './sharers.ts';
 import { idOfTooLong, isNoAnswer } from './too-long.ts';
@@ -65,13 +67,15 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   let starting: Promise<ServerProcess> | undefined;
   let leaving: Promise<void> | undefined;
   let closing: AmbitError | undefined;
+  /** The process before ended by itself: the next is started in its place. */
+  let lost = false;
   let lastUsedAt = Date.now();
   /** Calls that wait for the process to be ready. */
   let arriving = 0;
 
   function ready(): Promise<ServerProcess> {
     if (running !== undefined) return Promise.resolve(running);
-    starting ??= start().finally(() => {
+    starting ??= tellingFailure(start(), place.watch).finally(() => {
       starting = undefined;
     });
     return starting;
@@ -92,6 +96,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     if (closing !== undefined) throw closing;
     let fresh: ServerProcess | undefined;
     sharers?.startOver();
+    const began = performance.now();
     fresh = await startServer(server, place, {
       onLine: (line) => receive(line),
       onTooLong: (head, tail) => tooLong(head, tail),
@@ -113,6 +118,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       throw error;
     }
     running = fresh;
+    place.watch.ready(fresh.pid, performance.now() - began, lost);
+    lost = false;
     return fresh;
   }
 
@@ -146,6 +153,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       });
       if (early.any() && canAnswer()) early.releaseAll();
       lastUsedAt = now;
+      if (call.acting?.entry !== undefined) call.acting.entry.pid = to.pid;
       to.write(outgoing.bytes);
       // In the modern era a closed response stream is the cancellation; before, a client says so. The caller may
       // have left while the process started: the call must stand before its cancellation.
@@ -272,15 +280,17 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     if (process !== current) return;
     current = undefined;
     running = undefined;
+    if (closing === undefined) {
+      lost = true;
+      place.watch.lost(process?.pid, exit);
+    }
     noise.record();
     early.drop();
     for (const caller of callers) {
       for (const [id, push] of caller.pushes) if (push.link === link) caller.pushes.delete(id);
     }
-    const how = exit.signal === null ? `with code ${exit.code}` : `by ${exit.signal}`;
     const failure =
-      closing ??
-      new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ended ${how} before it answered.` });
+      closing ?? new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" ${howEnded(exit)}.` });
     asks.fail(failure);
     const waiting = pending.drain();
     if (waiting.length > 0 || process === undefined || Date.now() - process.startedAt < 10_000) backoff.failed();
@@ -359,11 +369,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       for (const call of pending.overdue(now)) {
         pending.take(call.upstreamId);
         tell(cancelled(call.upstreamId, 'timed out'));
-        call.fail(
-          new AmbitError('UPSTREAM_TIMEOUT', {
-            what: `The server "${server.name}" was silent for ${call.timeoutMs / 1000} seconds.`,
-          }),
-        );
+        call.fail(wasSilent(server.name, call.timeoutMs));
       }
       if (running === undefined || pending.size() > 0) return;
       if (now - lastUsedAt > lifetimes.idleMs || now - running.startedAt > lifetimes.maxMs) {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ambitInProcess } from '../../cli/in-process.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
 import { runAmbit } from './ambit-command.ts';
 
@@ -29,7 +30,7 @@ describe.concurrent('without a running gateway', () => {
   });
 });
 
-describe.concurrent('wrong usage exits with 2 and says what is wrong', () => {
+describe('wrong usage exits with 2 and says what is wrong', () => {
   it.each([
     [['session', 'create', '--servers', 'notes'], /--servers/],
     [['explain', '--session', 'a'], /--tool/],
@@ -46,17 +47,17 @@ describe.concurrent('wrong usage exits with 2 and says what is wrong', () => {
     [['run'], /ambit run -- CMD/],
     [['run', '--trust', 'full', '--', 'true'], /--trust/],
   ])('ambit %j', async (args, what) => {
-    const { code, stdout, stderr } = await runAmbit([...args, ...places]);
+    const { code, stdout, stderr } = await ambitInProcess([...args, ...places]);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(what);
     expect(stderr).not.toMatch(/^\s+at /m);
   });
 });
 
-describe.concurrent('with a running gateway', () => {
+describe('with a running gateway', () => {
   let ambit: RunningAmbit;
   const command = (...args: string[]) =>
-    runAmbit([...args, '--config', join(ambit.folder, 'etc', 'ambit.yaml'), '--data-dir', ambit.dataDir]);
+    ambitInProcess([...args, '--config', join(ambit.folder, 'etc', 'ambit.yaml'), '--data-dir', ambit.dataDir]);
 
   beforeAll(async () => {
     ambit = await startAmbit({ servers: {}, workspaces: {} });

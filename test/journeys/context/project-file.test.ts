@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import { textLine } from '../../../src/logging/line.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 
 const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
@@ -31,7 +32,7 @@ beforeAll(async () => {
   gateway = await createGateway({
     config,
     dataDir: join(folder, 'data'),
-    log: { info() {}, warn: (line) => void warnings.push(line) },
+    log: { info() {}, warn: (event, fields) => void warnings.push(textLine(event, fields)) },
   });
   sessionId = (await gateway.createSession({ userId: 'ada', workspaceId: 'project' })).id;
 });

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { type Attacked, startAttacked } from './attacked.ts';
 import { type Exchange, exchange } from './raw-exchange.ts';
 import { answerOf, bearer, shakeHands, textOf } from './speaking.ts';
@@ -14,7 +15,7 @@ beforeAll(async () => {
     auth: { anonymous: 'loopback' },
     servers: { web: { url, trust: ['direct', 'sandboxed'] } },
   });
-  attacked = await startAttacked(config);
+  attacked = await startAttacked(config, { PATH: pathWithoutBwrap });
 });
 
 afterAll(() => attacked?.stop());
@@ -23,7 +24,7 @@ function send(url: string, body: string, headers: Record<string, string> = {}): 
   return exchange(url, { headers: { ...json, ...headers }, body });
 }
 
-test('whoever comes without a credential is sandboxed, and gets no process', async () => {
+test('whoever comes without a credential is sandboxed, and without a sandbox gets no process', async () => {
   const { error } = await answerOf(send(attacked.pipe, initialize));
   expect(error).toMatchObject({ data: { code: 'SANDBOX_UNAVAILABLE' } });
 });

@@ -58,7 +58,7 @@ test('and what the configuration says, word for word', async () => {
   expect([HOME, LANG, PATH, TMPDIR].every((value) => value !== undefined)).toBe(true);
 });
 
-test('TMPDIR is private: another for every process, for its owner only, and nobody can move it', async () => {
+test('P15: TMPDIR is private: another for every process, for its owner only, and nobody can move it', async () => {
   const client = await shakeHands(attacked.pipe, token);
   const handshake = JSON.parse(await textOf(client.call('environment', '{}'))) as Record<string, string>;
   const folders = [

@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
 import { runAmbit, serve } from '../abandoned/ambit-command.ts';
-import { ask, upstreamProgram } from '../abandoned/probed-ambit.ts';
+import { upstreamProgram } from '../abandoned/probed-ambit.ts';
 import { enter, refusalIn, whoamiIn } from '../abandoned/visitor.ts';
+import { ask } from '../control-api.ts';
 import { type CreatedSession, startAmbit } from '../start-ambit.ts';
 
 const config = {

@@ -16,7 +16,19 @@ function server(name: string, env: Record<string, string> = {}): ServerDefinitio
     context: 'full',
     ...described,
   } as const;
-  return { ...common, kind: 'stdio', scope: 'session', command: 'x', args: [], env };
+  return {
+    ...common,
+    kind: 'stdio',
+    scope: 'session',
+    command: 'x',
+    args: [],
+    env,
+    sandbox: {
+      readable: [],
+      writable: [],
+      limits: { memoryMb: 1, pids: 1, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 },
+    },
+  };
 }
 
 /** A server that counts how often its tools are asked for, and answers when it is told to. */

@@ -1,0 +1,28 @@
+import { z } from 'zod';
+import type { Gateway } from '../gateway/gateway.ts';
+import type { AdminAnswer } from './handle.ts';
+import type { Asked } from './routes.ts';
+import { readBody } from './sessions.ts';
+
+const nameShape = z.strictObject({
+  userId: z.string(),
+  server: z.string(),
+  env: z.string().optional(),
+  header: z.string().optional(),
+});
+const credentialShape = z.strictObject({ ...nameShape.shape, value: z.string() });
+
+export function listCredentials(gateway: Gateway): AdminAnswer {
+  return { status: 200, body: { credentials: gateway.credentials.list() } };
+}
+
+export async function setCredential(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+  const { value, ...which } = readBody(credentialShape, body);
+  await gateway.credentials.set(which, value);
+  return { status: 200, body: { ...which, set: true } };
+}
+
+export async function removeCredential(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+  const which = readBody(nameShape, body);
+  return { status: 200, body: { ...which, removed: await gateway.credentials.remove(which) } };
+}

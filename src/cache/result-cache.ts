@@ -1,0 +1,143 @@
+/** A result as it may be given again: its bytes as they were relayed, and where its id stands in them. */
+export interface Kept {
+  readonly bytes: Buffer;
+  readonly id: { readonly start: number; readonly end: number };
+  readonly status: number | undefined;
+  /** The exchange that brought it. */
+  readonly from: string;
+}
+
+/** What a call brought: what may be given again, and for how long; or nothing. */
+export type Brought = { readonly kept: Kept; readonly ttlMs: number } | undefined;
+
+export interface ResultCache {
+  /**
+   * The result that is kept under this key, or that a call under way brings for it; undefined when there is neither, or
+   * that call failed: then whoever asked goes themselves, with `lead`.
+   */
+  find(key: string): Promise<Kept | undefined> | Kept | undefined;
+  /** Makes a call for all who ask for this key meanwhile. */
+  lead(key: string, owner: string | undefined, call: () => Promise<Brought>): Promise<void>;
+  /** What belongs to this owner alone is gone, and what is just being brought for it will not be kept. */
+  forget(owner: string): void;
+  stats(): CacheStats;
+  close(): void;
+}
+
+export interface CacheStats {
+  readonly entries: number;
+  readonly bytes: number;
+}
+
+export interface CacheBounds {
+  readonly bytes: number;
+  readonly entries: number;
+  /** A longer result is not kept; those who wait for it get it all the same. */
+  readonly entryBytes: number;
+}
+
+export const usualBounds: CacheBounds = { bytes: 67_108_864, entries: 10_000, entryBytes: 4_194_304 };
+
+interface Entry extends Kept {
+  readonly until: number;
+  readonly owner: string | undefined;
+  readonly cost: number;
+}
+
+interface Flight {
+  readonly owner: string | undefined;
+  readonly done: Promise<Kept | undefined>;
+  forgotten: boolean;
+}
+
+/** What an entry takes beside its bytes. */
+const overhead = 512;
+const sweepMs = 30_000;
+
+/** Results in the memory of this process: what was used longest ago makes room. */
+export function createResultCache(bounds: CacheBounds = usualBounds, now: () => number = Date.now): ResultCache {
+  // In the order of their last use.
+  const entries = new Map<string, Entry>();
+  const owned = new Map<string, Set<string>>();
+  /** Those that are waited for; and all calls under way, whose results must not be kept once they are forgotten. */
+  const flights = new Map<string, Flight>();
+  const underWay = new Set<Flight>();
+  let bytes = 0;
+
+  function drop(key: string): void {
+    const entry = entries.get(key);
+    if (entry === undefined) return;
+    entries.delete(key);
+    bytes -= entry.cost;
+    if (entry.owner === undefined) return;
+    const keys = owned.get(entry.owner);
+    keys?.delete(key);
+    if (keys?.size === 0) owned.delete(entry.owner);
+  }
+
+  function keep(key: string, owner: string | undefined, { kept, ttlMs }: NonNullable<Brought>): Kept {
+    drop(key);
+    // A part of a larger buffer would keep all of it.
+    const own = { ...kept, bytes: Buffer.from(kept.bytes) };
+    const cost = own.bytes.length + overhead;
+    if (ttlMs <= 0 || own.bytes.length > bounds.entryBytes) return own;
+    entries.set(key, { ...own, until: now() + ttlMs, owner, cost });
+    bytes += cost;
+    if (owner !== undefined) owned.set(owner, (owned.get(owner) ?? new Set()).add(key));
+    while (bytes > bounds.bytes || entries.size > bounds.entries) drop(entries.keys().next().value as string);
+    return own;
+  }
+
+  function sweep(): void {
+    for (const [key, { until }] of entries) if (now() >= until) drop(key);
+  }
+
+  const timer = setInterval(sweep, sweepMs).unref();
+
+  return {
+    find(key) {
+      const entry = entries.get(key);
+      if (entry !== undefined && now() < entry.until) {
+        entries.delete(key);
+        entries.set(key, entry);
+        return entry;
+      }
+      if (entry !== undefined) drop(key);
+      return flights.get(key)?.done;
+    },
+
+    async lead(key, owner, call) {
+      let land: (kept: Kept | undefined) => void = () => {};
+      const done = new Promise<Kept | undefined>((resolve) => {
+        land = resolve;
+      });
+      const flight: Flight = { owner, done, forgotten: false };
+      // Of several who went themselves after a call that failed, the first is waited for.
+      const leads = !flights.has(key);
+      if (leads) flights.set(key, flight);
+      underWay.add(flight);
+      let kept: Kept | undefined;
+      try {
+        const brought = await call();
+        if (brought !== undefined && !flight.forgotten) kept = keep(key, owner, brought);
+      } finally {
+        if (leads) flights.delete(key);
+        underWay.delete(flight);
+        land(kept);
+      }
+    },
+
+    forget(owner) {
+      for (const key of [...(owned.get(owner) ?? [])]) drop(key);
+      for (const flight of underWay) if (flight.owner === owner) flight.forgotten = true;
+    },
+
+    stats: () => ({ entries: entries.size, bytes }),
+    close() {
+      clearInterval(timer);
+      entries.clear();
+      owned.clear();
+      bytes = 0;
+    },
+  };
+}

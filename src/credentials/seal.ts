@@ -1,0 +1,78 @@
+import { createCipheriv, createDecipheriv, createHash, type KeyObject, randomBytes } from 'node:crypto';
+import { type CredentialPlace, keyOf } from './credential.ts';
+
+export interface SealingKey {
+  /** Tells keys apart without telling anything of them. */
+  readonly id: string;
+  readonly secret: KeyObject;
+}
+
+/** A credential as it lies in the store: all but its value can be read. */
+export interface Sealed {
+  readonly place: CredentialPlace;
+  readonly keyId: string;
+  readonly setAt: number;
+  readonly iv: Buffer;
+  readonly data: Buffer;
+}
+
+const algorithm = 'aes-256-gcm';
+const ivBytes = 12;
+const tagBytes = 16;
+
+export function keyIdOf(secret: Buffer): string {
+  return createHash('sha256').update('ambit credentials key ').update(secret).digest('hex').slice(0, 16);
+}
+
+/** The text to be stored. What it is for is bound into it: moved to another place, it cannot be opened. */
+export function seal(place: CredentialPlace, value: string, { id, secret }: SealingKey, setAt: number): string {
+  const iv = randomBytes(ivBytes);
+  const cipher = createCipheriv(algorithm, secret, iv, { authTagLength: tagBytes });
+  cipher.setAAD(boundTo(place, setAt));
+  const data = Buffer.concat([cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+  const { userId, server, kind, name } = place;
+  return JSON.stringify({
+    v: 1,
+    userId,
+    server,
+    kind,
+    name,
+    keyId: id,
+    setAt,
+    iv: iv.toString('base64'),
+    data: data.toString('base64'),
+  });
+}
+
+/** Undefined when the text is not what was written under this key of the store. */
+export function readSealed(key: string, text: string): Sealed | undefined {
+  try {
+    const { v, userId, server, kind, name, keyId, setAt, iv, data } = JSON.parse(text) as Record<string, unknown>;
+    if (v !== 1 || (kind !== 'env' && kind !== 'header') || typeof setAt !== 'number') return undefined;
+    if (![userId, server, name, keyId, iv, data].every((part) => typeof part === 'string')) return undefined;
+    const place = { userId, server, kind, name } as CredentialPlace;
+    if (keyOf(place) !== key) return undefined;
+    const [vector, sealed] = [Buffer.from(iv as string, 'base64'), Buffer.from(data as string, 'base64')];
+    if (vector.length !== ivBytes || sealed.length <= tagBytes) return undefined;
+    return { place, keyId: keyId as string, setAt, iv: vector, data: sealed };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Undefined when it was sealed with another key, or is not what was sealed. */
+export function unseal({ place, keyId, setAt, iv, data }: Sealed, key: SealingKey): string | undefined {
+  if (keyId !== key.id) return undefined;
+  try {
+    const decipher = createDecipheriv(algorithm, key.secret, iv, { authTagLength: tagBytes });
+    decipher.setAAD(boundTo(place, setAt));
+    decipher.setAuthTag(data.subarray(-tagBytes));
+    return Buffer.concat([decipher.update(data.subarray(0, -tagBytes)), decipher.final()]).toString('utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+function boundTo({ userId, server, kind, name }: CredentialPlace, setAt: number): Buffer {
+  return Buffer.from(JSON.stringify(['ambit credential', 1, userId, server, kind, name, setAt]));
+}

@@ -1,0 +1,42 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Gateway } from '../../gateway/gateway.ts';
+import { contentType } from '../../metrics/text-format.ts';
+import { isLoopback, namesLoopback } from './guards.ts';
+
+/** GET /metrics: open to this machine; to everybody else it answers as if they had not proven who they are. */
+export async function serveMetrics(
+  gateway: Gateway,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  request.resume();
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    refuse(gateway, response, 405, { allow: 'GET, HEAD' });
+    return;
+  }
+  if (!comesFromHere(gateway, request)) {
+    refuse(gateway, response, 401, { 'www-authenticate': 'Bearer realm="ambit"' });
+    return;
+  }
+  const bytes = Buffer.from(await gateway.metrics.text());
+  response.writeHead(200, { 'content-type': contentType, 'content-length': bytes.length, 'cache-control': 'no-store' });
+  response.end(request.method === 'HEAD' ? undefined : bytes);
+}
+
+const forwarding = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via'] as const;
+
+/** A proxy or tunnel on this machine makes strangers look like neighbours: its traces count, and so does its name. */
+function comesFromHere(gateway: Gateway, request: IncomingMessage): boolean {
+  if (gateway.config.listen.behindProxy || !isLoopback(request.socket.remoteAddress)) return false;
+  return namesLoopback(request.headers.host) && forwarding.every((name) => request.headers[name] === undefined);
+}
+
+function refuse(
+  gateway: Gateway,
+  response: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+): void {
+  gateway.metrics.httpRefused(status);
+  response.writeHead(status, { ...headers, 'content-length': 0 }).end();
+}

@@ -1,0 +1,74 @@
+import { existsSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import type { Config } from '../config/schema.ts';
+import { isInside, stationsOf } from '../config/stations.ts';
+import { AmbitError } from '../errors.ts';
+import type { Confinement, Shown } from '../runners/confinement.ts';
+import type { StdioServer } from '../upstreams/definition.ts';
+
+/** Where a process in a sandbox finds the public keys. */
+export const keysInside = '/run/ambit/jwks.json';
+
+interface Confined {
+  readonly server: StdioServer;
+  /** The workspace, or the folder the process has in place of one. */
+  readonly cwd: string;
+  /** The one workspace the process serves, where it does not work in it. */
+  readonly workspace: string | undefined;
+  readonly config: Config;
+  readonly configFile: string;
+  readonly dataDir: string;
+  readonly jwksFile: string | undefined;
+}
+
+/** What a server's process may see and write in a sandboxed session. Asked when its working directory is there. */
+export function confine(confined: Confined): Confinement {
+  const { server, cwd, workspace, config, configFile, dataDir, jwksFile } = confined;
+  const home = { real: realPlace(cwd), inside: cwd };
+  const served = workspace === undefined ? [] : [{ real: realPlace(workspace), inside: workspace }];
+  const writable = [...served, ...server.sandbox.writable.flatMap(asNamed)];
+  const open = [home, ...writable].map(({ real }) => real);
+  for (const path of [...server.sandbox.readable, ...server.sandbox.writable]) assertOwnWay(path, open, server.name);
+  const others = Object.values(config.workspaces).map(({ path }) => realPlace(path));
+  return {
+    home,
+    writable,
+    readable: [...server.sandbox.readable.flatMap(asNamed), ...keysOf(jwksFile)],
+    // Used as a library, Ambit has a name for its configuration and no file.
+    hidden: [configFile, dataDir]
+      .filter((path) => existsSync(path))
+      .map(realPlace)
+      .concat(others.filter((path) => !isInside(home.real, path))),
+    limits: server.sandbox.limits,
+  };
+}
+
+function realPlace(path: string): string {
+  return stationsOf(path).at(-1) ?? path;
+}
+
+/** Under its own name, and where links lead. */
+function asNamed(path: string): Shown[] {
+  const real = realPlace(path);
+  return real === path
+    ? [{ real, inside: path }]
+    : [
+        { real, inside: real },
+        { real, inside: path },
+      ];
+}
+
+/** A link that a session can rewrite would let it choose what it is shown. */
+function assertOwnWay(path: string, open: readonly string[], server: string): void {
+  const links = stationsOf(path).slice(0, -1);
+  if (!links.some((link) => open.some((folder) => isInside(link, folder)))) return;
+  throw new AmbitError('SANDBOX_UNAVAILABLE', {
+    what: `A path in the sandbox of the server "${server}" leads through a link that its sessions can rewrite: ${path}`,
+    hint: 'The operator can name the place itself in servers.<name>.sandbox.',
+  });
+}
+
+function keysOf(jwksFile: string | undefined): Shown[] {
+  if (jwksFile === undefined || basename(jwksFile) !== basename(keysInside)) return [];
+  return [{ real: realPlace(dirname(jwksFile)), inside: dirname(keysInside) }];
+}

@@ -1,0 +1,69 @@
+import type { Log } from '../log.ts';
+import { metadataFields } from '../logging/metadata.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import type { Session } from '../sessions/session.ts';
+import type { ProcessWatch } from '../upstreams/stdio/process-watch.ts';
+
+/** What logs and metrics are told of sessions and processes, so that both are told the same. */
+export interface Observer {
+  sessionOpened(session: Session & { readonly metadata?: Readonly<Record<string, unknown>> }): void;
+  sessionRestricted(session: Session): void;
+  sessionEnded(session: Session, reason: string): void;
+  processOf(server: string, sessionId: string | undefined): ProcessWatch;
+}
+
+export function createObserver(log: Log, metrics: Metrics): Observer {
+  return {
+    sessionOpened(session) {
+      metrics.sessionOpened(session.trustLevel);
+      log.debug?.('session opened', { ...bounds(session), ...metadataFields(session.metadata ?? {}) });
+    },
+    sessionRestricted(session) {
+      log.debug?.('session restricted', bounds(session));
+    },
+    sessionEnded(session, reason) {
+      const seconds = (Date.now() - session.createdAt) / 1000;
+      metrics.sessionEnded(session.id, reason, seconds);
+      log.debug?.('session ended', { session: session.id, user: session.userId, reason, seconds: Math.round(seconds) });
+    },
+
+    processOf(server, session) {
+      const whose = { server, session };
+      return {
+        spawned: () => metrics.processSpawned(server),
+        ready(pid, ms, again) {
+          metrics.processReady(server, ms / 1000, again);
+          log.debug?.('server started', { ...whose, pid, ms: Math.round(ms), again: again || undefined });
+        },
+        failed(error) {
+          metrics.processFailed(server);
+          log.warn('server not started', { ...whose, error: String(error) });
+        },
+        ended(pid, exit) {
+          metrics.processEnded(server);
+          log.debug?.('server ended', { ...whose, pid, ...how(exit) });
+        },
+        lost(pid, exit) {
+          log.warn('server lost', { ...whose, pid, ...how(exit) });
+        },
+      };
+    },
+  };
+}
+
+function how({ code, signal }: { readonly code: number | null; readonly signal: string | null }) {
+  return { code: code ?? undefined, signal: signal ?? undefined };
+}
+
+/** Permissions are told at this level and at no other. */
+function bounds(session: Session) {
+  return {
+    session: session.id,
+    user: session.userId,
+    workspace: session.workspaceId,
+    trust: session.trustLevel,
+    ttl: session.ttlSeconds,
+    servers: session.servers?.join(','),
+    permissions: session.permissions.join(','),
+  };
+}

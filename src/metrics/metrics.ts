@@ -1,0 +1,182 @@
+import { beyond, counters, gauges, histograms, observe } from './instruments.ts';
+import { createSessionCalls } from './session-calls.ts';
+import { type AnyFamily, textOf } from './text-format.ts';
+
+export type QuotaScope = 'session' | 'user' | 'workspace';
+
+/**
+ * What is counted. Labels have few values, all of them known beforehand: never an id, a user, a tool that an agent has
+ * named, or a server that is not configured.
+ */
+export interface Metrics {
+  sessionOpened(trustLevel: string): void;
+  sessionEnded(sessionId: string, reason: string, seconds: number): void;
+  /** One exchange that is over. `sessionId` joins the tool calls of a session, and is not shown. */
+  called(server: string, method: string, outcome: string, seconds: number, sessionId: string | undefined): void;
+  /** A request that told its server nothing about the session. */
+  toldNothing(server: string): void;
+  cacheLooked(server: string, found: boolean): void;
+  quotaRefused(scope: QuotaScope): void;
+  processSpawned(server: string): void;
+  /** It took this long until it could be called; `again` when the one before it had ended by itself. */
+  processReady(server: string, seconds: number, again: boolean): void;
+  processFailed(server: string): void;
+  processEnded(server: string): void;
+  httpRefused(status: number): void;
+  /** All of it, for Prometheus. */
+  text(): Promise<string>;
+}
+
+export interface MetricsOptions {
+  isServer(name: string): boolean;
+  /** Asked when somebody reads. */
+  liveSessions(): number | Promise<number>;
+}
+
+const callSeconds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300];
+const startSeconds = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const lifeSeconds = [1, 10, 60, 300, 900, 3600, 14_400, 43_200, 86_400];
+const callCounts = [0, 1, 2, 5, 10, 20, 50, 100, 500, 1000, 10_000];
+
+const methods = new Set([
+  'initialize',
+  'ping',
+  'server/discover',
+  'tools/list',
+  'tools/call',
+  'prompts/list',
+  'prompts/get',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+  'resources/subscribe',
+  'resources/unsubscribe',
+  'subscriptions/listen',
+  'completion/complete',
+  'logging/setLevel',
+  'notifications/initialized',
+  'notifications/cancelled',
+  'notifications/progress',
+]);
+
+export function createMetrics(options: MetricsOptions): Metrics {
+  const opened = counters('ambit_sessions_opened_total', 'Sessions opened here, by trust level.', 'trust');
+  const live = gauges('ambit_sessions_live', 'Sessions that are live now.');
+  const ended = counters('ambit_sessions_ended_total', 'Sessions that ended here, and why.', 'reason');
+  const lives = histograms('ambit_session_duration_seconds', 'How long sessions lived.', lifeSeconds);
+  const perSession = histograms('ambit_session_calls', 'Tool calls of a session here, when it ends.', callCounts);
+  const calls = counters('ambit_calls_total', 'Exchanges, and how they ended.', 'server', 'method', 'outcome');
+  const durations = histograms('ambit_call_duration_seconds', 'How long exchanges took.', callSeconds, 'server');
+  const untold = counters(
+    'ambit_calls_without_context_total',
+    'Requests that told their server nothing about the session.',
+    'server',
+  );
+  const cache = counters('ambit_cache_lookups_total', 'Looks into the result cache.', 'server', 'result');
+  const quotas = counters('ambit_quota_refusals_total', 'Calls refused by a quota, and whose it was.', 'scope');
+  const spawned = counters('ambit_process_starts_total', 'Server processes started.', 'server');
+  const restarts = counters(
+    'ambit_process_restarts_total',
+    'Server processes started again after they had ended by themselves.',
+    'server',
+  );
+  const failed = counters(
+    'ambit_process_start_failures_total',
+    'Starts after which nothing could be called.',
+    'server',
+  );
+  const starts = histograms(
+    'ambit_process_start_seconds',
+    'From the start of a server process until it could be called.',
+    startSeconds,
+    'server',
+  );
+  const processes = gauges('ambit_processes_live', 'Server processes that are there now.', 'server');
+  const refused = counters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status');
+  const memory = gauges('process_resident_memory_bytes', 'Memory of the gateway itself.');
+  const cpu = counters('process_cpu_seconds_total', 'Processor time of the gateway itself.');
+  const since = gauges('process_start_time_seconds', 'When the gateway was started, in seconds since 1970.');
+  const all: AnyFamily[] = [
+    opened,
+    live,
+    ended,
+    lives,
+    perSession,
+    calls,
+    durations,
+    untold,
+    cache,
+    quotas,
+    spawned,
+    restarts,
+    failed,
+    starts,
+    processes,
+    refused,
+    memory,
+    cpu,
+    since,
+  ];
+  // What has not happened yet is zero and not absent: only then can a first time be seen.
+  for (const trust of ['direct', 'sandboxed']) opened.of(trust);
+  for (const reason of ['ended', 'expired', 'evicted', 'closed', 'revoked']) ended.of(reason);
+  for (const scope of ['session', 'user', 'workspace']) quotas.of(scope);
+  lives.of();
+  perSession.of();
+  since.of().value = Math.round(Date.now() / 1000 - process.uptime());
+
+  const ofSession = createSessionCalls();
+  /** What a client asks for may be anything; every other server here comes from the configuration. */
+  const known = (server: string): string => (server === '*' || options.isServer(server) ? server : beyond);
+  const methodLabel = (method: string): string => (methods.has(method) ? method : beyond);
+
+  return {
+    sessionOpened(trustLevel) {
+      opened.of(trustLevel).value++;
+    },
+    sessionEnded(sessionId, reason, seconds) {
+      ended.of(reason).value++;
+      observe(lives, lives.of(), Math.max(0, seconds));
+      observe(perSession, perSession.of(), ofSession.take(sessionId));
+    },
+    called(server, method, outcome, seconds, sessionId) {
+      const label = known(server);
+      calls.of(label, methodLabel(method), outcome).value++;
+      observe(durations, durations.of(label), seconds);
+      if (sessionId !== undefined && method === 'tools/call') ofSession.add(sessionId);
+    },
+    toldNothing(server) {
+      untold.of(server).value++;
+    },
+    cacheLooked(server, found) {
+      cache.of(server, found ? 'hit' : 'miss').value++;
+    },
+    quotaRefused(scope) {
+      quotas.of(scope).value++;
+    },
+    processSpawned(server) {
+      spawned.of(server).value++;
+      processes.of(server).value++;
+    },
+    processReady(server, seconds, again) {
+      observe(starts, starts.of(server), seconds);
+      if (again) restarts.of(server).value++;
+    },
+    processFailed(server) {
+      failed.of(server).value++;
+    },
+    processEnded(server) {
+      processes.of(server).value--;
+    },
+    httpRefused(status) {
+      refused.of(String(status)).value++;
+    },
+    async text() {
+      live.of().value = await options.liveSessions();
+      memory.of().value = process.memoryUsage.rss();
+      const { user, system } = process.cpuUsage();
+      cpu.of().value = (user + system) / 1e6;
+      return textOf(all);
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import { closeSync, constants, fstatSync, openSync, readlinkSync, type Stats } from 'node:fs';
+import type { Shown } from '../confinement.ts';
+
+/** Stands for the thing itself without opening it; Node does not name the flag. It is the same on every processor. */
+const O_PATH = 0o10000000;
+
+/** A file or folder held by a handle, so that what is shown in the sandbox is what was looked at. */
+export interface Pinned extends Shown {
+  readonly descriptor: number;
+  readonly stats: Stats;
+}
+
+/** Throws when something else is found there by now, or when a link has come in between. */
+export function pin(shown: Shown): Pinned {
+  const descriptor = openSync(shown.real, O_PATH | constants.O_NOFOLLOW);
+  try {
+    if (readlinkSync(`/proc/self/fd/${descriptor}`) !== shown.real) {
+      throw new Error(`This path leads elsewhere than a moment ago: ${shown.real}`);
+    }
+    const stats = fstatSync(descriptor);
+    if (!stats.isDirectory() && !stats.isFile() && !stats.isSocket()) {
+      throw new Error(`This is neither a folder nor a file, and is not shown in a sandbox: ${shown.real}`);
+    }
+    return { ...shown, descriptor, stats };
+  } catch (error) {
+    closeSync(descriptor);
+    throw error;
+  }
+}
+
+/** What has this name in a pinned folder; undefined when nothing has, or a link. */
+export function pinWithin(folder: Pinned, name: string): Pinned | undefined {
+  let descriptor: number;
+  try {
+    descriptor = openSync(`/proc/self/fd/${folder.descriptor}/${name}`, O_PATH | constants.O_NOFOLLOW);
+  } catch {
+    return undefined;
+  }
+  const stats = fstatSync(descriptor);
+  if (stats.isDirectory() || stats.isFile()) {
+    return { real: `${folder.real}/${name}`, inside: `${folder.inside}/${name}`, descriptor, stats };
+  }
+  closeSync(descriptor);
+  return undefined;
+}
+
+export function release(all: Iterable<Pinned>): void {
+  for (const { descriptor } of all) closeSync(descriptor);
+}

@@ -1,0 +1,95 @@
+import { existsSync, lstatSync, readlinkSync } from 'node:fs';
+import type { Device } from './devices.ts';
+import type { Mounts } from './mounts.ts';
+import { systemFolders } from './server-files.ts';
+
+export const user = { name: 'sandbox', id: '1000', home: '/tmp/home' } as const;
+export const tmpFolder = '/tmp';
+const tmpBytes = 64 << 20;
+
+export const passwd = `${user.name}:x:${user.id}:${user.id}::${user.home}:/bin/sh\n`;
+export const group = `${user.name}:x:${user.id}:\n`;
+export const hosts = '127.0.0.1 localhost\n::1 localhost\n';
+
+/** Descriptors of what bwrap reads: itself, before the program is there. */
+export interface ReadByBwrap {
+  readonly seccomp: number;
+  readonly passwd: number;
+  readonly group: number;
+  readonly hosts: number;
+}
+
+export interface Profile {
+  readonly env: Readonly<Record<string, string>>;
+  readonly workFolder: string;
+  readonly devices: readonly Device[];
+  readonly mounts: Pick<Mounts, 'places' | 'links' | 'guarded'>;
+  /** The number a held descriptor has in bwrap. */
+  readonly numberOf: (descriptor: number) => number;
+  readonly read: ReadByBwrap;
+}
+
+/** Whose owner is root may be written by root even without any capability, and Ambit may be root. */
+const readOnlyInProc = ['sys', 'sysrq-trigger', 'fs', 'acpi', 'scsi', 'mtrr', 'pressure'];
+/** Tells of the machine and of others on it. */
+const maskedInProc = [
+  'cmdline',
+  'kcore',
+  'keys',
+  'key-users',
+  'kmsg',
+  'latency_stats',
+  'sched_debug',
+  'slabinfo',
+].concat('timer_list', 'vmallocinfo');
+const shownInEtc = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
+
+/**
+ * The arguments of bwrap, in their order: should they be cut short, because we died while handing them over, then what
+ * takes away stands before what gives.
+ */
+export function profileArguments({ env, workFolder, devices, mounts, numberOf, read }: Profile): string[] {
+  return [
+    ...['--unshare-all', '--unshare-user', '--disable-userns', '--die-with-parent', '--new-session', '--clearenv'],
+    ...['--seccomp', String(read.seccomp), '--cap-drop', 'ALL', '--uid', user.id, '--gid', user.id],
+    ...['--hostname', 'sandbox'],
+    ...systemFolders.flatMap(systemMount),
+    ...shownInEtc.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
+    ...['--file', String(read.passwd), '/etc/passwd', '--file', String(read.group), '/etc/group'],
+    ...['--file', String(read.hosts), '/etc/hosts'],
+    ...['--proc', '/proc', ...inProc(), '--dev', '/dev'],
+    ...devices.flatMap(({ path, inside }) => ['--dev-bind', path, inside]),
+    // Without a terminal there is nothing to open here.
+    ...['--ro-bind', '/dev/null', '/dev/tty', '--remount-ro', '/dev'],
+    ...['--perms', '1777', '--size', String(tmpBytes), '--tmpfs', tmpFolder, '--perms', '0700', '--dir', user.home],
+    ...mounts.places.flatMap(({ what, writable }) => [
+      writable ? '--bind-fd' : '--ro-bind-fd',
+      String(numberOf(what.descriptor)),
+      what.inside,
+    ]),
+    ...mounts.links.flatMap(({ inside, target }) => ['--symlink', target, inside]),
+    ...mounts.guarded.kept.flatMap(({ descriptor, inside }) => ['--bind-fd', String(numberOf(descriptor)), inside]),
+    ...mounts.guarded.readOnly.flatMap(({ descriptor, inside }) => [
+      '--ro-bind-fd',
+      String(numberOf(descriptor)),
+      inside,
+    ]),
+    ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
+    ...['--chdir', workFolder, '--remount-ro', '/'],
+  ];
+}
+
+/** Where `/bin` and its like are links into `/usr`, they are links here as well. */
+function systemMount(folder: string): string[] {
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  if (found === undefined) return [];
+  return found.isSymbolicLink() ? ['--symlink', readlinkSync(folder), folder] : ['--ro-bind', folder, folder];
+}
+
+function inProc(): string[] {
+  const present = (names: readonly string[]) => names.map((name) => `/proc/${name}`).filter((path) => existsSync(path));
+  return [
+    ...present(readOnlyInProc).flatMap((path) => ['--ro-bind', path, path]),
+    ...present(maskedInProc).flatMap((path) => ['--ro-bind', '/dev/null', path]),
+  ];
+}

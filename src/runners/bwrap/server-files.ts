@@ -1,0 +1,142 @@
+import { closeSync, constants, existsSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { basename, dirname, isAbsolute, join, sep } from 'node:path';
+import { isProgram, lookUp } from '../look-up.ts';
+import { nothing, type Traced, together, trace } from './trace.ts';
+
+export interface ServerFiles extends Traced {
+  /** The program, by the name it is started under. */
+  readonly program: string;
+  /** Folders of programs that the sandbox's own PATH does not have. */
+  readonly searched: readonly string[];
+}
+
+export interface Wanted {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly searchPath: string | undefined;
+  readonly hidden: readonly string[];
+}
+
+/** What a folder holds that is a package of its own. */
+const packageMarks = ['package.json', 'pyproject.toml', 'deno.json', 'deno.jsonc'];
+/** What the folder above a runtime's `bin` holds when all of it belongs to that runtime. */
+const runtimeMarks = ['pyvenv.cfg', 'conda-meta', 'include/node'];
+export const systemFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store', '/gnu/store'];
+
+export const isInside = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(folder === sep ? sep : folder + sep);
+
+/** What a server needs to be seen to run at all: its program, the program's interpreter, its own file or package. */
+export function serverFiles(wanted: Wanted): ServerFiles {
+  const program = wanted.command.includes('/') ? named(wanted.command) : lookUp(wanted.command, wanted.searchPath);
+  if (program === undefined) throw new Error(`There is no program "${wanted.command}" to start.`);
+  const programs = [program, ...interpreters(program, wanted.searchPath)];
+  const scripts = wanted.args.filter((arg) => isAbsolute(arg) && isFile(arg));
+  const isPrivate = (folder: string) => isTooWide(folder, wanted.hidden);
+  const { shown, links } = together([
+    ...programs.flatMap((path) => runtimeOf(path, isPrivate)),
+    ...[program, ...scripts.slice(0, 1)].flatMap((path) => packageOf(path, isPrivate)),
+  ]);
+  const searched = [...new Set(programs.map((path) => dirname(path)))].filter((folder) => !isSystem(folder));
+  return {
+    program,
+    shown: shown.filter(({ inside }) => !isSystem(inside)),
+    links: links.filter(({ inside }) => !isSystem(inside)),
+    searched,
+  };
+}
+
+export function isSystem(path: string): boolean {
+  return systemFolders.some((folder) => isInside(path, folder));
+}
+
+function named(path: string): string | undefined {
+  return isAbsolute(path) && isProgram(path) ? path : undefined;
+}
+
+/** A home folder, whatever lies above one, and whatever holds something that is never shown. */
+function isTooWide(folder: string, hidden: readonly string[]): boolean {
+  const depth = folder.split(sep).filter((name) => name !== '').length;
+  return depth < 2 || [...hidden, ...ownHome()].some((path) => isInside(path, folder));
+}
+
+/** An account need not have one. */
+function ownHome(): string[] {
+  try {
+    const home = homedir();
+    return [realpath(home) ?? home];
+  } catch {
+    return [];
+  }
+}
+
+function runtimeOf(path: string, isPrivate: (folder: string) => boolean): Traced[] {
+  const whole = [path, realpath(path) ?? path].flatMap((each) => {
+    const prefix = dirname(dirname(each));
+    const isRuntime = basename(dirname(each)) === 'bin' && runtimeMarks.some((mark) => existsSync(join(prefix, mark)));
+    return isRuntime && !isPrivate(realpath(prefix) ?? prefix) ? [trace(prefix)] : [];
+  });
+  return [trace(path), ...whole];
+}
+
+/** The package a file belongs to, with the modules it finds by walking upwards. */
+function packageOf(path: string, isPrivate: (folder: string) => boolean): Traced[] {
+  const real = realpath(path);
+  if (real === undefined || isSystem(real)) return [];
+  const names = real.split(sep);
+  const modules = names.indexOf('node_modules');
+  if (modules !== -1) {
+    const folder = names.slice(0, modules + 1).join(sep);
+    return [trace(path), trace(folder), manifest(dirname(folder))];
+  }
+  const home = upwards(dirname(real)).find((folder) => packageMarks.some((mark) => isFile(join(folder, mark))));
+  if (home === undefined) return [trace(path)];
+  // Where the package is too much to be shown, the folder of the file may still be its own.
+  const own = [home, dirname(real)].find((folder) => !isPrivate(folder));
+  const installed = upwards(home).map((folder) => trace(join(folder, 'node_modules')));
+  return [trace(path), own === undefined ? nothing : trace(own), manifest(home), ...installed];
+}
+
+/** It says which kind of modules the files beside it are. */
+function manifest(folder: string): Traced {
+  return trace(join(folder, 'package.json'));
+}
+
+function interpreters(program: string, searchPath: string | undefined): string[] {
+  const [, path, argument] = /^#![ \t]*(\S+)(?:[ \t]+(?:-S[ \t]+)?(\S+))?/.exec(firstBytes(program)) ?? [];
+  if (path === undefined) return [];
+  const found = basename(path) === 'env' && argument !== undefined ? lookUp(argument, searchPath) : path;
+  return found === undefined || !isAbsolute(found) ? [] : [found];
+}
+
+function firstBytes(path: string): string {
+  const head = Buffer.alloc(256);
+  try {
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      return head.toString('latin1', 0, readSync(descriptor, head, 0, head.length, 0));
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch {
+    return '';
+  }
+}
+
+function upwards(folder: string): string[] {
+  const above = dirname(folder);
+  return above === folder ? [folder] : [folder, ...upwards(above)];
+}
+
+function realpath(path: string): string | undefined {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}

@@ -1,0 +1,19 @@
+import type { Limits } from './limits/limits.ts';
+
+/** A place outside a sandbox, and where it is found inside. */
+export interface Shown {
+  /** Without any link on the way; what is found there is checked to be there still when it is shown. */
+  readonly real: string;
+  readonly inside: string;
+}
+
+/** What a process may do that is started for a sandboxed session. Whatever is not said here, it may not. */
+export interface Confinement {
+  /** The workspace, or the folder the process has in place of one; its working directory, and it may write there. */
+  readonly home: Shown;
+  readonly readable: readonly Shown[];
+  readonly writable: readonly Shown[];
+  /** Never part of what is shown because a server's own files are: real paths. */
+  readonly hidden: readonly string[];
+  readonly limits: Limits;
+}

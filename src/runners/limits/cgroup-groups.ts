@@ -1,0 +1,166 @@
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import type { Hierarchy } from './cgroup-hierarchies.ts';
+import { type Controller, countIn, type Refusals, refusalFiles, type Setting, settingsFor } from './cgroup-settings.ts';
+import { membersOf, noteGroups } from './group-list.ts';
+import type { Limits } from './limits.ts';
+
+/** Groups of processes that the kernel keeps within limits. */
+export interface Groups {
+  readonly version: 1 | 2;
+  /** Whether processor time can be bounded as well. */
+  readonly boundsCpu: boolean;
+  /** A group for the process with this private folder; throws when a limit cannot be set. */
+  create(limits: Limits, besides: number, tmpDir: string): Group;
+}
+
+export interface Group {
+  join(pid: number): Promise<void>;
+  refusals(): Refusals;
+}
+
+/** Where groups are made: for each controller a folder below which there may be new ones. */
+type Bases = ReadonlyMap<Controller, string>;
+
+const leaf = 'ambit';
+
+/** Below our own group in the trees of version 1: what bounds Ambit bounds its servers too. Undefined where it cannot be. */
+export function groupsOfVersion1(hierarchies: readonly Hierarchy[]): Groups | undefined {
+  const bases = new Map<Controller, string>();
+  for (const controller of ['memory', 'pids', 'cpu'] as const) {
+    const tree = hierarchies.find(({ version, controllers }) => version === 1 && controllers.includes(controller));
+    if (tree !== undefined) bases.set(controller, tree.own);
+  }
+  return tried(1, bases);
+}
+
+/**
+ * The same for version 2, where only a group without processes of its own can hand on controllers: Ambit moves into a
+ * group below its own if it is alone there, as a service to which its group was delegated is.
+ */
+export function groupsOfVersion2(
+  hierarchies: readonly Hierarchy[],
+  ours: () => ReadonlySet<number>,
+): Groups | undefined {
+  const own = hierarchies.find(({ version }) => version === 2)?.own;
+  if (own === undefined) return undefined;
+  const base = [own, ...(basename(own) === leaf ? [dirname(own)] : [])].find((folder) => handsOn(folder));
+  const found = base ?? (moveBelow(own, ours()) ? own : undefined);
+  if (found === undefined) return undefined;
+  const active = controllersIn(found, 'cgroup.subtree_control');
+  return tried(
+    2,
+    new Map((['memory', 'pids', 'cpu'] as const).flatMap((name) => (active.has(name) ? [[name, found]] : []))),
+  );
+}
+
+function handsOn(folder: string): boolean {
+  const active = controllersIn(folder, 'cgroup.subtree_control');
+  return active.has('memory') && active.has('pids');
+}
+
+function controllersIn(folder: string, file: string): Set<string> {
+  try {
+    return new Set(readFileSync(join(folder, file), 'latin1').trim().split(' '));
+  } catch {
+    return new Set();
+  }
+}
+
+function moveBelow(own: string, ours: ReadonlySet<number>): boolean {
+  const available = controllersIn(own, 'cgroup.controllers');
+  const members = membersOf(own);
+  if (!available.has('memory') || !available.has('pids') || members.some((pid) => !ours.has(pid))) return false;
+  const below = join(own, leaf);
+  const moveAll = (to: string) => {
+    for (const pid of members) writeFileSync(join(to, 'cgroup.procs'), String(pid));
+  };
+  try {
+    mkdirSync(below, { recursive: true });
+    moveAll(below);
+    const wanted = ['memory', 'pids', 'cpu'].filter((name) => available.has(name));
+    writeFileSync(join(own, 'cgroup.subtree_control'), wanted.map((name) => `+${name}`).join(' '));
+    return true;
+  } catch {
+    try {
+      moveAll(own);
+      rmdirSync(below);
+    } catch {
+      // Where nothing could be moved, nothing need be moved back.
+    }
+    return false;
+  }
+}
+
+/** Whether groups can really be made and bounded there is known once one has been. */
+function tried(version: 1 | 2, bases: Bases): Groups | undefined {
+  if (!bases.has('memory') || !bases.has('pids')) return undefined;
+  const name = `ambit-trial-${process.pid}`;
+  const folders = foldersIn(bases, name);
+  const limits = { memoryMb: 64, pids: 16, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 };
+  try {
+    make(version, folders, limits, 0);
+  } catch {
+    return undefined;
+  } finally {
+    for (const folder of new Set(folders.values())) remove(folder);
+  }
+  return {
+    version,
+    boundsCpu: bases.has('cpu'),
+    create(wanted, besides, tmpDir) {
+      const instance = basename(dirname(tmpDir)).replace(/^instance-/, '');
+      const own = foldersIn(bases, `ambit-${instance}-${basename(tmpDir)}`);
+      const unique = [...new Set(own.values())];
+      noteGroups(tmpDir, unique);
+      make(version, own, wanted, besides);
+      return {
+        async join(pid) {
+          // The kernel takes its time for this, which is not the time of those who are being served.
+          await Promise.all(unique.map((folder) => writeFile(join(folder, 'cgroup.procs'), String(pid))));
+        },
+        refusals: () => ({
+          memory: countIn(textOf(join(own.get('memory') ?? '', refusalFiles.memory[version])), 'oom_kill'),
+          pids: countIn(textOf(join(own.get('pids') ?? '', refusalFiles.pids[version])), 'max'),
+        }),
+      };
+    },
+  };
+}
+
+function foldersIn(bases: Bases, name: string): ReadonlyMap<Controller, string> {
+  return new Map([...bases].map(([controller, base]) => [controller, join(base, name)]));
+}
+
+function make(version: 1 | 2, folders: ReadonlyMap<Controller, string>, limits: Limits, besides: number): void {
+  for (const folder of new Set(folders.values())) mkdirSync(folder);
+  for (const [controller, folder] of folders) {
+    for (const setting of settingsFor(version, controller, limits, besides)) set(folder, setting);
+  }
+}
+
+function set(folder: string, { file, value, optional }: Setting): void {
+  try {
+    // Never made anew: where there is no such file, there is no such limit.
+    writeFileSync(join(folder, file), value, { flag: 'r+' });
+  } catch (error) {
+    if (optional !== true) throw error;
+  }
+}
+
+function remove(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch {
+    // It was not made.
+  }
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return '';
+  }
+}

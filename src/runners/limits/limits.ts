@@ -1,0 +1,31 @@
+/** The most a process and all it starts may take together. */
+export interface Limits {
+  readonly memoryMb: number;
+  /** Processes and threads, as the kernel counts what it calls a pid. */
+  readonly pids: number;
+  /** In processors: 0.5 is half of one. */
+  readonly cpus: number;
+  /** Of any one file. */
+  readonly fileMb: number;
+  /** Of any one process. */
+  readonly openFiles: number;
+  readonly wallSeconds: number;
+}
+
+/**
+ * Who keeps a process within a limit: the kernel (`cgroup`, `systemd`, `container`, `rlimit`), Ambit, which looks from
+ * time to time (`watchdog`, `timer`), or nobody. `priority` is no limit: it only lets others go first.
+ */
+export type Means =
+  | 'cgroup v2'
+  | 'cgroup v1'
+  | 'systemd'
+  | 'container'
+  | 'rlimit'
+  | 'watchdog'
+  | 'timer'
+  | 'priority'
+  | 'none';
+
+/** What is in force on this machine, by limit. */
+export type InForce = Readonly<Record<keyof Limits, Means>>;

@@ -1,0 +1,13 @@
+import { AmbitError } from '../../errors.ts';
+import type { Exit } from '../../runners/runner.ts';
+
+export function howEnded({ code, signal, reason }: Exit): string {
+  if (reason !== undefined) return `was ended: ${reason}`;
+  return `ended ${signal === null ? `with code ${code}` : `by ${signal}`} before it answered`;
+}
+
+export function wasSilent(server: string, forMs: number): AmbitError {
+  return new AmbitError('UPSTREAM_TIMEOUT', {
+    what: `The server "${server}" was silent for ${forMs / 1000} seconds.`,
+  });
+}

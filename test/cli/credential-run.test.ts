@@ -1,0 +1,53 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterAll, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { openGateway } from '../../src/gateway/gateway.ts';
+import { repository } from '../house/source-files.ts';
+
+const script = join(repository, 'test/fixtures/reloaded/server.js');
+const folder = mkdtempSync(join(tmpdir(), 'ambit-credential-run-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** The answer of a wrapped server to one call. */
+async function wrapped(args: readonly string[]): Promise<string> {
+  const own = ['--trust', 'direct', '--config', join(folder, 'ambit.json'), '--data-dir', join(folder, 'data')];
+  const child = spawn(process.execPath, [
+    join(repository, 'bin/ambit.js'),
+    'run',
+    '--name',
+    'notes',
+    ...own,
+    '--',
+    ...args,
+  ]);
+  const say = (message: object) => child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  const clientInfo = { name: 'raw', version: '1' };
+  say({ id: 1, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo } });
+  for await (const line of createInterface({ input: child.stdout })) {
+    const { id, result } = JSON.parse(line) as { id?: number; result?: { content?: { text: string }[] } };
+    if (id === 1) say({ method: 'notifications/initialized' });
+    if (id === 1) say({ id: 2, method: 'tools/call', params: { name: 'mark', arguments: {} } });
+    if (id !== 2) continue;
+    child.stdin.end();
+    await new Promise((resolve) => child.once('exit', resolve));
+    return result?.content?.[0]?.text ?? line;
+  }
+  throw new Error('it did not answer');
+}
+
+test('a wrapped server finds the credential by itself; another command under its name finds none', async () => {
+  const file = join(folder, 'ambit.json');
+  const text = JSON.stringify({ version: 1, servers: { notes: { command: process.execPath, args: [script] } } });
+  writeFileSync(file, text);
+  const { config } = await loadConfig({ file });
+  const places = { configFile: file, dataDir: join(folder, 'data') };
+  const stored = await openGateway({ ...places, config, log: { info() {}, warn() {} }, brief: true });
+  await stored.credentials.set({ userId: 'local', server: 'notes', env: 'MARK' }, 'own');
+  await stored.close();
+  expect(await wrapped([process.execPath, script])).toBe('own');
+  expect(await wrapped([process.execPath, '--no-warnings', script])).toBe('');
+});

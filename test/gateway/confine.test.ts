@@ -1,0 +1,79 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type Config, configSchema } from '../../src/config/schema.ts';
+import { confine, keysInside } from '../../src/gateway/confine.ts';
+import { defineServers, type StdioServer } from '../../src/upstreams/definition.ts';
+
+let root = '';
+const at = (...names: string[]) => join(root, ...names);
+beforeEach(() => {
+  root = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-confine-')));
+  for (const folder of ['data/keys/public', 'mine', 'other', 'shared', 'etc'])
+    mkdirSync(at(folder), { recursive: true });
+  writeFileSync(at('etc/ambit.yaml'), '');
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+function confined(
+  sandbox: { readable?: string[]; writable?: string[]; memoryMb?: number } = {},
+  place: { cwd: string; workspace?: string } = { cwd: at('mine') },
+) {
+  const config = configSchema.parse({
+    version: 1,
+    servers: { a: { command: 'x', sandbox } },
+    workspaces: { mine: { path: at('mine') }, other: { path: at('other') } },
+  }) as unknown as Config;
+  const server = defineServers(config, at('etc')).get('a') as StdioServer;
+  const jwksFile = at('data/keys/public/jwks.json');
+  const { cwd, workspace } = place;
+  return confine({ server, cwd, workspace, config, configFile: at('etc/ambit.yaml'), dataDir: at('data'), jwksFile });
+}
+
+test('a session is shown its workspace, what is granted and the public keys; the rest is hidden', () => {
+  expect(confined({ readable: [at('shared')], memoryMb: 7 })).toEqual({
+    home: { real: at('mine'), inside: at('mine') },
+    readable: [
+      { real: at('shared'), inside: at('shared') },
+      { real: at('data/keys/public'), inside: join(keysInside, '..') },
+    ],
+    writable: [],
+    hidden: [at('etc/ambit.yaml'), at('data'), at('other')],
+    limits: { memoryMb: 7, pids: 64, cpus: 1, fileMb: 1024, openFiles: 1024, wallSeconds: 86_400 },
+  });
+});
+
+test('a process that serves a workspace without working in it may write there too, and turn nothing by it', () => {
+  const place = { cwd: at('data/run/user-1'), workspace: at('mine') };
+  expect(confined({}, place)).toMatchObject({
+    home: { inside: at('data/run/user-1') },
+    writable: [{ real: at('mine'), inside: at('mine') }],
+  });
+  symlinkSync('/etc', at('mine/turned'));
+  expect(() => confined({ readable: [at('mine/turned')] }, place)).toThrow(
+    expect.objectContaining({ code: 'SANDBOX_UNAVAILABLE' }),
+  );
+});
+
+test('a grant under the name of a link is shown under both names', () => {
+  symlinkSync(at('shared'), at('link'));
+  expect(confined({ writable: [at('link')] }).writable).toEqual([
+    { real: at('shared'), inside: at('shared') },
+    { real: at('shared'), inside: at('link') },
+  ]);
+});
+
+test('a grant that leads through a link in the workspace, or in another grant, is refused: the session could turn it', () => {
+  symlinkSync('/etc', at('mine/turned'));
+  symlinkSync('/etc', at('shared/turned'));
+  symlinkSync(at('mine/turned'), at('far'));
+  const refusal = expect.objectContaining({ code: 'SANDBOX_UNAVAILABLE' });
+  for (const path of ['mine/turned', 'mine/turned/ssh', 'far']) {
+    expect(() => confined({ readable: [at(path)] }), path).toThrow(refusal);
+    expect(() => confined({ writable: [at(path)] }), path).toThrow(refusal);
+  }
+  expect(() => confined({ writable: [at('shared')], readable: [at('shared/turned')] })).toThrow(refusal);
+  // Who may only read there cannot turn it.
+  expect(() => confined({ readable: [at('shared'), at('shared/turned')] })).not.toThrow();
+});

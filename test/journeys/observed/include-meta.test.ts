@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { callModern, shakeHands } from '../forgery/speaking.ts';
+import { type ObservedGateway, observed } from './observed-gateway.ts';
+
+const forged =
+  '{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"big": 12345678901234567890,  "_meta" : {"ambit/session":{"sessionId":"forged"},"keep":1.0}}}';
+const bare = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"big": 12345678901234567890}}';
+const empty = '{"jsonrpc":"2.0","id":$ID,"result":{}}';
+const twice = '{"jsonrpc":"2.0","id":$ID,"result":{"_meta":{"a":1},"content":[],"_meta":{"ambit/session":1}}}';
+const failed = '{"jsonrpc":"2.0","id":$ID,"error":{"code":-1,"message":"no"}}';
+
+function lines(line: string): string {
+  return JSON.stringify({ lines: [line] });
+}
+
+let quiet: ObservedGateway;
+let naming: ObservedGateway;
+beforeAll(async () => {
+  [quiet, naming] = await Promise.all([observed(), observed({ sessions: { includeMeta: true } })]);
+});
+afterAll(async () => {
+  await Promise.all([quiet.closed(), naming.closed()]);
+});
+
+type Say = (on: ObservedGateway, token: string, server: string, tool: string, args: string) => Promise<string>;
+const eras: Record<string, Say> = {
+  modern: async (on, token, server, tool, args) =>
+    (await (await callModern(`${on.url}/mcp/${server}`, token, tool, args)).rest()).at(-1) ?? '',
+  handshake: async (on, token, server, tool, args) => {
+    const client = await shakeHands(`${on.url}/mcp/${server}`, token);
+    return (await (await client.call(tool, args)).rest()).at(-1) ?? '';
+  },
+};
+
+describe.each(Object.keys(eras))('a client of the %s era', (era) => {
+  const say = eras[era] as Say;
+
+  test.each(['pipe', 'old', 'new'])(
+    'L14: results of %s name session and exchange, and are else what they were',
+    async (server) => {
+      for (const line of [bare, forged, empty]) {
+        const one = await quiet.gateway.createSession();
+        const plain = await say(quiet, one.token, server, 'say', lines(line));
+        expect(plain).not.toContain('ambit/session');
+        const two = await naming.gateway.createSession();
+        const named = await say(naming, two.token, server, 'say', lines(line));
+        const member = /"ambit\/session":\{"sessionId":"([0-9a-f]{32})","correlationId":"[0-9a-f-]{36}"\},?/;
+        expect(member.exec(named)?.[1]).toBe(two.id);
+        const without = named.replace(member, '').replace(/"_meta":\{\},?/, '');
+        expect(without).toBe(plain.replace(/"_meta":\{\},?/, ''));
+        expect(named).not.toContain('forged');
+      }
+    },
+  );
+
+  test('L14: it is found by whoever reads the last of two `_meta`', async () => {
+    const { id, token } = await naming.gateway.createSession();
+    const { result } = JSON.parse(await say(naming, token, 'pipe', 'say', lines(twice))) as {
+      result: { _meta: object };
+    };
+    expect(result._meta).toEqual({ 'ambit/session': { sessionId: id, correlationId: expect.any(String) } });
+  });
+
+  test('L14: an error has no result to name it in; a refused call has', async () => {
+    const { id, token } = await naming.gateway.createSession();
+    expect(await say(naming, token, 'pipe', 'say', lines(failed))).not.toContain('ambit/session');
+    const limited = await naming.gateway.createSession({ servers: ['old'] });
+    const url = `${naming.url}/mcp/pipe`;
+    const refused = (await (await callModern(url, limited.token, 'say', '{}')).rest()).at(-1) ?? '';
+    expect(JSON.parse(refused)).toMatchObject({
+      result: {
+        isError: true,
+        _meta: { 'ambit/error': { code: 'SERVER_NOT_AVAILABLE' }, 'ambit/session': { sessionId: limited.id } },
+      },
+    });
+    expect(refused).not.toContain(id);
+  });
+});
+
+test('L14: a stranger is told of no session', async () => {
+  const answer = await callModern(`${naming.url}/mcp/pipe`, 'ambs_x_y', 'say', lines(bare));
+  expect((await answer.rest()).join()).not.toContain('ambit/session');
+});
+
+test('L14: the exchange named is the one in the journal', async () => {
+  const own = await observed({ sessions: { includeMeta: true } });
+  const { token } = await own.gateway.createSession();
+  const said = await (eras['modern'] as Say)(own, token, 'pipe', 'say', lines(bare));
+  const { result } = JSON.parse(said) as { result: { _meta: { 'ambit/session': { correlationId: string } } } };
+  expect(await own.closed()).toContain(`"id":"${result._meta['ambit/session'].correlationId}"`);
+});

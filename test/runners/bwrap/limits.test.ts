@@ -1,0 +1,134 @@
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Keeper } from '../../../src/runners/limits/limiter.ts';
+import type { Limits } from '../../../src/runners/limits/limits.ts';
+import { hasBwrap } from '../../needs/bwrap.ts';
+import { ensureBuilt } from '../ensure-built.ts';
+import { linesOf } from '../runner-harness.ts';
+import { until } from '../tagged-processes.ts';
+import { createSandboxHarness, does, processesIn, type SandboxHarness } from './sandbox-harness.ts';
+
+let harness: SandboxHarness;
+beforeAll(ensureBuilt);
+afterEach(() => harness?.stop());
+
+const ways: readonly (readonly [string, readonly Keeper[] | undefined])[] = [
+  ['the best means of this machine', undefined],
+  ['a look from time to time', []],
+];
+
+describe.skipIf(!hasBwrap()).each(ways)('a sandbox bounded by %s', (_, keepers) => {
+  beforeEach(async () => {
+    harness = await createSandboxHarness(undefined, keepers);
+  });
+
+  const started = async (deed: string, limits: Partial<Limits> = {}) => {
+    const running = await harness.runner.start(harness.launch([does, deed], limits));
+    const line = linesOf(running);
+    expect(await line()).toBe('ready');
+    return { running, line };
+  };
+
+  const nothingLeft = async () => {
+    await harness.warden.settled();
+    expect(processesIn(harness.folder)).toEqual([]);
+    expect(harness.groups()).toEqual([]);
+  };
+
+  const byKernel = async () => (await harness.runner.probe()).limits.memoryMb !== 'watchdog';
+
+  test('says what is in force', async () => {
+    const { limits } = await harness.runner.probe();
+    expect(limits).toMatchObject({ fileMb: 'rlimit', openFiles: 'rlimit', wallSeconds: 'timer' });
+    if (keepers !== undefined) expect(limits).toMatchObject({ memoryMb: 'watchdog', cpus: 'priority' });
+  });
+
+  test.each(['memory', 'child'])('has no more memory than it was given (%s), and the reason is told', async (deed) => {
+    const neighbour = await started('nothing');
+    const { running } = await started(deed, { memoryMb: 200 });
+    const { reason } = await running.exited;
+    expect(reason).toMatch(
+      (await byKernel())
+        ? /^it wanted more memory than it was given, and sandbox\.memoryMb is 200$/
+        : /^it used \d+ MiB of memory, and sandbox\.memoryMb is 200$/,
+    );
+    expect(processesIn(harness.folder)).not.toEqual([]);
+    await neighbour.running.end();
+    await nothingLeft();
+  });
+
+  test('has no more processes than it was given', async () => {
+    const { running } = await started('processes', { pids: 30 });
+    const { limits } = await harness.runner.probe();
+    if (limits.pids === 'watchdog') {
+      expect((await running.exited).reason).toMatch(/^it had \d+ processes and threads, and sandbox\.pids is 30$/);
+    } else {
+      // The first process inside counts as well, and so do the threads of the server: there are fewer processes.
+      await until(
+        () => processesIn(harness.folder).length > 10,
+        5000,
+        () => 'it starts nothing',
+      );
+      expect(processesIn(harness.folder).length).toBeLessThanOrEqual(31);
+      await running.end();
+    }
+    await nothingLeft();
+  });
+
+  test('writes no larger file than it may', async () => {
+    const large = () => statSync(join(harness.folder, 'ws/large')).size;
+    const { line, running } = await started('file', { fileMb: 3 });
+    expect(await line()).toBe('EFBIG');
+    expect(large()).toBe(3 << 20);
+    await running.end();
+    // Most programs know nothing of such a limit, and are ended for it.
+    const launch = harness.launch(['if=/dev/zero', 'of=large', 'bs=1M', 'count=9'], { fileMb: 2 });
+    const { exited } = await harness.runner.start({ ...launch, command: '/bin/dd' });
+    expect((await exited).reason).toBe('it wrote a larger file than it may, and sandbox.fileMb is 2');
+    expect(large()).toBe(2 << 20);
+    await nothingLeft();
+  });
+
+  test('opens no more files than it may', async () => {
+    const running = await harness.runner.start(harness.launch([does, 'files'], { openFiles: 64 }));
+    const said = /^EMFILE after (\d+)$/.exec((await linesOf(running)()) ?? '');
+    expect(Number(said?.[1])).toBeLessThan(64);
+    expect((await running.end()).reason).toBeUndefined();
+  });
+
+  test('lives no longer than it may', async () => {
+    const { running } = await started('nothing', { wallSeconds: 0.5 });
+    expect((await running.exited).reason).toBe('it ran as long as it may, and sandbox.wallSeconds is 0.5');
+    await nothingLeft();
+  });
+
+  test('has no more processor time than it was given, or comes after others', async () => {
+    const { running } = await started('spin', { cpus: 0.2 });
+    const { limits } = await harness.runner.probe();
+    const inside = processesIn(harness.folder);
+    if (limits.cpus === 'priority') {
+      for (const pid of inside) expect(niceness(pid)).toBeGreaterThanOrEqual(10);
+    } else {
+      const throttled = () => harness.groups().some((group) => numberIn(join(group, 'cpu.stat'), 'nr_throttled') > 2);
+      await until(throttled, 5000, () => 'it is not held back');
+    }
+    await running.end();
+    await nothingLeft();
+  });
+});
+
+const niceness = (pid: number) =>
+  Number(
+    readFileSync(`/proc/${pid}/stat`, 'latin1')
+      .replace(/^.*\) /s, '')
+      .split(' ')[16],
+  );
+
+function numberIn(path: string, name: string): number {
+  try {
+    return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(readFileSync(path, 'latin1'))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,77 @@
+// Runs inside a sandbox: tries what it is told to try, and prints what came of it.
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { connect } from 'node:net';
+import { hostname, networkInterfaces } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+const attempt = (work) => {
+  try {
+    return work();
+  } catch (error) {
+    return error.code ?? String(error);
+  }
+};
+
+function writableInProc(folder, found = []) {
+  for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (folder === '/proc' && /^(?:\d+|self|thread-self)$/.test(entry.name)) continue;
+    if (entry.isDirectory()) attempt(() => writableInProc(path, found));
+    else if (entry.isFile() && attempt(() => fs.closeSync(fs.openSync(path, 'r+'))) === undefined) found.push(path);
+  }
+  return found;
+}
+
+const reach = (target) =>
+  new Promise((settle) => {
+    const socket = connect(target, () => settle('connected'));
+    socket.on('error', ({ code }) => settle(code));
+  });
+
+/** `[name, number, …arguments]` each; the answer is the error's number, 0 for none. */
+function systemCalls(calls) {
+  const script =
+    'for (@ARGV) { my ($n, @a) = map { $_ + 0 } split /,/; my $r = syscall($n, @a); print $r == -1 ? $! + 0 : 0, "\\n" }';
+  const numbers = calls.map(([, ...call]) => call.join(','));
+  const said = execFileSync('/usr/bin/perl', ['-e', script, ...numbers], { encoding: 'latin1' }).split('\n');
+  return Object.fromEntries(calls.map(([name], index) => [name, Number(said[index])]));
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const asked = JSON.parse(line);
+  const status = fs.readFileSync('/proc/self/status', 'latin1');
+  const report = {
+    env: process.env,
+    cwd: process.cwd(),
+    hostname: hostname(),
+    status: Object.fromEntries(status.split('\n').map((each) => each.split(/:\s*/))),
+    first: {
+      cmdline: fs.readFileSync('/proc/1/cmdline', 'latin1'),
+      environ: fs.readFileSync('/proc/1/environ', 'latin1'),
+    },
+    processes: fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)).length,
+    descriptors: fs
+      .readdirSync('/proc/self/fd')
+      .map((name) => attempt(() => fs.readlinkSync(`/proc/self/fd/${name}`)))
+      .filter((target) => target.startsWith('/')),
+    root: fs.readdirSync('/'),
+    read: asked.read.map((path) =>
+      attempt(() => (fs.statSync(path).isDirectory() ? fs.readdirSync(path) : fs.readFileSync(path, 'utf8'))),
+    ),
+    write: asked.write.map((path) => attempt(() => fs.writeFileSync(path, 'x')) ?? 'written'),
+    proc: writableInProc('/proc'),
+    setId: [
+      attempt(() => fs.chmodSync(process.cwd(), 0o6755)) ?? 'done',
+      attempt(() => fs.closeSync(fs.openSync('made', 'w', 0o4755))) ?? 'done',
+    ],
+    moved: asked.move.map(([from, to]) => attempt(() => fs.renameSync(from, to)) ?? 'moved'),
+    device: attempt(() => fs.chmodSync('/dev/null', 0o666)) ?? 'changed',
+    interfaces: Object.keys(networkInterfaces()),
+    reached: await Promise.all(asked.reach.map(reach)),
+    calls: systemCalls(asked.calls),
+    tmpBytes: fs.statfsSync('/tmp').blocks * fs.statfsSync('/tmp').bsize,
+  };
+  process.stdout.write(`${JSON.stringify(report)}\n`);
+}

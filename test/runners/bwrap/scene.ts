@@ -1,0 +1,166 @@
+import { execFileSync, type StdioOptions, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import type { Enforced } from '../../../src/runners/bwrap/probe.ts';
+import { numberOf, refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
+import type { InForce } from '../../../src/runners/limits/limits.ts';
+import type { Exit } from '../../../src/runners/runner.ts';
+import { repository } from '../../house/source-files.ts';
+import { type Account, own } from '../../saferoot/accounts.ts';
+import { ordinaryLimits } from './sandbox-harness.ts';
+
+export interface Report {
+  readonly env: Record<string, string>;
+  readonly cwd: string;
+  readonly hostname: string;
+  readonly status: Record<string, string>;
+  readonly first: { readonly cmdline: string; readonly environ: string };
+  readonly processes: number;
+  readonly descriptors: string[];
+  readonly root: string[];
+  readonly read: unknown[];
+  readonly write: string[];
+  readonly moved: string[];
+  readonly proc: string[];
+  readonly setId: string[];
+  readonly device: string;
+  readonly interfaces: string[];
+  readonly reached: string[];
+  readonly calls: Record<string, number>;
+  readonly tmpBytes: number;
+}
+
+export interface Seen {
+  readonly enforced: Enforced;
+  readonly limits: InForce;
+  readonly report: Report;
+  readonly exit: Exit;
+  readonly folder: string;
+}
+
+const files = {
+  'data/secret': 'of the gateway',
+  'data/keys/public/jwks.json': '{"keys":[]}',
+  'etc/ambit.yaml': 'version: 1',
+  'ws/note': 'mine',
+  'ws/.git/hooks/pre-commit': '#!/bin/sh',
+  'ws/.git/config': '[core]',
+  'ws/.mcp.json': '{}',
+  'other/note': 'of another session',
+  'readable/note': 'granted',
+  'writable/note': 'granted',
+};
+
+/** Everything a sandbox is to be kept from, and one that has been started in the midst of it. */
+export async function lookInside(account: Account): Promise<Seen> {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-bwrap-')));
+  const server = createServer((socket) => socket.end());
+  const abstract = createServer((socket) => socket.end());
+  try {
+    for (const [name, content] of Object.entries(files)) {
+      mkdirSync(join(folder, name, '..'), { recursive: true });
+      writeFileSync(join(folder, name), content);
+    }
+    const library = join(folder, 'library');
+    cpSync(join(repository, 'dist'), library, { recursive: true });
+    const program = join(folder, 'program');
+    mkdirSync(program);
+    for (const name of ['looks-around.js', 'starts-one.js'])
+      copyFileSync(join(import.meta.dirname, name), join(program, name));
+    for (const each of [library, program]) writeFileSync(join(each, 'package.json'), '{"type":"module"}');
+    if (account.uid !== own.uid) execFileSync('chown', ['-R', `${account.uid}:${account.gid}`, folder]);
+    chmodSync(folder, 0o755);
+
+    server.listen(0, '127.0.0.1');
+    const hidden = `\0ambit-test-${process.pid}-${account.uid}`;
+    abstract.listen(hidden);
+    await Promise.all([once(server, 'listening'), once(abstract, 'listening')]);
+    const { port } = server.address() as { port: number };
+    const shown = (name: string, inside = join(folder, name)) => ({ real: join(folder, name), inside });
+    const scene = {
+      library,
+      folder,
+      script: join(program, 'looks-around.js'),
+      env: { AMBIT_SESSION_ID: 's1', SECRET: 'told only inside' },
+      confinement: {
+        home: shown('ws'),
+        readable: [shown('readable'), shown('data/keys/public', '/run/ambit')],
+        writable: [shown('writable')],
+        hidden: [join(folder, 'data'), join(folder, 'etc/ambit.yaml'), join(folder, 'other')],
+        limits: ordinaryLimits,
+      },
+      asked: {
+        read: ['ws/note', 'readable/note', 'writable/note', 'data', 'data/secret', 'etc/ambit.yaml', 'other', '.']
+          .map((name) => join(folder, name))
+          .concat('/run/ambit/jwks.json', '/etc/shadow', '/root', '/home', '/sys', '/proc/keys', '/var', '/boot'),
+        write: ['ws/new', 'ws/.git/HEAD', 'writable/new', 'readable/new', 'ws/.git/hooks/post-commit', 'ws/.git/config']
+          .concat('ws/.mcp.json', 'program/looks-around.js', 'new')
+          .map((name) => join(folder, name))
+          .concat('/tmp/new', '/tmp/home/new', '/etc/new', '/usr/new', '/dev/shm/new', '/run/ambit/new', '/new'),
+        move: [
+          [join(folder, 'ws/.git'), join(folder, 'ws/gone')],
+          [join(folder, 'ws/.mcp.json'), join(folder, 'ws/gone')],
+        ],
+        reach: [{ host: '127.0.0.1', port }, { path: hidden }, { host: '192.0.2.1', port: 80 }],
+        calls: callsToTry(),
+      },
+    };
+    const args = [join(program, 'starts-one.js'), JSON.stringify(scene)];
+    const env = { PATH: process.env['PATH'], HOST_SECRET: 'never', AMBIT_TEST: 'never' };
+    // Inherited as a shell would hand them down: were one to come along, it would be a way out.
+    const outside = openSync('/', 'r');
+    const stdio = [
+      'ignore',
+      'pipe',
+      'inherit',
+      'ignore',
+      'ignore',
+      outside,
+      ...Array<'ignore'>(20).fill('ignore'),
+      outside,
+    ];
+    const child = spawn(process.execPath, args, { ...account, env, cwd: '/', stdio: stdio as StdioOptions });
+    closeSync(outside);
+    const said = await text(child.stdout as Readable);
+    return { ...(JSON.parse(said) as Omit<Seen, 'folder'>), folder };
+  } finally {
+    server.close();
+    abstract.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function callsToTry(): (readonly (string | number)[])[] {
+  const architecture = process.arch as 'x64';
+  const refused = refusedCalls.flatMap((call) => {
+    const number = numberOf(call, architecture);
+    return number === null ? [] : [[call, number, 0, 0, 0, 0, 0]];
+  });
+  const of = (call: 'clone' | 'clone3' | 'socket' | 'ioctl') => numberOf(call, architecture) as number;
+  const newUser = 0x10000000;
+  return [
+    ...refused,
+    ['clone into a user namespace', of('clone'), newUser | 17, 0, 0, 0, 0],
+    ['clone3', of('clone3'), 0, 0],
+    ['vsock', of('socket'), 40, 1, 0],
+    ['packet', of('socket'), 17, 3, 0],
+    ['TIOCSTI', of('ioctl'), 0, 0x5412, 0],
+    ['a call of tomorrow', 900],
+  ];
+}
