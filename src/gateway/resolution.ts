@@ -32,6 +32,8 @@ export type Resolved =
  * loaded has been validated before it gets here, and the runner asks for `launch` before each start.
  */
 export interface Resolution {
+  /** False when this process has let go of the session since whoever asks was given it. */
+  holds(session: Session): boolean;
   find(session: Session, name: string): Found;
   /** In the order of the configuration. */
   available(session: Session): readonly ServerDefinition[];
@@ -126,6 +128,7 @@ export function createResolution(options: ResolutionOptions): Resolution {
   }
 
   return {
+    holds: (session) => options.latest(session.id) !== undefined,
     find,
     permitted,
     admit,

@@ -6,6 +6,7 @@ import { errorMessage, refusedRequest } from '../wire/compose.ts';
 import { ProtocolFault } from '../wire/protocol-fault.ts';
 import type { Next, Stage } from './chain.ts';
 import type { Approach, InSession } from './exchange.ts';
+import { onLatestRecord } from './on-latest-record.ts';
 import { asAmbitError } from './refusal.ts';
 import type { RememberedTransports } from './remembered-transports.ts';
 
@@ -28,7 +29,7 @@ export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
   return async function recordVisit(visit, next) {
     let outcome = 'ok';
     try {
-      return await next(visit);
+      return await onLatestRecord(visit, next);
     } catch (error) {
       if (error instanceof ProtocolFault) {
         outcome = String(error.rpc);

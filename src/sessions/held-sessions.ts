@@ -11,7 +11,9 @@ export interface HeldSessions {
   all(): Session[];
   /** Holds what the store said; an older record than the one held changes nothing. */
   hold(record: SessionRecord): Session;
-  /** Undefined when it is not held. */
+  /** The same for someone who is about to enter: until then it does not make room for others. */
+  holdFor(record: SessionRecord): Session;
+  /** For who enters; undefined when it is not held. */
   grantsOf(id: string): Grants | undefined;
   /** The store says that something about it is new: nothing granted before counts any more. */
   doubt(id: string): void;
@@ -34,6 +36,7 @@ export interface HeldOptions {
 interface Held {
   session: Session;
   readonly grants: Grants;
+  expectedUntil: number;
   /** When each further token was last used, by its digest. */
   readonly tokenUse: Map<string, number>;
 }
@@ -46,6 +49,8 @@ function isNarrower(session: Session, before: Session): boolean {
 }
 
 const settleEveryMs = 200;
+/** How long someone who is about to enter may take; a request that is refused before never does. */
+const expectedMs = 2000;
 /** Longer than any answer of the store is waited for. */
 const lateAnswersMs = 5000;
 
@@ -61,6 +66,7 @@ export function createHeldSessions(options: HeldOptions): HeldSessions {
   function enterHouse(session: Session): Held {
     const entry: Held = {
       session,
+      expectedUntil: 0,
       tokenUse: new Map(),
       grants: createGrants({
         store,
@@ -82,7 +88,7 @@ export function createHeldSessions(options: HeldOptions): HeldSessions {
       return entry;
     }
     held.set(session.id, entry);
-    if (held.size > most) makeRoom();
+    if (held.size > most) makeRoom(session.id);
     return entry;
   }
 
@@ -110,12 +116,12 @@ export function createHeldSessions(options: HeldOptions): HeldSessions {
   }
 
   /** Several at once: looking for the idlest is not worth it for one. */
-  function makeRoom(): void {
-    const idle = [...held.values()].filter(({ grants }) => grants.inFlight === 0);
+  function makeRoom(newcomer?: string): void {
+    const at = now();
+    const idle = [...held.values()].filter(({ grants, expectedUntil }) => grants.inFlight === 0 && at >= expectedUntil);
     idle.sort((a, b) => a.grants.lastUseAt - b.grants.lastUseAt);
     const surplus = held.size - most + Math.floor(most / 10);
-    // The one that came just now is the youngest of all.
-    for (const { session } of idle.slice(0, Math.min(surplus, idle.length - 1))) leave(session.id, 'unloaded');
+    for (const { session } of idle.slice(0, surplus)) if (session.id !== newcomer) leave(session.id, 'unloaded');
   }
 
   function hold(record: SessionRecord): Session {
@@ -140,6 +146,8 @@ export function createHeldSessions(options: HeldOptions): HeldSessions {
 
   const timer = setInterval(() => {
     for (const entry of active) if (!entry.grants.settle()) active.delete(entry);
+    // Those who were at work when room was needed may be idle now.
+    if (held.size > most) makeRoom();
     forgetGone();
   }, settleEveryMs).unref();
 
@@ -147,7 +155,17 @@ export function createHeldSessions(options: HeldOptions): HeldSessions {
     get: (id) => held.get(id)?.session,
     all: () => [...held.values()].map(({ session }) => session),
     hold,
-    grantsOf: (id) => held.get(id)?.grants,
+    holdFor(record) {
+      const session = hold(record);
+      const entry = held.get(record.id);
+      if (entry !== undefined) entry.expectedUntil = now() + expectedMs;
+      return session;
+    },
+    grantsOf(id) {
+      const entry = held.get(id);
+      if (entry !== undefined) entry.expectedUntil = 0;
+      return entry?.grants;
+    },
     doubt: (id) => held.get(id)?.grants.withdraw(),
     leave,
     usedToken: (id, digest) => void held.get(id)?.tokenUse.set(digest, now()),

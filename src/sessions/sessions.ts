@@ -113,7 +113,7 @@ export function createSessions(options: SessionsOptions): Sessions {
 
   async function load(id: string): Promise<Session | undefined> {
     const record = await store.get(id);
-    return record === undefined ? undefined : held.hold(record);
+    return record === undefined ? undefined : held.holdFor(record);
   }
 
   function proves(session: Session, digest: string): boolean {
@@ -133,7 +133,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     const record = await store.get(id);
     if (record !== undefined) {
       if (!record.tokenDigests.some((each) => digestsEqual(each, digest))) throw new AmbitError('UNAUTHENTICATED');
-      return held.hold(record);
+      return held.holdFor(record);
     }
     const remains = await store.remains(id);
     const known = remains?.record.tokenDigests.some((each) => digestsEqual(each, digest)) ?? false;

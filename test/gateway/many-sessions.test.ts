@@ -15,8 +15,8 @@ beforeAll(async () => {
 afterAll(() => upstream.stop());
 
 const data = sharedData();
-const many = counts(240, 10_000);
-const hot = counts(40, 1000);
+const many = counts(150, 10_000);
+const hot = counts(30, 1000);
 const atOnce = 16;
 
 setFlagsFromString('--expose-gc');
@@ -77,3 +77,23 @@ test(
   },
   counts(30_000, 900_000),
 );
+
+test('L5: more sessions at work at once than may be held: every call is answered, and in the end few are held', async () => {
+  const own = await data.serve({
+    servers: { it: { url: upstream.url } },
+    sessions: { maxSessions: 2, maxPerUser: 1000, bindAddress: true },
+  });
+  const guests: Guest[] = await Promise.all(
+    Array.from({ length: 24 }, async () => ({ token: (await own.open()).token, transportId: undefined })),
+  );
+  for (let round = 0; round < 3; round++) {
+    const said = await Promise.all(guests.map((guest, index) => call(own, guest, index, `${round}/${index}`)));
+    expect(said).toEqual(said.map((_, index) => `${round}/${index}`));
+  }
+  const last = await own.open();
+  expect(outcome(await callModern(own.mcp('it'), last.token, 'say', { words: 'last' }))).toBe('last');
+  const { sessions, links, transports } = own.gateway.live();
+  expect(sessions).toBeLessThanOrEqual(3);
+  expect(links).toBeLessThanOrEqual(sessions);
+  expect(transports).toBeLessThanOrEqual(sessions);
+});

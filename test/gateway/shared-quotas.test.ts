@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ConfigInput } from '../../src/config/schema.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
+import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import { rightAnswer, sendJson, startUpstream, type Upstream } from '../journeys/hostile/http-upstream.ts';
 import { callModern, openClient, outcome, type Said } from '../journeys/hostile/mcp-calls.ts';
 import { counts } from '../proof.ts';
@@ -32,16 +33,21 @@ let storeNumber = 0;
 async function pair(kind: string, quotas: ConfigInput['quotas']): Promise<readonly [ServedGateway, ServedGateway]> {
   const path = join(data.folder, 'shared');
   mkdirSync(path, { recursive: true });
-  const config = { servers: { it: { url: upstream.url } }, workspaces: { w: { path } }, ...(quotas && { quotas }) };
+  const config = {
+    servers: { it: { url: upstream.url }, two: { url: upstream.url } },
+    workspaces: { w: { path } },
+    ...(quotas && { quotas }),
+  };
   const name = `quotas-${++storeNumber}`;
   const one = async () => {
-    if (kind !== 'redis' || redis === undefined) return data.serve(config);
-    return data.serve(config, { store: await openRedisStore({ url: redis.url, name }) });
+    const file = join(data.folder, `${name}.db`);
+    const store = kind === 'redis' ? openRedisStore({ url: redis?.url ?? '', name }) : openSqliteStore({ file });
+    return data.serve(config, { store: await store });
   };
   return [await one(), await one()];
 }
 
-const call = (at: ServedGateway, token: string, tool = 'say') => callModern(at.mcp('it'), token, tool);
+const call = (at: ServedGateway, token: string, tool = 'say', server = 'it') => callModern(at.mcp(server), token, tool);
 const refusal = (said: Said) => said.messages.at(-1)?.result?.['_meta'] as Record<string, unknown> | undefined;
 const tally = (said: readonly Said[]) => said.map(outcome).filter((each) => each === 'right').length;
 
@@ -49,7 +55,7 @@ describe.each(['sqlite', ...(redisProgram === undefined ? [] : ['redis'])])(
   'quotas of two gateways on one %s store',
   (kind) => {
     test(
-      'L11: session, user and workspace together, however the calls come',
+      'L11: session, user and workspace together, over all servers, however the calls come',
       async () => {
         const rounds = counts(1, 20);
         for (let round = 0; round < rounds; round++) {
@@ -67,7 +73,11 @@ describe.each(['sqlite', ...(redisProgram === undefined ? [] : ['redis'])])(
           const sessions = await Promise.all(drafts.map((draft) => here.open(draft)));
           const said = await Promise.all(
             sessions.map(({ token }) =>
-              Promise.all(Array.from({ length: 20 }, (_, at) => call(gateways[at % 2] as ServedGateway, token))),
+              Promise.all(
+                Array.from({ length: 20 }, (_, at) =>
+                  call(gateways[at % 2] as ServedGateway, token, 'say', at % 3 === 0 ? 'two' : 'it'),
+                ),
+              ),
             ),
           );
           const made = said.map(tally) as [number, number, number];

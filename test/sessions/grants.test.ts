@@ -135,7 +135,7 @@ describe('a grant', () => {
     const elsewhere = processOn(store);
     for (let i = 0; i < 12; i++) {
       now++;
-      await sessions.load((await open(elsewhere, `u${i}`)).id);
+      await sessions.find((await open(elsewhere, `u${i}`)).id);
     }
     expect(left.length).toBeGreaterThan(5);
     expect(left).not.toContain(session.id);
@@ -179,7 +179,7 @@ describe('a grant', () => {
     const elsewhere = processOn(store);
     for (let i = 0; i < 6; i++) {
       now++;
-      await sessions.load((await open(elsewhere, `u${i}`)).id);
+      await sessions.find((await open(elsewhere, `u${i}`)).id);
     }
     expect(sessions.get(session.id)).toBeUndefined();
     leave(await sessions.enter(session, true));

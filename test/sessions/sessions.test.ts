@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type LeaveReason, type Session, viewOf } from '../../src/sessions/session.ts';
 import { createSessions, type SessionBounds, type Sessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
+import type { SessionChange, SessionRecord } from '../../src/stores/record.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 import { codeOf } from './code-of.ts';
 
@@ -72,6 +73,28 @@ describe('a session', () => {
     }
     expect(await codeOf(() => use(session))).toBe('SESSION_EXPIRED');
     expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
+  });
+
+  test('L1: its record says all there is to know, and only what narrows changes it', async () => {
+    const draft = { userId: 'ada', agentId: 'coder', workspaceId: 'w', name: 'n', metadata: { task: 49 } };
+    const { session, record } = await sessions.create({ ...draft, trustLevel: 'direct', permissions: ['a', 'b'] });
+    expect(record).toMatchObject({ ...draft, id: session.id, ttlSeconds: 60, createdAt: now, lastActiveAt: now });
+    expect(record.tokenDigests).toHaveLength(1);
+    expect(Object.isFrozen(session)).toBe(true);
+    now += 1000;
+    await use(session);
+    await sessions.restrict(session.id, { trustLevel: 'sandboxed', permissions: ['a'] });
+    const { lastActiveAt, expiresAt, ...after } = (await sessions.record(session.id)) as SessionRecord;
+    const { lastActiveAt: _, expiresAt: __, ...before } = record;
+    expect(lastActiveAt).toBe(now);
+    expect(expiresAt).toBe(now + 60_000);
+    expect(after).toEqual({ ...before, version: 2, trustLevel: 'sandboxed', permissions: ['a'] });
+    for (const wider of [{ trustLevel: 'direct' }, { permissions: ['a', 'b'] }, { ttlSeconds: 61 }] as const) {
+      expect(await codeOf(() => sessions.restrict(session.id, wider))).not.toBe('ok');
+    }
+    for (const change of [{ userId: 'eve' }, { workspaceId: 'x' }, { name: 'm' }, { agentId: 'b' }, { createdAt: 1 }]) {
+      expect(await codeOf(() => store.update(session.id, 2, change as SessionChange))).toBe('REQUEST_INVALID');
+    }
   });
 
   test('ends when told, and its holder is told so; to others it never was', async () => {

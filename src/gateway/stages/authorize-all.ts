@@ -1,3 +1,4 @@
+import { StaleSession } from '../../sessions/grants.ts';
 import { type Stage, widen } from '../chain.ts';
 import type { Approach, AuthorizedForAll, InSession } from '../exchange.ts';
 import type { Resolution } from '../resolution.ts';
@@ -7,6 +8,7 @@ export function authorizeAll<E extends Approach, Out>(
   resolution: Resolution,
 ): Stage<InSession<E>, AuthorizedForAll<E>, Out> {
   return function authorizeAll(exchange, next) {
+    if (!resolution.holds(exchange.session)) throw new StaleSession();
     return next(widen(exchange, { available: resolution.available(exchange.session) }));
   };
 }

@@ -1,3 +1,4 @@
+import { StaleSession } from '../../sessions/grants.ts';
 import { type Stage, widen } from '../chain.ts';
 import type { Approach, Authorized, InSession } from '../exchange.ts';
 import { notAvailable, type Resolution } from '../resolution.ts';
@@ -7,6 +8,7 @@ export function authorize<E extends Approach, Out>(resolution: Resolution): Stag
   return function authorize(exchange, next) {
     const found = resolution.find(exchange.session, exchange.server);
     if (found.server !== undefined) return next(widen(exchange, { upstream: found.server }));
+    if (!resolution.holds(exchange.session)) throw new StaleSession();
     // The journal says which; the caller is not told.
     if (found.removal !== undefined) exchange.entry.rule = found.removal.rule;
     throw notAvailable(exchange.server);

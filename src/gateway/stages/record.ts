@@ -1,18 +1,17 @@
-import { AmbitError } from '../../errors.ts';
+import type { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Log } from '../../log.ts';
 import type { Metrics, QuotaScope } from '../../metrics/metrics.ts';
-import { StaleSession } from '../../sessions/grants.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
-import type { Next, Stage } from '../chain.ts';
+import type { Stage } from '../chain.ts';
 import type { Arrived } from '../exchange.ts';
 import { namingSession } from '../name-session.ts';
+import { onLatestRecord } from '../on-latest-record.ts';
 import { asAmbitError, refuse, untaken } from '../refusal.ts';
 
-const mostTries = 5;
 export interface RecordOptions {
   readonly journal: Journal;
   readonly log: Log;
@@ -84,18 +83,6 @@ export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
     });
     return reply;
   };
-}
-
-/** When the session was changed elsewhere just before, everything is decided once more, on what it is now. */
-async function onLatestRecord(exchange: Arrived, next: Next<Arrived, Reply>): Promise<Reply> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await next(exchange);
-    } catch (error) {
-      if (!(error instanceof StaleSession)) throw error;
-      if (tries === mostTries) throw new AmbitError('SESSION_STALE');
-    }
-  }
 }
 
 /** The rule of such a refusal is the key of the quota. */

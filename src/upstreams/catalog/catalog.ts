@@ -62,8 +62,11 @@ export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet
     const change = stale.get(key);
     const fetching = fetchOffer(ask)
       .then((offer) => {
-        offers.set(key, offer);
         failed.delete(key);
+        const [name = '', , place] = key.split(' ');
+        // Its session may have gone while the server was asked: nobody would forget it then.
+        if (place !== undefined && !isOwn(place, name)) return offer;
+        offers.set(key, offer);
         // A change announced meanwhile may not be in the answer.
         if (stale.get(key) === change) stale.delete(key);
         file.save(new Map([...offers].filter(([each]) => each.split(' ').length === 2)));

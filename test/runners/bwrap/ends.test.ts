@@ -181,6 +181,4 @@ describe('without a sandbox that works', () => {
     const { confinement: _, ...unconfined } = harness.launch([]);
     await expect(harness.runner.start(unconfined)).rejects.toThrow('Nothing says what this process may do');
   });
-    }
-  });
 });

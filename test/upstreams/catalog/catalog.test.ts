@@ -201,3 +201,18 @@ test('a server that is late is left out after the deadline, and announced when i
   catalog.changed('a');
   expect(told).toHaveLength(1);
 });
+
+test('L5: lists of a session that went while its server was asked are not kept', async () => {
+  const one = asked();
+  catalog.changed('a', 's1');
+  const release = one.hold();
+  const looking = catalog.look(server('a'), '{}', one.ask, 's1');
+  await vi.advanceTimersByTimeAsync(1);
+  catalog.forget('s1');
+  release();
+  await looking;
+  catalog.changed('a', 's1');
+  one.fail(true);
+  // Where nothing better can be had, what was kept would be told.
+  expect((await catalog.look(server('a'), '{}', one.ask, 's1')).offer).toBeUndefined();
+});
