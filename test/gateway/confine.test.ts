@@ -33,6 +33,7 @@ function confined(
 
 test('a session is shown its workspace, what is granted and the public keys; the rest is hidden', () => {
   expect(confined({ readable: [at('shared')], memoryMb: 7 })).toEqual({
+    network: [],
     home: { real: at('mine'), inside: at('mine') },
     readable: [
       { real: at('shared'), inside: at('shared') },
