@@ -40,6 +40,7 @@ export function confine(confined: Confined): Confinement {
       .map(realPlace)
       .concat(others.filter((path) => !isInside(home.real, path))),
     limits: server.sandbox.limits,
+    ...(server.sandbox.image === undefined ? {} : { image: server.sandbox.image }),
   };
 }
 

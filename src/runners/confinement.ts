@@ -16,4 +16,6 @@ export interface Confinement {
   /** Never part of what is shown because a server's own files are: real paths. */
   readonly hidden: readonly string[];
   readonly limits: Limits;
+  /** The container image whose programs it runs, in place of this machine's. */
+  readonly image?: string | undefined;
 }

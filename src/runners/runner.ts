@@ -12,6 +12,8 @@ export interface Launch {
   readonly tmpDir: string;
   /** The last thing before the process is there; when it throws, there will be none. */
   readonly lastLook?: (() => void) | undefined;
+  /** Undefined where several sessions share the process. */
+  readonly sessionId?: string | undefined;
   /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
   readonly confinement?: Confinement | undefined;
 }
@@ -66,8 +68,11 @@ export interface Runners {
   readonly plain: Runner;
   /** In the order in which they are tried. */
   readonly sandboxes: readonly SandboxRunner[];
-  /** The first that works here; rejects with the reason and remedy of the first one when none does. Never `plain`. */
-  sandbox(): Promise<SandboxRunner>;
+  /**
+   * The first that works here, for an image the first that runs images; rejects with the reason and remedy of the first
+   * one when none does. Never `plain`.
+   */
+  sandbox(image?: string): Promise<SandboxRunner>;
 }
 
 /** How long a process may take to leave after its stdin closed, and after TERM. */

@@ -1,6 +1,8 @@
 import { createBwrapRunner } from './bwrap/bwrap.ts';
+import { createContainerRunner } from './container/container.ts';
 import { createPlainRunner } from './plain.ts';
 import type { EndTiming, Runners, SandboxRunner } from './runner.ts';
+import { createSeatbeltRunner } from './seatbelt/seatbelt.ts';
 import type { Warden } from './warden.ts';
 
 export interface RunnersOptions {
@@ -11,8 +13,14 @@ export interface RunnersOptions {
 
 /** What the sandbox is on this machine is found out when something is first to be started in it. */
 export function createRunners(options: RunnersOptions): Runners {
-  const sandboxes = [createBwrapRunner(options)];
-  return { plain: createPlainRunner(options), sandboxes, sandbox: () => firstThatWorks(sandboxes) };
+  const container = createContainerRunner(options);
+  const own = process.platform === 'darwin' ? createSeatbeltRunner(options) : createBwrapRunner(options);
+  const sandboxes = [own, container];
+  return {
+    plain: createPlainRunner(options),
+    sandboxes,
+    sandbox: (image) => firstThatWorks(image === undefined ? sandboxes : [container]),
+  };
 }
 
 export async function firstThatWorks(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {

@@ -20,6 +20,8 @@ export interface SandboxGrants {
   readonly readable: readonly string[];
   readonly writable: readonly string[];
   readonly limits: Limits;
+  /** The container image whose programs it runs in a sandbox. */
+  readonly image?: string | undefined;
 }
 
 interface Common {
@@ -92,7 +94,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         args,
         env,
         sandbox: grantsOf(server.sandbox),
-        definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env) }),
+        definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env), ...imageOf(server.sandbox) }),
       });
     } else if (server.url !== undefined) {
       const url = new URL(server.url);
@@ -112,8 +114,10 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
 
 function grantsOf(sandbox: Omit<SandboxGrants, 'limits'> & Limits): SandboxGrants {
   const { readable, writable, memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } = sandbox;
-  return { readable, writable, limits: { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } };
+  return { readable, writable, limits: { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds }, ...imageOf(sandbox) };
 }
+
+const imageOf = ({ image }: Pick<SandboxGrants, 'image'>) => (image === undefined ? {} : { image });
 
 function hashOf(facts: Readonly<Record<string, unknown>>): string {
   return sha256(canonicalJson(facts));

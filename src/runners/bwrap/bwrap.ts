@@ -37,7 +37,7 @@ export interface BwrapRunnerOptions {
 const probeLimitMs = 10_000;
 const probeLimits: Limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
 /** They fetch what they start, or hand it to another program outside; neither can be done from inside. */
-const fetchers = new Set(['npx', 'bunx', 'uvx', 'pipx', 'docker', 'podman']);
+export const fetchers = new Set(['npx', 'bunx', 'uvx', 'pipx', 'docker', 'podman']);
 
 /** Starts processes inside bubblewrap, or not at all. */
 export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
@@ -158,7 +158,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   };
 }
 
-function fetches(name: string): Error {
+export function fetches(name: string): Error {
   return unavailable(
     `"${name}" starts its server from elsewhere, which cannot be done from inside a sandbox yet`,
     'Install the package and name its program, or use a direct session where the operator allows that.',

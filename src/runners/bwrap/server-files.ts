@@ -47,6 +47,14 @@ export function serverFiles(wanted: Wanted): ServerFiles {
   };
 }
 
+/** The same for a program that is not this machine's: only the file it is given, with the package that belongs to it. */
+export function scriptFiles({ command, args, hidden }: Omit<Wanted, 'searchPath'>): ServerFiles {
+  const script = args.find((arg) => isAbsolute(arg) && isFile(arg));
+  const isPrivate = (folder: string) => isTooWide(folder, hidden);
+  const { shown, links } = together(script === undefined ? [] : packageOf(script, isPrivate));
+  return { program: command, shown, links, searched: [] };
+}
+
 export function isSystem(path: string): boolean {
   return systemFolders.some((folder) => isInside(path, folder));
 }

@@ -78,12 +78,15 @@ export async function startServer(
     runner: prepared.confinement === undefined ? place.runners.plain.name : 'sandbox',
   };
   const start = async () => {
-    const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox();
+    const { image } = server.sandbox;
+    const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox(image);
     facts.runner = runner.name;
     const confinement = prepared.confinement?.();
     const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, told) : told;
     const lastLook = () => place.mayStart(prepared);
-    return runner.start({ command: server.command, args: server.args, env, cwd, tmpDir, lastLook, confinement });
+    const { command, args } = server;
+    const { sessionId } = place;
+    return runner.start({ command, args, env, cwd, tmpDir, sessionId, lastLook, confinement });
   };
   const running = await start().catch(async (error: unknown) => {
     await rm(tmpDir, { recursive: true, force: true });
