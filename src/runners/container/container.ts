@@ -22,7 +22,7 @@ import { createWatchdog } from '../watchdog.ts';
 import { boundsOf } from './bounds.ts';
 import { noteContainer, removeContainerOf } from './container-list.ts';
 import { EngineRefusal, findEngines } from './engine.ts';
-import { labelsOf, removeLeftContainers } from './left-containers.ts';
+import { containerNameOf, labelsOf, removeLeftContainers } from './left-containers.ts';
 import { containerProbeScript, markFile, readContainerProbe } from './probe.ts';
 import { cannotRun, noEngine } from './remedy.ts';
 import { isProfiled, seccompProfile } from './seccomp-profile.ts';
@@ -49,7 +49,6 @@ const probeLimits: Limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, open
 export function createContainerRunner(options: ContainerRunnerOptions): SandboxRunner {
   const { warden, tmpRoot, timing = { closeMs: 1000, termMs: 1000 } } = options;
   const searchPath = options.searchPath ?? (() => process.env['PATH']);
-  const instance = basename(tmpRoot).replace(/^instance-/, '');
   const watchdog = createWatchdog();
   let found: { readonly engines: string; readonly result: Promise<Found> } | undefined;
   let seccompFile: Promise<string> | undefined;
@@ -62,7 +61,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     try {
       const mounts = holdMounts(confinement, files, confinement.image === undefined);
       try {
-        const name = `ambit-${instance}-${basename(launch.tmpDir)}`;
+        const name = containerNameOf(tmpRoot, launch.tmpDir);
         noteContainer(launch.tmpDir, { engine: manner.engine, name });
         const labels = labelsOf(tmpRoot, launch.sessionId);
         const file = await seccompFile;

@@ -18,16 +18,19 @@ function homeOf(tmpRoot: string): string {
   return createHash('sha256').update(dirname(tmpRoot)).digest('hex').slice(0, 16);
 }
 
+/** Which instance a container belongs to can be read from its name, and no one else's has such a name. */
+export function containerNameOf(tmpRoot: string, tmpDir: string): string {
+  return `ambit-${basename(tmpRoot).replace(/^instance-/, '')}-${basename(tmpDir)}`;
+}
+
 /** Removes containers of instances whose folder is gone, and with it every note about them. Says how many. */
 export async function removeLeftContainers(engine: Engine, tmpRoot: string): Promise<number> {
-  const format = '{{.Names}} {{.Label "ambit.instance"}}';
   const filter = `label=ambit.home=${homeOf(tmpRoot)}`;
-  const { stdout } = await order(engine, ['ps', '--all', '--filter', filter, '--format', format]);
-  const left = stdout
-    .split('\n')
-    .map((line) => line.trim().split(' '))
-    .filter(([name, instance]) => name && instance && !existsSync(join(dirname(tmpRoot), basename(instance))))
-    .map(([name]) => name as string);
+  const { stdout } = await order(engine, ['ps', '--all', '--filter', filter, '--format', '{{.Names}}']);
+  const left = stdout.split('\n').filter((name) => {
+    const instance = /^ambit-([A-Za-z0-9]+)-/.exec(name)?.[1];
+    return instance !== undefined && !existsSync(join(dirname(tmpRoot), `instance-${instance}`));
+  });
   const gone = await Promise.all(left.map((name) => removeContainer(engine, name)));
   return gone.filter((each) => each).length;
 }

@@ -11,7 +11,7 @@ import { type StartedChild, spawnWatched } from '../spawn-watched.ts';
 import type { Warden } from '../warden.ts';
 import { accountInside } from './account.ts';
 import { createArguments, environmentLines } from './create-arguments.ts';
-import { type Engine, order } from './engine.ts';
+import { type Engine, EngineRefusal, order } from './engine.ts';
 import { hasImage, localImage, provideImage, systemMounts } from './local-image.ts';
 import { noImage } from './remedy.ts';
 import { assertShownTruly } from './shown-truly.ts';
@@ -44,7 +44,7 @@ export interface Started {
 }
 
 const pauseMs = 20;
-const attempts = 250;
+const startAttempts = 100;
 
 /** Makes the container, looks at what is in it, and lets it run. What fails leaves the container to whoever noted it. */
 export async function startContainer(wanted: StartWanted, warden: Warden): Promise<Started> {
@@ -84,14 +84,14 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
   const ignoresLimits = /limits are not supported|without .*limit/i.test(stderr);
   if (engine.kind === 'podman') {
     await order(engine, [...global, 'init', name], { tmpDir });
-    const first = await firstProcess(engine, name, tmpDir);
+    const first = await firstProcess(engine, name, tmpDir, 1);
     assertShownTruly(first, wanted.mounts);
     return { child: await run(), first, ignoresLimits };
   }
   // Docker has no state between made and running: what is not as it should be is found a moment later.
   const child = await run();
   try {
-    const first = await firstProcess(engine, name, tmpDir);
+    const first = await firstProcess(engine, name, tmpDir, startAttempts);
     assertShownTruly(first, wanted.mounts);
     return { child, first, ignoresLimits };
   } catch (error) {
@@ -108,12 +108,12 @@ function environmentOf(launch: Launch, { image, home }: Confinement, files: Serv
   return { ...place, HOME: user.home, LANG: 'C.UTF-8', ...launch.env, TMPDIR: tmpFolder };
 }
 
-async function firstProcess(engine: Engine, name: string, tmpDir: string): Promise<number> {
+async function firstProcess(engine: Engine, name: string, tmpDir: string, attempts: number): Promise<number> {
   for (let attempt = 1; ; attempt++) {
     const { stdout } = await order(engine, ['container', 'inspect', '--format', '{{.State.Pid}}', name], { tmpDir });
     const pid = Number(stdout.trim());
     if (pid > 1) return pid;
-    if (attempt === attempts) throw new Error('The container did not come to life.');
+    if (attempt === attempts) throw new EngineRefusal('the container did not come to life');
     await delay(pauseMs);
   }
 }

@@ -68,7 +68,7 @@ const files = {
 };
 
 /** Everything a sandbox is to be kept from, and one that has been started in the midst of it. */
-export async function lookInside(account: Account): Promise<Seen> {
+export async function lookInside(account: Account, runner: 'bwrap' | 'container' = 'bwrap'): Promise<Seen> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-bwrap-')));
   const server = createServer((socket) => socket.end());
   const abstract = createServer((socket) => socket.end());
@@ -94,6 +94,7 @@ export async function lookInside(account: Account): Promise<Seen> {
     const { port } = server.address() as { port: number };
     const shown = (name: string, inside = join(folder, name)) => ({ real: join(folder, name), inside });
     const scene = {
+      runner,
       library,
       folder,
       script: join(program, 'looks-around.js'),
