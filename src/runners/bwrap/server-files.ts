@@ -52,7 +52,12 @@ export function scriptFiles({ command, args, hidden }: Omit<Wanted, 'searchPath'
   const script = args.find((arg) => isAbsolute(arg) && isFile(arg));
   const isPrivate = (folder: string) => isTooWide(folder, hidden);
   const { shown, links } = together(script === undefined ? [] : packageOf(script, isPrivate));
-  return { program: command, shown, links, searched: [] };
+  // No link can be made in somebody else's image: what it leads to is shown in its place.
+  const instead = links.flatMap(({ inside }) => {
+    const real = realpath(inside);
+    return real === undefined ? [] : [{ real, inside }];
+  });
+  return { program: command, shown: [...shown, ...instead], links: [], searched: [] };
 }
 
 export function isSystem(path: string): boolean {
