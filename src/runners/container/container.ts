@@ -23,6 +23,7 @@ import { boundsOf } from './bounds.ts';
 import { noteContainer, removeContainerOf } from './container-list.ts';
 import { EngineRefusal, findEngines } from './engine.ts';
 import { containerNameOf, labelsOf, removeLeftContainers } from './left-containers.ts';
+import { provideImage } from './local-image.ts';
 import { containerProbeScript, markFile, readContainerProbe } from './probe.ts';
 import { cannotRun, noEngine } from './remedy.ts';
 import { isProfiled, seccompProfile } from './seccomp-profile.ts';
@@ -52,7 +53,13 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
   const watchdog = createWatchdog();
   let found: { readonly engines: string; readonly result: Promise<Found> } | undefined;
   let seccompFile: Promise<string> | undefined;
-  let probes = 0;
+  const images = new Map<string, Promise<void>>();
+
+  const provide: typeof provideImage = (engine, image) => {
+    const there = images.get(image.name) ?? provideImage(engine, image);
+    images.set(image.name, there);
+    return there;
+  };
 
   async function run(manner: Manner, launch: Launch, confinement: Confinement, files: ServerFiles): Promise<Started> {
     await warden.start();
@@ -66,7 +73,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
         const labels = labelsOf(tmpRoot, launch.sessionId);
         const file = await seccompFile;
         return await startContainer(
-          { manner, name, launch, confinement, files, mounts, labels, seccompFile: file },
+          { manner, name, launch, confinement, files, mounts, labels, seccompFile: file, provide },
           warden,
         );
       } finally {
@@ -75,14 +82,16 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     } catch (error) {
       await removeContainerOf(tmpRoot, basename(launch.tmpDir));
       await removeFolder(launch.tmpDir);
+      // It may have lost what we think it has.
+      images.clear();
       if (error instanceof EngineRefusal) throw cannotRun(manner.engine, error.message);
       throw error;
     }
   }
 
   async function lookInside(manner: Manner): Promise<Found> {
-    const tmpDir = join(tmpRoot, `probe-c${process.pid}-${++probes}`);
     const mark = randomBytes(16).toString('hex');
+    const tmpDir = join(tmpRoot, `probe-${mark}`);
     await makePrivateFolder(tmpDir);
     await writeFile(join(tmpDir, markFile), `${mark}\n`);
     const home = { real: realpathSync.native(tmpDir), inside: '/probe' };

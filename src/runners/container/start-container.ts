@@ -12,7 +12,7 @@ import type { Warden } from '../warden.ts';
 import { accountInside } from './account.ts';
 import { createArguments, environmentLines } from './create-arguments.ts';
 import { type Engine, EngineRefusal, order } from './engine.ts';
-import { hasImage, localImage, provideImage, systemMounts } from './local-image.ts';
+import { hasImage, localImage, type provideImage, systemMounts } from './local-image.ts';
 import { noImage } from './remedy.ts';
 import { assertShownTruly } from './shown-truly.ts';
 
@@ -33,6 +33,8 @@ export interface StartWanted {
   readonly mounts: Mounts;
   readonly labels: readonly string[];
   readonly seccompFile: string;
+  /** Sees to it that the engine has an image. */
+  readonly provide: typeof provideImage;
 }
 
 export interface Started {
@@ -55,7 +57,7 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
   const inside = accountInside(engine);
   if (image !== undefined && !(await hasImage(engine, image))) throw noImage(engine, image);
   const local = localImage(inside, wanted.mounts.links);
-  if (image === undefined) await provideImage(engine, local);
+  if (image === undefined) await wanted.provide(engine, local);
   // An engine opens it by name, which what Node calls a pipe has not got.
   const envFile = join(tmpDir, 'env');
   const args = createArguments(engine, {
@@ -74,14 +76,16 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
     workFolder: confinement.home.inside,
   });
   await writeFile(envFile, environmentLines(environmentOf(launch, confinement, files)), { mode: 0o600, flag: 'wx' });
-  const { stderr } = await order(engine, [...global, ...args], { tmpDir }).finally(() => rm(envFile));
+  const { stderr } = await order(engine, [...global, ...args], { tmpDir }).finally(() => rm(envFile, { force: true }));
   const run = async () => {
     launch.lastLook?.();
-    const start = [...global, 'start', '--attach', '--interactive', name];
+    // Nothing that is written to a server means anything to podman.
+    const plain = engine.kind === 'podman' ? ['--detach-keys', ''] : [];
+    const start = [...global, 'start', ...plain, '--attach', '--interactive', name];
     const env = { ...engine.env, TMPDIR: tmpDir };
     return spawnWatched({ command: engine.path, args: start, env, cwd: '/', stdio: 'pipe', tmpDir }, warden);
   };
-  const ignoresLimits = /limits are not supported|without .*limit/i.test(stderr);
+  const ignoresLimits = /limits are not supported|limitation discarded/i.test(stderr);
   if (engine.kind === 'podman') {
     await order(engine, [...global, 'init', name], { tmpDir });
     const first = await firstProcess(engine, name, tmpDir, 1);

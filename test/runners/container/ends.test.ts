@@ -1,7 +1,9 @@
 import { execFileSync, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createContainerRunner } from '../../../src/runners/container/container.ts';
 import { lookUp } from '../../../src/runners/look-up.ts';
@@ -76,6 +78,15 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     await gone(instanceOf(harness.root));
     expect(readdirSync(harness.root).filter((entry) => entry.startsWith('p'))).toEqual([]);
     expect(readdirSync(join(harness.root, 'containers'))).toEqual([]);
+  });
+
+  test('is given and gives back every byte, those too that mean something to terminals', async () => {
+    const running = await harness.runner.start(harness.launch(['-e', 'process.stdin.pipe(process.stdout)']));
+    const sent = Buffer.concat([randomBytes(2 << 20), Buffer.from([0x10, 0x11, 3, 4, 0x1a, 0])]);
+    const received = buffer(running.stdout);
+    running.stdin.end(sent);
+    expect((await received).equals(sent)).toBe(true);
+    expect(await running.exited).toEqual({ code: 0, signal: null });
   });
 
   test('ends when the client of the engine is killed', async () => {

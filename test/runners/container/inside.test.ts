@@ -1,18 +1,20 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
 import { hasPodman } from '../../needs/podman.ts';
-import { own } from '../../saferoot/accounts.ts';
+import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
 import { lookInside, type Seen } from '../bwrap/scene.ts';
 import { ensureBuilt } from '../ensure-built.ts';
 
 const EPERM = 1;
 const ENOSYS = 38;
 
-describe.skipIf(!hasPodman())('a container made of this machine', () => {
+const accounts = [['this account', own] as const, ...(canChange ? [['uid 1500', ordinary] as const] : [])];
+
+describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine as %s', (_, account) => {
   let seen: Seen;
   beforeAll(async () => {
     await ensureBuilt();
-    seen = await lookInside(own, 'container');
+    seen = await lookInside(account, 'container');
   }, 60_000);
   const at = (name: string) => `${seen.folder}/${name}`;
 
@@ -25,7 +27,10 @@ describe.skipIf(!hasPodman())('a container made of this machine', () => {
       ownProcesses: true,
       readOnlySystem: true,
     });
-    expect(seen.limits).toMatchObject({ memoryMb: 'container', pids: 'container', cpus: 'container' });
+    const { memoryMb, pids } = seen.limits;
+    // An ordinary account has no control groups of version 1.
+    expect([memoryMb, pids]).toEqual(account.uid === 0 ? ['container', 'container'] : [memoryMb, memoryMb]);
+    expect(memoryMb).toMatch(/^(?:container|watchdog)$/);
     expect(seen.exit).toEqual({ code: 0, signal: null });
   });
 
