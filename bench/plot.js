@@ -20,10 +20,9 @@ const style = `
   }`;
 
 export function plotOf(results, { subtitle }) {
-  const height = TOP + results.length * ROW + 44;
   const floor = results.find(({ name }) => name === 'floor')?.figures;
   const added = {
-    x: LABELS,
+    x: places.left,
     title: 'Added latency, 1 session',
     hint: 'p50 in ms over direct stdio; shorter is better',
     measure: ({ name, figures }) => (name === 'direct' ? undefined : figures[1]?.addedMs),
@@ -32,7 +31,7 @@ export function plotOf(results, { subtitle }) {
     goalText: '1.6 × floor',
   };
   const calls = {
-    x: LABELS + CHART + VALUE + 12,
+    x: places.right,
     title: 'Calls per second, 16 sessions',
     hint: 'longer is better',
     measure: ({ figures }) => figures[16]?.callsPerSecond,
@@ -40,17 +39,31 @@ export function plotOf(results, { subtitle }) {
     goal: scaled(floor?.[16]?.callsPerSecond, 0.75),
     goalText: '75 % of floor',
   };
+  return drawn({
+    title: 'Tool calls through each gateway',
+    heading: 'Tool calls over HTTP to a trivial stdio server',
+    subtitle,
+    description: description(results),
+    rows: results,
+    charts: [added, calls],
+  });
+}
+
+// Where the two charts of a page stand.
+export const places = { left: LABELS, right: LABELS + CHART + VALUE + 12 };
+
+export function drawn({ title, heading, subtitle, description: told, rows, charts }) {
+  const height = TOP + rows.length * ROW + 44;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-labelledby="title desc">
-<title id="title">Tool calls through each gateway</title>
-<desc id="desc">${escapeXml(description(results))}</desc>
+<title id="title">${escapeXml(title)}</title>
+<desc id="desc">${escapeXml(told)}</desc>
 <style>${style}
 </style>
 <rect class="page" width="${WIDTH}" height="${height}" rx="8"/>
-<text class="ink title" x="20" y="34">Tool calls over HTTP to a trivial stdio server</text>
+<text class="ink title" x="20" y="34">${escapeXml(heading)}</text>
 <text class="soft small" x="20" y="54">${escapeXml(subtitle)}</text>
-${results.map(({ label }, row) => `<text class="ink" x="20" y="${rowY(row) + 16}">${escapeXml(label)}</text>`).join('\n')}
-${chart(added, results)}
-${chart(calls, results)}
+${rows.map(({ label }, row) => `<text class="ink" x="20" y="${rowY(row) + 16}">${escapeXml(label)}</text>`).join('\n')}
+${charts.map((each) => chart(each, rows)).join('\n')}
 </svg>
 `;
 }

@@ -74,7 +74,7 @@ function lastCpu() {
   return /^Cpus_allowed_list:.*?(\d+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))[1];
 }
 
-async function waitFor(process, test) {
+export async function waitFor(process, test) {
   let ended = false;
   process.ended.then(() => {
     ended = true;

@@ -9,6 +9,7 @@ import { injectionLine, measureInjection } from './injection.js';
 import { measureOnce, medians } from './measure.js';
 import { installPeers } from './peers.js';
 import { plotOf } from './plot.js';
+import { measureStores, storesTable, writeStoresPlot } from './stores.js';
 import { subjects } from './subjects.js';
 import { tableOf, targetsOf } from './table.js';
 import { compare, contextLine, judge } from './targets.js';
@@ -34,6 +35,7 @@ for (let round = 0; round < rounds; round++) {
     for (const result of results) await measure(result, job, round);
   }
 }
+const stores = options.stores ? await measureStores({ quick: options.quick }) : undefined;
 publish();
 
 async function measure(result, job, round) {
@@ -74,19 +76,27 @@ function publish() {
   const injection = measureInjection();
   const parts = [
     conditions,
-    tableOf(measured, sessionCounts),
-    targetsOf(targets),
-    contextLine(measured),
+    ...(results.length === 0 ? [] : [tableOf(measured, sessionCounts), targetsOf(targets), contextLine(measured)]),
     injectionLine(injection),
+    ...(stores === undefined ? [] : [storesTable(stores)]),
   ];
   console.log(parts.join('\n\n'));
 
-  const facts = { date: new Date().toISOString(), conditions, plan, subjects: measured.map(plain), targets, injection };
+  const facts = {
+    date: new Date().toISOString(),
+    conditions,
+    plan,
+    subjects: measured.map(plain),
+    targets,
+    injection,
+    stores,
+  };
   const document = `${JSON.stringify(facts, null, 2)}\n`;
   const folder = fileURLToPath(new URL('results/', import.meta.url));
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'latest.json'), document);
-  writeFileSync(join(folder, 'latest.svg'), plotOf(measured, { subtitle: conditions }));
+  if (results.length > 0) writeFileSync(join(folder, 'latest.svg'), plotOf(measured, { subtitle: conditions }));
+  if (stores !== undefined) writeStoresPlot(stores, folder, conditions);
   if (options.json) writeFileSync(options.json, document);
 
   for (const { label, failure } of results) {
@@ -111,12 +121,13 @@ function readOptions() {
       },
     });
     const names = values.only?.split(',') ?? subjects.map(({ name }) => name);
-    const unknown = names.find((name) => !subjects.some((subject) => subject.name === name));
+    const unknown = names.find((name) => name !== 'stores' && !subjects.some((subject) => subject.name === name));
     if (unknown !== undefined) throw new Error(`--only: no subject is called ${unknown}`);
-    return { ...values, chosen: subjects.filter(({ name }) => names.includes(name)) };
+    const stores = values.only === undefined || names.includes('stores');
+    return { ...values, stores, chosen: subjects.filter(({ name }) => names.includes(name)) };
   } catch (error) {
     console.error(`${error.message}\nUsage: npm run bench -- [--quick] [--pin] [--only a,b] [--json FILE]`);
-    console.error(`Subjects: ${subjects.map(({ name }) => name).join(', ')}`);
+    console.error(`Subjects: ${subjects.map(({ name }) => name).join(', ')}, stores`);
     process.exit(2);
   }
 }

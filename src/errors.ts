@@ -167,6 +167,20 @@ export const errorTable = {
     rpc: 1026,
     retryable: false,
   },
+  STATE_CONFLICT: {
+    sentence: 'The entry has been written meanwhile.',
+    hint: 'Read it with session_state_get, decide anew, and write with the version it has now.',
+    http: 409,
+    rpc: 1035,
+    retryable: true,
+  },
+  STATE_FULL: {
+    sentence: 'The session cannot keep that.',
+    hint: 'Delete what is no longer needed, or keep less.',
+    http: 413,
+    rpc: 1036,
+    retryable: false,
+  },
   CONFIG_INVALID: {
     sentence: 'The configuration is not valid.',
     hint: 'Correct the lines named, then start again.',

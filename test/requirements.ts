@@ -48,7 +48,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['L10', built, 'permissions checked before a tool runs; per-user upstream credentials'],
   ['L11', later, 'quotas and rate limits'],
   ['L12', later, 'hijack protection'],
-  ['L13', later, 'session management tools; lifecycle events'],
+  ['L13', built, 'session management tools; lifecycle events'],
   ['L14', built, 'optional session info in result _meta'],
   ['L15', later, 'state across calls of a workflow'],
   ['L16', later, 'several processes share sessions'],

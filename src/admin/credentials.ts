@@ -4,13 +4,13 @@ import type { AdminAnswer } from './handle.ts';
 import type { Asked } from './routes.ts';
 import { readBody } from './sessions.ts';
 
-const nameShape = z.strictObject({
+export const nameShape = z.strictObject({
   userId: z.string(),
   server: z.string(),
   env: z.string().optional(),
   header: z.string().optional(),
 });
-const credentialShape = z.strictObject({ ...nameShape.shape, value: z.string() });
+export const credentialShape = z.strictObject({ ...nameShape.shape, value: z.string() });
 
 export function listCredentials(gateway: Gateway): AdminAnswer {
   return { status: 200, body: { credentials: gateway.credentials.list() } };

@@ -5,7 +5,7 @@ import type { Asked } from './routes.ts';
 import { heldSession, readBody } from './sessions.ts';
 
 /** `args` is JSON as text: it is judged as it was written, not as somebody has read it. */
-const askedShape = z.strictObject({ tool: z.string(), args: z.string().optional() });
+export const askedShape = z.strictObject({ tool: z.string(), args: z.string().optional() });
 
 export async function explainCall(gateway: Gateway, { parameter, body }: Asked): Promise<AdminAnswer> {
   const { tool, args } = readBody(askedShape, body);

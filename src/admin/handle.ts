@@ -3,6 +3,11 @@ import type { Gateway } from '../gateway/gateway.ts';
 import { asAmbitError } from '../gateway/refusal.ts';
 import { routes } from './routes.ts';
 
+const known = routes.map((route) => {
+  const text = route.path.replaceAll('.', '\\.').replace('{id}', '([^/]+)');
+  return { ...route, pattern: new RegExp(`^${text}$`) };
+});
+
 export interface AdminRequest {
   readonly method: string;
   readonly path: string;
@@ -22,12 +27,12 @@ export interface AdminAnswer {
  */
 export async function handleAdmin(gateway: Gateway, request: AdminRequest, address?: string): Promise<AdminAnswer> {
   const [path = '', query = ''] = request.path.split('?', 2);
-  const fitting = routes.filter((route) => route.path.test(path));
+  const fitting = known.filter(({ pattern }) => pattern.test(path));
   const route = fitting.find((each) => each.method === request.method);
   if (fitting.length === 0) return problem(404, 'NOT_FOUND', 'There is nothing at this address.', 'See the reference.');
   if (route === undefined) return problem(405, 'METHOD_NOT_ALLOWED', 'This address does not take that method.', '');
   try {
-    const parameter = decodeURIComponent(route.path.exec(path)?.[1] ?? '');
+    const parameter = decodeURIComponent(route.pattern.exec(path)?.[1] ?? '');
     return await route.handle(gateway, {
       parameter,
       query: new URLSearchParams(query),
@@ -50,6 +55,6 @@ function readJson(body: Buffer | undefined): unknown {
   return body === undefined || body.length === 0 ? {} : (JSON.parse(body.toString('utf8')) as unknown);
 }
 
-function problem(status: number, code: string, detail: string, hint: string): AdminAnswer {
+export function problem(status: number, code: string, detail: string, hint: string): AdminAnswer {
   return { status, problem: true, body: { type: 'about:blank', title: code, status, code, detail, hint } };
 }

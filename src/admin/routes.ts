@@ -2,6 +2,7 @@ import type { Gateway } from '../gateway/gateway.ts';
 import { listCredentials, removeCredential, setCredential } from './credentials.ts';
 import { explainCall } from './explain-call.ts';
 import type { AdminAnswer } from './handle.ts';
+import { openApi } from './openapi.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
 import { createSession, endSession, listSessions, restrictSession, showSession } from './sessions.ts';
 
@@ -16,21 +17,28 @@ export interface Asked {
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  readonly path: RegExp;
+  /** With the name of its parameter in braces. */
+  readonly path: string;
   readonly handle: (gateway: Gateway, asked: Asked) => AdminAnswer | Promise<AdminAnswer>;
 }
 
-/** The table of contents of the control API. */
+const sessions = '/api/v1/sessions';
+const credentials = '/api/v1/credentials';
+
+/** The table of contents of the control API; beside it stands the stream of events, which is no question. */
 export const routes: readonly Route[] = [
-  { method: 'GET', path: /^\/api\/v1\/sessions$/, handle: listSessions },
-  { method: 'POST', path: /^\/api\/v1\/sessions$/, handle: createSession },
-  { method: 'GET', path: /^\/api\/v1\/sessions\/([^/]+)$/, handle: showSession },
-  { method: 'PATCH', path: /^\/api\/v1\/sessions\/([^/]+)$/, handle: restrictSession },
-  { method: 'DELETE', path: /^\/api\/v1\/sessions\/([^/]+)$/, handle: endSession },
-  { method: 'GET', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveSession },
-  { method: 'POST', path: /^\/api\/v1\/sessions\/([^/]+)\/servers$/, handle: resolveViaGateway },
-  { method: 'POST', path: /^\/api\/v1\/sessions\/([^/]+)\/explain$/, handle: explainCall },
-  { method: 'GET', path: /^\/api\/v1\/credentials$/, handle: listCredentials },
-  { method: 'POST', path: /^\/api\/v1\/credentials$/, handle: setCredential },
-  { method: 'DELETE', path: /^\/api\/v1\/credentials$/, handle: removeCredential },
+  { method: 'GET', path: sessions, handle: listSessions },
+  { method: 'POST', path: sessions, handle: createSession },
+  { method: 'GET', path: `${sessions}/{id}`, handle: showSession },
+  { method: 'PATCH', path: `${sessions}/{id}`, handle: restrictSession },
+  { method: 'DELETE', path: `${sessions}/{id}`, handle: endSession },
+  { method: 'GET', path: `${sessions}/{id}/servers`, handle: resolveSession },
+  { method: 'POST', path: `${sessions}/{id}/servers`, handle: resolveViaGateway },
+  { method: 'POST', path: `${sessions}/{id}/explain`, handle: explainCall },
+  { method: 'GET', path: credentials, handle: listCredentials },
+  { method: 'POST', path: credentials, handle: setCredential },
+  { method: 'DELETE', path: credentials, handle: removeCredential },
+  { method: 'GET', path: '/api/v1/openapi.json', handle: () => ({ status: 200, body: openApi() }) },
 ];
+
+export const eventsPath = '/api/v1/events';

@@ -6,7 +6,7 @@ import type { AdminAnswer } from './handle.ts';
 import type { Asked } from './routes.ts';
 import { heldSession, readBody } from './sessions.ts';
 
-const viaShape = z.strictObject({ via: z.literal('gateway') });
+export const viaShape = z.strictObject({ via: z.literal('gateway') });
 
 export async function resolveSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
   const session = await heldSession(gateway, parameter);

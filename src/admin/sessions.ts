@@ -9,19 +9,20 @@ import { normalizeTrust } from '../trust/trust-level.ts';
 import type { AdminAnswer } from './handle.ts';
 import type { Asked } from './routes.ts';
 
-const narrowingShape = z.strictObject({
+export const narrowingShape = z.strictObject({
   trustLevel: z.string().optional(),
   ttlSeconds: z.number().optional(),
   servers: z.array(z.string()).optional(),
   permissions: z.array(z.string()).optional(),
 });
 
-const draftShape = z.strictObject({
+export const draftShape = z.strictObject({
   ...narrowingShape.shape,
   name: z.string().optional(),
   userId: z.string().optional(),
   agentId: z.string().optional(),
   workspaceId: z.string().optional(),
+  parentId: z.string().optional(),
   metadata: z.record(z.string(), z.json()).optional(),
 });
 
@@ -53,7 +54,8 @@ export async function listSessions(gateway: Gateway, { query }: Asked): Promise<
 export async function showSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
   const record = await foundRecord(gateway, parameter);
   const usage = await gateway.usage(record.id);
-  return { status: 200, body: { ...viewOf(record), ...(usage === undefined ? {} : { usage }) } };
+  const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
+  return { status: 200, body: { ...viewOf(record), ...(usage === undefined ? {} : { usage }), sandbox } };
 }
 
 export async function endSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {

@@ -50,6 +50,7 @@ export const serveCommand: Command = {
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info('listening', { url: http.url });
+      log.info('control API', { url: `${http.url}/api/v1`, tokenFile: http.adminTokenFile });
       for (const server of gateway.servers().keys()) log.info('serving', { server, url: `${http.url}/mcp/${server}` });
       const watching = watchConfig(places.configFile, gateway, log);
       await told;

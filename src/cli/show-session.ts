@@ -1,8 +1,16 @@
+import type { SandboxState } from '../gateway/sandbox-state.ts';
 import type { SessionView } from '../sessions/session.ts';
 import type { Use } from '../stores/admission.ts';
 import { facts } from './output.ts';
 
-export function showOne(view: SessionView & { readonly token?: string; readonly usage?: Use }): string {
+interface Besides {
+  readonly token?: string;
+  readonly usage?: Use;
+  /** Null for a direct session. */
+  readonly sandbox?: SandboxState | null;
+}
+
+export function showOne(view: SessionView & Besides): string {
   const { usage } = view;
   return facts([
     ['id', view.id],
@@ -20,8 +28,21 @@ export function showOne(view: SessionView & { readonly token?: string; readonly 
     ...Object.entries(view.metadata).map(([key, value]) => [`meta ${key}`, shown(value)] as const),
     ...(usage === undefined ? [] : ([['calls', `${usage.calls}, ${usage.underWay} under way`]] as const)),
     ...(usage === undefined ? [] : ([['bytes', String(usage.bytes)]] as const)),
+    ...sandboxFacts(view.sandbox ?? undefined),
     ...(view.token === undefined ? [] : ([['token', view.token]] as const)),
   ]);
+}
+
+/** Which sandbox, and who keeps it within which limits. */
+function sandboxFacts(sandbox: SandboxState | undefined): (readonly [string, string])[] {
+  if (sandbox === undefined) return [];
+  const keepers = new Map<string, string[]>();
+  for (const [limit, means] of Object.entries(sandbox.limits ?? {}))
+    keepers.set(means, [...(keepers.get(means) ?? []), limit]);
+  return [
+    ['sandbox', sandbox.runner ?? sandbox.refusal ?? '-'],
+    ...[...keepers].map(([means, limits]) => [`by ${means}`, limits.join(', ')] as const),
+  ];
 }
 
 /** How long from now, in the unit a person would use. */

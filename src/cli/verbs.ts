@@ -25,5 +25,6 @@ export const verbs: readonly Verb[] = [
   { path: ['credential', 'remove'], load: async () => (await import('./credential-remove.ts')).credentialRemove },
   { path: ['workspace', 'list'], load: async () => (await import('./workspace-list.ts')).workspaceList },
   { path: ['workspace', 'show'], load: async () => (await import('./workspace-show.ts')).workspaceShow },
+  { path: ['doctor'], load: async () => (await import('./doctor.ts')).doctorCommand },
   { path: ['import'], load: async () => (await import('./import.ts')).importCommand },
 ];

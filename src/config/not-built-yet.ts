@@ -23,7 +23,6 @@ export const notBuiltYet: readonly Row[] = [
   },
   { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
   { key: 'auth.jwt' },
-  { key: 'sessions.bindAddress' },
   { key: 'workspaces.*.isolation' },
   { key: 'workspaces.*.backend' },
   { key: 'governance' },

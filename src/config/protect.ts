@@ -45,7 +45,7 @@ function follow(path: string, problems: string[]): string[] {
   }
 }
 
-/** Refuses a configuration file or data directory that a session could rewrite, or read, through what it is given. */
+/** Refuses a configuration file, data directory or secret that a session could rewrite, or read, through what it is given. */
 export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): void {
   const problems: string[] = [];
   const data = follow(dataDir, problems);
@@ -72,6 +72,11 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): v
           },
         ]),
   ];
+  const secret = config.events.webhook?.secretFile;
+  if (secret !== undefined) {
+    const stations = follow(secret, problems);
+    own.push({ name: 'the secret of the webhook', path: secret, stations, flag: 'events.webhook.secretFile' });
+  }
   for (const reach of reachOf(config)) {
     const open = follow(reach.path, problems).at(-1);
     if (open === undefined) continue;

@@ -10,6 +10,7 @@ export function resolvePath(path: string, folder: string, home: string): string 
 export function resolvePaths(config: ConfigDraft, folder: string, home: string): ConfigDraft {
   const absolute = (path: string): string => resolvePath(path, folder, home);
   const { tls, ...listen } = config.listen;
+  const { webhook } = config.events;
   const servers = Object.entries(config.servers).map(([name, server]) => {
     if (server.transport === 'http') return [name, server] as const;
     const { sandbox } = server;
@@ -24,6 +25,10 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
     ...config,
     credentials: keyFile === undefined ? {} : { keyFile: absolute(keyFile) },
     listen: tls === undefined ? listen : { ...listen, tls: { cert: absolute(tls.cert), key: absolute(tls.key) } },
+    events:
+      webhook?.secretFile === undefined
+        ? config.events
+        : { webhook: { ...webhook, secretFile: absolute(webhook.secretFile) } },
     include: config.include.map(absolute),
     servers: Object.fromEntries(servers),
     workspaces: Object.fromEntries(workspaces),

@@ -178,6 +178,18 @@ export const contextSchema = z.strictObject({
     .describe('Keys of "_meta" under which a client may announce a workspace.'),
 });
 
+export const eventsSchema = z.strictObject({
+  webhook: z
+    .strictObject({
+      url: httpUrl.describe('Where events are posted.'),
+      secretFile: filePath
+        .optional()
+        .describe('File with the secret they are signed with; one is made in the data directory unless set.'),
+    })
+    .optional()
+    .describe('Tells an address what happens to sessions.'),
+});
+
 export const processesSchema = z.strictObject({
   startSeconds: timerSeconds.default(30).describe('A server that has not answered by then has failed to start.'),
   idleSeconds: timerSeconds.default(300).describe('A process without calls for this long is ended.'),

@@ -8,6 +8,7 @@ export function isSecret(path: KeyPath): boolean {
   const [section, , key] = path;
   if (section === 'servers') return key !== undefined && serverSecrets.has(key);
   if (section === 'workspaces') return key === 'env';
+  if (section === 'events') return key === 'url';
   return section === 'store' && path[1] === 'redis';
 }
 

@@ -47,7 +47,8 @@ export async function holdCredentials(
     return true;
   }
 
-  async function reload(): Promise<void> {
+  /** What their keys begin with, of those that are not as they were. */
+  async function reload(): Promise<string[]> {
     const there = new Map<string, { readonly text: string; readonly version: number }>();
     for (let after: string | null | undefined; after !== null; ) {
       const page = await store.documents.list(collection, { limit: 1000, ...(after === undefined ? {} : { after }) });
@@ -56,29 +57,29 @@ export async function holdCredentials(
     }
     const keys = new Set([...there.keys(), ...[...held.values()].flatMap((own) => [...own.keys()])]);
     const touched = new Set([...keys].filter((key) => keep(key, there.get(key))).map(prefixOf));
-    const first = !known;
     known = true;
-    // What was started while it was not known was not started with any of these.
-    if (!first || touched.size > 0) await Promise.all([...touched].map(changed));
+    return [...touched];
   }
 
-  function next(work: () => Promise<void>): Promise<void> {
-    const done = looking.then(async () => {
-      if (!closed) await work();
-    });
-    looking = done.catch(() => {
-      // Whoever asks is refused until it is known again.
-      known = false;
-      clearTimeout(retry);
-      if (!closed) retry = setTimeout(() => void next(reload).catch(() => {}), retryMs).unref();
-    });
-    return done;
+  async function next(work: () => Promise<string[]>): Promise<void> {
+    const looked = looking.then(() => (closed ? [] : work()));
+    looking = looked.then(
+      () => {},
+      () => {
+        // Whoever asks is refused until it is known again.
+        known = false;
+        clearTimeout(retry);
+        if (!closed) retry = setTimeout(() => void next(reload).catch(() => {}), retryMs).unref();
+      },
+    );
+    // To follow may take a while, where processes end slowly; nobody else waits for that.
+    await Promise.all((await looked).map(changed));
   }
 
   function refresh(key: string): Promise<void> {
     return next(async () => {
       if (!known) return reload();
-      if (keep(key, await store.documents.get(collection, key))) await changed(prefixOf(key));
+      return keep(key, await store.documents.get(collection, key)) ? [prefixOf(key)] : [];
     });
   }
 

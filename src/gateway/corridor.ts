@@ -2,6 +2,7 @@ import type { Journal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Sessions } from '../sessions/sessions.ts';
+import type { SessionMarks } from '../stores/state.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
 import type { Links } from '../upstreams/links.ts';
@@ -12,17 +13,23 @@ import { allServers } from './aggregate/for-all.ts';
 import type { CachedCalls } from './cached-calls.ts';
 import { journeyFrom, type Next } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
+import { type OwnTools, ownServer } from './own-tools.ts';
+import type { RememberedTransports } from './remembered-transports.ts';
 import type { Resolution } from './resolution.ts';
 import { admit } from './stages/admit.ts';
+import { answerByItself } from './stages/answer-by-itself.ts';
 import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts';
 import { authorize } from './stages/authorize.ts';
 import { authorizeAll } from './stages/authorize-all.ts';
+import { bindAddress } from './stages/bind-address.ts';
 import { bindTransport } from './stages/bind-transport.ts';
 import { cacheResults } from './stages/cache-results.ts';
 import { forward } from './stages/forward.ts';
 import { forwardToAll } from './stages/forward-to-all.ts';
 import { permitTools } from './stages/permit-tools.ts';
+import { recallTransport } from './stages/recall-transport.ts';
 import { record } from './stages/record.ts';
+import { renewLink } from './stages/renew-link.ts';
 import { type ResolveOptions, resolveSession } from './stages/resolve-session.ts';
 import { type SelectOptions, selectWorkspace, standInWorkspace } from './stages/select-workspace.ts';
 import { stripKeys } from './stages/strip-keys.ts';
@@ -37,12 +44,16 @@ export interface CorridorParts {
   readonly metrics: Metrics;
   readonly includeMeta: () => boolean;
   readonly sessions: Sessions;
+  readonly marks: SessionMarks;
+  readonly bindsAddress: boolean;
   readonly callers: Callers;
+  readonly remembered: RememberedTransports;
   readonly links: Links;
   readonly resolution: Resolution;
   readonly tools: ToolBounds;
   readonly listeners: ToolListeners;
   readonly aggregate: Aggregate;
+  readonly own: OwnTools;
   readonly catalog: Catalog;
   readonly cached: CachedCalls;
   readonly identity: AuthenticateOptions;
@@ -59,6 +70,8 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(record(parts))
     .through(authenticate(parts.identity))
     .through(resolveSession(parts.resolving))
+    .through(bindAddress<InSession<Arrived>, Reply>(parts.bindsAddress, parts.marks))
+    .through(recallTransport<InSession<Arrived>, Reply>(parts.callers, parts.remembered))
     .through(selectWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))
@@ -66,16 +79,25 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(bindTransport<Authorized<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
     .through(permitTools(parts.tools, parts.listeners))
+    .through(renewLink(parts.links))
     .through(vetTools(parts.catalog, parts.links, parts.resolution))
     .through(cacheResults(parts.cached, parts.links))
-    .to(forward(parts.callers, parts.links));
+    .to(forward(parts.callers, parts.links, parts.remembered.remember));
   const all = inSession
     .through(authorizeAll(parts.resolution))
     .through(admit(parts.sessions))
     .through(bindTransport<AuthorizedForAll<Arrived>, Reply>(parts.callers, opens))
     .through(stripKeys(parts.keys))
     .to(forwardToAll(parts.aggregate));
-  return (exchange) => (exchange.server === allServers ? all(exchange) : one(exchange));
+  const own = inSession
+    .through(admit(parts.sessions))
+    .through(bindTransport<InSession<Arrived>, Reply>(parts.callers, opens))
+    .through(stripKeys(parts.keys))
+    .to(answerByItself(parts.callers, parts.own, parts.listeners, parts.remembered.remember));
+  return (exchange) => {
+    if (exchange.server === allServers) return all(exchange);
+    return exchange.server === ownServer ? own(exchange) : one(exchange);
+  };
 }
 
 /** The same stages for those who bring no message: a stream to open (GET), a transport session to end (DELETE). */
@@ -85,13 +107,15 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
     .through(recordVisit(parts.journal))
     .through(authenticate(parts.identity))
     .through(resolveSession(parts.resolving, true))
+    .through(bindAddress<InSession<Visit>, Visited>(parts.bindsAddress, parts.marks))
+    .through(recallTransport<InSession<Visit>, Visited>(parts.callers, parts.remembered))
     .through(standInWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))
     .through(bindTransport<Authorized<Visit>, Visited>(parts.callers, never))
-    .to(welcome(parts.callers));
-  const all = inSession
+    .to(welcome(parts.callers, parts.remembered));
+  const noServer = inSession
     .through(bindTransport<InSession<Visit>, Visited>(parts.callers, never))
-    .to(welcome(parts.callers));
-  return (visit) => (visit.server === allServers ? all(visit) : one(visit));
+    .to(welcome(parts.callers, parts.remembered));
+  return (visit) => (visit.server === allServers || visit.server === ownServer ? noServer(visit) : one(visit));
 }

@@ -3,6 +3,7 @@ import type { Session } from '../sessions/session.ts';
 import type { RuleOutcome } from '../trust/decision.ts';
 import { splitName } from '../upstreams/catalog/tool-names.ts';
 import { scanObject } from '../wire/scan.ts';
+import { type OwnTools, ownServer } from './own-tools.ts';
 import type { Resolution } from './resolution.ts';
 import type { ToolBounds } from './tool-bounds.ts';
 
@@ -29,25 +30,31 @@ export interface CallExplanation {
 interface ExplainParts {
   readonly resolution: Resolution;
   readonly tools: ToolBounds;
+  readonly own: OwnTools;
 }
 
 export function explainCall(
-  { resolution, tools }: ExplainParts,
+  { resolution, tools, own }: ExplainParts,
   session: Session,
   name: string,
   args: string | undefined,
 ): CallExplanation {
-  const parts = splitName(name);
+  const isOwn = own.has(name);
+  const parts = isOwn ? { server: ownServer, name } : splitName(name);
   if (parts === undefined) {
     throw new AmbitError('REQUEST_INVALID', {
       what: `"${name.slice(0, 100)}" names no tool of a server.`,
-      hint: 'Name it as server__tool.',
+      hint: 'Name it as server__tool, or one of Ambit’s own as it is.',
     });
   }
   if (args !== undefined) assertObject(args);
   const { server, name: tool } = parts;
   const about = { sessionId: session.id, server, tool };
   const bound = ['session.trustLevel', 'session.workspaceId', 'session.servers'];
+  if (isOwn) {
+    const { allowed, rule, reason, claims, rules } = tools.decide(session, server, tool, args);
+    return { ...about, allowed, rule, reason, claims: claimsOf(session, about, args, claims), rules };
+  }
   const explained = resolution.explain(session).find((each) => each.name === server);
   if (explained?.server === undefined) {
     const removal = explained?.removal ?? { rule: 'servers', reason: `there is no server "${server}"` };

@@ -9,6 +9,8 @@ import type { Config } from '../config/schema.ts';
 import { createContextWriters } from '../context/call-context.ts';
 import { createPseudonyms } from '../context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
+import { createLifecycle, heardAll, type Lifecycle } from '../events/lifecycle.ts';
+import { openWebhook } from '../events/open-webhook.ts';
 import { openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import { safeLog } from '../logging/safe-log.ts';
@@ -17,7 +19,7 @@ import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
-import { inWorkspace } from '../sessions/in-workspace.ts';
+import { inWorkspace, placeOf } from '../sessions/in-workspace.ts';
 import { type OpenedSession, openSession } from '../sessions/open-session.ts';
 import { quotasOf } from '../sessions/quotas-of.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
@@ -26,6 +28,8 @@ import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import type { Use } from '../stores/admission.ts';
 import { openStore } from '../stores/open-store.ts';
 import type { SessionStore } from '../stores/store.ts';
+import { createSessionTools } from '../tools/session-tools.ts';
+import { absentLink } from '../upstreams/absent-link.ts';
 import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
@@ -36,6 +40,8 @@ import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
 import type { Reply } from '../wire/channel.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
+import { createComposite } from './aggregate/children.ts';
+import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
 import { createCachedCalls } from './cached-calls.ts';
 import { createCarrying } from './carry-credentials.ts';
@@ -47,7 +53,11 @@ import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials }
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { outwardCorridor } from './outward.ts';
+import { createOwnTools, ownServer } from './own-tools.ts';
+import { quietLink } from './quiet-link.ts';
+import { createRememberedTransports } from './remembered-transports.ts';
 import { createResolution, type Resolved } from './resolution.ts';
+import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
 import { followSessions } from './session-lives.ts';
 import { createSessionsOfUsers } from './sessions-of-users.ts';
 import { createSettings } from './settings.ts';
@@ -81,6 +91,8 @@ export interface Gateway {
   readonly metrics: Metrics;
   /** Whatever is said through it is shortened and scrubbed. */
   readonly log: Log;
+  /** What happens to the sessions of the store, for those outside who listen. */
+  readonly lifecycle: Lifecycle;
   servers(): ReadonlyMap<string, ServerDefinition>;
   /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
   transportVersion(transportId: string | undefined): string | undefined;
@@ -95,6 +107,8 @@ export interface Gateway {
   narrowsTools(server: string): boolean;
   /** What a call of this tool with these arguments, JSON text, would get, and why. */
   explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
+  /** What a sandboxed session's servers run in. */
+  sandbox(): Promise<SandboxState>;
   readonly credentials: GivenCredentials;
   /** The public keys that its contexts verify with, as a JWK Set. */
   jwks(): string;
@@ -107,6 +121,8 @@ export interface Gateway {
   reload(next: Config): string[];
   /** Resolves when sessions can be read and written. */
   ready(): Promise<void>;
+  /** How many things are live here. */
+  live(): { readonly sessions: number; readonly links: number; readonly transports: number };
   /** What a session has used of its quotas. */
   usage(id: string): Promise<Use | undefined>;
   /** Ends every process, and writes down what is still unwritten. Sessions live on where the store outlives us. */
@@ -140,9 +156,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const store = options.store ?? (await openStore(config.store, options.storeDir ?? dataDir));
   const alone = (await readdir(tmpParent)).length <= 1;
   if (alone || store.capabilities.shared !== 'process') await sweepRunFolders(join(dataDir, 'run'), store);
+  const lifecycle = createLifecycle(store);
+  const webhook = await openWebhook(config.events.webhook, { dataDir, lifecycle, log });
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
   const metrics = createMetrics({
-    isServer: (name) => settings.servers().has(name),
+    isServer: (name) => name === ownServer || settings.servers().has(name),
     liveSessions: () => sessions.held().length,
   });
   const observer = createObserver(log, metrics);
@@ -154,7 +172,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   };
   describe();
   const vetting = createVetting(approvals, journal, log);
-  const catalog = createCatalog(catalogFile(join(dataDir, 'catalog.json')), vetting.vet);
+  const offers = catalogFile(join(dataDir, 'catalog.json'));
+  const catalog = createCatalog(offers, vetting.vet);
   const stopApprovals = approvals.onChange((names) => {
     for (const name of names.filter((each) => !vetting.pinnedJustNow(each))) {
       // What runs under an approval that is no longer given ends with what is under way.
@@ -183,11 +202,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
+  const runners = createRunners({ warden, tmpRoot });
+  const sandbox = lookForSandbox(runners);
   const links = createLinks({
     connect: createConnect({
       config: settings.config,
       tmpRoot,
-      runners: createRunners({ warden, tmpRoot }),
+      runners,
       journal,
       seals: createSeals(),
       keys: settings.keys,
@@ -219,7 +240,27 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     resolution,
     looked: metrics.cacheLooked,
   });
-  const aggregate = createAggregate({ links, callers, catalog, resolution, tools, cached });
+  const own = createOwnTools(createSessionTools({ sessions, store }), tools);
+  const remembered = createRememberedTransports({
+    marks: store.marks,
+    callers,
+    sessions,
+    linkFor(session, server, initialize) {
+      if (server === allServers) return createComposite(session, initialize, links, callers);
+      if (server === ownServer) return quietLink(session, ownServer);
+      return absentLink(session.id, placeOf(session), server);
+    },
+  });
+  const aggregate = createAggregate({
+    links,
+    callers,
+    catalog,
+    resolution,
+    tools,
+    cached,
+    own,
+    remember: remembered.remember,
+  });
   const bounds = createKeepInBounds({
     links,
     callers,
@@ -233,6 +274,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     if (byOurselves) announceChange(callers, [server]);
   });
 
+  sessions.onOpened(({ trustLevel }) => {
+    // Ahead of its first call, which then need not wait for it.
+    if (trustLevel === 'sandboxed') void sandbox.look();
+  });
   const lives = followSessions({
     sessions,
     journal,
@@ -251,12 +296,16 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     includeMeta: () => settings.config().sessions.includeMeta,
     sessions,
+    marks: store.marks,
+    bindsAddress: config.sessions.bindAddress,
     callers,
+    remembered,
     links,
     resolution,
     tools,
     listeners,
     aggregate,
+    own,
     catalog,
     cached,
     identity: { sessions, ...config.auth },
@@ -280,10 +329,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     sessions,
     metrics,
     log,
+    lifecycle,
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     places: { configFile, dataDir },
     jwks: keys.jwks,
+    sandbox: sandbox.look,
     openSession: (draft) => openSession(sessions, settings.config(), draft),
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
     async furtherToken(id) {
@@ -299,7 +350,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       journal,
     }),
     narrowsTools: (server) => tools.of(server) !== undefined,
-    explainCall: (session, tool, args) => explainCall({ resolution, tools }, session, tool, args),
+    explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
       const live = sessions.held().flatMap(standings);
@@ -315,17 +366,24 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return changed;
     },
     ready: () => store.ping(),
+    live: () => ({ sessions: sessions.held().length, links: links.size(), transports: callers.size }),
     usage: (id) => store.usage(id),
     async close() {
+      // What was done last reaches the feed a moment later.
+      const told = heardAll(store).then(() => webhook?.close());
       await sessions.close();
       await lives.stopped();
       await links.close();
+      offers.close();
+      await sandbox.settled();
       credentials?.close();
       cache.close();
       stopApprovals();
       approvals.close();
       await warden.close();
       await lives.over();
+      await told;
+      lifecycle.close();
       await store.close();
       await removeFolder(tmpRoot);
       keys.close();

@@ -9,6 +9,7 @@ import type { Links } from '../upstreams/links.ts';
 import { isWide, type Scope, scopeFor } from '../upstreams/process-key.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { announceChange } from './announce.ts';
+import { ownServer } from './own-tools.ts';
 import type { Resolution } from './resolution.ts';
 import type { ToolBounds } from './tool-bounds.ts';
 import type { ToolListeners } from './tool-listeners.ts';
@@ -57,7 +58,7 @@ export function createKeepInBounds(parts: KeptParts): KeepInBounds {
   return {
     async restricted(session, before) {
       const ended = [...servers().values()].map((server) => endFor(session, server, before));
-      const names = [...servers().keys()];
+      const names = [...servers().keys(), ownServer];
       const [were, are] = [before, session].map((each) => tools.outlook(each, names));
       // Where its clients choose the workspace, the record alone does not say what each of them is shown.
       const roams = session.workspaceId === undefined;
@@ -69,7 +70,7 @@ export function createKeepInBounds(parts: KeptParts): KeepInBounds {
     beforeReload(sessions, config) {
       const were = sessions.map((session) => {
         const available = resolution.available(session);
-        return { session, available, outlook: tools.outlook(session, namesOf(available)) };
+        return { session, available, outlook: tools.outlook(session, [...namesOf(available), ownServer]) };
       });
       return (next) => {
         for (const { session, available, outlook } of were) {
@@ -81,7 +82,7 @@ export function createKeepInBounds(parts: KeptParts): KeepInBounds {
             const gone = !now.has(server.name) && !isWide(scope);
             if (elsewhere || gone) links.retire(server.name, usedBy(session, scope));
           }
-          const shownAnew = differing(outlook, tools.outlook(session, namesOf(available)));
+          const shownAnew = differing(outlook, tools.outlook(session, [...outlook.keys()]));
           const others = available.length !== now.size || available.some(({ name }) => !now.has(name));
           if (others || shownAnew.length > 0) tellClients(session.id, shownAnew);
         }

@@ -2,23 +2,23 @@ import type { Channel, Reply } from '../wire/channel.ts';
 import { notificationMessage } from '../wire/compose.ts';
 import { memberOf, rawAt, shapeAt } from '../wire/scan.ts';
 import type { Next } from './chain.ts';
-import type { Prepared } from './exchange.ts';
+import type { Arrived, InSession } from './exchange.ts';
 
 /** Modern listen streams of single servers: the server says what changes there, we say what changes by our bounds. */
 export interface ToolListeners {
-  follow(exchange: Prepared, next: Next<Prepared, Reply>): Promise<Reply>;
+  follow<E extends InSession<Arrived>>(exchange: E, server: string, next: Next<E, Reply>): Promise<Reply>;
   /** The session is shown other tools of these servers than before. */
   tell(sessionId: string, servers: readonly string[]): void;
 }
 
-const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
+export const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 
 export function createToolListeners(): ToolListeners {
   const listening = new Set<{ readonly sessionId: string; readonly server: string; tell(): void }>();
   return {
-    follow(exchange, next) {
+    follow(exchange, server, next) {
       if (!asksForTools(exchange)) return next(exchange);
-      const { channel, message, session, upstream } = exchange;
+      const { channel, message, session } = exchange;
       const _meta = { [subscriptionKey]: JSON.parse(message.id as string) as unknown };
       const changed = notificationMessage('notifications/tools/list_changed', { _meta });
       // Nothing may come before the acknowledgement, which is the first that the server says.
@@ -36,7 +36,7 @@ export function createToolListeners(): ToolListeners {
       };
       const stream = {
         sessionId: session.id,
-        server: upstream.name,
+        server,
         tell: () => void (acknowledged && !channel.isGone() && channel.emit(changed)),
       };
       listening.add(stream);
@@ -50,7 +50,7 @@ export function createToolListeners(): ToolListeners {
   };
 }
 
-function asksForTools({ era, message }: Prepared): boolean {
+export function asksForTools({ era, message }: Arrived): boolean {
   const filter = memberOf(message.params?.shape, 'notifications');
   if (era !== 'modern' || message.kind !== 'request' || filter === undefined) return false;
   const tools = memberOf(shapeAt(message.bytes, filter), 'toolsListChanged');

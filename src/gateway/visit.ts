@@ -7,6 +7,7 @@ import { ProtocolFault } from '../wire/protocol-fault.ts';
 import type { Next, Stage } from './chain.ts';
 import type { Approach, InSession } from './exchange.ts';
 import { asAmbitError } from './refusal.ts';
+import type { RememberedTransports } from './remembered-transports.ts';
 
 /** Someone at the door without a message: the handshake era's GET and DELETE, and whoever brings several at once. */
 export interface Visit extends Approach {
@@ -53,11 +54,16 @@ export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
   };
 }
 
-export function welcome(callers: Callers): Next<InSession<Visit> & { readonly caller: Caller | undefined }, Visited> {
+export function welcome(
+  callers: Callers,
+  remembered: RememberedTransports,
+): Next<InSession<Visit> & { readonly caller: Caller | undefined }, Visited> {
   return async function welcome(visit) {
     const { caller, channel } = visit;
     if (caller === undefined) throw new AmbitError('REQUEST_INVALID');
     if (visit.intent === 'goodbye') {
+      // First where it would come back from.
+      await remembered.forget(caller);
       callers.end(caller);
       return { kind: 'gone' };
     }

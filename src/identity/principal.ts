@@ -6,10 +6,16 @@ export type Principal =
   | { readonly kind: 'local'; readonly userId: string }
   | { readonly kind: 'anonymous'; readonly userId: string };
 
+/** Who is at the other end of the connection; behind a proxy, the proxy. */
+export interface Origin {
+  readonly loopback: boolean;
+  readonly address: string | undefined;
+}
+
 /** What came with the request; nothing in it is proven yet. */
 export type Credential =
-  | { readonly kind: 'bearer'; readonly presented: PresentedToken; readonly loopback: boolean }
-  | { readonly kind: 'none'; readonly loopback: boolean }
+  | ({ readonly kind: 'bearer'; readonly presented: PresentedToken } & Origin)
+  | ({ readonly kind: 'none' } & Origin)
   /** Stdio: whoever started us owns both ends of the pipe; the session was opened for them. */
   | { readonly kind: 'pipe'; readonly sessionId: string };
 

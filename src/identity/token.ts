@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib';
  * Tokens are `<kind>_<id>_<secret><checksum>`: the id finds the record, the secret proves it, and the checksum lets
  * typos and secret scanners be served without a look-up. Only a digest of the whole token is ever kept.
  */
-export type TokenKind = 'ambs';
+export type TokenKind = 'ambs' | 'amba';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const checksumLength = 6;

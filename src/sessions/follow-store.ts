@@ -1,8 +1,15 @@
 import type { SessionStore } from '../stores/store.ts';
 import type { HeldSessions } from './held-sessions.ts';
 
+const againMs = 500;
+
 /** What other processes do to sessions that are held here arrives here within a second. */
 export function followStore(store: SessionStore, held: HeldSessions): () => void {
+  /** Those of which something is new that could not be read yet. */
+  const unread = new Set<string>();
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+
   /** Whatever it is now, it is asked for: a change names no content. */
   async function refresh(id: string): Promise<void> {
     held.doubt(id);
@@ -11,11 +18,20 @@ export function followStore(store: SessionStore, held: HeldSessions): () => void
       if (record !== undefined) held.hold(record);
       else held.leave(id, (await store.remains(id))?.reason ?? 'unloaded');
     } catch {
-      // The store is away: nothing is granted until it is back, and then it is asked first.
+      // The store is away. What runs must end though nobody calls any more, so it is asked until it answers.
+      unread.add(id);
+      if (!stopped) timer ??= setTimeout(readAgain, againMs).unref();
     }
   }
 
-  return store.watch((change) => {
+  function readAgain(): void {
+    timer = undefined;
+    const ids = [...unread].filter((id) => held.get(id) !== undefined);
+    unread.clear();
+    for (const id of ids) void refresh(id);
+  }
+
+  const stop = store.watch((change) => {
     if (change.kind === 'lost') {
       for (const { id } of held.all()) void refresh(id);
     } else if (change.kind === 'ended') {
@@ -25,4 +41,9 @@ export function followStore(store: SessionStore, held: HeldSessions): () => void
       if (session !== undefined && session.version < change.version) void refresh(change.id);
     }
   });
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+    stop();
+  };
 }

@@ -1,8 +1,8 @@
-import { AmbitError } from '../errors.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
 import { goneBecause } from './gone-because.ts';
-import { createGrants, type Grants, type Quotas } from './grants.ts';
+import type { Quotas } from './grant-size.ts';
+import { createGrants, type Grants } from './grants.ts';
 import { type LeaveReason, type Session, sessionOf } from './session.ts';
 
 /** The sessions at work in this process: a bounded number of copies, the ones used last. */
@@ -11,7 +11,8 @@ export interface HeldSessions {
   all(): Session[];
   /** Holds what the store said; an older record than the one held changes nothing. */
   hold(record: SessionRecord): Session;
-  grantsOf(session: Session): Grants;
+  /** Undefined when it is not held. */
+  grantsOf(id: string): Grants | undefined;
   /** The store says that something about it is new: nothing granted before counts any more. */
   doubt(id: string): void;
   leave(id: string, reason: LeaveReason): void;
@@ -45,12 +46,17 @@ function isNarrower(session: Session, before: Session): boolean {
 }
 
 const settleEveryMs = 200;
+/** Longer than any answer of the store is waited for. */
+const lateAnswersMs = 5000;
 
 export function createHeldSessions(options: HeldOptions): HeldSessions {
   const { store, now, most } = options;
   const held = new Map<string, Held>();
   /** Those with something to settle. */
-  const active = new Set<Grants>();
+  const active = new Set<Held>();
+  /** When they left for good: what was read of them before that, and arrives now, must not bring them back. */
+  const gone = new Map<string, number>();
+  let closed = false;
 
   function enterHouse(session: Session): Held {
     const entry: Held = {
@@ -67,12 +73,40 @@ export function createHeldSessions(options: HeldOptions): HeldSessions {
           leave(session.id, reason);
           return goneBecause(reason);
         },
-        active: () => void active.add(entry.grants),
+        active: () => void active.add(entry),
+        reclaim: () => reclaim(entry.session),
       }),
     };
+    if (closed || isGone(session.id)) {
+      void entry.grants.close(goneBecause(closed ? 'unloaded' : 'ended'));
+      return entry;
+    }
     held.set(session.id, entry);
     if (held.size > most) makeRoom();
     return entry;
+  }
+
+  function isGone(id: string): boolean {
+    const at = gone.get(id);
+    return at !== undefined && now() - at < lateAnswersMs;
+  }
+
+  /** The oldest come first. */
+  function forgetGone(): void {
+    for (const [id, at] of gone) {
+      if (now() - at < lateAnswersMs) return;
+      gone.delete(id);
+    }
+  }
+
+  /** What lies idle here must not be the reason why a call of the same user or workspace is refused. */
+  async function reclaim({ userId, workspaceId }: Session): Promise<boolean> {
+    const related = [...active].filter(
+      ({ session }) => session.userId === userId || (workspaceId !== undefined && session.workspaceId === workspaceId),
+    );
+    const given = related.flatMap(({ grants }) => grants.giveBackIdle());
+    await Promise.all(given);
+    return given.length > 0;
   }
 
   /** Several at once: looking for the idlest is not worth it for one. */
@@ -96,27 +130,24 @@ export function createHeldSessions(options: HeldOptions): HeldSessions {
   }
 
   function leave(id: string, reason: LeaveReason): void {
+    if (reason !== 'unloaded') gone.set(id, now());
     const entry = held.get(id);
     if (entry === undefined) return;
     held.delete(id);
-    entry.grants.withdraw();
-    void entry.grants.close();
+    void entry.grants.close(goneBecause(reason));
     options.onLeft(entry.session, reason);
   }
 
   const timer = setInterval(() => {
-    for (const grants of active) if (!grants.settle()) active.delete(grants);
+    for (const entry of active) if (!entry.grants.settle()) active.delete(entry);
+    forgetGone();
   }, settleEveryMs).unref();
 
   return {
     get: (id) => held.get(id)?.session,
     all: () => [...held.values()].map(({ session }) => session),
     hold,
-    grantsOf(session) {
-      const entry = held.get(session.id);
-      if (entry === undefined) throw new AmbitError('SESSION_ENDED');
-      return entry.grants;
-    },
+    grantsOf: (id) => held.get(id)?.grants,
     doubt: (id) => held.get(id)?.grants.withdraw(),
     leave,
     usedToken: (id, digest) => void held.get(id)?.tokenUse.set(digest, now()),
@@ -126,9 +157,10 @@ export function createHeldSessions(options: HeldOptions): HeldSessions {
     },
     async close(reason) {
       clearInterval(timer);
-      const grants = [...held.values()].map((entry) => entry.grants);
+      closed = true;
+      const grants = [...held.values(), ...active].map((entry) => entry.grants);
       for (const id of [...held.keys()]) leave(id, reason);
-      await Promise.all(grants.map((each) => each.close()));
+      await Promise.all(grants.map((each) => each.close(goneBecause(reason))));
     },
   };
 }

@@ -1,5 +1,5 @@
 import type { Config } from '../config/schema.ts';
-import type { Quotas } from './grants.ts';
+import type { Quotas } from './grant-size.ts';
 
 /** The quotas of a configuration as a store takes them: without those that bound nothing. */
 export function quotasOf({ quotas: { session, user, workspace } }: Config): Quotas {

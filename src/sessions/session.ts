@@ -35,6 +35,8 @@ export interface SessionDraft {
   readonly agentId?: string;
   readonly workspaceId?: string;
   readonly parentId?: string;
+  /** The API key it is opened with: when that is revoked, it ends. */
+  readonly keyId?: string;
   readonly trustLevel?: TrustLevel;
   readonly ttlSeconds?: number;
   /** Limits it to these servers; an empty list means none at all. */

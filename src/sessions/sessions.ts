@@ -4,9 +4,11 @@ import { digestsEqual, isWhole, mintToken, type PresentedToken, presentedToken }
 import type { NewSession, SessionChange, SessionRecord } from '../stores/record.ts';
 import type { SessionFilter, SessionStore, Updated } from '../stores/store.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
+import { descendantsOf } from './descendants.ts';
 import { followStore } from './follow-store.ts';
 import { goneBecause } from './gone-because.ts';
-import type { Grant, Quotas } from './grants.ts';
+import type { Quotas } from './grant-size.ts';
+import type { Grant } from './grants.ts';
 import { createHeldSessions } from './held-sessions.ts';
 import { narrowed } from './narrow.ts';
 import type { EndReason, LeaveReason, Narrowing, Session, SessionDraft } from './session.ts';
@@ -60,7 +62,13 @@ export interface Sessions {
    * grant.
    */
   enter(session: Session, counted: boolean): Grant | Promise<Grant>;
+  /** Ends the sessions that it opened too. False when there was no live session to end. */
   end(id: string, reason?: Exclude<EndReason, 'expired'>): Promise<boolean>;
+  /**
+   * Ends all that were opened with a key of this user, `revoked`, and answers how many that were. To be called once
+   * the key opens nothing more. A user has few sessions, so they are looked through.
+   */
+  endOfKey(userId: string, keyId: string): Promise<number>;
   /** Takes the place of the record, for good; whatever would widen it is refused. */
   restrict(id: string, change: Narrowing): Promise<Session>;
   /** A further token for the same session. When there are too many, the one unused for longest stops working. */
@@ -133,6 +141,15 @@ export function createSessions(options: SessionsOptions): Sessions {
     throw goneBecause(remains?.reason);
   }
 
+  async function assertParent({ parentId, userId }: CheckedDraft): Promise<void> {
+    if (parentId === undefined || (await store.get(parentId))?.userId === userId) return;
+    throw new AmbitError('SESSION_NOT_FOUND', { what: 'This user has no live session to be the parent.' });
+  }
+
+  async function endAll(records: readonly SessionRecord[], reason: Exclude<EndReason, 'expired'>): Promise<void> {
+    for (const { id } of records) if (await store.end(id, reason)) held.leave(id, reason);
+  }
+
   /** Reads, decides and writes until nobody else was faster. */
   async function change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session> {
     let session = await load(id);
@@ -147,6 +164,14 @@ export function createSessions(options: SessionsOptions): Sessions {
     throw new AmbitError('SESSION_STALE');
   }
 
+  /** Its copy made room for another between the decision and this. */
+  async function enterAgain({ id, version }: Session, counted: boolean): Promise<Grant> {
+    const session = await load(id);
+    const grants = held.grantsOf(id);
+    if (session === undefined || grants === undefined) throw goneBecause((await store.remains(id))?.reason);
+    return grants.enter(counted, version);
+  }
+
   return {
     async create(draft) {
       const id = draft.id ?? randomBytes(16).toString('hex');
@@ -158,7 +183,7 @@ export function createSessions(options: SessionsOptions): Sessions {
         agentId: draft.agentId ?? null,
         workspaceId: draft.workspaceId ?? null,
         parentId: draft.parentId ?? null,
-        keyId: null,
+        keyId: draft.keyId ?? null,
         trustLevel: draft.trustLevel,
         servers: draft.servers ?? null,
         permissions: draft.permissions ?? [],
@@ -167,6 +192,7 @@ export function createSessions(options: SessionsOptions): Sessions {
         ttlSeconds: draft.ttlSeconds ?? bounds.ttlSeconds,
         lifetimeSeconds: bounds.maxLifetimeSeconds,
       };
+      await assertParent(draft);
       const evicts = store.capabilities.whenFull === 'evict';
       const created = await store.create(given, {
         perUser: bounds.maxPerUser,
@@ -184,6 +210,11 @@ export function createSessions(options: SessionsOptions): Sessions {
         if (created.cap === 'inAll') throw new AmbitError('SESSION_LIMIT');
         throw new AmbitError('SESSION_LIMIT', { what: `This user already has ${bounds.maxPerUser} live sessions.` });
       }
+      // Ended in between: whoever ended the parent may have looked for its children just before this one was there.
+      await assertParent(draft).catch(async (error: unknown) => {
+        await store.end(id);
+        throw error;
+      });
       const session = held.hold(created.record);
       for (const listener of openedListeners) listener(session);
       return { session, token, record: created.record };
@@ -211,12 +242,38 @@ export function createSessions(options: SessionsOptions): Sessions {
     list: (filter, page) => store.list(filter, page),
     held: held.all,
 
-    enter: (session, counted) => held.grantsOf(session).enter(counted),
+    enter(session, counted) {
+      const grants = held.grantsOf(session.id);
+      return grants === undefined ? enterAgain(session, counted) : grants.enter(counted, session.version);
+    },
 
     async end(id, reason = 'ended') {
+      const record = await store.get(id);
+      if (record === undefined) return false;
+      // The youngest generation first: whatever happens in between, nobody is left behind whom no one looks after.
+      await endAll((await descendantsOf(store, record)).reverse(), reason);
       const ended = await store.end(id, reason);
-      if (ended) held.leave(id, reason);
+      try {
+        // Opened while we were at it; from here on nobody can open more.
+        await endAll((await descendantsOf(store, record)).reverse(), reason);
+      } finally {
+        if (ended) held.leave(id, reason);
+        // Somebody else was faster, and we have not heard of it yet.
+        else if (held.get(id) !== undefined) held.leave(id, (await store.remains(id))?.reason ?? 'unloaded');
+      }
       return ended;
+    },
+
+    async endOfKey(userId, keyId) {
+      let count = 0;
+      for (let after: string | undefined; ; ) {
+        const page = await store.list({ userId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
+        for (const { id } of page.sessions.filter((record) => record.keyId === keyId)) {
+          if (await this.end(id, 'revoked')) count++;
+        }
+        if (page.next === null) return count;
+        after = page.next;
+      }
     },
 
     restrict: (id, narrowing) =>

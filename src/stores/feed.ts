@@ -1,8 +1,17 @@
 import type { EndReason } from './record.ts';
 
+/** `here` says that it was done through this very store, opened here, and not by anybody else on the same data. */
 export type Change =
-  | { readonly kind: 'created' | 'changed'; readonly id: string; readonly version: number }
-  | { readonly kind: 'ended'; readonly id: string; readonly reason: EndReason | 'expired' }
+  | { readonly kind: 'created'; readonly id: string; readonly version: number; readonly here: boolean }
+  | {
+      readonly kind: 'changed';
+      readonly id: string;
+      readonly version: number;
+      /** Its bounds are tighter; otherwise something else about it is new. */
+      readonly restricted: boolean;
+      readonly here: boolean;
+    }
+  | { readonly kind: 'ended'; readonly id: string; readonly reason: EndReason | 'expired'; readonly here: boolean }
   | { readonly kind: 'document'; readonly collection: string; readonly key: string }
   /** Some changes may have been missed: whatever is held about any session or document may be old. */
   | { readonly kind: 'lost' };

@@ -91,6 +91,13 @@ export function bodyOf(session: RecordBody): RecordBody {
   };
 }
 
+/** Whether a change made the bounds of a session tighter. */
+export function isRestricted(before: SessionRecord, after: SessionRecord): boolean {
+  return (['trustLevel', 'permissions', 'servers', 'ttlSeconds', 'endsAt'] as const).some(
+    (key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]),
+  );
+}
+
 /** The record as it is after a change, its version one higher. `expiresAt` is left to the store, which knows the calls. */
 export function changed(record: SessionRecord, change: SessionChange): SessionRecord {
   const unknown = Object.keys(change).filter((key) => !changeable.has(key));

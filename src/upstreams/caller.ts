@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 import type { Channel } from '../wire/channel.ts';
 import type { Message } from '../wire/message.ts';
 import type { Link } from './link.ts';
@@ -47,6 +47,8 @@ export interface Callers {
     caller: Pick<Caller, 'sessionId' | 'server' | 'version' | 'link' | 'initialize'> & {
       readonly workspaceId?: string | undefined;
       readonly parent?: Caller;
+      /** Of one that is known from before: its client goes on under it. */
+      readonly id?: string;
     },
   ): Caller;
   get(id: string): Caller | undefined;
@@ -60,6 +62,12 @@ export interface Callers {
 }
 
 const perSession = 64;
+
+/** Which of the places for the clients of a session this one has; undefined for what is no id of ours. */
+export function seatOf(id: string): number | undefined {
+  const seat = /^[0-9a-f]{32}([0-3][0-9a-f])$/.exec(id)?.[1];
+  return seat === undefined ? undefined : Number.parseInt(seat, 16);
+}
 
 export function createCallers(): Callers {
   const all = new Map<string, Caller>();
@@ -80,12 +88,27 @@ export function createCallers(): Callers {
     if (caller.parent === undefined) caller.stream?.close();
   }
 
+  /** One that no other client here has, at a venture: those of other processes are not known. */
+  function freeSeat(siblings: Iterable<Caller>): string {
+    const taken = new Set([...siblings].map(({ id }) => seatOf(id)));
+    let seat = randomInt(perSession);
+    for (let tried = 0; tried < perSession && taken.has(seat); tried++) seat = (seat + 1) % perSession;
+    return seat.toString(16).padStart(2, '0');
+  }
+
   return {
-    open({ sessionId, server, workspaceId, version, link, initialize, parent }) {
-      let pushCount = 0;
+    open({ sessionId, server, workspaceId, version, link, initialize, parent, id: known }) {
+      // What was asked of it before is not known: no number may come again.
+      let pushCount = known === undefined ? 0 : Date.now();
       let stream: Channel | undefined;
+      const siblings = bySession.get(sessionId) ?? new Set();
+      bySession.set(sessionId, siblings);
+      // Clients that never say DELETE must not pile up: the idlest one makes room.
+      const own = parent === undefined ? [...siblings].filter((sibling) => sibling.parent === undefined) : [];
+      if (own.length >= perSession) end(own.reduce((a, b) => (a.lastActiveAt <= b.lastActiveAt ? a : b)));
+      bySession.set(sessionId, siblings);
       const caller: Caller = {
-        id: randomBytes(16).toString('hex'),
+        id: known ?? `${randomBytes(16).toString('hex')}${parent === undefined ? freeSeat(siblings) : ''}`,
         sessionId,
         server,
         workspaceId,
@@ -106,12 +129,6 @@ export function createCallers(): Callers {
         subscriptions: new Set(),
         lastActiveAt: Date.now(),
       };
-      const siblings = bySession.get(sessionId) ?? new Set();
-      bySession.set(sessionId, siblings);
-      // Clients that never say DELETE must not pile up: the idlest one makes room.
-      const own = parent === undefined ? [...siblings].filter((sibling) => sibling.parent === undefined) : [];
-      if (own.length >= perSession) end(own.reduce((a, b) => (a.lastActiveAt <= b.lastActiveAt ? a : b)));
-      bySession.set(sessionId, siblings);
       siblings.add(caller);
       all.set(caller.id, caller);
       link.attach(caller);

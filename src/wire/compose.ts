@@ -17,13 +17,21 @@ export function notificationMessage(method: string, params: unknown): Buffer {
 
 /** A refusal of a tool call is a result: only then does the model read the reason. */
 export function refusedCall(id: string, error: AmbitError, modern: boolean): Buffer {
-  const result = {
-    ...(modern ? { resultType: 'complete' } : {}),
+  return resultMessage(id, JSON.stringify({ ...(modern ? { resultType: 'complete' } : {}), ...refusedResult(error) }));
+}
+
+export type RefusedResult = {
+  readonly content: readonly [{ readonly type: 'text'; readonly text: string }];
+  readonly isError: true;
+  readonly _meta: { readonly 'ambit/error': Record<string, unknown> };
+};
+
+export function refusedResult(error: AmbitError): RefusedResult {
+  return {
     content: [{ type: 'text', text: refusalText(error) }],
     isError: true,
     _meta: { 'ambit/error': refusalFacts(error) },
   };
-  return resultMessage(id, JSON.stringify(result));
 }
 
 /** Every other refusal is a JSON-RPC error with a code of our own. */

@@ -3,9 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { handleAdmin } from '../../src/admin/handle.ts';
+import { showOne } from '../../src/cli/show-session.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
+import type { SandboxState } from '../../src/gateway/sandbox-state.ts';
 import type { SessionServers } from '../../src/index.ts';
+import type { SessionView } from '../../src/sessions/session.ts';
+import { hasBwrap } from '../needs/bwrap.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-admin-'));
 const configFile = join(folder, 'ambit.yaml');
@@ -65,6 +69,23 @@ test.each([
     ttlSeconds: 60,
     servers: ['a', 'b'],
   });
+});
+
+test('a sandboxed session shows its sandbox and who keeps it within its limits; a direct one has none', async () => {
+  const shownFor = async (draft: Record<string, unknown>) => {
+    const { body } = await ask('GET', `/${(await open(draft)).id}`);
+    return body as SessionView & { sandbox: SandboxState | null };
+  };
+  expect((await shownFor({ trustLevel: 'direct' })).sandbox).toBeNull();
+  const view = await shownFor({});
+  if (hasBwrap()) {
+    const limits = { fileMb: 'rlimit', wallSeconds: 'timer' };
+    expect(view.sandbox).toMatchObject({ runner: 'bwrap', refusal: null, limits });
+    expect(showOne(view)).toMatch(/^sandbox +bwrap$/m);
+    expect(showOne(view)).toMatch(/^by rlimit +fileMb, openFiles$/m);
+  } else {
+    expect(view.sandbox).toMatchObject({ limits: null, refusal: expect.stringContaining('no sandbox') });
+  }
 });
 
 test('P14: PATCH narrows, and the token keeps working', async () => {

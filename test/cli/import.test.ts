@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createApprovals } from '../../src/approvals/approvals.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { type Exited, runAmbit } from '../journeys/abandoned/ambit-command.ts';
+import type { Exited } from '../journeys/abandoned/ambit-command.ts';
 import { ensureBuilt } from '../runners/ensure-built.ts';
+import { ambitInProcess } from './in-process.ts';
 
 let home: string;
 let configFile: string;
@@ -34,7 +35,7 @@ function put(path: string, text: unknown): string {
 
 const dataDir = () => join(home, 'data');
 const ambit = (...args: string[]): Promise<Exited> =>
-  runAmbit(['import', ...args, '--config', configFile, '--data-dir', dataDir()], {
+  ambitInProcess(['import', ...args, '--config', configFile, '--data-dir', dataDir()], {
     HOME: home,
     XDG_CONFIG_HOME: join(home, '.config'),
     CLAUDE_CONFIG_DIR: '',
@@ -145,7 +146,7 @@ test('an imported server is held to what was shown', async () => {
   const file = put('project/.mcp.json', { mcpServers: { local: { command: 'node', args: ['server.js'] } } });
   put('project/server.js', 'one');
   await ambit(file, '--yes');
-  const list = () => runAmbit(['server', 'list', '--config', configFile, '--data-dir', dataDir()]);
+  const list = () => ambitInProcess(['server', 'list', '--config', configFile, '--data-dir', dataDir()]);
   expect((await list()).stdout).toMatch(/^local .* approved$/m);
   put('project/server.js', 'two');
   expect((await list()).stdout).toMatch(/^local .* changed$/m);

@@ -1,8 +1,8 @@
 import { main } from '../../src/cli/main.ts';
 import type { Exited } from '../journeys/abandoned/ambit-command.ts';
 
-/** A command of `ambit` without a process of its own; for those that print and leave. */
-export async function ambitInProcess(args: readonly string[]): Promise<Exited> {
+/** A command of `ambit` without a process of its own; for those that print and leave, one at a time. */
+export async function ambitInProcess(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Exited> {
   const said = { stdout: '', stderr: '' };
   const streams = ['stdout', 'stderr'] as const;
   const real = streams.map((name) => process[name].write);
@@ -13,7 +13,7 @@ export async function ambitInProcess(args: readonly string[]): Promise<Exited> {
     }) as typeof process.stdout.write;
   }
   try {
-    const code = await main(args, process.env);
+    const code = await main(args, { ...process.env, ...env });
     return { code, ...said };
   } finally {
     for (const [i, name] of streams.entries()) process[name].write = real[i] as typeof process.stdout.write;

@@ -4,8 +4,9 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest
 import { pinsOf } from '../../src/approvals/tool-pins.ts';
 import type { ServerDefinition } from '../../src/upstreams/definition.ts';
 import { createProject, type Project } from '../approvals/project.ts';
-import { type Exited, runAmbit } from '../journeys/abandoned/ambit-command.ts';
+import type { Exited } from '../journeys/abandoned/ambit-command.ts';
 import { ensureBuilt } from '../runners/ensure-built.ts';
+import { ambitInProcess } from './in-process.ts';
 
 let project: Project;
 beforeAll(ensureBuilt);
@@ -24,7 +25,7 @@ const offered = () => ({
   env: { OFFER: join(project.folder, 'offer.json'), TOKEN: 'sk-secret' },
 });
 const ambit = (...args: string[]): Promise<Exited> =>
-  runAmbit([...args, '--config', project.configFile, '--data-dir', project.dataDir]);
+  ambitInProcess([...args, '--config', project.configFile, '--data-dir', project.dataDir]);
 
 describe('ambit server list', () => {
   test('says where each is from and whether it may start, within 80 columns', async () => {

@@ -16,7 +16,6 @@ test('without those, each key that is written and not built warns once', async (
   const { warnings } = await load(lines.join('\n'));
   expect(warnings).toEqual([
     'ambit.yaml:3 auth.jwt: not built yet, ignored',
-    'ambit.yaml:5 sessions.bindAddress: not built yet, ignored',
     'ambit.yaml:28 workspaces.my-project.isolation: not built yet, ignored',
     'ambit.yaml:29 workspaces.my-project.backend: not built yet, ignored',
     'ambit.yaml:30 governance: not built yet, ignored',

@@ -140,6 +140,16 @@ describe('refused', () => {
     expect(() => check({ dataDir: at('config/ambit.yaml/x') })).toThrow(/cannot be followed \(ENOTDIR\)/);
   });
 
+  test('the secret that webhooks are signed with', () => {
+    const config = (secretFile: string) =>
+      frozenCopy({ ...configWith(at('work')), events: { webhook: { url: 'http://h/', secretFile } } });
+    const places = { configFile: at('config/ambit.yaml'), dataDir: at('data') };
+    expect(() => assertOutOfReach({ ...places, config: config(at('work/secret')) })).toThrow(
+      'events.webhook.secretFile',
+    );
+    expect(() => assertOutOfReach({ ...places, config: config(at('config/secret')) })).not.toThrow();
+  });
+
   test('all of it at once, a line each, without control characters', () => {
     const error = (() => {
       try {

@@ -30,6 +30,7 @@ test('a file with nothing but its version gets the defaults of the contract', ()
     quotas: { session: { callsPerMinute: 6000, concurrentCalls: 64 }, user: {}, workspace: {} },
     credentials: {},
     context: { envPrefixes: ['AMBIT'], announceKeys: ['ambit'] },
+    events: {},
     processes: { startSeconds: 30, idleSeconds: 300, maxSeconds: 86_400 },
     limits: { bodyBytes: 4_194_304, messageBytes: 16_777_216, notificationsPerSecond: 1000, pendingPerUpstream: 1024 },
     include: [],

@@ -40,7 +40,7 @@ export function credentialGateways(): CredentialGateways {
     open.push(made);
     return made;
   }
-  const say = (line: string) => void lines.push(line);
+  const say = (...said: unknown[]) => void lines.push(JSON.stringify(said));
   return {
     get folder() {
       return folder;

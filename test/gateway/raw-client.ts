@@ -18,6 +18,7 @@ export interface RawClient {
   request(method: string, params?: Record<string, unknown>): Promise<RawMessage>;
   /** The words of a tool's result, or of the refusal. */
   call(name: string, args?: Record<string, unknown>): Promise<string>;
+  /** Those of the servers; Ambit's own are always there. */
   tools(): Promise<string[]>;
   /** Resolves at the next notification of that method. */
   told(method: string): Promise<void>;
@@ -76,7 +77,8 @@ export async function rawClient(
     },
     async tools() {
       const { result } = await request('tools/list');
-      return ((result?.['tools'] ?? []) as { readonly name: string }[]).map(({ name }) => name);
+      const tools = (result?.['tools'] ?? []) as { readonly name: string }[];
+      return tools.map(({ name }) => name).filter((name) => !name.startsWith('session_'));
     },
     told: (method) =>
       new Promise((resolve) => {

@@ -194,16 +194,17 @@ describe('what was kept is gone', () => {
     const gateway = await start(upstream);
     const client = await on.clientOf(gateway, 'ada', 'notes');
     expect(await client.call('read', { path: 'prod' })).toBe('1');
+    expect(await client.call('read', { path: 'test' })).toBe('2');
     const servers = { notes: { url: upstream.url, era: 'modern' as const, cache: { read: { ttlSeconds } } } };
     const config = { version: 1 as const, sessions: { defaultTrust: 'direct' as const }, servers };
     const rule = { id: 'no-prod', deny: 'notes__read', when: "args.path == 'prod'" };
     await gateway.reload({ ...config, rules: [rule] });
     expect(await client.call('read', { path: 'prod' })).toContain('PERMISSION_DENIED');
-    expect(await client.call('read', { path: 'test' })).toBe('2');
+    expect(await client.call('read', { path: 'test' })).toBe('3');
     await gateway.reload(config);
     expect(await client.call('read', { path: 'prod' })).toBe('1');
     await gateway.reload({ ...config, servers: { notes: { ...servers.notes, cache: {} } } });
-    expect(await client.call('read', { path: 'prod' })).toBe('3');
+    expect(await client.call('read', { path: 'prod' })).toBe('4');
   });
 
   test('when the tool is described otherwise', async () => {

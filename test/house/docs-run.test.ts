@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
+import { hasBwrap } from '../needs/bwrap.ts';
 import { repository, sourceFiles } from './source-files.ts';
 
 /** What the pages show is run here, so that it stays true. */
@@ -153,7 +154,7 @@ test('an agent SDK is handed its servers, as the how-to says', { timeout: 60_000
   expect(stdout).toBe('sess-1\npinned\n');
 });
 
-test('ambit run wraps a server, as the how-to says', async () => {
+test.skipIf(!hasBwrap())('ambit run wraps a server, as the how-to says', async () => {
   const [block] = blocks('docs/how-to/wrap-one-server.md', 'sh');
   const here = join(folder, 'wrap');
   await mkdir(here);

@@ -39,7 +39,7 @@ interface Asking {
 }
 
 async function ofEra(era: 'modern' | 'handshake', ambit: RunningAmbit): Promise<Asking> {
-  const { token } = await ambit.session('--trust', 'direct');
+  const { token } = await ambit.session();
   const url = `${ambit.url}/mcp`;
   if (era === 'modern') {
     return {

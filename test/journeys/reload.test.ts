@@ -26,7 +26,7 @@ beforeAll(async () => {
   ambit.process.stderr?.on('data', (chunk: Buffer) => {
     said += chunk.toString();
   });
-  ({ token, id: session } = await ambit.session('--trust', 'direct'));
+  ({ token, id: session } = await ambit.session());
 });
 
 afterAll(async () => {

@@ -1,10 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { ask } from './control-api.ts';
 
 export const repository = resolve(import.meta.dirname, '..', '..');
 export const ambitBin = join(repository, 'bin', 'ambit.js');
@@ -23,7 +24,8 @@ export interface RunningAmbit {
   readonly pid: number;
   readonly process: ChildProcess;
   cli(...args: string[]): Promise<string>;
-  session(...args: string[]): Promise<CreatedSession>;
+  /** A direct one; asked of the control socket, since a command would be one more process. */
+  session(draft?: Readonly<Record<string, unknown>>): Promise<CreatedSession>;
   mcp(server: string): string;
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
@@ -32,7 +34,6 @@ export async function startAmbit(config: Record<string, unknown>, env: NodeJS.Pr
   const folder = await mkdtemp(join(tmpdir(), 'ambit-test-'));
   const file = join(folder, 'etc', 'ambit.yaml');
   const dataDir = join(folder, 'data');
-  const { mkdir } = await import('node:fs/promises');
   await mkdir(join(folder, 'etc'));
   await writeFile(file, JSON.stringify({ version: 1, ...config }));
   const places = ['--config', file, '--data-dir', dataDir];
@@ -64,7 +65,8 @@ export async function startAmbit(config: Record<string, unknown>, env: NodeJS.Pr
     pid: child.pid as number,
     process: child,
     cli,
-    session: async (...args) => JSON.parse(await cli('session', 'create', '--json', ...args)) as CreatedSession,
+    session: (draft) =>
+      ask(join(dataDir, 'control.sock'), 'POST', '/api/v1/sessions', { trustLevel: 'direct', ...draft }),
     mcp: (server) => `${ready.url}/mcp/${server}`,
     async stop(signal = 'SIGTERM') {
       if (child.exitCode === null && child.signalCode === null) {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readLines } from '../../src/wire/read-lines.ts';
+import { counts } from '../proof.ts';
 import { ensureBuilt } from './ensure-built.ts';
 import { isAlive, killTagged, taggedProcesses, until } from './tagged-processes.ts';
 
@@ -80,9 +81,9 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
   });
 
   it.each(['alone', 'its group'] as const)(
-    '%s, everything it had started is gone, ten times over',
+    '%s, everything it had started is gone, time after time',
     async (whole) => {
-      for (let round = 0; round < 10; round++) {
+      for (let round = 0; round < counts(3, 10); round++) {
         pids = [];
         const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
           let known = { root: '', warden: 0 };
@@ -102,14 +103,15 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
   );
 
   it('at any moment while it is starting processes, nothing is left', async () => {
-    for (let round = 0; round < 12; round++) {
+    const rounds = counts(6, 24);
+    for (let round = 0; round < rounds; round++) {
       const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
         startDriver(findableAtAnyMoment, (told) => {
           if (told.failed !== undefined) reject(new Error(`the driver left with ${told.failed}`));
           if (told.root !== undefined) resolve({ root: told.root, warden: told.warden ?? 0 });
         });
       });
-      await new Promise((resolve) => setTimeout(resolve, round * 11));
+      await new Promise((resolve) => setTimeout(resolve, (round / rounds) * 130));
       kill(round % 2 === 0 ? 'alone' : 'its group');
       await expectNothingLeft(place.root, place.warden);
     }

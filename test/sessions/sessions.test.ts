@@ -70,7 +70,7 @@ describe('a session', () => {
       now += 50_000;
       await codeOf(() => use(session));
     }
-    expect(await codeOf(() => use(session))).toBe('SESSION_ENDED');
+    expect(await codeOf(() => use(session))).toBe('SESSION_EXPIRED');
     expect(await codeOf(() => sessions.prove(token))).toBe('SESSION_EXPIRED');
   });
 

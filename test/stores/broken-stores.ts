@@ -244,6 +244,13 @@ export const lies: Readonly<Record<string, Lie>> = {
   'tells nobody that a session ended': (good) => ({
     watch: (listener) => good.watch((change) => change.kind !== 'ended' && listener(change)),
   }),
+  'calls every change a restriction': (good) => ({
+    watch: (listener) =>
+      good.watch((change) => listener(change.kind === 'changed' ? { ...change, restricted: true } : change)),
+  }),
+  'takes its own changes for those of others': (good) => ({
+    watch: (listener) => good.watch((change) => listener('here' in change ? { ...change, here: false } : change)),
+  }),
   'answers after it was closed': (good) => ({ close: async () => {}, ping: good.ping }),
   'says “retry” too early': (good) => ({
     async admit(request) {

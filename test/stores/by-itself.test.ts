@@ -27,7 +27,7 @@ async function expiresByItself(store: SessionStore): Promise<void> {
   expect((await store.admit({ id: session.id, calls: 0 })).outcome).toBe('admitted');
   // Only the store's own timers are at work now, and they keep no process alive; this one does.
   const alive = setInterval(() => {}, 1000);
-  expect(await ended).toEqual({ kind: 'ended', id: session.id, reason: 'expired' });
+  expect(await ended).toEqual({ kind: 'ended', id: session.id, reason: 'expired', here: true });
   clearInterval(alive);
   expect(await store.admit({ id: session.id })).toEqual({ outcome: 'expired' });
   await store.close();

@@ -55,7 +55,8 @@ test('a file from before there were documents gets them, and keeps what it had',
   await first.create(session);
   await first.close();
   const database = openDatabase(file);
-  database.exec('DROP TABLE documents; DROP TABLE collections; PRAGMA user_version = 1');
+  database.exec('DROP TABLE documents; DROP TABLE collections; ALTER TABLE changes DROP COLUMN origin');
+  database.exec('PRAGMA user_version = 1');
   database.close();
   const store = await openSqliteStore({ file });
   expect((await store.get(session.id))?.id).toBe(session.id);

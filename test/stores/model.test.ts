@@ -64,7 +64,9 @@ async function compare(open: Open, runs: number, seed?: number): Promise<void> {
 }
 
 describe('L6: random operations, the store and a plain model side by side', () => {
-  test.each(Object.entries(stores))('%s', (_name, { open, runs }) => compare(open, runs), 900_000);
+  test.each(Object.entries(stores))('%s', { timeout: counts(60_000, 900_000) }, (_name, { open, runs }) =>
+    compare(open, runs),
+  );
 
   test.each([
     'drops the ttl of state',

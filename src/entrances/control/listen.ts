@@ -2,13 +2,10 @@ import { chmodSync, lstatSync, mkdirSync, rmdirSync, rmSync, statSync } from 'no
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
-import { type AdminRequest, handleAdmin } from '../../admin/handle.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import { passOver, readBody } from '../http/read-body.ts';
+import { createAdminDoor } from './answer-admin.ts';
 import { assertPrivate } from './socket-path.ts';
-
-const bodyLimit = 256 * 1024;
 
 /**
  * The control socket: the control API for whoever may open a file of ours, which is the user who runs us. `address` is
@@ -23,26 +20,9 @@ export async function listenControl(
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   assertPrivate(folder);
   await removeStale(path);
+  const door = createAdminDoor(gateway, address);
   const server = createServer((request, response) => {
-    const respond = (status: number, body: unknown, type = 'application/json') => {
-      const bytes = body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(body));
-      response.writeHead(status, { 'content-type': type, 'content-length': bytes.length }).end(bytes);
-    };
-    void readBody(request, bodyLimit, (listener) => response.on('close', listener)).then(
-      async (body) => {
-        if (body === 'broken off') return;
-        if (body === 'too long') {
-          passOver(request);
-          const detail = `The body is longer than ${bodyLimit} bytes.`;
-          respond(413, { code: 'REQUEST_INVALID', detail, hint: 'Send less.' }, 'application/problem+json');
-          return;
-        }
-        const asked: AdminRequest = { method: request.method ?? 'GET', path: request.url ?? '/', body };
-        const { status, body: answer, problem } = await handleAdmin(gateway, asked, address());
-        respond(status, answer, problem ? 'application/problem+json' : 'application/json');
-      },
-      () => response.destroy(),
-    );
+    door.answer(request, response).catch(() => response.destroy());
   });
   const umask = process.umask(0o177);
   try {

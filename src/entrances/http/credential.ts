@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Credential } from '../../identity/principal.ts';
+import type { Credential, Origin } from '../../identity/principal.ts';
 import { presentedToken } from '../../identity/token.ts';
 import { isLoopback } from './guards.ts';
 
@@ -17,13 +17,14 @@ export function credentialOf(request: IncomingMessage): Credential {
   const { authorization } = request.headers;
   const seen = lastSeen.get(request.socket);
   if (seen !== undefined && seen.authorization === authorization) return seen.credential;
-  const credential = readCredential(authorization, isLoopback(request.socket.remoteAddress));
+  const address = request.socket.remoteAddress;
+  const credential = readCredential(authorization, { loopback: isLoopback(address), address });
   lastSeen.set(request.socket, { authorization, credential });
   return credential;
 }
 
-function readCredential(authorization: string | undefined, loopback: boolean): Credential {
-  if (authorization === undefined) return { kind: 'none', loopback };
+function readCredential(authorization: string | undefined, origin: Origin): Credential {
+  if (authorization === undefined) return { kind: 'none', ...origin };
   const token = /^Bearer +([\x21-\x7e]{1,4096})$/i.exec(authorization)?.[1] ?? '';
-  return { kind: 'bearer', presented: presentedToken(token), loopback };
+  return { kind: 'bearer', presented: presentedToken(token), ...origin };
 }

@@ -2,14 +2,19 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { allServers } from '../../gateway/aggregate/for-all.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import { openAdminToken } from '../../identity/admin-token.ts';
 import type { Log } from '../../log.ts';
+import { createAdminDoor } from '../control/answer-admin.ts';
 import { createGuards } from './guards.ts';
 import { serveMetrics } from './metrics.ts';
 import { servePost } from './post.ts';
+import { serveControl } from './serve-control.ts';
 import { serveVisit } from './visit.ts';
 
 export interface Listening {
   readonly url: string;
+  /** Where the credential of the control API is kept. */
+  readonly adminTokenFile: string;
   /** Takes no new connections, lets requests under way finish for a while, then cuts what is left. */
   close(graceMs: number): Promise<void>;
 }
@@ -22,6 +27,9 @@ export async function listenHttp(
   log: Log,
 ): Promise<Listening> {
   const guard = createGuards(gateway.config.listen);
+  const token = await openAdminToken(gateway.places.dataDir);
+  let url = '';
+  const door = createAdminDoor(gateway, () => gateway.config.listen.publicUrl ?? url);
   let closing = false;
 
   /** A promise only where somebody has to be waited for. */
@@ -39,13 +47,14 @@ export async function listenHttp(
       return;
     }
     if (path === '/readyz') return answerReady(response);
-    if (path === '/metrics') return serveMetrics(gateway, request, response);
+    if (path === '/metrics') return serveMetrics(gateway, token, request, response);
     if (path === '/.well-known/jwks.json' && request.method === 'GET') {
       const bytes = Buffer.from(gateway.jwks());
       const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };
       response.writeHead(200, { ...headers, 'content-length': bytes.length }).end(bytes);
       return;
     }
+    if (path.startsWith('/api/')) return serveControl(door, token, request, response);
     const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
     if (server === undefined) {
       request.resume();
@@ -93,10 +102,13 @@ export async function listenHttp(
   });
   const { port, address: bound, family } = http.address() as AddressInfo;
 
+  url = `http://${family === 'IPv6' ? `[${bound}]` : bound}:${port}`;
   return {
-    url: `http://${family === 'IPv6' ? `[${bound}]` : bound}:${port}`,
+    url,
+    adminTokenFile: token.file,
     async close(graceMs) {
       closing = true;
+      door.close();
       await drain(http, sockets, graceMs);
     },
   };

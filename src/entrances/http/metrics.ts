@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Gateway } from '../../gateway/gateway.ts';
+import type { AdminToken } from '../../identity/admin-token.ts';
 import { contentType } from '../../metrics/text-format.ts';
 import { isLoopback, namesLoopback } from './guards.ts';
 
-/** GET /metrics: open to this machine; to everybody else it answers as if they had not proven who they are. */
+/** GET /metrics: open to this machine; everybody else has to carry the admin token. */
 export async function serveMetrics(
   gateway: Gateway,
+  token: AdminToken,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -14,7 +16,7 @@ export async function serveMetrics(
     refuse(gateway, response, 405, { allow: 'GET, HEAD' });
     return;
   }
-  if (!comesFromHere(gateway, request)) {
+  if (!comesFromHere(gateway, request) && !token.isCarriedBy(request.headers.authorization)) {
     refuse(gateway, response, 401, { 'www-authenticate': 'Bearer realm="ambit"' });
     return;
   }

@@ -15,6 +15,8 @@ import { type Message, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { CachedCalls } from '../cached-calls.ts';
+import type { OwnTools } from '../own-tools.ts';
+import type { RememberedTransports } from '../remembered-transports.ts';
 import type { Resolution } from '../resolution.ts';
 import { isShown } from '../shown-tools.ts';
 import { refuseWithheld } from '../stages/vet-tools.ts';
@@ -35,6 +37,8 @@ export interface AggregateParts {
   readonly resolution: Resolution;
   readonly tools: ToolBounds;
   readonly cached: CachedCalls;
+  readonly remember: RememberedTransports['remember'];
+  readonly own: OwnTools;
 }
 
 type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
@@ -47,13 +51,14 @@ export interface Aggregate {
   boundsChanged(sessionId: string): void;
 }
 
-export function createAggregate({ links, callers, catalog, resolution, tools, cached }: AggregateParts): Aggregate {
+export function createAggregate(parts: AggregateParts): Aggregate {
+  const { links, callers, catalog, resolution, tools, cached, own } = parts;
   /** What each session was last told about resources, where it stands; a narrowed one has another record. */
   const routes = new WeakMap<Session, Routes>();
   /** Listen streams, which on stdio end by being cancelled. */
   const listening = new Set<{ owner: object; id: string; sessionId: string; end(): void; tellAll(): void }>();
 
-  function initialize(exchange: ForAll): Reply {
+  async function initialize(exchange: ForAll): Promise<Reply> {
     const { message, session } = exchange;
     const requested = stringAt(message.bytes, memberOf(message.params?.shape, 'protocolVersion'));
     const { version, result } = initializeAll(requested);
@@ -62,6 +67,7 @@ export function createAggregate({ links, callers, catalog, resolution, tools, ca
     const { id: sessionId, workspaceId } = session;
     const caller = callers.open({ sessionId, workspaceId, server: allServers, version, link, initialize: clean });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
+    await parts.remember(caller);
     return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
   }
 
@@ -117,6 +123,12 @@ export function createAggregate({ links, callers, catalog, resolution, tools, ca
     });
   }
 
+  /** The servers' tools, and Ambit's own, whose names no server's can have. */
+  async function listTools(exchange: ForAll): Promise<Reply> {
+    const { texts, unavailable } = gather(await lookAtShown(exchange), 'tools');
+    return listReply(exchange, 'tools', { texts: [...texts, ...own.texts(exchange.session)], unavailable });
+  }
+
   async function listResources(exchange: ForAll): Promise<Reply> {
     const list = await gatherResources(await look(exchange), askOf(exchange));
     routes.set(exchange.session, list.routes);
@@ -137,6 +149,7 @@ export function createAggregate({ links, callers, catalog, resolution, tools, ca
     const { message } = exchange;
     const member = memberOf(message.params?.shape, 'name');
     const name = stringAt(message.bytes, member) ?? '';
+    if (what === 'tools' && own.has(name)) return own.call(exchange);
     const found = await findNamed(exchange, name, what, () => look(exchange));
     if (found === undefined || member === undefined) {
       throw new AmbitError('SERVER_NOT_AVAILABLE', {
@@ -245,7 +258,7 @@ export function createAggregate({ links, callers, catalog, resolution, tools, ca
     const modern = exchange.era === 'modern';
     switch (message.method) {
       case 'tools/list':
-        return listReply(exchange, 'tools', gather(await lookAtShown(exchange), 'tools'));
+        return listTools(exchange);
       case 'prompts/list':
         return listReply(exchange, 'prompts', gather(await look(exchange), 'prompts'));
       case 'resources/templates/list':
@@ -261,12 +274,12 @@ export function createAggregate({ links, callers, catalog, resolution, tools, ca
       case 'completion/complete':
         return complete(exchange);
     }
-    if (modern && message.method === 'server/discover') return own(message, discoverAll());
+    if (modern && message.method === 'server/discover') return answer(message, discoverAll());
     if (modern && message.method === 'subscriptions/listen') {
       return listen(exchange);
     }
     if (!modern && message.method === 'initialize') return initialize(exchange);
-    if (!modern && message.method === 'ping') return own(message, '{}');
+    if (!modern && message.method === 'ping') return answer(message, '{}');
     if (!modern && message.method === 'logging/setLevel') return setLevel(exchange);
     if (!modern && /^resources\/(?:un)?subscribe$/.test(message.method)) return byUri(exchange);
     throw new ProtocolFault(-32601, modern ? 404 : 200, 'Method not found');
@@ -330,7 +343,7 @@ function changed(exchange: ForAll, edit: Edit): Message {
   return readMessage(applyEdits(exchange.message.bytes, [...exchange.edits, edit]));
 }
 
-function own(message: Message, result: string): Reply {
+function answer(message: Message, result: string): Reply {
   return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
 }
 

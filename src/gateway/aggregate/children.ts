@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
@@ -8,6 +7,7 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Link } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
+import { quietLink } from '../quiet-link.ts';
 import { allServers } from './for-all.ts';
 
 /** A handshake-era client of all servers: behind it, a client of each server it has used. */
@@ -23,7 +23,7 @@ export interface Composite extends Link {
 export function createComposite(opener: Session, initialize: Message, links: Links, callers: Callers): Composite {
   const children = new Map<string, Promise<Caller>>();
   const { id: sessionId, workspaceId } = opener;
-  let closed = false;
+  const quiet = quietLink(opener, allServers);
 
   async function open(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller> {
     const acting = { session, correlationId: randomUUID() };
@@ -45,16 +45,10 @@ export function createComposite(opener: Session, initialize: Message, links: Lin
   }
 
   const composite: Composite = {
-    sessionId,
-    place: placeOf(opener),
-    server: allServers,
-    era: 'handshake',
+    ...quiet,
     initialize,
     children,
     logLevel: undefined,
-    attached: () => 0,
-    isBusy: () => false,
-    isClosed: () => closed,
     child(parent, server, session) {
       const known = children.get(server.name);
       if (known !== undefined) {
@@ -76,15 +70,8 @@ export function createComposite(opener: Session, initialize: Message, links: Lin
       });
       return opening;
     },
-    async request() {
-      throw new AmbitError('INTERNAL');
-    },
-    notify() {},
-    answer() {},
-    cancel() {},
-    attach() {},
-    detach() {
-      closed = true;
+    detach(caller) {
+      quiet.detach(caller);
       for (const child of children.values()) child.then(callers.end, () => {});
       children.clear();
     },
@@ -94,11 +81,6 @@ export function createComposite(opener: Session, initialize: Message, links: Lin
           (each) => each.link.listen(each),
           () => {},
         );
-    },
-    leave() {},
-    tend() {},
-    async close() {
-      closed = true;
     },
   };
   return composite;

@@ -9,22 +9,23 @@ import { readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { Next } from '../chain.ts';
 import type { Prepared } from '../exchange.ts';
+import type { RememberedTransports } from '../remembered-transports.ts';
 import { answerPush, progressOfPush } from './answer-push.ts';
 
 const mostSubscriptions = 1000;
 const longestUri = 8192;
 
 /** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
-export function forward(callers: Callers, links: Links): Next<Prepared, Reply> {
-  const renewing = new WeakMap<Caller, Promise<void>>();
-
+export function forward(
+  callers: Callers,
+  links: Links,
+  remember: RememberedTransports['remember'],
+): Next<Prepared, Reply> {
   function request(exchange: Prepared): Promise<Reply> {
     const { caller } = exchange;
     const call = callOf(exchange);
     if (exchange.era === 'modern') return links.modern(exchange.session, exchange.upstream, call);
-    if (caller === undefined) return initialize(exchange, call);
-    if (!links.isRetired(caller.link, caller.sessionId)) return requestOf(caller, exchange, call);
-    return renewed(exchange, caller, call).then(() => requestOf(caller, exchange, call));
+    return caller === undefined ? initialize(exchange, call) : requestOf(caller, exchange, call);
   }
 
   function requestOf(caller: Caller, exchange: Prepared, call: Call): Promise<Reply> {
@@ -40,27 +41,8 @@ export function forward(callers: Callers, links: Links): Next<Prepared, Reply> {
     const initialize = readMessage(applyEdits(exchange.message.bytes, exchange.edits));
     const caller = callers.open({ sessionId, workspaceId, server: exchange.upstream.name, version, link, initialize });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
+    await remember(caller);
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;
-  }
-
-  /** However many calls notice it, a client is introduced once. */
-  function renewed(exchange: Prepared, caller: Caller, call: Call): Promise<void> {
-    const running = renewing.get(caller) ?? renew(exchange, caller, call).finally(() => renewing.delete(caller));
-    renewing.set(caller, running);
-    return running;
-  }
-
-  /** The server was described anew since this client shook hands: it is introduced to what there is now. */
-  async function renew({ session, upstream }: Prepared, caller: Caller, call: Call): Promise<void> {
-    const again = { ...call, message: caller.initialize, edits: [] };
-    const { link, version } = await links.handshake(session, upstream, again);
-    if (version === undefined) throw new AmbitError('UPSTREAM_FAILED');
-    // The old link is left to finish what is under way.
-    caller.link = link;
-    link.attach(caller);
-    const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
-    link.notify({ ...again, message: initialized });
-    if (caller.stream !== undefined) link.listen(caller);
   }
 
   /** Clients of one process share its subscriptions: the last one to leave says goodbye. */
@@ -115,7 +97,7 @@ export function forward(callers: Callers, links: Links): Next<Prepared, Reply> {
   };
 }
 
-function callOf(exchange: Prepared): Call {
+export function callOf(exchange: Prepared): Call {
   const { message, edits, channel, headers, caller, session, correlationId, trace, entry } = exchange;
   const acting = { session, correlationId, trace, entry };
   return { message, edits, channel, headers, caller, acting, cancelOnGone: exchange.era === 'modern' };

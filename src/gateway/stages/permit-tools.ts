@@ -12,7 +12,7 @@ import type { ToolListeners } from '../tool-listeners.ts';
 export function permitTools(tools: ToolBounds, listeners: ToolListeners): Stage<Prepared, Prepared, Reply> {
   return function permitTools(exchange, next) {
     const { method } = exchange.message;
-    if (method === 'subscriptions/listen') return listeners.follow(exchange, next);
+    if (method === 'subscriptions/listen') return listeners.follow(exchange, exchange.upstream.name, next);
     const concerned = method === 'tools/call' || method === 'tools/list';
     if (!concerned || tools.of(exchange.upstream.name) === undefined) return next(exchange);
     return method === 'tools/call' ? permitted(exchange, next) : listed(exchange, next);

@@ -39,6 +39,9 @@ const probeLimits: Limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, open
 /** They fetch what they start, or hand it to another program outside; neither can be done from inside. */
 export const fetchers = new Set(['npx', 'bunx', 'uvx', 'pipx', 'docker', 'podman']);
 
+/** Folders in the instance's own, which several runners may share. */
+let made = 0;
+
 /** Starts processes inside bubblewrap, or not at all. */
 export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   const { warden, tmpRoot, timing = { closeMs: 1000, termMs: 1000 } } = options;
@@ -49,11 +52,10 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   let inherited: readonly number[] | undefined;
   let probed: { readonly bwrap: string; readonly result: Promise<Probed> } | undefined;
   let devices: Promise<readonly Device[]> | undefined;
-  let probes = 0;
 
   function findBwrap(): string {
     const bwrap = process.platform === 'linux' ? lookUp('bwrap', searchPath()) : undefined;
-    if (bwrap === undefined) throw missing(process.platform);
+    if (bwrap === undefined) throw missing();
     return bwrap;
   }
 
@@ -67,19 +69,19 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
       throw unavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
     inherited ??= inheritedDescriptors();
     await warden.start();
-    devices ??= ownDevices(join(tmpRoot, 'devices'));
+    devices ??= ownDevices(join(tmpRoot, `devices-${++made}`));
     const own = await devices;
     await makePrivateFolder(launch.tmpDir);
     try {
       const bounds = await limiter.bound(confinement.limits, launch.tmpDir);
       const mounts = holdMounts(confinement, files);
       try {
-        launch.lastLook?.();
         const child = await spawnSandbox(
           {
             bwrap,
             program: [files.program, ...launch.args],
             bounds,
+            lastLook: launch.lastLook,
             env: sandboxEnvironment(launch.env, files.searched),
             workFolder: confinement.home.inside,
             devices: own,
@@ -102,7 +104,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   }
 
   async function lookInside(): Promise<Probed> {
-    const tmpDir = join(tmpRoot, `probe-${process.pid}-${++probes}`);
+    const tmpDir = join(tmpRoot, `probe-${process.pid}-${++made}`);
     await makePrivateFolder(tmpDir);
     const home = { real: realpathSync.native(tmpDir), inside: '/probe' };
     const confinement = { home, readable: [], writable: [], hidden: [], limits: probeLimits };

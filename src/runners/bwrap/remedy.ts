@@ -1,9 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { AmbitError } from '../../errors.ts';
-
-const restriction = '/proc/sys/kernel/apparmor_restrict_unprivileged_userns';
-const cloneSwitch = '/proc/sys/kernel/unprivileged_userns_clone';
-const mostNamespaces = '/proc/sys/user/max_user_namespaces';
+import { asRoot, installing, type Machine, thisMachine } from '../machine.ts';
 
 /** No sandbox on this machine: why, and what mends it here. */
 export function unavailable(why: string, hint: string, cause?: unknown): AmbitError {
@@ -15,8 +11,8 @@ export function unavailable(why: string, hint: string, cause?: unknown): AmbitEr
   });
 }
 
-export function missing(platform: NodeJS.Platform): AmbitError {
-  if (platform !== 'linux') {
+export function missing(machine = thisMachine()): AmbitError {
+  if (machine.platform !== 'linux') {
     return unavailable(
       'on this system there is none yet',
       'Run Ambit on Linux, or use a direct session where the operator allows that.',
@@ -24,54 +20,40 @@ export function missing(platform: NodeJS.Platform): AmbitError {
   }
   return unavailable(
     '"bwrap" is not on the PATH of Ambit',
-    `Install bubblewrap 0.8 or newer (${installCommand()}); the next call finds it.`,
+    `Install bubblewrap 0.8 or newer; the next call finds it: ${installing(machine, 'bubblewrap')}`,
   );
 }
 
 /** What bwrap said, turned into what to do about it. */
-export function cannotStart(said: string): AmbitError {
+export function cannotStart(said: string, machine = thisMachine()): AmbitError {
   // Callers are told no path of this machine.
   const words = (said.trim().split('\n').at(-1) ?? '').replace(/\/\S+/g, '…').slice(0, 300);
-  return unavailable(words === '' ? 'bwrap does not work' : words, remedyFor(words));
+  return unavailable(words === '' ? 'bwrap does not work' : words, remedyFor(words, machine));
 }
 
-function remedyFor(words: string): string {
-  if (/Unknown option/i.test(words)) return 'Install bubblewrap 0.8 or newer; this one is too old.';
-  if (read(restriction) === '1' && process.getuid?.() !== 0) {
-    return 'Ubuntu\'s AppArmor keeps programs from making user namespaces: install the package apparmor-profiles and put its profile bwrap-userns-restrict into /etc/apparmor.d, then load it with "apparmor_parser -r".';
+export function remedyFor(words: string, machine: Machine): string {
+  const { isRoot } = machine;
+  if (/Unknown option/i.test(words)) {
+    return `Install bubblewrap 0.8 or newer; this one is too old: ${installing(machine, 'bubblewrap')}`;
   }
-  if (read(cloneSwitch) === '0' && process.getuid?.() !== 0) {
-    return 'Allow user namespaces with "sysctl -w kernel.unprivileged_userns_clone=1".';
+  // In a container nothing of the kernel's can be set; whoever starts the container decides.
+  if (machine.isContainer) {
+    return 'Ambit runs in a container, which keeps it from making namespaces: run it on the host, or start the container with: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …';
   }
-  if (read(mostNamespaces) === '0') return 'Allow user namespaces with "sysctl -w user.max_user_namespaces=15000".';
-  if (isContainer()) {
-    return 'Ambit runs in a container, which keeps it from making namespaces: run it on the host, or start the container with "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined".';
+  if (machine.appArmorRestricts && !isRoot) {
+    const profile = 'bwrap-userns-restrict';
+    const steps = [
+      installing(machine, 'apparmor-profiles'),
+      asRoot(`cp /usr/share/apparmor/extra-profiles/${profile} /etc/apparmor.d/`, isRoot),
+      asRoot(`apparmor_parser -r /etc/apparmor.d/${profile}`, isRoot),
+    ];
+    return `AppArmor keeps programs from making user namespaces; the profile for bwrap allows it: ${steps.join(' && ')}`;
   }
-  return 'Start "bwrap --unshare-all --ro-bind / / true" by hand to see more.';
-}
-
-function isContainer(): boolean {
-  return existsSync('/.dockerenv') || existsSync('/run/.containerenv') || process.env['container'] !== undefined;
-}
-
-function installCommand(): string {
-  const tools = {
-    'apt-get': 'apt-get install',
-    dnf: 'dnf install',
-    pacman: 'pacman -S',
-    zypper: 'zypper install',
-    apk: 'apk add',
-  };
-  for (const [tool, command] of Object.entries(tools)) {
-    if (existsSync(`/usr/bin/${tool}`) || existsSync(`/sbin/${tool}`)) return `${command} bubblewrap`;
+  if (machine.userNamespacesOff && !isRoot) {
+    return `Allow user namespaces: ${asRoot('sysctl -w kernel.unprivileged_userns_clone=1', isRoot)}`;
   }
-  return 'package bubblewrap';
-}
-
-function read(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'latin1').trim();
-  } catch {
-    return undefined;
+  if (machine.noUserNamespacesLeft) {
+    return `Allow user namespaces: ${asRoot('sysctl -w user.max_user_namespaces=15000', isRoot)}`;
   }
+  return 'See more by hand: bwrap --unshare-all --ro-bind / / true';
 }

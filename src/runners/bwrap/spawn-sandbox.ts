@@ -1,18 +1,22 @@
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import type { Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Bounds } from '../limits/limiter.ts';
 import { type StartedChild, spawnWatched } from '../spawn-watched.ts';
 import type { Warden } from '../warden.ts';
 import type { Device } from './devices.ts';
 import type { Mounts } from './mounts.ts';
 import { group, hosts, passwd, profileArguments } from './profile.ts';
+import { cannotStart } from './remedy.ts';
 
 export interface Sandboxed {
   readonly bwrap: string;
   /** With its arguments. */
   readonly program: readonly [string, ...string[]];
   readonly bounds: Bounds;
+  readonly lastLook: (() => void) | undefined;
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
   readonly devices: readonly Device[];
@@ -25,6 +29,7 @@ export interface Sandboxed {
 
 const numbers = { args: 3, seccomp: 4, passwd: 5, group: 6, hosts: 7 } as const;
 const firstHeld = 8;
+const lastWordsMs = 500;
 
 /**
  * Starts bwrap with an empty environment and hands it everything over descriptors: its command line can be read inside
@@ -70,16 +75,23 @@ export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<S
   }
 }
 
-/** What cannot be bounded is not handed the arguments without which it does nothing. */
-async function admitted(child: StartedChild, { bounds, tmpDir }: Sandboxed, warden: Warden): Promise<void> {
+/** What cannot be bounded, or may not start after all, is not handed the arguments without which it does nothing. */
+async function admitted(child: StartedChild, wanted: Sandboxed, warden: Warden): Promise<void> {
+  const left = once(child, 'exit');
+  // Of a child that leaves, Node throws away what nobody listens for.
+  const listening = () => {};
+  child.stderr.on('readable', listening);
   try {
-    bounds.admit(child.pid);
+    await wanted.bounds.admit(child.pid);
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error('The sandbox was ended as it started.');
+    wanted.lastLook?.();
+    child.stderr.off('readable', listening);
   } catch (error) {
-    const left = once(child, 'exit');
     child.kill('SIGKILL');
-    await left;
-    await warden.release(child.pid, tmpDir);
-    throw error;
+    const [code] = await left;
+    await warden.release(child.pid, wanted.tmpDir);
+    // Who waits for arguments does not leave without them, unless it cannot do what it is there for.
+    throw code === null ? error : cannotStart(await Promise.race([text(child.stderr), delay(lastWordsMs, '')]));
   }
 }
 

@@ -1,4 +1,5 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Hierarchy } from './cgroup-hierarchies.ts';
 import { type Controller, countIn, type Refusals, refusalFiles, type Setting, settingsFor } from './cgroup-settings.ts';
@@ -15,7 +16,7 @@ export interface Groups {
 }
 
 export interface Group {
-  join(pid: number): void;
+  join(pid: number): Promise<void>;
   refusals(): Refusals;
 }
 
@@ -115,8 +116,9 @@ function tried(version: 1 | 2, bases: Bases): Groups | undefined {
       noteGroups(tmpDir, unique);
       make(version, own, wanted, besides);
       return {
-        join(pid) {
-          for (const folder of unique) writeFileSync(join(folder, 'cgroup.procs'), String(pid));
+        async join(pid) {
+          // The kernel takes its time for this, which is not the time of those who are being served.
+          await Promise.all(unique.map((folder) => writeFile(join(folder, 'cgroup.procs'), String(pid))));
         },
         refusals: () => ({
           memory: countIn(textOf(join(own.get('memory') ?? '', refusalFiles.memory[version])), 'oom_kill'),

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
@@ -13,7 +13,7 @@ const pauseMs = 20;
 
 export function noteGroups(tmpDir: string, groups: readonly string[]): void {
   const folder = join(dirname(tmpDir), folderName);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
   writeFileSync(join(folder, basename(tmpDir)), groups.map((group) => `${group}\n`).join(''), { mode: 0o600 });
 }
 

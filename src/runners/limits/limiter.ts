@@ -22,8 +22,8 @@ export interface Bounds {
   inside(program: readonly [string, ...string[]]): [string, ...string[]];
   /** What is started outside, with what bounds that. */
   outside(command: string, args: readonly string[]): Wrapped;
-  /** Takes the process in, which must have started nothing yet; when this throws, it must not. */
-  admit(pid: number): void;
+  /** Takes the process in, which must have started nothing yet; when this rejects, it must not. */
+  admit(pid: number): Promise<void>;
   /** Why it has to end now, if it has to. */
   check(pid: number, processes: () => readonly ProcessEntry[]): string | undefined;
   /** Undefined where the kernel keeps no count; asked as soon as the process has left. */
@@ -108,8 +108,8 @@ function boundsOf(limits: Limits, group: Group | undefined, boundsCpu: boolean, 
   return {
     inside: (program) => (hasRlimits() ? limited(program, limits, !byKernel && countsProcesses()) : [...program]),
     outside: (command, args) => systemd?.wrap(command, args, limits, besides) ?? { command, args, env: {} },
-    admit(pid) {
-      group?.join(pid);
+    async admit(pid) {
+      await group?.join(pid);
       if (!boundsCpu && systemd === undefined) stepBack(pid);
     },
     check(pid, processes) {

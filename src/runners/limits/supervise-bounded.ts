@@ -20,11 +20,11 @@ export function superviseBounded(child: StartedChild, bounded: Bounded): Running
   const { bounds, limits, watchdog, timing } = bounded;
   let reason: string | undefined;
   let refused: Refusals | undefined;
-  const running = supervise(child, timing, () => {
-    // Before anybody clears up what the kernel has counted.
+  // First of all who hear of it, before anybody clears up what the kernel has counted.
+  child.once('exit', () => {
     refused = bounds.refusals();
-    bounded.onGone();
   });
+  const running = supervise(child, timing, bounded.onGone);
   const stopFor = (why: string) => {
     reason = why;
     // With bwrap goes the first process inside, and with that one all others.

@@ -37,7 +37,7 @@ export function createMemorySessions(now: () => number, feed: Feed): MemorySessi
     held.marks.clear();
     graves.set(held.id, held);
     if (graves.size > mostGraves) graves.delete(graves.keys().next().value as string);
-    feed.tell({ kind: 'ended', id: held.id, reason });
+    feed.tell({ kind: 'ended', id: held.id, reason, here: true });
   }
 
   function sweep(): number {
@@ -75,7 +75,7 @@ export function createMemorySessions(now: () => number, feed: Feed): MemorySessi
       live.set(held.id, held);
       join(byUser, held.userId, held);
       if (held.workspaceId !== null) join(byWorkspace, held.workspaceId, held);
-      feed.tell({ kind: 'created', id: held.id, version: 1 });
+      feed.tell({ kind: 'created', id: held.id, version: 1, here: true });
       return { outcome: 'created', record: recordOf(held) };
     },
 

@@ -13,7 +13,7 @@ import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../next-lease.ts';
 import type { Counters } from '../quota.ts';
-import { bodyOf, changed } from '../record.ts';
+import { bodyOf, changed, isRestricted } from '../record.ts';
 import { bestMatches, isReference } from '../references.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
@@ -78,7 +78,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       held.endsAt = next.endsAt;
       for (const lease of held.leases.values()) lease.until = Math.min(lease.until, next.endsAt);
       setIdle(held, now());
-      feed.tell({ kind: 'changed', id, version: next.version });
+      feed.tell({ kind: 'changed', id, version: next.version, restricted: isRestricted(record, next), here: true });
       return { outcome: 'updated', record: recordOf(held) };
     },
 

@@ -1,5 +1,5 @@
 import { checkChange, checkFilter, checkId, checkNew, readPage } from '../checks.ts';
-import { bodyOf, changed, type SessionRecord } from '../record.ts';
+import { bodyOf, changed, isRestricted, type SessionRecord } from '../record.ts';
 import { isPrefix, isReference, mostMatches } from '../references.ts';
 import type { SessionFilter, SessionStore } from '../store.ts';
 import { type RedisConnection, script } from './connection.ts';
@@ -29,7 +29,8 @@ function indexFor({ userId, workspaceId, parentId }: SessionFilter): string {
   return workspaceId === undefined ? 'all' : `w:${workspaceId}`;
 }
 
-export function redisSessions(connection: RedisConnection): Sessions {
+/** `origin` is told with every change, so that we know our own. */
+export function redisSessions(connection: RedisConnection, origin: string): Sessions {
   async function look(id: string): Promise<{ readonly why: string; readonly record: SessionRecord } | undefined> {
     checkId(id);
     const [why, record] = asList(await connection.run(read, id));
@@ -51,6 +52,7 @@ export function redisSessions(connection: RedisConnection): Sessions {
         JSON.stringify(bodyOf(session)),
         caps.perUser ?? '',
         caps.inAll ?? '',
+        origin,
       );
       const [word, detail] = asList(reply);
       if (word === 'exists') return { outcome: 'exists', what: detail as 'id' | 'name' };
@@ -79,7 +81,9 @@ export function redisSessions(connection: RedisConnection): Sessions {
       if (found.record.version !== expectedVersion) return { outcome: 'stale', record: found.record };
       const next = changed(found.record, change);
       const body = JSON.stringify(bodyOf(next));
-      const reply = await connection.run(update, id, expectedVersion, body, next.ttlSeconds * 1000, next.endsAt);
+      const kind = isRestricted(found.record, next) ? 'restricted' : 'changed';
+      const values = [expectedVersion, body, next.ttlSeconds * 1000, next.endsAt, kind, origin];
+      const reply = await connection.run(update, id, ...values);
       const [word, record] = asList(reply);
       const outcome = word === 'updated' ? 'updated' : 'stale';
       return goneFrom(word) ?? { outcome, record: recordFrom(record) };
@@ -87,7 +91,7 @@ export function redisSessions(connection: RedisConnection): Sessions {
 
     async end(id, reason = 'ended') {
       checkId(id);
-      return (await connection.run(end, id, reason)) === 1;
+      return (await connection.run(end, id, reason, origin)) === 1;
     },
 
     async list(filter = {}, page = {}) {
@@ -110,7 +114,7 @@ export function redisSessions(connection: RedisConnection): Sessions {
 
     async sweep() {
       let buried = 0;
-      for (let found = -1; found !== 0; buried += found) found = Number(await connection.run(sweep));
+      for (let found = -1; found !== 0; buried += found) found = Number(await connection.run(sweep, origin));
       return buried;
     },
   };

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import { type Admission, type LimitName, type Limits, type Scope, type Spent, scopes } from '../admission.ts';
 import { checkAdmission, checkId, checkLease } from '../checks.ts';
@@ -55,9 +56,10 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
   const listener = await createClient(settings);
   const connection = connectionOf(client, settings);
   const feed = createFeed();
-  const listening = followChannel(listener, `${prefix}:changes`, feed);
+  const origin = randomBytes(8).toString('hex');
+  const listening = followChannel(listener, `${prefix}:changes`, feed, origin);
   await firstContact([client, listener], listening, patienceMs);
-  const sessions = redisSessions(connection);
+  const sessions = redisSessions(connection, origin);
 
   const hearing = connectionOf(listener, settings);
   const stopSweeping = now === undefined ? everySecond(sessions.sweep) : () => {};

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -40,6 +41,7 @@ interface Opened {
 }
 
 export function openConnection(file: string, patienceMs: number, driver?: DriverName): Connection {
+  const origin = randomBytes(8).toString('hex');
   let opened: Opened | undefined;
   let queue: Job[] = [];
   let running: Promise<void> | undefined;
@@ -50,7 +52,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
   function open(): Opened {
     if (opened !== undefined) return opened;
     if (closed) throw closedStore();
-    const database = openDatabase(file, driver);
+    const database = openDatabase(file, driver, origin);
     synchronous = undefined;
     try {
       // Waiting for others happens outside, where it holds up nobody else.

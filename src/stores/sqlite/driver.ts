@@ -14,6 +14,8 @@ export interface Statement {
 
 /** What is used of SQLite, whichever library brings it. Statements are prepared once and kept. */
 export interface Database {
+  /** Who writes through it, so that readers know their own changes from those of others. */
+  readonly origin: string;
   exec(sql: string): void;
   prepare(sql: string): Statement;
   close(): void;
@@ -36,11 +38,12 @@ export type DriverName = 'node:sqlite' | 'libsql';
 
 const require = createRequire(import.meta.url);
 
-export function openDatabase(file: string, driver: DriverName = preferredDriver()): Database {
+export function openDatabase(file: string, driver: DriverName = preferredDriver(), origin = ''): Database {
   makePrivate(file);
   const native = new (load(driver))(file);
   const kept = new Map<string, Statement>();
   return {
+    origin,
     exec: (sql) => void native.exec(sql),
     prepare(sql) {
       const known = kept.get(sql);

@@ -1,6 +1,7 @@
 import type { Change, Feed } from '../feed.ts';
 import type { Connection } from './connection.ts';
 import type { Database } from './driver.ts';
+import { restricted } from './session-rows.ts';
 
 const everyMs = 200;
 
@@ -10,6 +11,7 @@ interface ChangeRow {
   readonly session_id: string;
   readonly version: number;
   readonly reason: string | null;
+  readonly origin: string | null;
 }
 
 export interface Follower {
@@ -47,7 +49,8 @@ export async function followChanges(connection: Connection, feed: Feed): Promise
     // Fewer than were numbered: some were forgotten before we looked, or the file is another one.
     const lost = newest < last || rows.length < newest - last;
     last = newest;
-    return lost ? [{ kind: 'lost' }, ...rows.map(changeOf)] : rows.map(changeOf);
+    const changes = rows.map((row) => changeOf(row, database.origin));
+    return lost ? [{ kind: 'lost' }, ...changes] : changes;
   }
 
   function look(): void {
@@ -74,8 +77,11 @@ function lastNumber(database: Database): number {
   return (row?.['seq'] as number | undefined) ?? 0;
 }
 
-function changeOf({ kind, session_id: id, version, reason }: ChangeRow): Change {
-  if (kind === 'ended') return { kind, id, reason: reason as Extract<Change, { kind: 'ended' }>['reason'] };
+function changeOf({ kind, session_id: id, version, reason, origin }: ChangeRow, own: string): Change {
   if (kind === 'document') return { kind, collection: reason as string, key: id };
-  return { kind, id, version };
+  const here = origin === own;
+  if (kind === 'ended') return { kind, id, reason: reason as Extract<Change, { kind: 'ended' }>['reason'], here };
+  return kind === 'created'
+    ? { kind, id, version, here }
+    : { kind, id, version, restricted: reason === restricted, here };
 }

@@ -99,6 +99,7 @@ const steps: readonly string[] = [
     PRIMARY KEY (collection, key)
   ) STRICT;
   `,
+  'ALTER TABLE changes ADD COLUMN origin TEXT',
 ];
 
 /** Brings the file up to date. Of several processes that start at once, one does it. */

@@ -104,7 +104,7 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
       Math.min(idleAt, endsAt),
       JSON.stringify(bodyOf(session)),
     );
-  noteChange(database, { kind: 'created', id, version: 1 }, now);
+  noteChange(database, { kind: 'created', id, version: 1, here: true }, now);
   return { outcome: 'created', record: recordOf(rowOf(database, id) as SessionRow) };
 }
 
@@ -121,7 +121,7 @@ function isFull(database: Database, most: number, now: number): boolean {
 export function bury(database: Database, id: string, reason: EndReason | 'expired', now: number): void {
   database.prepare('UPDATE sessions SET reason = ? WHERE id = ?').run(reason, id);
   forgetBelongings(database, id);
-  noteChange(database, { kind: 'ended', id, reason }, now);
+  noteChange(database, { kind: 'ended', id, reason, here: true }, now);
 }
 
 function forgetBelongings(database: Database, id: string): void {
@@ -130,13 +130,21 @@ function forgetBelongings(database: Database, id: string): void {
   }
 }
 
+/** What stands for the reason of a change that made bounds tighter. */
+export const restricted = 'restricted';
+
 /** The table was made for sessions: of a document, the key stands for the id and the collection for the reason. */
 export function noteChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
-  const isDocument = change.kind === 'document';
-  const id = isDocument ? change.key : change.id;
+  const id = change.kind === 'document' ? change.key : change.id;
   const version = 'version' in change ? change.version : 0;
-  const reason = isDocument ? change.collection : 'reason' in change ? change.reason : null;
+  const reason = reasonOf(change);
   database
-    .prepare('INSERT INTO changes (written_at, kind, session_id, version, reason) VALUES (?, ?, ?, ?, ?)')
-    .run(now, change.kind, id, version, reason);
+    .prepare('INSERT INTO changes (written_at, kind, session_id, version, reason, origin) VALUES (?, ?, ?, ?, ?, ?)')
+    .run(now, change.kind, id, version, reason, database.origin);
+}
+
+function reasonOf(change: Exclude<Change, { kind: 'lost' }>): string | null {
+  if (change.kind === 'document') return change.collection;
+  if (change.kind === 'ended') return change.reason;
+  return change.kind === 'changed' && change.restricted ? restricted : null;
 }

@@ -3,7 +3,7 @@ import { defaultDocumentLimits } from '../documents.ts';
 import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../next-lease.ts';
-import { bodyOf, changed } from '../record.ts';
+import { bodyOf, changed, isRestricted } from '../record.ts';
 import { isReference } from '../references.ts';
 import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
@@ -58,7 +58,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
       .prepare('UPDATE sessions SET version = ?, ttl_ms = ?, ends_at = ?, body = ? WHERE id = ?')
       .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(bodyOf(next)), id);
     narrowLife(database, rowOf(database, id) as SessionRow, now());
-    noteChange(database, { kind: 'changed', id, version: next.version }, now());
+    noteChange(
+      database,
+      { kind: 'changed', id, version: next.version, restricted: isRestricted(record, next), here: true },
+      now(),
+    );
     return { outcome: 'updated', record: recordOf(rowOf(database, id) as SessionRow) };
   }
 
@@ -139,7 +143,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     documents: sqliteDocuments(connection, tellingly, now, { ...defaultDocumentLimits, ...options.documentLimits }),
     watch: feed.watch,
     sweep,
-    ping: () => connection.read((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get()),
+    // As a write: a file that another process keeps locked can still be read, and is of no use.
+    ping: () => connection.write((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get(), false),
     async close() {
       for (const stop of stops) stop();
       await follower.close();

@@ -40,17 +40,19 @@ export function feed(tell: Tell): void {
     const ear = listen(store);
     const { id } = await open({ ttlSeconds: 60 });
     await store.update(id, 1, { permissions: [] });
+    await store.update(id, 2, { tokenDigests: ['another'], metadata: {} });
     await store.end(id, 'revoked');
     const second = await open({ ttlSeconds: 1 });
     advance(1000);
     await store.sweep();
     await ear.hears((change) => change.kind === 'ended' && change.id === second.id, 'the second end');
     assert.deepEqual(ear.heard, [
-      { kind: 'created', id, version: 1 },
-      { kind: 'changed', id, version: 2 },
-      { kind: 'ended', id, reason: 'revoked' },
-      { kind: 'created', id: second.id, version: 1 },
-      { kind: 'ended', id: second.id, reason: 'expired' },
+      { kind: 'created', id, version: 1, here: true },
+      { kind: 'changed', id, version: 2, restricted: true, here: true },
+      { kind: 'changed', id, version: 3, restricted: false, here: true },
+      { kind: 'ended', id, reason: 'revoked', here: true },
+      { kind: 'created', id: second.id, version: 1, here: true },
+      { kind: 'ended', id: second.id, reason: 'expired', here: true },
     ]);
   });
 
@@ -76,6 +78,7 @@ export function feed(tell: Tell): void {
     await ear.hears((change) => change.kind === 'changed' && change.version === 2, 'changed elsewhere');
     await store.end(id);
     await ear.hears((change) => change.kind === 'ended' && change.id === id, 'ended elsewhere');
+    assert.ok(ear.heard.every((change) => !('here' in change) || !change.here));
   });
 
   tell('whoever stops watching hears no more', async ({ store, open }) => {

@@ -4,13 +4,32 @@ import type { Offer } from './offer.ts';
 export interface CatalogFile {
   load(): Map<string, Offer>;
   save(offers: ReadonlyMap<string, Offer>): void;
+  /** Writes what is still unwritten; from then on nothing is. */
+  close(): void;
 }
 
 const mostOffers = 500;
 
 /** The catalog on disk, so that a restart need not start every server; it holds what servers say to anybody. */
 export function catalogFile(path: string): CatalogFile {
+  let unwritten: ReadonlyMap<string, Offer> | undefined;
   let timer: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  function write(): void {
+    const offers = unwritten;
+    unwritten = undefined;
+    if (offers === undefined) return;
+    // Several processes may use the same data directory.
+    const beside = `${path}.${process.pid}.tmp`;
+    try {
+      writeFileSync(beside, JSON.stringify([...offers].slice(-mostOffers)), { mode: 0o600 });
+      renameSync(beside, path);
+    } catch {
+      // A catalog that cannot be kept is asked for again.
+    }
+  }
+
   return {
     load() {
       try {
@@ -21,16 +40,15 @@ export function catalogFile(path: string): CatalogFile {
       }
     },
     save(offers) {
+      if (closed) return;
+      unwritten = offers;
       clearTimeout(timer);
-      timer = setTimeout(() => {
-        const kept = [...offers].slice(-mostOffers);
-        try {
-          writeFileSync(`${path}.tmp`, JSON.stringify(kept), { mode: 0o600 });
-          renameSync(`${path}.tmp`, path);
-        } catch {
-          // A catalog that cannot be kept is asked for again.
-        }
-      }, 200).unref();
+      timer = setTimeout(write, 200).unref();
+    },
+    close() {
+      closed = true;
+      clearTimeout(timer);
+      write();
     },
   };
 }

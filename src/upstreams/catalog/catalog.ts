@@ -45,7 +45,7 @@ const deadlineMs = 5000;
 /** A server that failed is asked again after a while, so that the lists of the others do not wait for it each time. */
 const failureMs = 15_000;
 
-export function createCatalog(file: CatalogFile, vet: Vet): Catalog {
+export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet): Catalog {
   const offers = file.load();
   /** Keys whose offer is out of date, each with a number of its own. */
   const stale = new Map<string, number>();

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { counts } from '../../proof.ts';
+import { ask } from '../control-api.ts';
 import { type Exited, runAmbit, type Serving, serve } from './ambit-command.ts';
-import { ask, upstreamProgram } from './probed-ambit.ts';
+import { upstreamProgram } from './probed-ambit.ts';
 import { enter } from './visitor.ts';
 
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
@@ -86,7 +87,7 @@ describe('the control socket', () => {
   it(
     'is taken by one of two gateways that start at the same moment',
     async () => {
-      for (let round = 0; round < counts(3, 50); round++) {
+      for (let round = 0; round < counts(2, 50); round++) {
         const dataDir = join(folder, `data-${round}`);
         // Every other time there is a stale one to be replaced.
         if (round % 2 === 1) await (await start(dataDir)).stop('SIGKILL');

@@ -1,5 +1,4 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { request } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { taggedProcesses } from '../../runners/tagged-processes.ts';
+import { ask } from '../control-api.ts';
 import { type CreatedSession, type RunningAmbit, startAmbit } from '../start-ambit.ts';
 
 export const upstreamProgram = join(import.meta.dirname, 'fixtures', 'upstream.js');
@@ -52,7 +52,7 @@ export async function startProbedAmbit(config: Record<string, unknown>): Promise
   const control = join(ambit.dataDir, 'control.sock');
   return {
     ...ambit,
-    open: (draft) => ask<CreatedSession>(control, 'POST', '/api/v1/sessions', { trustLevel: 'direct', ...draft }),
+    open: ambit.session,
     end: async (id) => void (await ask(control, 'DELETE', `/api/v1/sessions/${id}`)),
     async liveSessions() {
       return (await ask<{ sessions: unknown[] }>(control, 'GET', '/api/v1/sessions')).sessions.length;
@@ -74,19 +74,6 @@ export function probeEnvironment(socket: string): NodeJS.ProcessEnv {
 
 export async function askProbe(socket: string): Promise<Held> {
   return JSON.parse(await text(connect(socket))) as Held;
-}
-
-/** One request to the control API, as `ambit session …` makes it. */
-export async function ask<T>(socketPath: string, method: string, path: string, body?: unknown): Promise<T> {
-  const answer = await new Promise<{ status: number; text: string }>((resolve, reject) => {
-    const asking = request({ socketPath, method, path, agent: false }, (response) => {
-      text(response).then((read) => resolve({ status: response.statusCode ?? 0, text: read }), reject);
-    });
-    asking.on('error', reject);
-    asking.end(body === undefined ? undefined : JSON.stringify(body));
-  });
-  if (answer.status >= 400) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
-  return JSON.parse(answer.text) as T;
 }
 
 export function journalOf(dataDir: string): JournalLine[] {

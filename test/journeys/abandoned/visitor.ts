@@ -59,8 +59,14 @@ export interface Visitor {
 
 let lastId = 0;
 
-export async function enter(era: Era, door: Door, capabilities: Record<string, unknown> = {}): Promise<Visitor> {
-  const transportId = era === 'modern' ? undefined : await initialize(door, capabilities);
+/** With the id of a transport session there is, it shakes no hands. */
+export async function enter(
+  era: Era,
+  door: Door,
+  capabilities: Record<string, unknown> = {},
+  known?: string,
+): Promise<Visitor> {
+  const transportId = era === 'modern' ? undefined : (known ?? (await initialize(door, capabilities)));
   const base: Record<string, string> = { 'mcp-protocol-version': versions[era] };
   if (transportId !== undefined) base['mcp-session-id'] = transportId;
 

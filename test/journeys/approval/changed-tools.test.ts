@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 async function client(address: string, mode: 'legacy' | { pin: string }): Promise<Client> {
-  const { token } = await ambit.session('--trust', 'direct');
+  const { token } = await ambit.session();
   const found = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
   const requestInit = { headers: { Authorization: `Bearer ${token}` } };
   await found.connect(new StreamableHTTPClientTransport(new URL(address), { requestInit }));

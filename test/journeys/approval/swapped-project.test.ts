@@ -60,7 +60,7 @@ async function call(server: string, token: string, tool = 'ping'): Promise<strin
   return result?.content[0]?.text ?? `error ${error?.message}`;
 }
 
-const session = async () => (await ambit.session('--trust', 'direct')).token;
+const session = async () => (await ambit.session()).token;
 
 test('nothing of a project starts before it is approved, and the model is told what to do', async () => {
   const text = await call('plain', await session());

@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => ambit?.stop());
 
 async function visitor() {
-  const { token } = await ambit.session('--trust', 'direct');
+  const { token } = await ambit.session();
   return only(await connect('v1', { kind: 'http', url: `${ambit.url}/mcp`, token }, ambit.folder), 'fixture');
 }
 

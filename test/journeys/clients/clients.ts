@@ -1,4 +1,5 @@
 import { pathToFileURL } from 'node:url';
+import { proof } from '../../proof.ts';
 import { connectV1 } from './connect-v1.ts';
 import { connectV2 } from './connect-v2.ts';
 import type { McpClient, Target } from './mcp-client.ts';
@@ -6,6 +7,8 @@ import { createPerson } from './person.ts';
 
 export const clientLegend = 'v1: sdk 1.32.2 · leg, aut, pin: client 2.4.0 negotiating legacy, auto, 2026-07-28 only';
 export const clientNames = ['v1', 'leg', 'aut', 'pin'] as const;
+/** Whose missing features are looked for without Ambit too: one client of each era, all of them for the proof. */
+export const comparing: readonly ClientName[] = proof ? clientNames : ['v1', 'aut'];
 export type ClientName = (typeof clientNames)[number];
 
 /** Connects a client that can do everything; `root` is the folder it shows to servers. */

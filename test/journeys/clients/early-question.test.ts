@@ -20,7 +20,7 @@ beforeAll(async () => {
     servers[name] = { command: process.execPath, args: [...tapped(place.taps), ...stdioArgs('filesystem', place)] };
   }
   ambit = await startAmbit({ servers });
-  ({ token } = await ambit.session('--trust', 'direct'));
+  ({ token } = await ambit.session());
 });
 
 afterAll(async () => {

@@ -26,7 +26,7 @@ const overHttp: readonly UpstreamName[] = ['everything http', 'fixture http'];
 // A run of the Inspector is a process that answers one question, so every cell is asked in `npm run proof` only.
 const plan: Readonly<Record<UpstreamName, readonly Cell[]>> = {
   'everything stdio': [
-    ['leg', 'legacy', 'serve', ['call a tool', 'prompts', 'logging']],
+    ['leg', 'legacy', 'serve', call],
     ['aut', 'auto', 'serve', call],
     ['mod', 'modern', 'serve', call],
     ['run', 'legacy', 'run', call],
@@ -44,11 +44,11 @@ const plan: Readonly<Record<UpstreamName, readonly Cell[]>> = {
   'fixture stdio': [
     ['leg', 'legacy', 'serve', []],
     ['aut', 'auto', 'serve', call],
-    ['mod', 'modern', 'serve', all],
+    ['mod', 'modern', 'serve', ['list tools', 'call a tool', 'resources']],
     ['run', 'modern', 'run', call],
   ],
   'fixture http': [
-    ['leg', 'legacy', 'serve', all],
+    ['leg', 'legacy', 'serve', ['call a tool', 'prompts', 'logging']],
     ['mod', 'modern', 'serve', call],
   ],
 };
@@ -72,7 +72,7 @@ beforeAll(async () => {
     servers[serverName(upstream)] = urlOf(upstream) ?? started;
   }
   ambit = await startAmbit({ servers });
-  ({ token } = await ambit.session('--trust', 'direct'));
+  ({ token } = await ambit.session());
 });
 
 afterAll(async () => {

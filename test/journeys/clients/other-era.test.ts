@@ -15,7 +15,7 @@ let ways: Record<string, Target>;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'ambit-era-'));
   ambit = await startAmbit({ servers: { found: started(), told: { ...started(), era: 'modern' } } });
-  const { token } = await ambit.session('--trust', 'direct');
+  const { token } = await ambit.session();
   const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
   ways = {
     'without Ambit': { kind: 'stdio', args: [server] },

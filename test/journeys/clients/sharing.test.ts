@@ -40,7 +40,7 @@ interface Host {
 
 /** A new session at one of the servers. */
 async function host(server: 'everything' | 'fixture'): Promise<Host> {
-  const { id, token } = await ambit.session('--trust', 'direct');
+  const { id, token } = await ambit.session();
   const evidence: Evidence = stdioEvidence(places[server === 'everything' ? 0 : 1]!.taps);
   const before = new Set(evidence.pids());
   return {
@@ -140,7 +140,7 @@ describe('several clients at once on one session', () => {
   // A question on a server's stdout does not say which call it belongs to, and the relay takes the youngest one. While
   // two clients that share a process both have a call under way, the older client's question goes to the younger.
   test.fails('a question goes to the client whose call it belongs to', async () => {
-    const { token } = await ambit.session('--trust', 'direct');
+    const { token } = await ambit.session();
     const target = { kind: 'http', url: ambit.mcp('asking'), token } as const;
     const clients = [await connectV1(target, person()), await connectV1(target, person())];
     const said = await Promise.all(clients.map((client, index) => client.call('ask', { name: `call ${index}` })));

@@ -39,12 +39,11 @@ let overStdio: RunningAmbit;
 let mixed: RunningAmbit;
 
 beforeAll(async () => {
-  overHttp = await start({ fix: { url: await fixture(), push } });
+  if (proof) overHttp = await start({ fix: { url: await fixture(), push } });
   overStdio = await start({ fix: command });
-  const url = await fixture();
+  const http = proof ? { url: await fixture(), push } : undefined;
   mixed = await start({
-    'http-modern': { url, push, era: 'modern' },
-    'http-handshake': { url, push, era: 'handshake' },
+    ...(http && { 'http-modern': { ...http, era: 'modern' }, 'http-handshake': { ...http, era: 'handshake' } }),
     'stdio-modern': { ...command, era: 'modern' },
     'stdio-handshake': { ...command, era: 'handshake' },
   });
@@ -59,7 +58,7 @@ async function through(
   revision: Revision,
   start: Proxy = startBearerProxy,
 ): Promise<ScenarioOutcome[]> {
-  const { token } = await ambit.session('--trust', 'direct');
+  const { token } = await ambit.session();
   const proxy = await start(`${ambit.url}${path}`, token);
   try {
     return await runConformance({ url: proxy.url, revision });
@@ -77,9 +76,10 @@ describe.each<Revision>(['2026-07-28', '2025-11-25'])('conformance %s', (revisio
   const other = revision === '2026-07-28' ? 'handshake' : 'modern';
 
   test('through /mcp, and with an upstream of the other era', { timeout: 120_000 }, async () => {
-    // Over HTTP only for the proof: it is the link that differs, and through-ambit tries both kinds.
+    // Over HTTP only for the proof: it is the link that differs, and through-ambit tries both kinds. With the names as
+    // they are too: who names nothing is not touched by the proxy that shortens them.
     const runs = {
-      plain: [through(overStdio, '/mcp', revision), ...inProof(() => through(overHttp, '/mcp', revision))],
+      plain: proof ? [through(overStdio, '/mcp', revision), through(overHttp, '/mcp', revision)] : [],
       named: [
         through(overStdio, '/mcp', revision, renaming),
         ...inProof(() => through(overHttp, '/mcp', revision, renaming)),

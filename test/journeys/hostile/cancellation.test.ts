@@ -46,7 +46,7 @@ async function toldUntil(ask: () => Promise<string>, enough: (told: Told) => boo
 
 describe('modern era: whoever disconnects has cancelled', () => {
   test('in the middle of a call', async () => {
-    const { token } = await patient.session('--trust', 'direct');
+    const { token } = await patient.session();
     const ask = async () => outcome(await callModern(patient.mcp('calm'), token, 'told'));
     const wires: Wire[] = [];
     for (let n = 0; n < counts(5, 100); n++) {
@@ -62,7 +62,7 @@ describe('modern era: whoever disconnects has cancelled', () => {
 
   test('while its server is still starting: the call is cancelled, or never made', async () => {
     for (let round = 0; round < counts(3, 30); round++) {
-      const { token } = await patient.session('--trust', 'direct');
+      const { token } = await patient.session();
       const wire = await openWire(patient.url);
       await wire.say(waitCall(token));
       wire.reset();
@@ -92,7 +92,7 @@ describe('modern era: whoever disconnects has cancelled', () => {
 
 describe('handshake era: a client says so', () => {
   test('the notification reaches the server under the id the server knows', async () => {
-    const { token } = await patient.session('--trust', 'direct');
+    const { token } = await patient.session();
     const [first, second] = [
       await openClient(patient.mcp('calm'), token),
       await openClient(patient.mcp('calm'), token),
@@ -114,7 +114,7 @@ describe('handshake era: a client says so', () => {
   });
 
   test('ids that were never given, or given by others, cancel nothing', async () => {
-    const { token } = await patient.session('--trust', 'direct');
+    const { token } = await patient.session();
     const client = await openClient(patient.mcp('calm'), token);
     const ask = async () => outcome(await client.call('told', {}, 'told'));
     void client.call('wait', {}, 7);
@@ -129,7 +129,7 @@ describe('handshake era: a client says so', () => {
   });
 
   test('whoever only disconnects has not cancelled', async () => {
-    const { token } = await patient.session('--trust', 'direct');
+    const { token } = await patient.session();
     const client = await openClient(patient.mcp('calm'), token);
     const gone = new AbortController();
     const calling = client.send({ id: 7, method: 'tools/call', params: { name: 'wait' } }, gone.signal);

@@ -214,7 +214,7 @@ test('100-continue is honoured before a body is sent', async () => {
 
 test('a transport session under another server, or with another token, does not exist', async () => {
   const client = await openClient(patient.mcp('calm'), patient.token);
-  const other = await patient.session('--trust', 'direct');
+  const other = await patient.session();
   const ping = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
   expect((await post(patient.mcp('calm'), other.token, ping, client.headers)).status).toBe(404);
   expect((await post(patient.mcp('calm'), 'nonsense', ping, client.headers)).status).toBe(401);

@@ -19,7 +19,7 @@ function peculiar(n: number): Record<string, unknown> {
 }
 
 test('a client that declares other capabilities each time, and leaves each time, does not pile up processes', async () => {
-  const { token } = await patient.session('--trust', 'direct');
+  const { token } = await patient.session();
   const before = patient.upstreams();
   for (let n = 0; n < counts(30, 1000); n++) {
     const client = await openClient(patient.mcp('calm'), token, peculiar(n));
@@ -33,7 +33,7 @@ test('a client that declares other capabilities each time, and leaves each time,
 });
 
 test('a crowd of handshakes with a server that does not answer meets a bound', { timeout: 60_000 }, async () => {
-  const { token, id } = await patient.session('--trust', 'direct');
+  const { token, id } = await patient.session();
   const before = patient.upstreams();
   const crowd = counts(100, 400);
   const told: string[] = [];

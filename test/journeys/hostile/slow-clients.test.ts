@@ -58,14 +58,14 @@ function get(server: string, token: string, client: Client): string {
 /** While the slow client has us hold on, others are served by the same server and the memory stays where it was. */
 async function expectCalm(before: number, server: string): Promise<void> {
   for (let round = 0; round < 3; round++) {
-    const { token } = await patient.session('--trust', 'direct');
+    const { token } = await patient.session();
     expect(outcome(await callModern(patient.mcp(server), token, 'echo', { text: 'other' }))).toMatch(/other|right/);
     expect(patient.memoryMb() - before).toBeLessThan(70);
   }
 }
 
 test('modern era: a stream that is not read holds back its own server only, and is delivered whole later', async () => {
-  const { token } = await patient.session('--trust', 'direct');
+  const { token } = await patient.session();
   const meta = { 'io.modelcontextprotocol/logLevel': 'info' };
   const message = modernRequest(1, 'tools/call', { ...flood, _meta: meta });
   const before = patient.memoryMb();
@@ -78,7 +78,7 @@ test('modern era: a stream that is not read holds back its own server only, and 
 });
 
 test('handshake era: a stream beside the calls that is not read', async () => {
-  const { token } = await patient.session('--trust', 'direct');
+  const { token } = await patient.session();
   const client = await openClient(patient.mcp('chatty'), token);
   const before = patient.memoryMb();
   const wire = await ask(get('chatty', token, client));
@@ -90,7 +90,7 @@ test('handshake era: a stream beside the calls that is not read', async () => {
 });
 
 test('an upstream over HTTP that pours into a stream nobody reads', async () => {
-  const { token } = await patient.session('--trust', 'direct');
+  const { token } = await patient.session();
   const client = await openClient(patient.mcp('pouring'), token);
   const before = patient.memoryMb();
   const wire = await ask(get('pouring', token, client));
@@ -105,7 +105,7 @@ test('an upstream over HTTP that pours into a stream nobody reads', async () => 
 });
 
 test('a client that leaves while it holds back its server frees it', async () => {
-  const { token } = await patient.session('--trust', 'direct');
+  const { token } = await patient.session();
   const client = await openClient(patient.mcp('chatty'), token);
   const wire = await ask(get('chatty', token, client));
   const flooding = client.call('flood', flood.arguments);
@@ -116,7 +116,7 @@ test('a client that leaves while it holds back its server frees it', async () =>
 
 describe.runIf(proof)('clients that have stopped reading are cut off after a while', { timeout: 240_000 }, () => {
   test('on a stream: the server behind it is freed', async () => {
-    const { token } = await patient.session('--trust', 'direct');
+    const { token } = await patient.session();
     const client = await openClient(patient.mcp('chatty'), token);
     const wire = await ask(get('chatty', token, client));
     expect(outcome(await client.call('flood', flood.arguments))).toBe('flooded');
@@ -127,7 +127,7 @@ describe.runIf(proof)('clients that have stopped reading are cut off after a whi
     const bytes = 16 << 20;
     const wires = await Promise.all(
       Array.from({ length: 10 }, async () => {
-        const { token } = await patient.session('--trust', 'direct');
+        const { token } = await patient.session();
         const call = modernRequest(1, 'tools/call', { name: 'big', arguments: { bytes, shape: 'first' } });
         return ask(post('big', token, modernHeaders('tools/call', 'big'), call));
       }),

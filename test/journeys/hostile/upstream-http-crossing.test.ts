@@ -56,10 +56,7 @@ afterAll(async () => {
 test('an answer that comes again is not taken for the answer to the next request of another session', async () => {
   const url = patient.mcp('stutters');
   for (let round = 0; round < counts(6, 60); round++) {
-    const [mine, theirs] = await Promise.all([
-      patient.session('--trust', 'direct'),
-      patient.session('--trust', 'direct'),
-    ]);
+    const [mine, theirs] = await Promise.all([patient.session(), patient.session()]);
     const text = `secret ${round}`;
     expect(outcome(await callModern(url, mine.token, 'echo', { text }))).toBe(text);
     await new Promise((resolve) => setTimeout(resolve, 4 + round));

@@ -54,7 +54,7 @@ describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
 });
 
 test('notifications for a server that has stopped reading are dropped, not kept', async () => {
-  const { token } = await patient.session('--trust', 'direct');
+  const { token } = await patient.session();
   const client = await openClient(patient.mcp('deaf'), token);
   expect(outcome(await client.call('stop'))).toBe('stopped');
   const before = patient.memoryMb();

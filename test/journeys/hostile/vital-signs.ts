@@ -40,7 +40,7 @@ export async function startPatient(config: {
   ambit.process.stderr?.on('data', (chunk: Buffer) => {
     words += chunk.toString();
   });
-  const { token } = await ambit.session('--trust', 'direct');
+  const { token } = await ambit.session();
   const complaints = () =>
     words.split('\n').filter((line) => /failed|failure|Error|Warning|Exception|^\s+at /.test(line));
 

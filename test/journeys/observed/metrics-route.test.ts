@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -12,13 +12,14 @@ let count = 0;
 
 async function listening(
   listen: ConfigInput['listen'],
-  use: (url: string, token: string) => Promise<void>,
+  use: (url: string, token: string, admin: string) => Promise<void>,
 ): Promise<void> {
   const dataDir = join(folder, String(++count));
   const config: ConfigInput = { version: 1, listen, servers: {} };
   const gateway = await createGateway({ config, dataDir, log: { info() {}, warn() {} } });
   const { url } = await gateway.listen({ port: 0 });
-  await use(url, (await gateway.createSession()).token).finally(() => gateway.close());
+  const admin = readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
+  await use(url, (await gateway.createSession()).token, admin).finally(() => gateway.close());
 }
 
 const get = async (url: string, headers: Record<string, string> = {}, method = 'GET') => {
@@ -55,9 +56,11 @@ test.each([
   });
 });
 
-test('behind a proxy, as configured: 401 for everybody until there is an admin to ask', async () => {
-  await listening({ behindProxy: true }, async (url) => {
+test('behind a proxy, as configured: 401 for everybody without the admin token', async () => {
+  await listening({ behindProxy: true }, async (url, token, admin) => {
     expect((await get(url)).status).toBe(401);
+    expect((await get(url, { authorization: `Bearer ${token}` })).status).toBe(401);
+    expect((await get(url, { authorization: `Bearer ${admin}` })).status).toBe(200);
   });
 });
 

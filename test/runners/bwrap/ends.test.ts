@@ -1,8 +1,10 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { basename, join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
+import { createLimiter, type Limiter } from '../../../src/runners/limits/limiter.ts';
 import { sweepLeftovers } from '../../../src/runners/sweep-leftovers.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
@@ -62,6 +64,7 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
       const child = fork(join(import.meta.dirname, 'starts-and-waits.js'), [harness.folder, does], {
         stdio: 'inherit',
       });
+      onTestFinished(() => void child.kill('SIGKILL'));
       const [said] = (await once(child, 'message')) as [{ warden: number }];
       await leftBehind();
       if (withWarden) process.kill(said.warden, 'SIGKILL');
@@ -76,7 +79,38 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
     }
   });
 
-  test('leaves nothing behind, many times over', async () => {
+  test('is not there when the last look finds that it may not be', async () => {
+    const launch = harness.launch(['-e', 'require("fs").writeFileSync("ran", "")']);
+    const lastLook = () => {
+      throw new Error('not any more');
+    };
+    await expect(harness.runner.start({ ...launch, lastLook })).rejects.toThrow('not any more');
+    await allGone();
+    expect(readdirSync(join(harness.folder, 'ws'))).toEqual([]);
+    expect(readdirSync(harness.root)).not.toContain(basename(launch.tmpDir));
+    expect(harness.groups()).toEqual([]);
+  });
+
+  test('is not there when it cannot be bounded, nor when it is killed as it starts', async () => {
+    const fates = [
+      () => Promise.reject(new Error('no group')),
+      async (pid: number) => void process.kill(pid, 'SIGKILL'),
+    ];
+    for (const admit of fates) {
+      const usual = createLimiter([]);
+      const limiter: Limiter = {
+        inForce: usual.inForce,
+        bound: async (limits, tmpDir) => ({ ...(await usual.bound(limits, tmpDir)), admit }),
+      };
+      const { warden, root: tmpRoot } = harness;
+      const launch = harness.launch(['-e', 'require("fs").writeFileSync("ran", "")']);
+      await expect(createBwrapRunner({ warden, tmpRoot, limiter }).start(launch)).rejects.toThrow();
+      await allGone();
+      expect(readdirSync(join(harness.folder, 'ws'))).toEqual([]);
+    }
+  });
+
+  test('leaves nothing behind, many times over', { timeout: counts(60_000, 600_000) }, async () => {
     const lives = counts(30, 500);
     for (let life = 0; life < lives; life += 5) {
       const batch = await Promise.all(
@@ -136,7 +170,7 @@ describe('without a sandbox that works', () => {
   });
 
   test('nothing starts in what calls itself bwrap and confines nothing', async () => {
-    expect(await fake('while [ "$1" != -- ]; do shift; done; shift; exec "$@"')).toMatchObject({
+    expect(await fake('cat <&3 >/dev/null; while [ "$1" != -- ]; do shift; done; shift; exec "$@"')).toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
       message: expect.stringMatching(/does not hold inside: .*seccomp/),
     });

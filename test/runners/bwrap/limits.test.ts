@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Keeper } from '../../../src/runners/limits/limiter.ts';
 import type { Limits } from '../../../src/runners/limits/limits.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
@@ -11,7 +11,6 @@ import { createSandboxHarness, does, processesIn, type SandboxHarness } from './
 
 let harness: SandboxHarness;
 beforeAll(ensureBuilt);
-afterEach(() => harness?.stop());
 
 const ways: readonly (readonly [string, readonly Keeper[] | undefined])[] = [
   ['the best means of this machine', undefined],
@@ -19,9 +18,10 @@ const ways: readonly (readonly [string, readonly Keeper[] | undefined])[] = [
 ];
 
 describe.skipIf(!hasBwrap()).each(ways)('a sandbox bounded by %s', (_, keepers) => {
-  beforeEach(async () => {
+  beforeAll(async () => {
     harness = await createSandboxHarness(undefined, keepers);
   });
+  afterAll(() => harness?.stop());
 
   const started = async (deed: string, limits: Partial<Limits> = {}) => {
     const running = await harness.runner.start(harness.launch([does, deed], limits));
@@ -55,6 +55,14 @@ describe.skipIf(!hasBwrap()).each(ways)('a sandbox bounded by %s', (_, keepers) 
     );
     expect(processesIn(harness.folder)).not.toEqual([]);
     await neighbour.running.end();
+    await nothingLeft();
+  });
+
+  test('the reason is told also when it is just being ended', async () => {
+    const { running } = await started('memory', { memoryMb: 200 });
+    running.stdout.once('end', () => void running.end());
+    running.stdout.resume();
+    expect((await running.exited).reason).toMatch(/sandbox\.memoryMb is 200$/);
     await nothingLeft();
   });
 

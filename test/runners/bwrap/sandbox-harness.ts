@@ -96,7 +96,8 @@ function mountsOf(pid: number): string {
   }
 }
 
-function groupsThere(): string[] {
+/** Every control group near the top of every tree. */
+export function groupsThere(): string[] {
   const trees = readFileSync('/proc/self/mountinfo', 'latin1')
     .split('\n')
     .filter((line) => / - cgroup2? /.test(line));

@@ -26,7 +26,7 @@ if version == 0 and redis.call('HLEN', O) >= tonumber(most) then return { 'full'
 local number = redis.call('HINCRBY', P .. 'ov', collection, 1)
 redis.call('HSET', O, key, int(number) .. ' ' .. text)
 redis.call('ZADD', Z, 0, key)
-tell('document', collection, key)
+redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' .. key)
 return { 'written', int(number) }
 `;
 
@@ -37,7 +37,7 @@ if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', in
 if version == 0 then return { 'absent' } end
 redis.call('HDEL', O, key)
 redis.call('ZREM', Z, key)
-tell('document', collection, key)
+redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' .. key)
 return { 'deleted' }
 `;
 

@@ -48,6 +48,11 @@ local function tell(kind, id, detail)
   redis.call('PUBLISH', KEYS[1] .. ':changes', kind .. ' ' .. id .. ' ' .. detail)
 end
 
+-- Whatever tells of a session is given who asks for it, last.
+local function tell_of(kind, id, detail)
+  tell(kind, id, detail .. ' ' .. ARGV[#ARGV])
+end
+
 local function place(s)
   local expires = int(math.min(s.i, s.e))
   redis.call('ZADD', P .. 'live', expires, s.id)
@@ -81,7 +86,7 @@ local function bury(s, reason)
     -- A minute more than is promised: scripts decide what is gone, this only makes room.
     redis.call('PEXPIRE', key, int(rest + 60000))
   end
-  tell('ended', s.id, reason)
+  tell_of('ended', s.id, reason)
 end
 
 -- When it runs out if it was last used then: a call under way keeps it for longer, a place that has run out does not.

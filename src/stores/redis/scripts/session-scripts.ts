@@ -41,7 +41,7 @@ if name ~= '' then
   redis.call('SADD', P .. 'nn:' .. name, id)
 end
 place(s)
-tell('created', id, '1')
+tell_of('created', id, '1')
 return { 'created', record(id) }
 `;
 
@@ -55,7 +55,7 @@ return { why or '', record(id) }
 
 /** The new body was made from the version that is expected, so it is written only while that is the version. */
 export const updateScript = `
-local id, expected, body, ttl, ends = unpack(ARGV, 2)
+local id, expected, body, ttl, ends, kind = unpack(ARGV, 2)
 local s = load(id)
 local why = gone(s)
 if why then return { why } end
@@ -74,7 +74,7 @@ end
 s.i = idle_from(s, s.a)
 redis.call('HSET', P .. 's:' .. id, 'b', body, 'v', s.v + 1, 't', ttl, 'e', ends, 'i', int(s.i))
 place(s)
-tell('changed', id, s.v + 1)
+tell_of(kind, id, s.v + 1)
 return { 'updated', record(id) }
 `;
 

@@ -1,0 +1,193 @@
+import { z } from 'zod';
+import { credentialShape, nameShape } from './credentials.ts';
+import { askedShape } from './explain-call.ts';
+import { viaShape } from './servers.ts';
+import { draftShape, narrowingShape } from './sessions.ts';
+
+const nullableText = { type: ['string', 'null'] };
+const texts = { type: 'array', items: { type: 'string' } };
+const instant = { type: 'string', format: 'date-time' };
+
+const schemas = {
+  Session: {
+    type: 'object',
+    required: ['id', 'userId', 'trustLevel', 'createdAt', 'lastActiveAt', 'expiresAt', 'endsAt', 'ttlSeconds'],
+    properties: {
+      id: { type: 'string' },
+      name: nullableText,
+      userId: { type: 'string' },
+      agentId: nullableText,
+      workspaceId: nullableText,
+      parentId: { ...nullableText, description: 'The session that opened this one.' },
+      trustLevel: { enum: ['direct', 'sandboxed'] },
+      servers: {
+        ...texts,
+        type: ['array', 'null'],
+        description: 'The only servers it may use; null for no such list.',
+      },
+      permissions: texts,
+      metadata: { type: 'object' },
+      createdAt: instant,
+      lastActiveAt: instant,
+      expiresAt: instant,
+      endsAt: instant,
+      ttlSeconds: { type: 'integer' },
+    },
+  },
+  Problem: {
+    type: 'object',
+    required: ['status', 'code', 'detail', 'hint'],
+    properties: {
+      type: { type: 'string' },
+      title: { type: 'string' },
+      status: { type: 'integer' },
+      code: { type: 'string' },
+      detail: { type: 'string' },
+      hint: { type: 'string' },
+    },
+  },
+  Event: {
+    type: 'object',
+    required: ['type', 'at'],
+    properties: {
+      type: { enum: ['created', 'restricted', 'expired', 'ended', 'evicted', 'lost'] },
+      at: instant,
+      reason: { enum: ['ended', 'evicted', 'revoked', 'closed'] },
+      session: { anyOf: [{ $ref: '#/components/schemas/Session' }, { type: 'object', required: ['id'] }] },
+    },
+  },
+};
+
+const session = { $ref: '#/components/schemas/Session' };
+const object = { type: 'object' };
+const id = {
+  name: 'id',
+  in: 'path',
+  required: true,
+  schema: { type: 'string' },
+  description: 'The id, a unique name, or a unique prefix of the id.',
+};
+
+function answers(status: number, description: string, schema: object, type = 'application/json') {
+  const problem = {
+    description: 'Refused',
+    content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+  };
+  return { [status]: { description, content: { [type]: { schema } } }, default: problem };
+}
+
+function taking(shape: z.ZodType) {
+  const { $schema: _, ...schema } = z.toJSONSchema(shape, { io: 'input' });
+  return { required: true, content: { 'application/json': { schema } } };
+}
+
+function query(name: string, description: string, type = 'string') {
+  return { name, in: 'query', required: false, schema: { type }, description };
+}
+
+const listed = { type: 'object', properties: { sessions: { type: 'array', items: session }, next: nullableText } };
+const opened = { allOf: [session, { type: 'object', properties: { token: { type: 'string' } } }] };
+
+let made: object | undefined;
+
+/** The control API, described for programs. */
+export function openApi(): object {
+  made ??= {
+    openapi: '3.1.0',
+    info: { title: 'Ambit control API', version: '1' },
+    security: [{ admin: [] }],
+    paths: {
+      '/api/v1/sessions': {
+        get: {
+          summary: 'The live sessions, the oldest first',
+          parameters: [
+            query('user', 'Only those of this user.'),
+            query('workspace', 'Only those in this workspace.'),
+            query('parent', 'Only those that this session opened.'),
+            query('after', '"next" of the page before.'),
+            query('limit', 'At most this many, up to 1000.', 'integer'),
+          ],
+          responses: answers(200, 'A page of sessions', listed),
+        },
+        post: {
+          summary: 'Opens a session; its token is shown only here',
+          requestBody: taking(draftShape),
+          responses: answers(201, 'The session and its token', opened),
+        },
+      },
+      '/api/v1/sessions/{id}': {
+        get: { summary: 'A session', parameters: [id], responses: answers(200, 'The session', session) },
+        patch: {
+          summary: 'Narrows a session, and ends what no longer fits',
+          parameters: [id],
+          requestBody: taking(narrowingShape),
+          responses: answers(200, 'The session as it is now', session),
+        },
+        delete: {
+          summary: 'Ends a session, and those it opened',
+          parameters: [id],
+          responses: answers(200, 'The session as it was', session),
+        },
+      },
+      '/api/v1/sessions/{id}/servers': {
+        get: {
+          summary: 'The servers a session may use, for an agent SDK, and why others are out',
+          parameters: [id],
+          responses: answers(200, 'mcpServers and servers', object),
+        },
+        post: {
+          summary: 'The same with addresses of the gateway and a further token',
+          parameters: [id],
+          requestBody: taking(viaShape),
+          responses: answers(201, 'mcpServers and servers', object),
+        },
+      },
+      '/api/v1/sessions/{id}/explain': {
+        post: {
+          summary: 'What a call would get, by which rule, from which claims',
+          parameters: [id],
+          requestBody: taking(askedShape),
+          responses: answers(200, 'The decision', object),
+        },
+      },
+      '/api/v1/credentials': {
+        get: {
+          summary: 'What servers are given on behalf of users; never the values',
+          responses: answers(200, 'The credentials', object),
+        },
+        post: {
+          summary: 'Keeps a value for a user and a server, sealed',
+          requestBody: taking(credentialShape),
+          responses: answers(200, 'Which one was set', object),
+        },
+        delete: {
+          summary: 'Forgets a value',
+          requestBody: taking(nameShape),
+          responses: answers(200, 'Whether there was one', object),
+        },
+      },
+      '/api/v1/events': {
+        get: {
+          summary: 'What happens to sessions, as it happens (server-sent events)',
+          parameters: [{ name: 'Last-Event-ID', in: 'header', required: false, schema: { type: 'string' } }],
+          responses: answers(
+            200,
+            'Events; the data of each is one',
+            { $ref: '#/components/schemas/Event' },
+            'text/event-stream',
+          ),
+        },
+      },
+      '/api/v1/openapi.json': {
+        get: { summary: 'This description', responses: answers(200, 'OpenAPI 3.1', object) },
+      },
+    },
+    components: {
+      schemas,
+      securitySchemes: {
+        admin: { type: 'http', scheme: 'bearer', description: 'The admin token, or none on the control socket.' },
+      },
+    },
+  };
+  return made;
+}

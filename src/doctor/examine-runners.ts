@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isAmbitError } from '../errors.ts';
+import { createLimiter } from '../runners/limits/limiter.ts';
+import type { InForce, Limits } from '../runners/limits/limits.ts';
+import { remedyForLimit } from '../runners/limits/remedy.ts';
+import { type Machine, thisMachine } from '../runners/machine.ts';
+import type { Probed, SandboxRunner } from '../runners/runner.ts';
+import { createRunners } from '../runners/runners.ts';
+import { createTmpRoot } from '../runners/sweep-leftovers.ts';
+import { createWarden } from '../runners/warden.ts';
+import type { Finding } from './finding.ts';
+
+/** Starts each sandbox there is for real, in a folder that is gone afterwards. */
+export async function examineRunners(): Promise<Finding[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-doctor-'));
+  const tmpRoot = await createTmpRoot(folder);
+  const warden = createWarden({ tmpRoot });
+  try {
+    const { plain, sandboxes } = createRunners({ warden, tmpRoot });
+    const direct: Finding = { kind: 'runner', name: plain.name, state: 'ok', detail: 'direct sessions', remedy: null };
+    const probed = await Promise.all(sandboxes.map(examined));
+    const working = probed.find(({ result }) => result !== undefined)?.result;
+    const limits = working?.limits ?? (await createLimiter().inForce());
+    return [direct, ...probed.map(({ finding }) => finding), ...limitFindings(limits, thisMachine())];
+  } finally {
+    await warden.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function examined(sandbox: SandboxRunner): Promise<{ finding: Finding; result?: Probed }> {
+  const about = { kind: 'runner', name: sandbox.name } as const;
+  try {
+    const result = await sandbox.probe();
+    const holds = Object.keys(result.enforced).map(inWords).join(', ');
+    return { finding: { ...about, state: 'ok', detail: `sandboxed sessions: ${holds}`, remedy: null }, result };
+  } catch (error) {
+    const why = (error as Error).message.replace(/^.*no sandbox can be had here: /, '').replace(/\.$/, '');
+    return { finding: { ...about, state: 'missing', detail: why, remedy: isAmbitError(error) ? error.hint : null } };
+  }
+}
+
+export function limitFindings(limits: InForce, machine: Machine): Finding[] {
+  return (Object.keys(limits) as (keyof Limits)[]).map((name) => {
+    const means = limits[name];
+    const remedy = remedyForLimit(name, means, machine) ?? null;
+    const weak = means === 'watchdog' || means === 'priority';
+    return {
+      kind: 'limit',
+      name,
+      state: means === 'none' ? 'missing' : weak ? 'weak' : 'ok',
+      detail: by(means),
+      remedy,
+    };
+  });
+}
+
+function by(means: string): string {
+  if (means === 'watchdog') return 'by Ambit, which looks twice a second';
+  if (means === 'priority') return 'not bounded; others go first';
+  if (means === 'timer') return 'by Ambit';
+  return means === 'none' ? 'not bounded' : `by the kernel (${means})`;
+}
+
+/** `noNewPrivileges` becomes "no new privileges". */
+function inWords(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}

@@ -1,0 +1,36 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { problem } from '../../admin/handle.ts';
+import { AmbitError } from '../../errors.ts';
+import type { AdminToken } from '../../identity/admin-token.ts';
+import { type AdminDoor, respond } from '../control/answer-admin.ts';
+import { isJson } from './guards.ts';
+
+/** The control API over HTTP: who does not carry the admin token learns nothing, not even what there is. */
+export async function serveControl(
+  door: AdminDoor,
+  token: AdminToken,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  response.setHeader('cache-control', 'no-store');
+  if (refuseUnlessAdmin(token, request, response)) return;
+  const sent = request.headers['content-length'] ?? request.headers['transfer-encoding'] ?? '0';
+  const hasBody = request.method === 'POST' || request.method === 'PATCH' || sent !== '0';
+  if (hasBody && !isJson(request)) {
+    request.resume();
+    respond(response, problem(415, 'REQUEST_INVALID', 'The Content-Type must be application/json.', 'Send JSON.'));
+    return;
+  }
+  await door.answer(request, response);
+}
+
+/** True when it was refused: without the admin token, whatever else was sent. */
+export function refuseUnlessAdmin(token: AdminToken, request: IncomingMessage, response: ServerResponse): boolean {
+  if (token.isCarriedBy(request.headers.authorization)) return false;
+  request.resume();
+  const { row, code } = new AmbitError('UNAUTHENTICATED');
+  const hint = 'Send "Authorization: Bearer <admin token>"; it is in the file admin-token of the data directory.';
+  const refusal = problem(row.http, code, 'The request does not carry the admin token.', hint);
+  respond(response, refusal, { 'www-authenticate': 'Bearer realm="ambit control"' });
+  return true;
+}

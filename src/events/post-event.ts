@@ -1,0 +1,42 @@
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+
+export type Posted = { readonly taken: true } | { readonly taken: false; readonly why: string };
+
+const patienceMs = 10_000;
+const letGoMs = 1000;
+
+/** One attempt. Redirects are answers like any other that is not a yes: nothing follows them. */
+export function postEvent(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+  signal: AbortSignal,
+): Promise<Posted> {
+  return new Promise((resolve) => {
+    const bytes = Buffer.from(body);
+    const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+      method: 'POST',
+      agent: false,
+      signal,
+      headers: { ...headers, 'content-type': 'application/json', 'content-length': bytes.length },
+    });
+    const late = setTimeout(() => request.destroy(new Error('no answer in time')), patienceMs);
+    const settle = (posted: Posted) => {
+      clearTimeout(late);
+      resolve(posted);
+    };
+    request.on('response', (response) => {
+      const { statusCode = 0 } = response;
+      // What it has to say beside is not wanted; a short word is let go by, so that it is not cut off while speaking.
+      response.on('error', () => {}).resume();
+      const cut = setTimeout(() => response.destroy(), letGoMs).unref();
+      response.once('close', () => clearTimeout(cut));
+      settle(statusCode >= 200 && statusCode < 300 ? { taken: true } : { taken: false, why: `status ${statusCode}` });
+    });
+    request.on('error', (error: NodeJS.ErrnoException) =>
+      settle({ taken: false, why: error.code ?? (signal.aborted ? 'broken off' : error.message) }),
+    );
+    request.end(bytes);
+  });
+}

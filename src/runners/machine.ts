@@ -1,0 +1,58 @@
+import { existsSync, readFileSync } from 'node:fs';
+
+/** What decides which remedy helps here. */
+export interface Machine {
+  readonly platform: NodeJS.Platform;
+  readonly isRoot: boolean;
+  /** Ubuntu's AppArmor keeps ordinary users from making user namespaces. */
+  readonly appArmorRestricts: boolean;
+  readonly userNamespacesOff: boolean;
+  readonly noUserNamespacesLeft: boolean;
+  readonly isContainer: boolean;
+  readonly hasSystemd: boolean;
+  /** Which version of control groups bounds memory here. */
+  readonly cgroups: 1 | 2 | undefined;
+  /** How packages are installed, without the name of one. */
+  readonly install: string | undefined;
+}
+
+const tools = {
+  'apt-get': 'apt-get install -y',
+  dnf: 'dnf install -y',
+  pacman: 'pacman -S --noconfirm',
+  zypper: 'zypper install -y',
+  apk: 'apk add',
+};
+
+export function thisMachine(): Machine {
+  const tool = Object.entries(tools).find(([name]) => ['/usr/bin', '/sbin'].some((at) => existsSync(`${at}/${name}`)));
+  return {
+    platform: process.platform,
+    isRoot: process.getuid?.() === 0,
+    appArmorRestricts: read('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1',
+    userNamespacesOff: read('/proc/sys/kernel/unprivileged_userns_clone') === '0',
+    noUserNamespacesLeft: read('/proc/sys/user/max_user_namespaces') === '0',
+    isContainer:
+      existsSync('/.dockerenv') || existsSync('/run/.containerenv') || process.env['container'] !== undefined,
+    hasSystemd: existsSync('/run/systemd/system'),
+    cgroups: existsSync('/sys/fs/cgroup/cgroup.controllers') ? 2 : existsSync('/sys/fs/cgroup/memory') ? 1 : undefined,
+    install: tool?.[1],
+  };
+}
+
+/** As root: who is not has to ask for it. */
+export function installing({ install, isRoot }: Machine, name: string): string {
+  return install === undefined ? `Install the package ${name}` : `${asRoot(`${install} ${name}`, isRoot)}`;
+}
+
+export function asRoot(command: string, isRoot: boolean): string {
+  return isRoot ? command : `sudo ${command}`;
+}
+
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1').trim();
+  } catch {
+    return undefined;
+  }
+}

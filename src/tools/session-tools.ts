@@ -1,0 +1,24 @@
+import type { Sessions } from '../sessions/sessions.ts';
+import type { SessionStore } from '../stores/store.ts';
+import { createReach } from './reach.ts';
+import { sessionEnd } from './session-end.ts';
+import { sessionInfo } from './session-info.ts';
+import { sessionList } from './session-list.ts';
+import { stateTools } from './state-tools.ts';
+import { createToolset, type Toolset } from './toolset.ts';
+
+export interface SessionToolsOptions {
+  readonly sessions: Pick<Sessions, 'end'>;
+  readonly store: SessionStore;
+}
+
+/** The tools by which an agent looks after its sessions, and keeps state from one call to the next. */
+export function createSessionTools({ sessions, store }: SessionToolsOptions): Toolset {
+  const reach = createReach(store);
+  return createToolset([
+    sessionInfo(reach, store),
+    sessionList(reach),
+    sessionEnd(reach, sessions),
+    ...stateTools(reach, store.state),
+  ]);
+}

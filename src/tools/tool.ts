@@ -1,0 +1,72 @@
+import * as z from 'zod';
+import type { Principal } from '../identity/principal.ts';
+import type { Session } from '../sessions/session.ts';
+import { readArguments } from './read-arguments.ts';
+
+/** Who calls: the session the call belongs to, and what was proven to get there. */
+export interface ToolCaller {
+  readonly session: Session;
+  readonly principal: Principal;
+}
+
+/** What `tools/list` says of a tool. */
+export interface ToolDefinition {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly inputSchema: { readonly type: 'object'; readonly [key: string]: unknown };
+  readonly outputSchema: { readonly type: 'object'; readonly [key: string]: unknown };
+  readonly annotations: ToolAnnotations;
+}
+
+export interface ToolAnnotations {
+  readonly readOnlyHint: boolean;
+  readonly destructiveHint: boolean;
+  readonly idempotentHint: boolean;
+  readonly openWorldHint: boolean;
+}
+
+export type Structured = { readonly [key: string]: unknown };
+
+export interface Tool {
+  readonly definition: ToolDefinition;
+  /** Reads the arguments, whatever they are, and throws what stands against the call. */
+  run(args: unknown, caller: ToolCaller): Promise<Structured>;
+}
+
+export interface ToolPlan<In extends z.ZodObject, Out extends z.ZodObject> {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly input: In;
+  readonly output: Out;
+  readonly effect: 'reads' | 'writes' | 'destroys';
+  run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out>>;
+}
+
+/** A tool, its schemas derived once. */
+export function tool<In extends z.ZodObject, Out extends z.ZodObject>(plan: ToolPlan<In, Out>): Tool {
+  const { name, title, description, input, output, effect } = plan;
+  return {
+    definition: {
+      name,
+      title,
+      description,
+      inputSchema: schemaOf(input, 'input'),
+      outputSchema: schemaOf(output, 'output'),
+      annotations: {
+        readOnlyHint: effect === 'reads',
+        destructiveHint: effect === 'destroys',
+        // A write has another version each time, and what is ended cannot be ended again.
+        idempotentHint: effect === 'reads',
+        openWorldHint: false,
+      },
+    },
+    run: async (args, caller) => plan.run(readArguments(input, args), caller) as Promise<Structured>,
+  };
+}
+
+function schemaOf(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io });
+  return { ...rest, type: 'object' };
+}

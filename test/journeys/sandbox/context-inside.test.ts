@@ -1,0 +1,107 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { decodeJwt } from 'jose';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { repository } from '../../house/source-files.ts';
+import { hasBwrap } from '../../needs/bwrap.ts';
+import { ensureBuilt } from '../../runners/ensure-built.ts';
+
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-context-')));
+const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
+const scopes = ['session', 'call'] as const;
+let gateway: EmbeddedGateway;
+const clients: RawClient[] = [];
+
+beforeAll(async () => {
+  await ensureBuilt();
+  mkdirSync(join(folder, 'garden'));
+  const servers = Object.fromEntries(
+    scopes.flatMap((scope) => [
+      [`recorder-${scope}`, { ...node('fixtures/recorder/stdio.js'), scope, env: { CUSTOM: 'configured' } }],
+      [`who-${scope}`, { ...node('sdk/fixtures/stdio-v2.js'), scope }],
+    ]),
+  );
+  gateway = await createGateway({
+    config: {
+      version: 1,
+      context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
+      servers,
+      workspaces: { garden: { path: join(folder, 'garden') } },
+    },
+    dataDir: join(folder, 'data'),
+    log: { info() {}, warn() {} },
+  });
+});
+
+afterAll(async () => {
+  for (const client of clients) await client.close();
+  await gateway?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const levels = ['sandboxed', 'direct'] as const;
+async function inBoth<Told>(server: string, ask: (client: RawClient, id: string) => Promise<Told>): Promise<Told[]> {
+  const told: Told[] = [];
+  for (const trustLevel of levels) {
+    const draft = { userId: 'ada', agentId: 'a1', workspaceId: 'garden', permissions: ['notes:write'], trustLevel };
+    const { id } = await gateway.createSession(draft);
+    const client = await rawClient(gateway.connect(id, server), 'modern');
+    clients.push(client);
+    told.push(await ask(client, id));
+  }
+  return told;
+}
+
+/** What must differ between two sessions, taken out; all else is compared as it is. */
+function alike(value: unknown, id: string, trustLevel: string): unknown {
+  const text = JSON.stringify(value).replaceAll(id, 'SESSION').replaceAll(`"${trustLevel}"`, '"TRUST"');
+  return JSON.parse(text);
+}
+
+describe.skipIf(!hasBwrap()).each(scopes)('P5: through the boundary of a sandbox, at scope %s', (scope) => {
+  test('the environment tells the same as in a direct session', async () => {
+    const [inside, outside] = await inBoth(`recorder-${scope}`, async (client, id) => {
+      const env = JSON.parse(await client.call('environment')) as Record<string, string>;
+      const told = Object.entries(env).filter(([name]) => /^(?:AMBIT|PARACHUTE|CUSTOM)/.test(name));
+      const keys = told.filter(([name]) => name.endsWith('_JWKS')).map(([name, set]) => [name, JSON.parse(set).keys]);
+      const rest = Object.fromEntries(told.filter(([name]) => !name.endsWith('_JWKS')));
+      return alike({ ...rest, keys }, id, rest['AMBIT_TRUST_LEVEL'] as string);
+    });
+    expect(inside).toEqual(outside);
+    expect(inside).toMatchObject({
+      AMBIT_SESSION_ID: 'SESSION',
+      PARACHUTE_SESSION_ID: 'SESSION',
+      AMBIT_TRUST_LEVEL: 'TRUST',
+      AMBIT_WORKSPACE_PATH: join(folder, 'garden'),
+      CUSTOM: 'configured',
+    });
+  });
+
+  test('the request carries the same context, and a token of the same shape', async () => {
+    const [inside, outside] = await inBoth(`recorder-${scope}`, async (client, id) => {
+      const raw = JSON.parse(await client.call('echo')) as {
+        params: { _meta: Record<string, Record<string, unknown>> };
+      };
+      const { token, correlationId, issuedAt, expiresAt, ...context } = raw.params._meta['ambit/context'] ?? {};
+      const { iat, exp, jti, txn, tctx, ...claims } = decodeJwt(String(token));
+      expect([correlationId, issuedAt, expiresAt, iat, exp, jti, txn].every((each) => each !== undefined)).toBe(true);
+      const { correlationId: same, ...facts } = tctx as Record<string, unknown>;
+      expect(same).toBe(correlationId);
+      return alike({ context, claims, facts }, id, String(context['trustLevel']));
+    });
+    expect(inside).toEqual(outside);
+    expect(inside).toMatchObject({ context: { sessionId: 'SESSION', userId: 'ada', permissions: ['notes:write'] } });
+  });
+
+  test('the server verifies it with the keys it finds inside', async () => {
+    const [inside, outside] = await inBoth(`who-${scope}`, async (client, id) => {
+      const who = JSON.parse(await client.call('whoami')) as { status: string; trustLevel: string };
+      return alike(who, id, who.trustLevel);
+    });
+    expect(inside).toMatchObject({ status: 'verified', sessionId: 'SESSION', userId: 'ada', agentId: 'a1' });
+    expect(Object.keys(inside as object).sort()).toEqual(Object.keys(outside as object).sort());
+  });
+});

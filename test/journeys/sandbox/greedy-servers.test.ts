@@ -1,0 +1,107 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { repository } from '../../house/source-files.ts';
+import { hasBwrap } from '../../needs/bwrap.ts';
+import { counts } from '../../proof.ts';
+import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
+import { ensureBuilt } from '../../runners/ensure-built.ts';
+import { until } from '../../runners/tagged-processes.ts';
+
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-greedy-')));
+const patience = { timeout: counts(60_000, 300_000) };
+const began = performance.now();
+const calls = counts(60, 1000);
+const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
+let gateway: EmbeddedGateway;
+const clients: RawClient[] = [];
+
+beforeAll(async () => {
+  await ensureBuilt();
+  const limits = { memoryMb: 200, pids: 40, cpus: 0.5 };
+  const greedy = { ...node('runners/bwrap/greedy-server.js'), sandbox: limits };
+  for (const name of ['one', 'two']) mkdirSync(join(folder, name));
+  gateway = await createGateway({
+    config: {
+      version: 1,
+      servers: { hungry: greedy, greedy: { ...greedy, timeoutSeconds: 1 }, calm: node('fixtures/recorder/stdio.js') },
+      workspaces: { one: { path: join(folder, 'one') }, two: { path: join(folder, 'two') } },
+    },
+    dataDir: join(folder, 'data'),
+    log: { info() {}, warn() {} },
+  });
+});
+
+afterAll(async () => {
+  for (const client of clients) await client.close();
+  await gateway?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function use(server: string, workspaceId: string) {
+  const { id } = await gateway.createSession({ trustLevel: 'sandboxed', workspaceId });
+  const client = await rawClient(gateway.connect(id, server), 'modern');
+  clients.push(client);
+  return { id, client };
+}
+
+/** What a neighbour's calls take, in milliseconds, one after the other. */
+async function latencies(client: RawClient): Promise<{ p50: string; p95: string }> {
+  const taken: number[] = [];
+  for (let call = 0; call < calls; call++) {
+    const asked = performance.now();
+    expect(await client.call('shuffle', { marker: `m${call}`, ms: 0 })).toBe(`m${call}`);
+    taken.push(performance.now() - asked);
+  }
+  taken.sort((one, other) => one - other);
+  const at = (share: number) => (taken[Math.floor(taken.length * share)] ?? 0).toFixed(1);
+  return { p50: at(0.5), p95: at(0.95) };
+}
+
+describe.skipIf(!hasBwrap())('beside a server that takes all it can get', () => {
+  const endings = {
+    eat: /^UPSTREAM_FAILED: The server "hungry" was ended: it .* sandbox\.memoryMb is 200/,
+    fork: /^UPSTREAM_(?:TIMEOUT|FAILED)/,
+    fill: /^UPSTREAM_TIMEOUT/,
+    spin: /^UPSTREAM_TIMEOUT/,
+    flood: /^UPSTREAM_(?:TIMEOUT|FAILED)/,
+  };
+  let calm: Awaited<ReturnType<typeof use>> | undefined;
+  let before: Awaited<ReturnType<typeof latencies>> | undefined;
+
+  test.each(Object.entries(endings))(
+    '%s: another session works on, and nothing is left',
+    patience,
+    async (deed, ending) => {
+      calm ??= await use('calm', 'two');
+      before ??= await latencies(calm.client);
+      const greedy = await use(deed === 'eat' ? 'hungry' : 'greedy', 'one');
+      const suffering = greedy.client.call(deed);
+      const beside = await latencies(calm.client);
+      expect(await suffering).toMatch(ending);
+      console.log(
+        `${deed.padEnd(6)} a neighbour's call, ms: calm ${JSON.stringify(before)}, beside ${JSON.stringify(beside)}`,
+      );
+      // What it wrote stays in its own bounded /tmp.
+      expect(readdirSync(join(folder, 'one'))).toEqual([]);
+      expect(JSON.parse(await calm.client.call('environment'))).toMatchObject({ AMBIT_SESSION_ID: calm.id });
+      await gateway.endSession(greedy.id);
+      await until(
+        () => processesIn(join(folder, 'one')).length === 0,
+        5000,
+        () => 'it is still there',
+      );
+    },
+  );
+
+  test('what floods its log is cut short in the journal', () => {
+    const lines = readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8').split('\n');
+    const said = lines.filter((line) => line.includes('"stderr"'));
+    expect(said.length).toBeGreaterThan(0);
+    // Fifty lines a second, for as long as there was anything to hear.
+    expect(said.length).toBeLessThan(((performance.now() - began) / 1000 + 2) * 50);
+  });
+});

@@ -1,0 +1,138 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { repository } from '../../house/source-files.ts';
+import { hasBwrap } from '../../needs/bwrap.ts';
+import { groupsThere, processesIn } from '../../runners/bwrap/sandbox-harness.ts';
+import { ensureBuilt } from '../../runners/ensure-built.ts';
+import { until } from '../../runners/tagged-processes.ts';
+import { ambitBin } from '../start-ambit.ts';
+
+const recorder = join(repository, 'test/fixtures/recorder/stdio.js');
+let home = '';
+let started: ChildProcess[] = [];
+beforeAll(ensureBuilt);
+beforeEach(() => {
+  home = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-wrapped-')));
+});
+afterEach(() => {
+  for (const child of started) child.kill('SIGKILL');
+  started = [];
+  rmSync(home, { recursive: true, force: true });
+});
+
+interface Wrapped {
+  readonly child: ChildProcess;
+  call(name: string): Promise<string>;
+}
+
+/** What a client would start; nothing is configured, in a home that has nothing. */
+function start(...command: readonly [string, ...string[]]): Wrapped {
+  const env = { PATH: process.env['PATH'], HOME: home, HOST_SECRET: 'never' };
+  const child = spawn(command[0], command.slice(1), { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  started.push(child);
+  const lines = createInterface({ input: child.stdout as Readable })[Symbol.asyncIterator]();
+  let id = 0;
+  const ask = async (method: string, params: object) => {
+    const sent = { jsonrpc: '2.0', id: ++id, method, params };
+    (child.stdin as Writable).write(`${JSON.stringify(sent)}\n`);
+    for (;;) {
+      const { value, done } = await lines.next();
+      if (done) throw new Error('it has left');
+      const answer = JSON.parse(value as string) as { id?: number; result?: { content: { text: string }[] } };
+      if (answer.id === id) return answer.result;
+    }
+  };
+  const clientInfo = { name: 'test', version: '1' };
+  const opened = ask('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
+  return {
+    child,
+    async call(name) {
+      await opened;
+      return (await ask('tools/call', { name, arguments: {} }))?.content[0]?.text ?? '';
+    },
+  };
+}
+
+const ambitRun = [process.execPath, ambitBin, 'run'] as const;
+const state = () => join(home, '.local/state/ambit');
+const instances = (): string[] => {
+  const [data] = readdirSync(state());
+  return readdirSync(join(state(), data ?? '', 'tmp'));
+};
+const groups = (names: readonly string[]) =>
+  groupsThere().filter((path) => names.some((name) => path.includes(`/ambit-${name.replace('instance-', '')}-`)));
+/** Outside of every sandbox; others mount what they like. */
+const mounts = () =>
+  readFileSync('/proc/self/mountinfo', 'latin1')
+    .split('\n')
+    .filter((line) => line.includes(home));
+
+describe.skipIf(!hasBwrap())('ambit run, with no configuration at all', () => {
+  test('P5: sandboxes the server unless told otherwise, and tells it so', async () => {
+    const { child, call } = start(...ambitRun, '--', 'node', recorder);
+    const told = JSON.parse(await call('environment')) as Record<string, string>;
+    expect(told).toMatchObject({ AMBIT_TRUST_LEVEL: 'sandboxed', AMBIT_USER_ID: 'local', TMPDIR: '/tmp' });
+    expect(JSON.stringify(told)).not.toContain('never');
+    child.stdin?.end();
+    expect(await once(child, 'exit')).toEqual([0, null]);
+    expect(processesIn(home)).toEqual([]);
+    expect(instances()).toEqual([]);
+  });
+
+  const firstInside = () => processesIn(home).find((pid) => comm(pid) === 'bwrap') as number;
+  const victims: Record<string, (wrapped: Wrapped) => number> = {
+    Ambit: ({ child }) => child.pid as number,
+    'the sandbox': () => parentOf(firstInside()),
+    'the first process inside': firstInside,
+  };
+
+  test.each(Object.keys(victims))('after kill -9 of %s nothing is left', async (victim) => {
+    const wrapped = start(...ambitRun, '--trust', 'sandboxed', '--', 'node', recorder);
+    await wrapped.call('whoami');
+    const names = instances();
+    const inside = processesIn(home);
+    expect(inside.length).toBeGreaterThan(1);
+    process.kill((victims[victim] as (typeof victims)[string])(wrapped), 'SIGKILL');
+    await until(
+      () => inside.every((pid) => !processesIn(home).includes(pid)),
+      5000,
+      () => `left: ${processesIn(home)}`,
+    );
+    if (victim !== 'Ambit') {
+      // The next call finds another, and the client need not know.
+      expect(await wrapped.call('whoami')).toContain('pid');
+      wrapped.child.stdin?.end();
+      await once(wrapped.child, 'exit');
+    }
+    await until(
+      () => instances().length === 0 && groups(names).length === 0,
+      5000,
+      () => `left: ${[...instances(), ...groups(names)]}`,
+    );
+    expect(mounts()).toEqual([]);
+  });
+
+  test('after kill -9 of a wrapper in between nothing is left', async () => {
+    const wrapper = `"${ambitRun.join('" "')}" -- node "${recorder}"; exit 1`;
+    const wrapped = start('/bin/sh', '-c', wrapper);
+    await wrapped.call('whoami');
+    const names = instances();
+    wrapped.child.kill('SIGKILL');
+    // The pipe of the client goes with the client, and with it Ambit.
+    wrapped.child.stdin?.destroy();
+    await until(
+      () => processesIn(home).length === 0 && instances().length === 0 && groups(names).length === 0,
+      8000,
+      () => `left: ${[...processesIn(home), ...instances(), ...groups(names)]}`,
+    );
+  });
+});
+
+const comm = (pid: number) => readFileSync(`/proc/${pid}/comm`, 'latin1').trim();
+const parentOf = (pid: number) => Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]);
