@@ -8,7 +8,7 @@ export function boundsOf(limits: Limits, watched: number | undefined): Bounds {
   return {
     inside: (program) => [...program],
     outside: (command, args) => ({ command, args, env: {} }),
-    admit() {},
+    async admit() {},
     check(_, processes) {
       if (watched === undefined) return undefined;
       const table = processes();

@@ -1,16 +1,15 @@
-import { existsSync } from 'node:fs';
 import type { AmbitError } from '../../errors.ts';
 import { unavailable } from '../bwrap/remedy.ts';
+import { installing, thisMachine } from '../machine.ts';
 import type { Engine } from './engine.ts';
 
 export function noEngine(): AmbitError {
   if (process.platform !== 'linux') {
     return unavailable('containers are used on Linux only, so far', 'Run Ambit on Linux.');
   }
-  const install = existsSync('/usr/bin/apt-get') ? ' (apt-get install podman)' : '';
   return unavailable(
     'neither "podman" nor "docker" is on the PATH of Ambit',
-    `Install podman${install}; the next call finds it.`,
+    `Install podman; the next call finds it: ${installing(thisMachine(), 'podman')}`,
   );
 }
 
@@ -29,7 +28,10 @@ export function noImage(engine: Engine, image: string): AmbitError {
 }
 
 function remedyFor(engine: Engine, said: string): string {
-  if (/hybrid/i.test(said)) return 'Install the package runc, which can do with both kinds of control groups at once.';
+  if (/hybrid/i.test(said)) {
+    const install = installing(thisMachine(), 'runc');
+    return `Install runc, which can do with both kinds of control groups at once: ${install}`;
+  }
   if (/cannot connect to the docker daemon|docker\.sock/i.test(said)) {
     return 'Start the Docker daemon, let the account of Ambit use it, or install podman, which needs none.';
   }

@@ -10,6 +10,7 @@ import { lookUp } from '../../../src/runners/look-up.ts';
 import type { RunningProcess } from '../../../src/runners/runner.ts';
 import { sweepLeftovers } from '../../../src/runners/sweep-leftovers.ts';
 import { hasPodman } from '../../needs/podman.ts';
+import { counts } from '../../proof.ts';
 import { createSandboxHarness, does, processesIn, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
 import { ensureBuilt } from '../ensure-built.ts';
 import { linesOf } from '../runner-harness.ts';
@@ -87,6 +88,20 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     running.stdin.end(sent);
     expect((await received).equals(sent)).toBe(true);
     expect(await running.exited).toEqual({ code: 0, signal: null });
+  });
+
+  test('leaves nothing behind, several times over', async () => {
+    const lives = counts(4, 60);
+    for (let life = 0; life < lives; life += 4) {
+      const batch = await Promise.all(
+        Array.from({ length: 4 }, () => harness.runner.start(harness.launch(['-e', 'process.stdin.resume()']))),
+      );
+      await Promise.all(batch.map((running) => running.end()));
+    }
+    await harness.warden.settled();
+    await gone(instanceOf(harness.root));
+    expect(readdirSync(join(harness.root, 'containers'))).toEqual([]);
+    expect(readFileSync('/proc/self/mountinfo', 'latin1')).not.toContain(harness.folder);
   });
 
   test('ends when the client of the engine is killed', async () => {
