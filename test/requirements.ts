@@ -16,7 +16,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['P2', built, 'load, validate, filter by trust, filter by workspace, inject, spawn: in that order, in one place'],
   ['P3', built, 'existing env entries stay; pinned context names are shown; the same from project files are refused'],
   ['P4', built, 'the agent cannot override its context by any channel'],
-  ['P5', later, 'the same through the sandbox'],
+  ['P5', built, 'the same through the sandbox'],
   ['P6', built, 'trust levels normalised, unknown refused, no fallback upward'],
   ['P7', built, 'workspace capabilities, per-tool allow and deny, env overrides'],
   ['P8', built, 'ids and slugs validated where they enter; parallel sessions never share a process or an environment'],

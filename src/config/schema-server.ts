@@ -52,6 +52,9 @@ function isReachable(entry: string): boolean {
   return read !== undefined && !(wide && (read.literal || !read.host.includes('.')));
 }
 
+/** Without a leading dash, so that no engine takes it for an option. */
+const imageName = /^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$/;
+
 const hostAndPort = z
   .string()
   .max(300)
@@ -70,6 +73,11 @@ const pushSchema = z.strictObject({
 });
 
 const sandboxSchema = z.strictObject({
+  image: z
+    .string()
+    .regex(imageName, { error: 'expected the name of a container image, such as "docker.io/library/node:22"' })
+    .optional()
+    .describe('Container image to run it in, with the programs of the image; it must be on this machine.'),
   network: z.array(hostAndPort).max(1000).default([]).describe('Hosts it may reach; none unless listed.'),
   readable: z.array(filePath).max(1000).default([]).describe('Further paths it may read.'),
   writable: z.array(filePath).max(1000).default([]).describe('Further paths it may write.'),

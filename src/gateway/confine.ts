@@ -41,6 +41,7 @@ export function confine(confined: Confined): Confinement {
       .concat(others.filter((path) => !isInside(home.real, path))),
     limits: server.sandbox.limits,
     network: server.sandbox.network,
+    ...(server.sandbox.image === undefined ? {} : { image: server.sandbox.image }),
   };
 }
 

@@ -18,4 +18,6 @@ export interface Confinement {
   readonly limits: Limits;
   /** Hosts it may reach, as `host:port`; none unless given. */
   readonly network?: readonly string[];
+  /** The container image whose programs it runs, in place of this machine's. */
+  readonly image?: string | undefined;
 }

@@ -14,6 +14,8 @@ export interface Launch {
   readonly tmpDir: string;
   /** The last thing before the process is there; when it throws, there will be none. */
   readonly lastLook?: (() => void) | undefined;
+  /** Undefined where several sessions share the process. */
+  readonly sessionId?: string | undefined;
   /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
   readonly confinement?: Confinement | undefined;
   /** The proxy of a process that may reach hosts; without one there is no network. */
@@ -72,8 +74,11 @@ export interface Runners {
   readonly sandboxes: readonly SandboxRunner[];
   /** What servers are started from that are packages; for sandboxes, where nothing can be fetched. */
   readonly packages: Packages;
-  /** The first that works here; rejects with the reason and remedy of the first one when none does. Never `plain`. */
-  sandbox(): Promise<SandboxRunner>;
+  /**
+   * The first that works here, for an image the first that runs images; rejects with the reason and remedy of the first
+   * one when none does. Never `plain`.
+   */
+  sandbox(image?: string): Promise<SandboxRunner>;
 }
 
 /** How long a process may take to leave after its stdin closed, and after TERM. */

@@ -1,7 +1,9 @@
 import { createBwrapRunner } from './bwrap/bwrap.ts';
+import { createContainerRunner } from './container/container.ts';
 import { createPackages } from './packages/packages.ts';
 import { createPlainRunner } from './plain.ts';
 import type { EndTiming, Runners, SandboxRunner } from './runner.ts';
+import { createSeatbeltRunner } from './seatbelt/seatbelt.ts';
 import type { Warden } from './warden.ts';
 
 export interface RunnersOptions {
@@ -14,11 +16,18 @@ export interface RunnersOptions {
 
 /** What the sandbox is on this machine is found out when something is first to be started in it. */
 export function createRunners(options: RunnersOptions): Runners {
-  const sandboxes = [createBwrapRunner(options)];
+  const container = createContainerRunner(options);
+  const own = process.platform === 'darwin' ? createSeatbeltRunner(options) : createBwrapRunner(options);
+  const sandboxes = [own, container];
   const plain = createPlainRunner(options);
   const { tmpRoot, packages: folder } = options;
   const packages = createPackages({ folder, runner: plain, tmpRoot, env: () => process.env });
-  return { plain, packages, sandboxes, sandbox: () => firstThatWorks(sandboxes) };
+  return {
+    plain,
+    packages,
+    sandboxes,
+    sandbox: (image) => firstThatWorks(image === undefined ? sandboxes : [container]),
+  };
 }
 
 export async function firstThatWorks(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {

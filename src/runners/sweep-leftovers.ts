@@ -1,5 +1,6 @@
 import { chmod, lstat, mkdir, mkdtemp, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { removeAllContainers } from './container/container-list.ts';
 import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
 import { removeAllGroups } from './limits/group-list.ts';
 import { killUntilGone } from './process-family.ts';
@@ -48,6 +49,7 @@ export async function sweepLeftovers(tmpParent: string): Promise<Leftovers> {
     isSpared: (entry: { pid: number; group: number }) => entry.pid === process.pid || entry.group === ownGroup,
   };
   const killed = await killUntilGone(family, { emptyRounds: 2, pauseMs: 10, limitMs: 2000 });
+  await Promise.all(abandoned.map((root) => removeAllContainers(root)));
   await Promise.all(abandoned.map((root) => removeAllGroups(root)));
   const gone = await Promise.all(abandoned.map((root) => removeFolder(root)));
   return { removed: abandoned.filter((_, index) => gone[index]), killed };

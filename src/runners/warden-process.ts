@@ -2,6 +2,7 @@
 // closes, Ambit is gone, and it kills everything Ambit had started.
 import { closeSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { removeAllContainers, removeContainerOf } from './container/container-list.ts';
 import { isOwnedBy } from './instance-owner.ts';
 import { removeAllGroups, removeGroupsOf } from './limits/group-list.ts';
 import { type Family, killUntilGone } from './process-family.ts';
@@ -63,6 +64,7 @@ async function sweep(): Promise<void> {
     const { user, system } = process.cpuUsage(before);
     sweepAfterMs = Math.max(10, (4 * (user + system)) / 1000);
   }
+  await Promise.all(wards.map((ward) => removeContainerOf(root, ward.name)));
   await Promise.all(wards.map((ward) => removeGroupsOf(root, ward.name)));
   await Promise.all(wards.map((ward) => removeFolder(join(root, ward.name))));
   for (const ward of wards) process.stdout.write(formatSwept(ward));
@@ -107,6 +109,7 @@ async function finish(): Promise<void> {
   clearTimeout(sweepTimer);
   const wards = [...watched.values(), ...released.values(), ...sweeping.values()];
   await killEverything(wards);
+  await removeAllContainers(root);
   await removeAllGroups(root);
   await Promise.all(wards.map((ward) => removeFolder(join(root, ward.name))));
   if (await isOwnedBy(root, ambit)) await removeFolder(root);

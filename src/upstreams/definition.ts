@@ -22,6 +22,8 @@ export interface SandboxGrants {
   readonly readable: readonly string[];
   readonly writable: readonly string[];
   readonly limits: Limits;
+  /** The container image whose programs it runs in a sandbox. */
+  readonly image?: string | undefined;
 }
 
 interface Common {
@@ -94,7 +96,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         args,
         env,
         sandbox: grantsOf(server.sandbox),
-        definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env) }),
+        definitionHash: hashOf({ kind: 'stdio', command, args, env: hashedValues(env), ...imageOf(server.sandbox) }),
       });
     } else if (server.url !== undefined) {
       const url = new URL(server.url);
@@ -114,8 +116,11 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
 
 function grantsOf(sandbox: Omit<SandboxGrants, 'limits'> & Limits): SandboxGrants {
   const { network, readable, writable, memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } = sandbox;
-  return { network, readable, writable, limits: { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds } };
+  const limits = { memoryMb, pids, cpus, fileMb, openFiles, wallSeconds };
+  return { network, readable, writable, limits, ...imageOf(sandbox) };
 }
+
+const imageOf = ({ image }: Pick<SandboxGrants, 'image'>) => (image === undefined ? {} : { image });
 
 function hashOf(facts: Readonly<Record<string, unknown>>): string {
   return sha256(canonicalJson(facts));

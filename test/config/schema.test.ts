@@ -112,6 +112,9 @@ describe('a server', () => {
     [{ command: 'x', sandbox: { network: ['*.com:443'] } }],
     [{ command: 'x', sandbox: { network: ['127.1:443'] } }],
     [{ command: 'x', sandbox: { network: ['user@example.com:443'] } }],
+    [{ command: 'x', sandbox: { image: '--privileged' } }],
+    [{ command: 'x', sandbox: { image: 'a b' } }],
+    [{ command: 'x', sandbox: { image: '' } }],
     [{ command: 'x', cache: { t: {} } }],
     [{ url: 'http://h/', args: [] }],
     [{ url: 'http://h/', env: {} }],
@@ -146,6 +149,7 @@ describe('a server', () => {
     [{ command: 'x', scope: 'call' }],
     [{ url: 'http://h/', scope: 'session' }],
     [{ command: 'x', sandbox: { network: ['*.example.com:443', '[::1]:80', 'bücher.example:443', 'localhost:1'] } }],
+    [{ command: 'x', sandbox: { image: 'registry.example:5000/a/b-c_d@sha256:0123abcd' } }],
     [{ command: 'x', disabled: true }],
   ])('is accepted as %j', (keys) => {
     expect(server(keys).error).toBeUndefined();

@@ -4,7 +4,7 @@ import { type Pinned, pinWithin } from './pinned.ts';
  * What a person or a trusted program later runs, or takes orders from, without being asked. A sandboxed server may read
  * these, but must not leave orders there.
  */
-const names = [
+export const guardedNames = [
   '.mcp.json',
   '.claude',
   '.codex',
@@ -29,7 +29,7 @@ const names = [
   '.zprofile',
   '.zshenv',
 ];
-const insideGit = ['hooks', 'config', 'info'];
+export const guardedInGit = ['hooks', 'config', 'info'];
 
 export interface Guarded {
   /** Held in place, so that it cannot be moved away together with what is read-only in it. */
@@ -40,10 +40,10 @@ export interface Guarded {
 /** Those that are there. What is missing cannot be guarded without putting something in its place. */
 export function executedLater(workspace: Pinned): Guarded {
   const present = (folder: Pinned, all: readonly string[]) => all.flatMap((name) => pinWithin(folder, name) ?? []);
-  const readOnly = present(workspace, names);
+  const readOnly = present(workspace, guardedNames);
   const git = pinWithin(workspace, '.git');
   if (git === undefined) return { kept: [], readOnly };
   // In a worktree it is a file that says where the repository lies.
   if (git.stats.isFile()) return { kept: [], readOnly: [...readOnly, git] };
-  return { kept: [git], readOnly: [...readOnly, ...present(git, insideGit)] };
+  return { kept: [git], readOnly: [...readOnly, ...present(git, guardedInGit)] };
 }

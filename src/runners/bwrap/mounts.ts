@@ -19,8 +19,11 @@ interface Place {
 
 const ofTheKernel = ['/proc', '/sys', '/dev'];
 
-/** What is put into the sandbox beside the system, each held by a handle. Throws when something is no longer there. */
-export function holdMounts(confinement: Confinement, server: Traced): Mounts {
+/**
+ * What is put into the sandbox beside the system, each held by a handle. Throws when something is no longer there. Where
+ * the system inside is another one, nothing of this one is there by itself.
+ */
+export function holdMounts(confinement: Confinement, server: Traced, hasSystem = true): Mounts {
   const { home, readable, writable } = confinement;
   const wanted: Place[] = [
     { shown: home, writable: true },
@@ -37,7 +40,7 @@ export function holdMounts(confinement: Confinement, server: Traced): Mounts {
     return pinned;
   };
   try {
-    const places = needed(wanted).map(({ shown, writable }) => ({ what: hold(shown), writable }));
+    const places = needed(wanted, hasSystem).map(({ shown, writable }) => ({ what: hold(shown), writable }));
     const own = places.find(({ what }) => what.inside === home.inside)?.what ?? hold(home);
     const open = places.flatMap(({ what, writable }) => (writable && what !== own ? [what] : []));
     const guards = [own, ...open].filter(({ stats }) => stats.isDirectory()).map(executedLater);
@@ -60,13 +63,15 @@ function missingLinks(links: readonly Link[], places: Mounts['places']): Link[] 
 }
 
 /** Without those that lie in another one and give no more than it does. */
-function needed(wanted: readonly Place[]): Place[] {
+function needed(wanted: readonly Place[], hasSystem: boolean): Place[] {
   const places = [...wanted].sort((one, other) => depthOf(one) - depthOf(other) || rank(one) - rank(other));
   const kept: Place[] = [];
   for (const place of places) {
     const above = kept.findLast(({ shown }) => isInside(place.shown.inside, shown.inside));
     const given =
-      above !== undefined ? leadsTo(above, place) && (above.writable || !place.writable) : systemGives(place);
+      above !== undefined
+        ? leadsTo(above, place) && (above.writable || !place.writable)
+        : hasSystem && systemGives(place);
     if (!given) kept.push(place);
   }
   return kept;

@@ -1,5 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import { asRoot, installing, type Machine, thisMachine } from '../machine.ts';
+import type { Launch } from '../runner.ts';
 
 /** No sandbox on this machine: why, and what mends it here. */
 export function unavailable(why: string, hint: string, cause?: unknown): AmbitError {
@@ -56,4 +57,13 @@ export function remedyFor(words: string, machine: Machine): string {
     return `Allow user namespaces: ${asRoot('sysctl -w user.max_user_namespaces=15000', isRoot)}`;
   }
   return 'See more by hand: bwrap --unshare-all --ro-bind / / true';
+}
+
+/** Where no proxy can be reached from inside, a server that was granted hosts is not started as if it had them. */
+export function refuseHosts({ wayOut }: Launch, where: string): void {
+  if (wayOut === undefined) return;
+  throw unavailable(
+    `hosts (sandbox.network) cannot be reached from ${where} yet`,
+    'Leave out sandbox.network for this server, or run Ambit where bubblewrap works.',
+  );
 }

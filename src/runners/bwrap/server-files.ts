@@ -54,6 +54,19 @@ export function runtimeFiles(program: string, hidden: readonly string[]): Traced
   return together(runtimeOf(program, (folder) => isTooWide(folder, hidden)));
 }
 
+/** The same for a program that is not this machine's: only the file it is given, with the package that belongs to it. */
+export function scriptFiles({ command, args, hidden }: Omit<Wanted, 'searchPath'>): ServerFiles {
+  const script = args.find((arg) => isAbsolute(arg) && isFile(arg));
+  const isPrivate = (folder: string) => isTooWide(folder, hidden);
+  const { shown, links } = together(script === undefined ? [] : packageOf(script, isPrivate, hidden));
+  // No link can be made in somebody else's image: what it leads to is shown in its place.
+  const instead = links.flatMap(({ inside }) => {
+    const real = realpath(inside);
+    return real === undefined ? [] : [{ real, inside }];
+  });
+  return { program: command, shown: [...shown, ...instead], links: [], searched: [] };
+}
+
 export function isSystem(path: string): boolean {
   return systemFolders.some((folder) => isInside(path, folder));
 }

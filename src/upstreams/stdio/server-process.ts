@@ -80,16 +80,20 @@ export async function startServer(
   };
   let egress: ServerEgress | undefined;
   const start = async () => {
-    const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox();
+    const { image } = server.sandbox;
+    const runner = prepared.confinement === undefined ? place.runners.plain : await place.runners.sandbox(image);
     facts.runner = runner.name;
     const sandboxed = prepared.confinement !== undefined;
-    const { command, args } = sandboxed ? await place.runners.packages.ready(server.command, server.args) : server;
+    // An image brings its own programs.
+    const { command, args } =
+      sandboxed && image === undefined ? await place.runners.packages.ready(server.command, server.args) : server;
     const confinement = prepared.confinement?.();
     const env = confinement === undefined ? baseEnvironment(process.env, tmpDir, told) : told;
     const lastLook = () => place.mayStart(prepared);
     if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, facts, place.journal);
     const wayOut = egress?.wayOut;
-    return runner.start({ command, args, env, cwd, tmpDir, lastLook, confinement, wayOut });
+    const { sessionId } = place;
+    return runner.start({ command, args, env, cwd, tmpDir, sessionId, lastLook, confinement, wayOut });
   };
   const running = await start().catch(async (error: unknown) => {
     await egress?.close();

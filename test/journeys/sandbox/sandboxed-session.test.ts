@@ -20,6 +20,7 @@ const fixture = (name: string) => join(repository, 'test', name);
 const files = join(repository, 'node_modules/@modelcontextprotocol/server-filesystem/dist/index.js');
 const boxedInGarden = { trustLevel: 'sandboxed', workspaceId: 'garden' } as const;
 const directInGarden = { trustLevel: 'direct', workspaceId: 'garden' } as const;
+const inGarden = { IN: 'the garden' };
 let gateway: EmbeddedGateway;
 const clients: RawClient[] = [];
 
@@ -35,12 +36,13 @@ beforeAll(async () => {
       version: 1,
       servers: {
         recorder: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' } },
+        once: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' }, scope: 'call' },
         who: node(fixture('sdk/fixtures/stdio-v2.js')),
         // Told that everything is its own: the sandbox decides what is there.
         files: { ...node(files, '/'), sandbox: { readable: [granted] } },
         greedy: { ...node(fixture('runners/bwrap/greedy-server.js')), sandbox: { memoryMb: 150 } },
       },
-      workspaces: { garden: { path: garden, env: { recorder: { IN: 'the garden' } } }, kitchen: { path: kitchen } },
+      workspaces: { garden: { path: garden, env: { recorder: inGarden, once: inGarden } }, kitchen: { path: kitchen } },
     },
     dataDir,
     log: { info() {}, warn() {} },
@@ -68,8 +70,11 @@ const journal = () =>
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
-  test('P5: are told the same as those of a direct one, and nothing of the host', async () => {
-    const [boxed, direct] = [await use('recorder', boxedInGarden), await use('recorder', directInGarden)];
+  test.each([
+    ['long-lived', 'recorder'],
+    ['one-shot', 'once'],
+  ])('P5: %s, are told the same as those of a direct one, and nothing of the host', async (_, server) => {
+    const [boxed, direct] = [await use(server, boxedInGarden), await use(server, directInGarden)];
     const inside = JSON.parse(await boxed.client.call('environment')) as Record<string, string>;
     const outside = JSON.parse(await direct.client.call('environment')) as Record<string, string>;
     const { AMBIT_JWKS: keysInside, ...told } = inside;

@@ -19,7 +19,9 @@ function writableInProc(folder, found = []) {
     const path = join(folder, entry.name);
     if (folder === '/proc' && /^(?:\d+|self|thread-self)$/.test(entry.name)) continue;
     if (entry.isDirectory()) attempt(() => writableInProc(path, found));
-    else if (entry.isFile() && attempt(() => fs.closeSync(fs.openSync(path, 'r+'))) === undefined) found.push(path);
+    // What is covered with a device is not the kernel's any more.
+    else if (attempt(() => fs.statSync(path).isFile()) !== true) continue;
+    else if (attempt(() => fs.closeSync(fs.openSync(path, 'r+'))) === undefined) found.push(path);
   }
   return found;
 }

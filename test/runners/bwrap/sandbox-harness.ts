@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
+import { type BwrapRunnerOptions, createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
 import { createLimiter, type Keeper } from '../../../src/runners/limits/limiter.ts';
 import type { Limits } from '../../../src/runners/limits/limits.ts';
 import type { Launch, SandboxRunner } from '../../../src/runners/runner.ts';
@@ -32,12 +32,13 @@ export interface SandboxHarness {
 export async function createSandboxHarness(
   searchPath?: () => string | undefined,
   keepers?: readonly Keeper[],
+  create: (options: BwrapRunnerOptions) => SandboxRunner = createBwrapRunner,
 ): Promise<SandboxHarness> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sandbox-')));
   const root = await createTmpRoot(join(folder, 'tmp'));
   const warden = createWarden({ tmpRoot: root });
   const timing = { closeMs: 100, termMs: 1000 };
-  const runner = createBwrapRunner({
+  const runner = create({
     warden,
     tmpRoot: root,
     timing,

@@ -5,9 +5,11 @@ import {
   closeSync,
   copyFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   openSync,
+  readFileSync,
   realpathSync,
   rmSync,
   writeFileSync,
@@ -68,8 +70,9 @@ const files = {
 };
 
 /** Everything a sandbox is to be kept from, and one that has been started in the midst of it. */
-export async function lookInside(account: Account): Promise<Seen> {
+export async function lookInside(account: Account, runner: 'bwrap' | 'container' = 'bwrap'): Promise<Seen> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-bwrap-')));
+  const run = join(folder, 'run');
   const server = createServer((socket) => socket.end());
   const abstract = createServer((socket) => socket.end());
   try {
@@ -84,6 +87,7 @@ export async function lookInside(account: Account): Promise<Seen> {
     for (const name of ['looks-around.js', 'starts-one.js'])
       copyFileSync(join(import.meta.dirname, name), join(program, name));
     for (const each of [library, program]) writeFileSync(join(each, 'package.json'), '{"type":"module"}');
+    for (const each of [run, join(folder, 'home')]) mkdirSync(each, { mode: 0o700 });
     if (account.uid !== own.uid) execFileSync('chown', ['-R', `${account.uid}:${account.gid}`, folder]);
     chmodSync(folder, 0o755);
 
@@ -94,6 +98,7 @@ export async function lookInside(account: Account): Promise<Seen> {
     const { port } = server.address() as { port: number };
     const shown = (name: string, inside = join(folder, name)) => ({ real: join(folder, name), inside });
     const scene = {
+      runner,
       library,
       folder,
       script: join(program, 'looks-around.js'),
@@ -122,7 +127,10 @@ export async function lookInside(account: Account): Promise<Seen> {
       },
     };
     const args = [join(program, 'starts-one.js'), JSON.stringify(scene)];
-    const env = { PATH: process.env['PATH'], HOST_SECRET: 'never', AMBIT_TEST: 'never' };
+    const env = {
+      ...{ PATH: process.env['PATH'], HOST_SECRET: 'never', AMBIT_TEST: 'never' },
+      ...(account.uid === own.uid ? {} : { HOME: join(folder, 'home'), XDG_RUNTIME_DIR: run }),
+    };
     // Inherited as a shell would hand them down: were one to come along, it would be a way out.
     const outside = openSync('/', 'r');
     const stdio = [
@@ -142,8 +150,15 @@ export async function lookInside(account: Account): Promise<Seen> {
   } finally {
     server.close();
     abstract.close();
+    endPause(run);
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** The podman of an ordinary account keeps a process of its own, whose folder goes away here. */
+function endPause(run: string): void {
+  const file = join(run, 'libpod/tmp/pause.pid');
+  if (existsSync(file)) process.kill(Number(readFileSync(file, 'latin1')), 'SIGKILL');
 }
 
 function callsToTry(): (readonly (string | number)[])[] {

@@ -1,13 +1,13 @@
 // An Ambit to be killed: starts one sandbox, tells of it, and waits.
 import { join } from 'node:path';
-import { createBwrapRunner } from '../../../dist/runners/bwrap/bwrap.js';
 import { createTmpRoot } from '../../../dist/runners/sweep-leftovers.js';
 import { createWarden } from '../../../dist/runners/warden.js';
 
-const [folder, does] = process.argv.slice(2);
+const [folder, does, kind = 'bwrap'] = process.argv.slice(2);
+const { createBwrapRunner, createContainerRunner } = await import(`../../../dist/runners/${kind}/${kind}.js`);
 const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
 const warden = createWarden({ tmpRoot });
-const runner = createBwrapRunner({ warden, tmpRoot });
+const runner = (createContainerRunner ?? createBwrapRunner)({ warden, tmpRoot });
 const home = { real: join(folder, 'ws'), inside: join(folder, 'ws') };
 const limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 3600 };
 const confinement = { home, readable: [], writable: [], hidden: [], limits };

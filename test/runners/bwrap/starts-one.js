@@ -2,14 +2,14 @@
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-const { library, folder, asked, confinement, env, script } = JSON.parse(process.argv[2]);
-const { createBwrapRunner } = await import(join(library, 'runners/bwrap/bwrap.js'));
+const { runner: kind, library, folder, asked, confinement, env, script } = JSON.parse(process.argv[2]);
+const { createBwrapRunner, createContainerRunner } = await import(join(library, `runners/${kind}/${kind}.js`));
 const { createTmpRoot } = await import(join(library, 'runners/sweep-leftovers.js'));
 const { createWarden } = await import(join(library, 'runners/warden.js'));
 
 const tmpRoot = await createTmpRoot(join(folder, 'data', 'tmp'));
 const warden = createWarden({ tmpRoot });
-const runner = createBwrapRunner({ warden, tmpRoot });
+const runner = (createContainerRunner ?? createBwrapRunner)({ warden, tmpRoot });
 const { enforced, limits } = await runner.probe();
 const cwd = confinement.home.inside;
 const launch = { command: process.execPath, args: [script], env, cwd, tmpDir: join(tmpRoot, 'p1'), confinement };

@@ -1,0 +1,59 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { type Engine, order } from './engine.ts';
+
+/**
+ * Containers outlive those who made them. Which one belongs to a process is therefore written down in the instance's
+ * folder before it is made, where the warden finds it, or whoever comes after the warden.
+ */
+const folderName = 'containers';
+const containerName = /^ambit-[A-Za-z0-9._-]{1,200}$/;
+
+interface Noted {
+  readonly engine: Engine;
+  readonly name: string;
+}
+
+export function noteContainer(tmpDir: string, noted: Noted): void {
+  const folder = join(dirname(tmpDir), folderName);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  writeFileSync(join(folder, basename(tmpDir)), JSON.stringify(noted), { mode: 0o600 });
+}
+
+/** That of one process, running or not. Never rejects. */
+export async function removeContainerOf(root: string, process: string): Promise<void> {
+  const note = join(root, folderName, process);
+  const noted = read(note);
+  if (noted !== undefined && (await removeContainer(noted.engine, noted.name))) rmSync(note, { force: true });
+}
+
+/** Those of a whole instance. */
+export async function removeAllContainers(root: string): Promise<void> {
+  let names: string[];
+  try {
+    names = readdirSync(join(root, folderName));
+  } catch {
+    return;
+  }
+  await Promise.all(names.map((name) => removeContainerOf(root, name)));
+}
+
+/** Says whether it is gone. */
+export async function removeContainer(engine: Engine, name: string): Promise<boolean> {
+  if (!containerName.test(name)) return false;
+  const atOnce = engine.kind === 'podman' ? ['--time', '0'] : [];
+  try {
+    await order(engine, ['rm', '--force', '--volumes', ...atOnce, name]);
+    return true;
+  } catch (error) {
+    return /no such container|no container with name/i.test((error as Error).message);
+  }
+}
+
+function read(note: string): Noted | undefined {
+  try {
+    return JSON.parse(readFileSync(note, 'utf8')) as Noted;
+  } catch {
+    return undefined;
+  }
+}

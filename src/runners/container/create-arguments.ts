@@ -1,0 +1,111 @@
+import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import type { Mounts } from '../bwrap/mounts.ts';
+import { user } from '../bwrap/profile.ts';
+import type { Limits } from '../limits/limits.ts';
+import type { Account } from './account.ts';
+import type { Engine } from './engine.ts';
+
+export interface Wanted {
+  readonly name: string;
+  readonly image: string;
+  /** The image is ours, made of this machine's system; else it has programs and variables of its own. */
+  readonly isLocal: boolean;
+  readonly program: readonly [string, ...string[]];
+  readonly account: Account;
+  readonly labels: readonly string[];
+  readonly limits: Limits;
+  /** Whether the engine is to keep the limits; where it cannot, the watchdog does. */
+  readonly limitsByEngine: boolean;
+  readonly seccompFile: string;
+  readonly envFile: string;
+  readonly system: readonly string[];
+  readonly mounts: Pick<Mounts, 'places' | 'guarded'>;
+  readonly workFolder: string;
+}
+
+const tmpMb = 64;
+const homeMb = 16;
+
+/**
+ * How a container is asked for. The environment comes in a file: a command line can be read by every user of the machine.
+ */
+export function createArguments(engine: Engine, wanted: Wanted): string[] {
+  const { mounts, account, program } = wanted;
+  const [entry, ...args] = program;
+  if (entry.startsWith('[')) throw new Error(`An engine would take this for a list: ${entry}`);
+  return [
+    ...['create', '--interactive', '--rm', '--name', wanted.name, '--pull', 'never'],
+    ...wanted.labels.flatMap((label) => ['--label', label]),
+    ...['--network', 'none', '--ipc', 'none', '--hostname', 'sandbox', '--read-only', '--cap-drop', 'ALL'],
+    ...['--security-opt', 'no-new-privileges', '--security-opt', `seccomp=${wanted.seccompFile}`],
+    // Labels would keep it from what is mounted, or would have to be written to people's files.
+    ...['--security-opt', 'label=disable', '--user', `${account.uid}:${account.gid}`],
+    ...['--tmpfs', `/tmp:rw,exec,nosuid,nodev,mode=1777,size=${tmpMb}m`],
+    ...['--tmpfs', `${user.home}:rw,exec,nosuid,nodev,mode=1777,size=${homeMb}m`],
+    ...limitArguments(wanted.limits, wanted.limitsByEngine),
+    ...wanted.system.flatMap((path) => mount(path, path, false)),
+    ...mounts.places.flatMap(({ what, writable }) => mount(what.real, what.inside, writable)),
+    ...mounts.guarded.kept.flatMap(({ real, inside }) => mount(real, inside, true)),
+    ...mounts.guarded.readOnly.flatMap(({ real, inside }) => mount(real, inside, false)),
+    ...['--log-driver', 'none', '--no-healthcheck', '--workdir', wanted.workFolder, '--env-file', wanted.envFile],
+    ...(engine.kind === 'podman' ? podmanArguments(wanted) : []),
+    ...['--entrypoint', entry, wanted.image, ...args],
+  ];
+}
+
+/** What podman would add by itself: folders that can be written, variables of the host, its own variables. */
+function podmanArguments({ isLocal }: Wanted): string[] {
+  return [
+    ...['--read-only-tmpfs=false', '--image-volume', 'ignore', '--no-hosts', '--http-proxy=false'],
+    ...['--security-opt', `mask=${masked.join(':')}`],
+    ...(isLocal ? ['--unsetenv-all'] : ['--unsetenv', 'container', '--unsetenv', 'TERM']),
+  ];
+}
+
+/** Tells of the machine and of others on it, or could be written by root even without any capability. */
+const masked = ['/sys', '/proc/cmdline', '/proc/key-users', '/proc/kmsg', '/proc/mtrr', '/proc/pressure'].concat(
+  ...['/proc/slabinfo', '/proc/vmallocinfo'],
+);
+
+function limitArguments(limits: Limits, byEngine: boolean): string[] {
+  const own = readFileSync('/proc/self/limits', 'latin1');
+  const most = (name: string, wanted: number) => {
+    const hard = new RegExp(`^${name}\\s+\\S+\\s+(\\d+)`, 'm').exec(own)?.[1];
+    return Math.min(wanted, hard === undefined ? Number.POSITIVE_INFINITY : Number(hard));
+  };
+  const ulimit = (name: string, value: number) => ['--ulimit', `${name}=${value}:${value}`];
+  return [
+    ...ulimit('core', 0),
+    ...ulimit('nofile', most('Max open files', limits.openFiles)),
+    ...ulimit('fsize', most('Max file size', limits.fileMb * 1024 * 1024)),
+    // Unless told, engines ask for more than Ambit may have. It bounds all processes of the account together.
+    ...ulimit('nproc', most('Max processes', 1 << 14)),
+    ...(byEngine
+      ? [
+          ...['--memory', `${limits.memoryMb}m`, '--memory-swap', `${limits.memoryMb}m`],
+          ...['--pids-limit', String(limits.pids), '--cpus', String(Math.min(limits.cpus, availableParallelism()))],
+        ]
+      : []),
+  ];
+}
+
+/** Below what is read-only, nothing else that is mounted there comes along: it would stay writable. */
+function mount(from: string, to: string, writable: boolean): string[] {
+  for (const path of [from, to]) {
+    if (/[,"\n\r]/.test(path)) throw new Error(`Containers cannot be shown a path with a comma or a quote: ${path}`);
+  }
+  const manner = writable ? '' : ',readonly,bind-nonrecursive';
+  return ['--mount', `type=bind,source=${from},destination=${to},bind-propagation=rprivate${manner}`];
+}
+
+/** One line for each variable. Throws for what a line cannot hold. */
+export function environmentLines(env: Readonly<Record<string, string>>): string {
+  return Object.entries(env)
+    .map(([name, value]) => {
+      if (/[\n\r\0]/.test(value) || !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(name))
+        throw new Error(`The variable "${name}" cannot be given to a container: it has a line break or an odd name.`);
+      return `${name}=${value}\n`;
+    })
+    .join('');
+}

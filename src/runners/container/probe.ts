@@ -1,0 +1,13 @@
+import { type Enforced, probeScript, readProbe } from '../bwrap/probe.ts';
+
+export const markFile = 'mark';
+
+/** As in the other sandbox, with the mark in the working directory and the number the shell has. */
+export const containerProbeScript = `echo "self: $$"\ncat ${markFile}\n${probeScript}`;
+
+/** Undefined when it did not run to its end, or on another machine, where what is mounted is not ours. */
+export function readContainerProbe(said: string, mark: string): Enforced | undefined {
+  const enforced = readProbe(said);
+  if (enforced === undefined || !said.includes(mark)) return undefined;
+  return { ...enforced, ownProcesses: /^self: 1$/m.test(said) };
+}

@@ -1,0 +1,107 @@
+import { dirname } from 'node:path';
+import { guardedInGit, guardedNames } from '../bwrap/executed-later.ts';
+
+/** Everything by its real path: the kernel of macOS compares with that and nothing else. */
+export interface Seatbelt {
+  /** Programs and files of the server, and what else it may read. */
+  readonly readable: readonly string[];
+  /** Workspace and what else it may write. */
+  readonly writable: readonly string[];
+  /** Private to the process. */
+  readonly tmpDir: string;
+}
+
+/** What every program on macOS needs to start at all: libraries, the linker's cache, the time zone, devices. */
+const systemFolders = [
+  '/System/Library',
+  '/System/Volumes/Preboot/Cryptexes',
+  '/System/Cryptexes',
+  '/Library/Apple/System/Library',
+  '/usr/lib',
+  '/usr/bin',
+  '/usr/sbin',
+  '/usr/libexec',
+  '/usr/share',
+  '/bin',
+  '/sbin',
+  '/private/etc/ssl',
+  '/private/var/db/dyld',
+  '/private/var/db/timezone',
+];
+const devices = ['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom'];
+const sysctls = ['hw.*', 'kern.osrelease', 'kern.ostype', 'kern.osversion', 'kern.osproductversion', 'kern.version']
+  .concat('kern.hostname', 'kern.argmax', 'kern.maxfilesperproc', 'kern.secure_kernel', 'kern.usrstack64')
+  .concat('machdep.cpu.*', 'security.mac.lockdown_mode_state', 'sysctl.proc_native', 'vm.loadavg');
+
+/**
+ * The rules of one process, in the order in which they count: the last that fits decides. What is not allowed is denied,
+ * so there is no network, no service of the system, no opening of other programs, no key chain.
+ */
+export function seatbeltProfile({ readable, writable, tmpDir }: Seatbelt): string {
+  const open = [...writable, tmpDir];
+  const seen = [...systemFolders, ...readable, ...open];
+  const above = [...new Set(seen.flatMap(foldersAbove))];
+  return [
+    '(version 1)',
+    '(deny default)',
+    '(allow process-fork)',
+    '(allow process-exec*',
+    ...[...systemFolders, ...readable, ...open].map(subpath),
+    ')',
+    '(allow signal (target same-sandbox))',
+    '(allow process-info* (target same-sandbox))',
+    '(allow sysctl-read',
+    ...sysctls.map((name) =>
+      name.endsWith('*') ? `  (sysctl-name-prefix ${quoted(name.slice(0, -1))})` : `  (sysctl-name ${quoted(name)})`,
+    ),
+    ')',
+    '(allow file-read*',
+    ...seen.map(subpath),
+    ...devices.map(literal),
+    ')',
+    // The names of what lies in them stay hidden; that they are there does not.
+    '(allow file-read-metadata',
+    ...above.map(literal),
+    ')',
+    '(allow file-write*',
+    ...open.map(subpath),
+    ...devices.slice(0, 2).map(literal),
+    ')',
+    '(deny file-write-setugid)',
+    '(deny file-link)',
+    ...orders(writable),
+    '',
+  ].join('\n');
+}
+
+/** Unlike a mount, a rule also holds for what does not exist yet; and who holds it cannot be moved away. */
+function orders(writable: readonly string[]): string[] {
+  if (writable.length === 0) return [];
+  const guarded = writable.flatMap((folder) => [
+    ...guardedNames.map((name) => `${folder}/${name}`),
+    ...guardedInGit.map((name) => `${folder}/.git/${name}`),
+  ]);
+  return [
+    '(deny file-write*',
+    ...guarded.map(subpath),
+    ')',
+    '(deny file-write-unlink',
+    ...writable.flatMap((folder) => [literal(folder), literal(`${folder}/.git`)]),
+    ')',
+  ];
+}
+
+function foldersAbove(path: string): string[] {
+  const above = dirname(path);
+  return above === path ? [] : [above, ...foldersAbove(above)];
+}
+
+const subpath = (path: string): string => `  (subpath ${quoted(path)})`;
+const literal = (path: string): string => `  (literal ${quoted(path)})`;
+
+/** A path must not be able to end its string and go on as a rule. */
+function quoted(text: string): string {
+  if (/[\u0000-\u001f\u007f]/.test(text))
+    throw new Error('A path with control characters cannot be shown in a sandbox.');
+  return `"${text.replace(/[\\"]/g, '\\$&')}"`;
+}

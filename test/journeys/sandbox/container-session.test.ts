@@ -1,0 +1,162 @@
+import { execFileSync } from 'node:child_process';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import { localImage } from '../../../src/runners/container/local-image.ts';
+import { lookUp } from '../../../src/runners/look-up.ts';
+import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
+import { repository } from '../../house/source-files.ts';
+import { hasPodman } from '../../needs/podman.ts';
+import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
+import { ensureBuilt } from '../../runners/ensure-built.ts';
+import { until } from '../../runners/tagged-processes.ts';
+
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-contained-')));
+const dataDir = join(folder, 'data');
+const garden = join(folder, 'garden');
+const image = `localhost/ambit-test-image:${process.pid}`;
+const path = process.env['PATH'];
+const fixture = (name: string) => ({ command: process.execPath, args: [join(repository, 'test', name)] });
+const recorder = { ...fixture('fixtures/recorder/stdio.js'), env: { CUSTOM: 'configured' } };
+const boxed = { trustLevel: 'sandboxed', workspaceId: 'garden' } as const;
+let gateway: EmbeddedGateway;
+const clients: RawClient[] = [];
+
+describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () => {
+  beforeAll(async () => {
+    await ensureBuilt();
+    mkdirSync(garden);
+    writeFileSync(join(garden, 'note'), 'mine');
+    const bin = join(folder, 'bin');
+    mkdirSync(bin);
+    const podman = lookUp('podman', path) as string;
+    symlinkSync(podman, join(bin, 'podman'));
+    // An image of somebody's: other variables, and none of this machine's programs but what is granted below.
+    const { content } = localImage({ uid: 0, gid: 0 }, []);
+    execFileSync(podman, ['import', '--change', 'ENV=OF_THE_IMAGE=kept', '-', image], {
+      input: content,
+      stdio: 'pipe',
+    });
+    process.env['PATH'] = bin;
+    process.env['HOST_SECRET'] = 'host-secret';
+    gateway = await createGateway({
+      config: {
+        version: 1,
+        servers: {
+          recorder,
+          once: { ...recorder, scope: 'call' },
+          who: fixture('sdk/fixtures/stdio-v2.js'),
+          imaged: { ...recorder, sandbox: { image, readable: ['/usr'] } },
+          absent: { ...recorder, sandbox: { image: 'localhost/ambit-nowhere:1' } },
+        },
+        workspaces: { garden: { path: garden } },
+      },
+      dataDir,
+      log: { info() {}, warn() {} },
+    });
+  });
+
+  afterAll(async () => {
+    process.env['PATH'] = path;
+    delete process.env['HOST_SECRET'];
+    for (const client of clients) await client.close();
+    await gateway?.close();
+    execFileSync('podman', ['rmi', '--force', image], { stdio: 'ignore' });
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  async function use(server: string, trustLevel: 'sandboxed' | 'direct' = 'sandboxed') {
+    const { id } = await gateway.createSession({ userId: 'ada', agentId: 'a1', ...boxed, trustLevel });
+    const client = await rawClient(gateway.connect(id, server), 'modern');
+    clients.push(client);
+    return { id, client };
+  }
+  const environmentOf = async (client: RawClient) =>
+    JSON.parse(await client.call('environment')) as Record<string, string>;
+
+  test.each([
+    ['long-lived', 'recorder', {}],
+    ['one-shot', 'once', {}],
+    ['in an image', 'imaged', { OF_THE_IMAGE: 'kept' }],
+  ])('P5: a server in a container, %s, is told the same as in a direct session', async (_, server, more) => {
+    const [contained, direct] = [await use(server), await use(server, 'direct')];
+    const { PATH: _path, AMBIT_JWKS: keys = '{}', ...inside } = await environmentOf(contained.client);
+    const outside = await environmentOf(direct.client);
+    expect(inside).toEqual({
+      HOME: '/tmp/home',
+      LANG: 'C.UTF-8',
+      TMPDIR: '/tmp',
+      PWD: garden,
+      HOSTNAME: 'sandbox',
+      CUSTOM: 'configured',
+      AMBIT_SESSION_ID: contained.id,
+      AMBIT_WORKSPACE_ID: 'garden',
+      AMBIT_WORKSPACE_PATH: garden,
+      AMBIT_TRUST_LEVEL: 'sandboxed',
+      AMBIT_USER_ID: 'ada',
+      AMBIT_AGENT_ID: 'a1',
+      ...more,
+    });
+    const ours = Object.keys(outside).filter((name) => name.startsWith('AMBIT_') && name !== 'AMBIT_JWKS');
+    expect(Object.keys(inside)).toEqual(expect.arrayContaining(ours));
+    const told = JSON.parse(outside['AMBIT_JWKS'] ?? '{}') as { keys: unknown };
+    expect(JSON.parse(keys)).toEqual({ keys: told.keys, source: '/run/ambit/jwks.json' });
+  });
+
+  test('P5: a server in a container verifies whom it serves', async () => {
+    const { id, client } = await use('who');
+    expect(JSON.parse(await client.call('whoami'))).toMatchObject({
+      sessionId: id,
+      userId: 'ada',
+      workspacePath: garden,
+      trustLevel: 'sandboxed',
+      status: 'verified',
+    });
+  });
+
+  test('an image that is not there is not fetched; it is said how', async () => {
+    const { client } = await use('absent');
+    const said = await client.call('environment');
+    expect(said).toMatch(/^SANDBOX_UNAVAILABLE: .*"localhost\/ambit-nowhere:1" is not on this machine/);
+    expect(said).toContain('podman pull localhost/ambit-nowhere:1');
+  });
+
+  test('P6: nothing of it ran outside a container, and nothing is left when the sessions end', async () => {
+    const journal = readFileSync(join(dataDir, 'journal/journal.jsonl'), 'utf8');
+    const started = journal
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ event }) => event === 'started');
+    const levels = new Map((await gateway.listSessions()).map(({ id, trustLevel }) => [id, trustLevel]));
+    expect(started.length).toBeGreaterThan(5);
+    for (const { runner, sessionId } of started) {
+      expect(runner).toBe(levels.get(sessionId as string) === 'direct' ? 'plain' : 'container');
+    }
+    for (const id of levels.keys()) await gateway.endSession(id);
+    await until(
+      () => processesIn(garden).length === 0,
+      10_000,
+      () => 'processes are left',
+    );
+    const [instance = ''] = readdirSync(join(dataDir, 'tmp'));
+    const filter = ['--filter', `label=ambit.instance=${instance}`];
+    const left = () => execFileSync('podman', ['ps', '--all', '--quiet', ...filter], { encoding: 'utf8' }).trim();
+    await until(
+      () => left() === '',
+      10_000,
+      () => `left: ${left()}`,
+    );
+  });
+});

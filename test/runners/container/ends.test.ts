@@ -1,0 +1,210 @@
+import { execFileSync, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createContainerRunner } from '../../../src/runners/container/container.ts';
+import { lookUp } from '../../../src/runners/look-up.ts';
+import type { RunningProcess } from '../../../src/runners/runner.ts';
+import { sweepLeftovers } from '../../../src/runners/sweep-leftovers.ts';
+import { hasPodman } from '../../needs/podman.ts';
+import { counts } from '../../proof.ts';
+import { createSandboxHarness, does, processesIn, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
+import { ensureBuilt } from '../ensure-built.ts';
+import { linesOf } from '../runner-harness.ts';
+import { until } from '../tagged-processes.ts';
+
+let harness: SandboxHarness;
+const create = (searchPath?: () => string | undefined) =>
+  createSandboxHarness(searchPath, undefined, createContainerRunner);
+beforeAll(ensureBuilt);
+
+/** Asked of podman itself, by what every container is labelled with. */
+function containersOf(instance: string): string[] {
+  const filter = ['--filter', `label=ambit.instance=${instance}`];
+  const said = execFileSync('podman', ['ps', '--all', ...filter, '--format', '{{.Names}}'], { encoding: 'utf8' });
+  return said.split('\n').filter((name) => name !== '');
+}
+
+const gone = (instance: string) =>
+  until(
+    () => processesIn(harness.folder).length === 0 && containersOf(instance).length === 0,
+    10_000,
+    () => `left: ${processesIn(harness.folder)} ${containersOf(instance)}`,
+  );
+const instanceOf = (root: string) => root.split('/').at(-1) as string;
+
+/** Those that have left their parent stand beside the server. */
+const leftBehind = () =>
+  until(
+    () => processesIn(harness.folder).length > 2,
+    10_000,
+    () => 'nothing was left behind',
+  );
+
+describe.skipIf(!hasPodman())('what is in a container', () => {
+  beforeAll(async () => {
+    harness = await create();
+  });
+  afterAll(() => harness.stop());
+
+  const started = async (deed: string, limits = {}): Promise<RunningProcess> => {
+    const launch = {
+      ...harness.launch([does, deed], limits),
+      sessionId: 'session-1',
+      env: { SECRET: 'not to be seen' },
+    };
+    const running = await harness.runner.start(launch);
+    expect(await linesOf(running)()).toBe('ready');
+    return running;
+  };
+
+  test('is known by its session, told its secrets in no command line, and ends with all it left behind', async () => {
+    const running = await started('daemon');
+    await leftBehind();
+    const [name = ''] = containersOf(instanceOf(harness.root));
+    const format = '{{index .Config.Labels "ambit.session"}}';
+    expect(execFileSync('podman', ['inspect', '--format', format, name], { encoding: 'utf8' }).trim()).toBe(
+      'session-1',
+    );
+    const commandLines = readdirSync('/proc')
+      .filter((entry) => /^\d+$/.test(entry))
+      .map((pid) => textOf(`/proc/${pid}/cmdline`));
+    expect(commandLines.some((line) => line.includes(name))).toBe(true);
+    expect(commandLines.filter((line) => line.includes('not to be seen'))).toEqual([]);
+    await running.end();
+    await harness.warden.settled();
+    await gone(instanceOf(harness.root));
+    expect(readdirSync(harness.root).filter((entry) => entry.startsWith('p'))).toEqual([]);
+    expect(readdirSync(join(harness.root, 'containers'))).toEqual([]);
+  });
+
+  test('is given and gives back every byte, those too that mean something to terminals', async () => {
+    const running = await harness.runner.start(harness.launch(['-e', 'process.stdin.pipe(process.stdout)']));
+    const sent = Buffer.concat([randomBytes(2 << 20), Buffer.from([0x10, 0x11, 3, 4, 0x1a, 0])]);
+    const received = buffer(running.stdout);
+    running.stdin.end(sent);
+    expect((await received).equals(sent)).toBe(true);
+    expect(await running.exited).toEqual({ code: 0, signal: null });
+  });
+
+  test('leaves nothing behind, several times over', async () => {
+    const lives = counts(4, 60);
+    for (let life = 0; life < lives; life += 4) {
+      const batch = await Promise.all(
+        Array.from({ length: 4 }, () => harness.runner.start(harness.launch(['-e', 'process.stdin.resume()']))),
+      );
+      await Promise.all(batch.map((running) => running.end()));
+    }
+    await harness.warden.settled();
+    await gone(instanceOf(harness.root));
+    expect(readdirSync(join(harness.root, 'containers'))).toEqual([]);
+    expect(readFileSync('/proc/self/mountinfo', 'latin1')).not.toContain(harness.folder);
+  });
+
+  test('ends when the client of the engine is killed', async () => {
+    const running = await started('daemon');
+    process.kill(running.pid as number, 'SIGKILL');
+    expect(await running.exited).toEqual({ code: null, signal: 'SIGKILL' });
+    await gone(instanceOf(harness.root));
+  });
+
+  test('ends alone when it takes more memory than it was given, and it is said why', async () => {
+    const calm = await started('nothing');
+    const greedy = await started('memory', { memoryMb: 150 });
+    expect(await greedy.exited).toMatchObject({ reason: expect.stringContaining('sandbox.memoryMb is 150') });
+    expect(processesIn(harness.folder)).toHaveLength(1);
+    await calm.end();
+    await gone(instanceOf(harness.root));
+  });
+
+  test('ends when Ambit is killed; and when its warden is killed too, with whoever comes next', async () => {
+    for (const what of ['ambit', 'ambit and warden', 'and the notes are lost']) {
+      const args = [harness.folder, does, 'container'];
+      const child = fork(join(import.meta.dirname, '../bwrap/starts-and-waits.js'), args, { stdio: 'inherit' });
+      const [said] = (await once(child, 'message')) as [{ warden: number }];
+      await leftBehind();
+      const tmp = join(harness.folder, 'tmp');
+      const instance = readdirSync(tmp).find((name) => name !== instanceOf(harness.root)) as string;
+      if (what !== 'ambit') process.kill(said.warden, 'SIGKILL');
+      const left = once(child, 'exit');
+      child.kill('SIGKILL');
+      await left;
+      if (what === 'ambit and warden') {
+        expect(containersOf(instance)).toHaveLength(1);
+        await sweepLeftovers(tmp);
+      }
+      if (what === 'and the notes are lost') {
+        rmSync(join(tmp, instance), { recursive: true });
+        const { warden, root: tmpRoot } = harness;
+        await createContainerRunner({ warden, tmpRoot }).probe();
+      }
+      await gone(instance);
+    }
+  });
+
+  test('is not run at all when something else was put where it would be shown', async () => {
+    const secret = join(harness.folder, 'secret');
+    const hooks = join(harness.folder, 'ws/.git/hooks');
+    const bin = join(harness.folder, 'bin');
+    for (const folder of [secret, hooks, bin]) mkdirSync(folder, { recursive: true });
+    const real = lookUp('podman', process.env['PATH']) as string;
+    // Between our look and the engine's: as another server of the session could, were it fast.
+    const swap = `[ -f ${bin}/armed ] && mv ${hooks} ${hooks}.old && ln -s ${secret} ${hooks}`;
+    writeFileSync(join(bin, 'podman'), `#!/bin/sh\n[ "$1" = init ] && ${swap}\nexec ${real} "$@"\n`, { mode: 0o755 });
+    const { folder, root, warden } = harness;
+    const runner = createContainerRunner({ warden, tmpRoot: root, searchPath: () => `${bin}:${process.env['PATH']}` });
+    await runner.probe();
+    writeFileSync(join(bin, 'armed'), '');
+    const launch = harness.launch(['-e', `require("fs").writeFileSync("ran", "")`]);
+    await expect(runner.start(launch)).rejects.toThrow(/Something else .* shown/);
+    expect(readdirSync(join(folder, 'ws'))).toEqual(['.git']);
+    await gone(instanceOf(root));
+  });
+});
+
+describe('without an engine that works', () => {
+  afterEach(() => harness.stop());
+
+  const refusalOf = async (script: string | undefined) => {
+    let path = '';
+    harness = await create(() => path);
+    path = join(harness.folder, 'bin');
+    mkdirSync(path);
+    if (script !== undefined) writeFileSync(join(path, 'podman'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    const refusal = await harness.runner.start(harness.launch(['-e', '0'])).catch((error: unknown) => error);
+    expect(readdirSync(harness.root).filter((name) => name.startsWith('p'))).toEqual([]);
+    return refusal as Error;
+  };
+
+  test('nothing starts when there is none, and the package is named', async () => {
+    expect(await refusalOf(undefined)).toMatchObject({
+      code: 'SANDBOX_UNAVAILABLE',
+      message: expect.stringContaining('neither "podman" nor "docker"'),
+      hint: expect.stringContaining('podman'),
+    });
+  });
+
+  test('nothing starts when it fails, and no path of the machine is told', async () => {
+    const refusal = await refusalOf(
+      'echo "Error: crun: cgroups in hybrid mode not supported in /srv/secret" >&2; exit 1',
+    );
+    expect(refusal).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', hint: expect.stringContaining('runc') });
+    expect(refusal.message).toContain('hybrid mode');
+    expect(refusal.message).not.toContain('/srv');
+  });
+
+  test('nothing starts in what calls itself podman and does nothing', async () => {
+    expect(await refusalOf('exit 0')).toMatchObject({ code: 'SANDBOX_UNAVAILABLE' });
+  });
+});
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,124 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
+import { hasPodman } from '../../needs/podman.ts';
+import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
+import { lookInside, type Seen } from '../bwrap/scene.ts';
+import { ensureBuilt } from '../ensure-built.ts';
+
+const EPERM = 1;
+const ENOSYS = 38;
+
+const accounts = [['this account', own] as const, ...(canChange ? [['uid 1500', ordinary] as const] : [])];
+
+describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine as %s', (_, account) => {
+  let seen: Seen;
+  beforeAll(async () => {
+    await ensureBuilt();
+    seen = await lookInside(account, 'container');
+  }, 60_000);
+  const at = (name: string) => `${seen.folder}/${name}`;
+
+  test('is what the probe says it is, and ends with its input', () => {
+    expect(seen.enforced).toEqual({
+      noCapabilities: true,
+      noNewPrivileges: true,
+      seccomp: true,
+      noNetwork: true,
+      ownProcesses: true,
+      readOnlySystem: true,
+    });
+    const { memoryMb, pids } = seen.limits;
+    // An ordinary account has no control groups of version 1.
+    expect([memoryMb, pids]).toEqual(account.uid === 0 ? ['container', 'container'] : [memoryMb, memoryMb]);
+    expect(memoryMb).toMatch(/^(?:container|watchdog)$/);
+    expect(seen.exit).toEqual({ code: 0, signal: null });
+  });
+
+  test('P5: has exactly the environment that was promised, and the one variable podman cannot be talked out of', () => {
+    expect(seen.report.env).toEqual({
+      PATH: expect.stringMatching(/(?:^|:)\/usr\/local\/bin:\/usr\/bin:\/bin$/),
+      HOME: '/tmp/home',
+      LANG: 'C.UTF-8',
+      TMPDIR: '/tmp',
+      PWD: at('ws'),
+      AMBIT_SESSION_ID: 's1',
+      SECRET: 'told only inside',
+      HOSTNAME: 'sandbox',
+    });
+    expect(seen.report.cwd).toBe(at('ws'));
+    expect(seen.report.hostname).toBe('sandbox');
+  });
+
+  test('has no capability, no way to one, and sees no process but its own', () => {
+    const { status, processes } = seen.report;
+    for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']) expect(status[set]).toBe('0000000000000000');
+    expect(status).toMatchObject({ NoNewPrivs: '1', Seccomp: '2' });
+    expect(processes).toBe(1);
+  });
+
+  test('inherits no descriptor that leads anywhere', () => {
+    expect(seen.report.descriptors.filter((target) => target !== '/dev/null' && !target.startsWith('/proc/'))).toEqual(
+      [],
+    );
+  });
+
+  test('reads what it was promised, and nothing else', () => {
+    expect(seen.report.read).toEqual([
+      'mine',
+      'granted',
+      'granted',
+      ...['ENOENT', 'ENOENT', 'ENOENT', 'ENOENT'],
+      ['program', 'readable', 'writable', 'ws'],
+      '{"keys":[]}',
+      // Covered: an empty folder, and a device that gives nothing.
+      ...['ENOENT', 'ENOENT', 'ENOENT', [], '', 'ENOENT', 'ENOENT'],
+    ]);
+    expect(
+      seen.report.root.filter((name) => !/^(?:bin|sbin|lib\w*|usr|nix|gnu|dev|etc|proc|run|sys|tmp)$/.test(name)),
+    ).toEqual([]);
+  });
+
+  test('writes to its workspace, to what is writable and to a bounded /tmp, and nowhere else', () => {
+    expect(seen.report.write).toEqual([
+      ...['written', 'written', 'written', 'EROFS', 'EROFS', 'EROFS', 'EROFS', 'EROFS'],
+      // A folder of the private /tmp, made to hold what is shown below it.
+      expect.stringMatching(/^(?:written|EROFS)$/),
+      ...['written', 'written', 'EROFS', 'EROFS', 'ENOENT', 'EROFS', 'EROFS'],
+    ]);
+    expect(seen.report.tmpBytes).toBe(64 << 20);
+  });
+
+  test('cannot put orders where a trusted program would follow them, nor move what holds them away', () => {
+    expect(seen.report.moved).toEqual(['EBUSY', 'EBUSY']);
+  });
+
+  test('can write to nothing of the kernel, though Ambit be root, nor make files that lend its rights', () => {
+    expect(seen.report.proc).toEqual([]);
+    expect(seen.report.setId).toEqual(['EPERM', 'EPERM']);
+  });
+
+  test('has no network: not the machine, not its abstract sockets, not the world', () => {
+    expect(seen.report.interfaces.filter((name) => name !== 'lo')).toEqual([]);
+    expect(seen.report.reached).toEqual(['ECONNREFUSED', 'ECONNREFUSED', 'ENETUNREACH']);
+  });
+
+  test('is refused every call that reaches out of it', () => {
+    const { calls } = seen.report;
+    const refused = refusedCalls.filter((call) => call in calls);
+    expect(refused).toEqual(
+      expect.arrayContaining(['ptrace', 'mount', 'unshare', 'setns', 'io_uring_setup', 'keyctl', 'bpf']),
+    );
+    // One that the engine's own library does not know yet is not there at all.
+    expect(refused.filter((call) => calls[call] !== EPERM && calls[call] !== ENOSYS)).toEqual([]);
+    expect(calls).toMatchObject({
+      ptrace: EPERM,
+      io_uring_setup: EPERM,
+      'clone into a user namespace': EPERM,
+      clone3: ENOSYS,
+      vsock: ENOSYS,
+      packet: ENOSYS,
+      TIOCSTI: EPERM,
+      'a call of tomorrow': ENOSYS,
+    });
+  });
+});

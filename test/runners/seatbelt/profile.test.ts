@@ -1,0 +1,141 @@
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { readSeatbeltProbe, seatbeltProbeScript } from '../../../src/runners/seatbelt/probe.ts';
+import { seatbeltProfile } from '../../../src/runners/seatbelt/profile.ts';
+import { createSeatbeltRunner, profileFor } from '../../../src/runners/seatbelt/seatbelt.ts';
+import { createTmpRoot } from '../../../src/runners/sweep-leftovers.ts';
+import { createWarden } from '../../../src/runners/warden.ts';
+import { ordinaryLimits } from '../bwrap/sandbox-harness.ts';
+
+/** The rules in their order: `[allow or deny, what, …of which]`. */
+function rulesOf(profile: string): string[][] {
+  const text = profile.replace(/\n/g, ' ');
+  const rules: string[][] = [];
+  let depth = 0;
+  let inString = false;
+  let at = 0;
+  for (let index = 0; index < text.length; index++) {
+    const letter = text[index];
+    if (inString && letter === '\\') index++;
+    else if (letter === '"') inString = !inString;
+    else if (!inString && letter === '(' && depth++ === 0) at = index;
+    else if (!inString && letter === ')' && --depth === 0) {
+      const rule = text.slice(at + 1, index);
+      const [verb = '', what = ''] = rule.split(/\s+/);
+      rules.push([verb, what, ...(rule.match(/\((?:[^()"]|"(?:[^"\\]|\\.)*")*\)/g) ?? [])]);
+    }
+  }
+  expect([depth, inString]).toEqual([0, false]);
+  return rules;
+}
+
+const rules = rulesOf(
+  seatbeltProfile({ readable: ['/opt/server'], writable: ['/Users/a/ws'], tmpDir: '/private/t/p1' }),
+);
+const of = (verb: string, what: string) => rules.filter((rule) => rule[0] === verb && rule[1] === what);
+
+test('everything is denied first, and nothing is allowed but what is named', () => {
+  expect(rules.slice(0, 2)).toEqual([
+    ['version', '1'],
+    ['deny', 'default'],
+  ]);
+  const allowed = rules.filter(([verb]) => verb === 'allow').map(([, what]) => what);
+  expect([...new Set(allowed)].sort()).toEqual(
+    ['file-read*', 'file-read-metadata', 'file-write*', 'process-exec*', 'process-fork', 'process-info*'].concat(
+      'signal',
+      'sysctl-read',
+    ),
+  );
+  // No network, no services of the system, no Apple events, no opening of programs, no key chain.
+  expect(JSON.stringify(rules)).not.toMatch(/network|mach-lookup|appleevent|lsopen|SecurityServer|iokit|allow default/);
+});
+
+test('written is to the workspace and the private folder, read is what was granted and the system', () => {
+  expect(of('allow', 'file-write*')).toEqual([
+    [
+      ...['allow', 'file-write*', '(subpath "/Users/a/ws")', '(subpath "/private/t/p1")'],
+      ...['(literal "/dev/null")', '(literal "/dev/zero")'],
+    ],
+  ]);
+  const read = of('allow', 'file-read*').flat();
+  expect(read).toEqual(expect.arrayContaining(['(subpath "/opt/server")', '(subpath "/Users/a/ws")']));
+  for (const wide of [
+    '/',
+    '/Users',
+    '/Users/a',
+    '/private',
+    '/private/var',
+    '/private/t',
+    '/opt',
+    '/Library',
+    '/System',
+  ]) {
+    expect(read).not.toContain(`(subpath "${wide}")`);
+    expect(read).not.toContain(`(literal "${wide}")`);
+  }
+  // Whoever asks where it stands must be able to walk there.
+  expect(of('allow', 'file-read-metadata').flat()).toEqual(
+    expect.arrayContaining(['(literal "/")', '(literal "/Users")', '(literal "/Users/a")']),
+  );
+});
+
+test('orders cannot be left in the workspace, and the rule comes after the one that allows writing', () => {
+  const kinds = rules.map(([verb, what]) => `${verb} ${what}`);
+  expect(kinds.lastIndexOf('deny file-write*')).toBeGreaterThan(kinds.lastIndexOf('allow file-write*'));
+  const denied = of('deny', 'file-write*').flat();
+  for (const name of ['.mcp.json', '.git/hooks', '.git/config', '.vscode', '.envrc']) {
+    expect(denied).toContain(`(subpath "/Users/a/ws/${name}")`);
+  }
+  expect(of('deny', 'file-write-unlink').flat()).toContain('(literal "/Users/a/ws/.git")');
+  expect(of('deny', 'file-write-setugid')).toHaveLength(1);
+});
+
+test('a path cannot end its string and go on as a rule', () => {
+  const evil = '/ws") (allow default) (subpath "/\\';
+  const made = rulesOf(seatbeltProfile({ readable: [], writable: [evil], tmpDir: '/t/p' }));
+  expect(made.map(([verb, what]) => `${verb} ${what}`)).not.toContain('allow default');
+  expect(made.find((rule) => rule[1] === 'file-write*')).toContain(
+    String.raw`(subpath "/ws\") (allow default) (subpath \"/\\")`,
+  );
+  expect(() => seatbeltProfile({ readable: [], writable: ['/a\nb'], tmpDir: '/t' })).toThrow('control characters');
+});
+
+test('what is granted is granted where it really lies', () => {
+  const shown = (real: string) => ({ real, inside: `/named${real}` });
+  const confinement = {
+    home: shown('/ws'),
+    readable: [shown('/r')],
+    writable: [shown('/w')],
+    hidden: [],
+    limits: ordinaryLimits,
+  };
+  const profile = profileFor(confinement, { program: '/n', shown: [shown('/s')], links: [], searched: [] }, '/t/p');
+  expect(profile).not.toContain('/named');
+  expect(profile).toContain('(subpath "/w")');
+  expect(profile).toContain('(subpath "/s")');
+});
+
+test('the probe believes nothing that was not tried', () => {
+  expect(seatbeltProbeScript('/o', 80)).toContain('127.0.0.1 80');
+  expect(readSeatbeltProbe('')).toBeUndefined();
+  expect(readSeatbeltProbe('finished\n')).toEqual({ noReadingOutside: true, noWritingOutside: true, noNetwork: true });
+  expect(readSeatbeltProbe('outside: read\noutside: written\nnetwork: reached\nfinished\n')).toEqual({
+    noReadingOutside: false,
+    noWritingOutside: false,
+    noNetwork: false,
+  });
+});
+
+test.skipIf(process.platform === 'darwin')('elsewhere than on macOS it is refused, and nothing starts', async () => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-seatbelt-')));
+  const tmpRoot = await createTmpRoot(folder);
+  const warden = createWarden({ tmpRoot });
+  await expect(createSeatbeltRunner({ warden, tmpRoot }).probe()).rejects.toMatchObject({
+    code: 'SANDBOX_UNAVAILABLE',
+  });
+  expect(warden.pid).toBeUndefined();
+  await warden.close();
+  rmSync(folder, { recursive: true, force: true });
+});
