@@ -61,7 +61,7 @@ describe('the control socket', () => {
     await (await start(dataDir)).stop('SIGKILL');
     expect(existsSync(socket)).toBe(true);
     const second = await start(dataDir);
-    expect(await ask(socket, 'GET', '/api/v1/sessions')).toEqual({ sessions: [] });
+    expect(await ask(socket, 'GET', '/api/v1/sessions')).toMatchObject({ sessions: [] });
     expect(await second.stop('SIGTERM')).toBe(0);
     expect(existsSync(socket)).toBe(false);
   });
@@ -96,7 +96,7 @@ describe('the control socket', () => {
         expect(refused.map(({ message }) => message)).toEqual([
           expect.stringMatching(/Another gateway is already running/),
         ]);
-        expect(await ask(join(dataDir, 'control.sock'), 'GET', '/api/v1/sessions')).toEqual({ sessions: [] });
+        expect(await ask(join(dataDir, 'control.sock'), 'GET', '/api/v1/sessions')).toMatchObject({ sessions: [] });
         await Promise.all(running.splice(0).map((each) => each.stop('SIGTERM')));
       }
     },
