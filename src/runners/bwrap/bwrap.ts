@@ -2,7 +2,6 @@ import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Confinement } from '../confinement.ts';
-import { wayOutInside } from '../egress/inside.ts';
 import { removeGroupsOf } from '../limits/group-list.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
 import type { Limits } from '../limits/limits.ts';
@@ -22,8 +21,9 @@ import { holdMounts } from './mounts.ts';
 import { lacking, probeScript, readProbe } from './probe.ts';
 import { cannotStart, missing, unavailable } from './remedy.ts';
 import { isFiltered, seccompFilter } from './seccomp.ts';
-import { runtimeFiles, type ServerFiles, serverFiles } from './server-files.ts';
+import { type ServerFiles, serverFiles } from './server-files.ts';
 import { spawnSandbox } from './spawn-sandbox.ts';
+import { withWayOut } from './with-way-out.ts';
 
 export interface BwrapRunnerOptions {
   readonly warden: Warden;
@@ -154,25 +154,4 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
       return superviseBounded(child, { bounds, limits: confinement.limits, watchdog, timing, onGone });
     },
   };
-}
-
-/** Beside the server there is then what leads to its proxy, started by the Node that Ambit itself runs on. */
-function withWayOut(
-  launch: Launch,
-  confinement: Confinement,
-  files: ServerFiles,
-): [Launch, Confinement, ServerFiles & { readonly before?: readonly string[] }] {
-  if (launch.wayOut === undefined) return [launch, confinement, files];
-  const runtime = runtimeFiles(process.execPath, confinement.hidden);
-  const { before, shown, env } = wayOutInside(launch.wayOut, process.execPath);
-  return [
-    { ...launch, env: { ...env, ...launch.env } },
-    confinement,
-    {
-      ...files,
-      before,
-      shown: [...files.shown, ...runtime.shown, ...shown],
-      links: [...files.links, ...runtime.links],
-    },
-  ];
 }

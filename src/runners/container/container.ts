@@ -7,7 +7,8 @@ import { isAmbitError } from '../../errors.ts';
 import { holdMounts } from '../bwrap/mounts.ts';
 import { lacking } from '../bwrap/probe.ts';
 import { refuseHosts, unavailable } from '../bwrap/remedy.ts';
-import { type ServerFiles, scriptFiles, serverFiles } from '../bwrap/server-files.ts';
+import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
+import { withWayOut } from '../bwrap/with-way-out.ts';
 import type { Confinement } from '../confinement.ts';
 import type { InForce, Limits } from '../limits/limits.ts';
 import { superviseBounded } from '../limits/supervise-bounded.ts';
@@ -26,7 +27,7 @@ import { provideImage } from './local-image.ts';
 import { containerProbeScript, markFile, readContainerProbe } from './probe.ts';
 import { cannotRun, noEngine } from './remedy.ts';
 import { isProfiled, seccompProfile } from './seccomp-profile.ts';
-import { type Manner, type Started, startContainer } from './start-container.ts';
+import { type Manner, type Started, type StartWanted, startContainer } from './start-container.ts';
 
 export interface ContainerRunnerOptions {
   readonly warden: Warden;
@@ -60,7 +61,12 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     return there;
   };
 
-  async function run(manner: Manner, launch: Launch, confinement: Confinement, files: ServerFiles): Promise<Started> {
+  async function run(
+    manner: Manner,
+    launch: Launch,
+    confinement: Confinement,
+    files: StartWanted['files'],
+  ): Promise<Started> {
     await warden.start();
     seccompFile ??= writtenTo(join(tmpRoot, 'seccomp.json'), seccompProfile(process.arch));
     await makePrivateFolder(launch.tmpDir);
@@ -156,14 +162,15 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
       const { confinement, command, args } = launch;
       if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
       const { image, hidden, limits } = confinement;
-      refuseHosts(launch, 'a container');
+      // What leads to the proxy is a program of this machine, and an image need not be able to run it.
+      if (image !== undefined) refuseHosts(launch, 'a server in an image');
       const { manner } = await find();
       const path = launch.env['PATH'] ?? searchPath();
       const files =
         image === undefined
           ? serverFiles({ command, args, searchPath: path, hidden })
           : scriptFiles({ command, args, hidden });
-      const { child, first } = await run(manner, launch, confinement, files);
+      const { child, first } = await run(manner, ...withWayOut(launch, confinement, files));
       const bounds = boundsOf(limits, manner.limitsByEngine ? undefined : first);
       const onGone = () => void warden.release(child.pid, launch.tmpDir);
       return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });

@@ -29,7 +29,7 @@ export interface StartWanted {
   readonly name: string;
   readonly launch: Launch;
   readonly confinement: Confinement;
-  readonly files: ServerFiles;
+  readonly files: ServerFiles & { readonly before?: readonly string[] };
   readonly mounts: Mounts;
   readonly labels: readonly string[];
   readonly seccompFile: string;
@@ -64,7 +64,7 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
     name,
     image: image ?? local.name,
     isLocal: image === undefined,
-    program: [files.program, ...launch.args],
+    program: [...(files.before ?? []), files.program, ...launch.args] as [string, ...string[]],
     account: inside,
     labels: wanted.labels,
     limits: confinement.limits,

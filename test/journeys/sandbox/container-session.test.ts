@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   mkdirSync,
   mkdtempSync,
@@ -9,6 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -30,6 +32,9 @@ const path = process.env['PATH'];
 const fixture = (name: string) => ({ command: process.execPath, args: [join(repository, 'test', name)] });
 const recorder = { ...fixture('fixtures/recorder/stdio.js'), env: { CUSTOM: 'configured' } };
 const boxed = { trustLevel: 'sandboxed', workspaceId: 'garden' } as const;
+const reaching = fixture('journeys/sandbox/reaches-out.js');
+const web = createServer((_, answer) => answer.end('reached'));
+let place = '';
 let gateway: EmbeddedGateway;
 const clients: RawClient[] = [];
 
@@ -48,6 +53,8 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
       input: content,
       stdio: 'pipe',
     });
+    await once(web.listen(0, '127.0.0.1'), 'listening');
+    place = `127.0.0.1:${(web.address() as { port: number }).port}`;
     process.env['PATH'] = bin;
     process.env['HOST_SECRET'] = 'host-secret';
     gateway = await createGateway({
@@ -58,6 +65,8 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
           once: { ...recorder, scope: 'call' },
           who: fixture('sdk/fixtures/stdio-v2.js'),
           imaged: { ...recorder, sandbox: { image, readable: ['/usr'] } },
+          open: { ...reaching, sandbox: { network: [place] } },
+          outward: { ...reaching, sandbox: { image, readable: ['/usr'], network: [place] } },
           absent: { ...recorder, sandbox: { image: 'localhost/ambit-nowhere:1' } },
         },
         workspaces: { garden: { path: garden } },
@@ -72,6 +81,7 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
     delete process.env['HOST_SECRET'];
     for (const client of clients) await client.close();
     await gateway?.close();
+    web.close();
     execFileSync('podman', ['rmi', '--force', image], { stdio: 'ignore' });
     rmSync(folder, { recursive: true, force: true });
   });
@@ -123,6 +133,14 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
       trustLevel: 'sandboxed',
       status: 'verified',
     });
+  });
+
+  test('a server reaches the hosts it was granted and no others, out of a container as out of the other sandbox', async () => {
+    const { client } = await use('open');
+    expect(await client.call('reach', { place })).toContain('reached');
+    expect(await client.call('reach', { place: '169.254.169.254:80' })).toMatch(/^HTTP\/1\.1 403 [\s\S]*not listed/);
+    const outward = await use('outward');
+    expect(await outward.client.call('reach', { place })).toMatch(/^SANDBOX_UNAVAILABLE: .*in an image/);
   });
 
   test('an image that is not there is not fetched; it is said how', async () => {

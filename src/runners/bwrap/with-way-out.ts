@@ -1,0 +1,25 @@
+import type { Confinement } from '../confinement.ts';
+import { wayOutInside } from '../egress/inside.ts';
+import type { Launch } from '../runner.ts';
+import { runtimeFiles, type ServerFiles } from './server-files.ts';
+
+/** Beside the server there is then what leads to its proxy, started by the Node that Ambit itself runs on. */
+export function withWayOut(
+  launch: Launch,
+  confinement: Confinement,
+  files: ServerFiles,
+): [Launch, Confinement, ServerFiles & { readonly before?: readonly string[] }] {
+  if (launch.wayOut === undefined) return [launch, confinement, files];
+  const runtime = runtimeFiles(process.execPath, confinement.hidden);
+  const { before, shown, env } = wayOutInside(launch.wayOut, process.execPath);
+  return [
+    { ...launch, env: { ...env, ...launch.env } },
+    confinement,
+    {
+      ...files,
+      before,
+      shown: [...files.shown, ...runtime.shown, ...shown],
+      links: [...files.links, ...runtime.links],
+    },
+  ];
+}
