@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { counts } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../runners/tagged-processes.ts';
+import { ask } from '../control-api.ts';
 import { serve, spawnAmbit } from './ambit-command.ts';
 import {
   leftoversOf,
@@ -14,6 +15,7 @@ import {
   patienceMs,
   startProbedAmbit,
   untilNothingIsLeft,
+  untilNothingRuns,
   upstreamProgram,
 } from './probed-ambit.ts';
 import { type Door, type Era, enter, eras, whoamiIn } from './visitor.ts';
@@ -74,7 +76,7 @@ function wardenOf(ambit: ProbedAmbit): number {
 
 describe.skipIf(process.platform !== 'linux')('when ambit serve is killed', () => {
   it(
-    'everything it started is gone within three seconds, and the next start clears what its sessions wrote',
+    'everything it started is gone within three seconds, and the next start clears what belongs to no session',
     async () => {
       for (let round = 0; round < counts(1, 20); round++) {
         const ambit = await start();
@@ -90,8 +92,15 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is killed', () =
           killedMs,
           () => `left ${left()}`,
         );
+        // Its sessions live on, and with them what they wrote; what belongs to none is cleared.
+        mkdirSync(join(ambit.dataDir, 'run', 'ended-long-ago'), { recursive: true });
         const next = await serve(placesOf(ambit));
-        expect(leftoversOf(ambit.dataDir).run).toEqual([]);
+        const control = join(ambit.dataDir, 'control.sock');
+        const { sessions } = await ask<{ sessions: { id: string }[] }>(control, 'GET', '/api/v1/sessions');
+        const ids = sessions.map(({ id }) => id);
+        expect(leftoversOf(ambit.dataDir).run.filter((name) => !ids.includes(name))).toEqual([]);
+        for (const id of ids) await ask(control, 'DELETE', `/api/v1/sessions/${id}`);
+        await untilNothingIsLeft(ambit.dataDir);
         expect(await next.stop('SIGTERM')).toBe(0);
       }
     },
@@ -115,7 +124,7 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end',
     expect(whoamiIn(await call.answered).pid).toBe(pid);
     expect(await exited).toEqual([0, null]);
     expect(performance.now() - began).toBeLessThan(termMs);
-    await untilNothingIsLeft(ambit.dataDir, 0);
+    await untilNothingRuns(ambit.dataDir, 0);
   });
 
   it.each(['tmp', 'journal', 'control.sock', 'ready'])(
@@ -153,7 +162,7 @@ describe.skipIf(process.platform !== 'linux')('when ambit serve is told to end',
     ambit.process.kill('SIGTERM');
     expect(await exited).toEqual([0, null]);
     expect(performance.now() - began).toBeLessThan(termMs);
-    await untilNothingIsLeft(ambit.dataDir, 0);
+    await untilNothingRuns(ambit.dataDir, 0);
     expect(pids.filter(isAlive)).toEqual([]);
   }, 60_000);
 });

@@ -103,10 +103,19 @@ function namesIn(folder: string): string[] {
 /** How long the end of a session may take where nothing is promised: long enough for a busy machine. */
 export const patienceMs = 20_000;
 
-export async function untilNothingIsLeft(dataDir: string, limitMs = patienceMs): Promise<void> {
+/** Of what belongs to a process; what a session wrote stays as long as the session, whoever serves it. */
+export function untilNothingRuns(dataDir: string, limitMs = patienceMs): Promise<void> {
+  return untilGone(() => ({ ...leftoversOf(dataDir), run: [] }), limitMs);
+}
+
+export function untilNothingIsLeft(dataDir: string, limitMs = patienceMs): Promise<void> {
+  return untilGone(() => leftoversOf(dataDir), limitMs);
+}
+
+async function untilGone(look: () => Leftovers, limitMs: number): Promise<void> {
   const began = performance.now();
   for (;;) {
-    const left = leftoversOf(dataDir);
+    const left = look();
     if (left.processes.length + left.tmp.length + left.run.length === 0) return;
     if (performance.now() - began > limitMs) throw new Error(`not within ${limitMs} ms: left ${JSON.stringify(left)}`);
     // Looking through all processes costs what others on this machine need.

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Behaviour, openings, rightAnswer, sendJson, startUpstream, type Upstream } from './http-upstream.ts';
 import { type Client, callModern, openClient, outcome } from './mcp-calls.ts';
 import { type Patient, startPatient } from './vital-signs.ts';
@@ -152,7 +152,7 @@ describe('a protocol version that would not fit into a header', () => {
     expect(outcome(await client.call('echo'))).toBe('right');
     expect((await client.send({ method: 'notifications/x' })).status).toBe(202);
     await client.leave();
-    expect(odd.upstream().seen).toContain('DELETE');
+    await vi.waitFor(() => expect(odd.upstream().seen).toContain('DELETE'));
     for (const { request } of odd.upstream().asked) {
       expect(request.headers['x-evil']).toBeUndefined();
       expect(request.headers['mcp-protocol-version']).toBeUndefined();

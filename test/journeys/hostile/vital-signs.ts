@@ -37,7 +37,11 @@ export async function startPatient(config: {
 }): Promise<Patient> {
   // The attacks are about servers and messages: quotas would stop them too early.
   const quotas = { session: { callsPerMinute: 1_000_000, concurrentCalls: 10_000 } };
-  const ambit = await startAmbit({ quotas, ...config, servers: { calm: fixture('well-behaved.js'), ...config.servers } });
+  const ambit = await startAmbit({
+    quotas,
+    ...config,
+    servers: { calm: fixture('well-behaved.js'), ...config.servers },
+  });
   let words = '';
   ambit.process.stderr?.on('data', (chunk: Buffer) => {
     words += chunk.toString();
