@@ -4,7 +4,10 @@ import { defineConfig } from 'vitest/config';
  * Loading what a file needs costs more than most of the tests in these rooms: their files share processes, one after the
  * other, and so leave nothing behind there.
  */
-const rooms = 'admin,approvals,cli,config,context,house,identity,import,sdk,sessions,trust,wire';
+const rooms = [
+  'admin,approvals,cache,cli,config,context,credentials,doctor,entrances,events,gateway,house,identity,import,library',
+  'logging,metrics,sdk,server,session-tools,sessions,stores,trust,upstreams,wire',
+].join();
 const together = `test/{${rooms}}/**/*.test.ts`;
 const outside = ['**/node_modules/**', 'test/tools/**'];
 const shared = { setupFiles: ['test/fixed-seed.ts'], testTimeout: 60_000, hookTimeout: 90_000, pool: 'forks' } as const;
