@@ -112,7 +112,10 @@ describe('what reaches an upstream over HTTP', () => {
     const params = `"name":${JSON.stringify(name)},"arguments":{"marker":"m4"}`;
     // The recorder knows no such tool and stays silent: the request is enough.
     const sent = sendModern(attacked.web, token, { params, name: encoded });
-    await expect.poll(async () => JSON.stringify(await attacked.recordedOverHttp())).toContain('m4');
+    // Looked for where it was written: a signed token may well contain two such letters.
+    sent.catch(() => {});
+    const arrived = async () => (await attacked.recordedOverHttp()).some(({ body }) => body.includes('"m4'));
+    await expect.poll(arrived).toBe(true);
     const request = await recorded('"m4');
     expect(valueIn(request, 'mcp-name')).toBe(encoded);
     expect(request.url).toBe('/mcp');
