@@ -22,23 +22,20 @@ gateway.on('exit', (code) => process.exit(code ?? 1));
 const ready = await new Promise((resolve) => createInterface({ input: gateway.stdout }).once('line', resolve));
 const { url } = JSON.parse(ready);
 
-async function createSession(...args) {
-  const { stdout } = await promisify(execFile)(process.execPath, [
-    ambit,
-    'session',
-    'create',
-    '--json',
-    ...args,
-    ...places,
-  ]);
-  return JSON.parse(stdout);
+const session = (verb, ...args) =>
+  promisify(execFile)(process.execPath, [ambit, 'session', verb, '--json', ...args, ...places]);
+
+/** Sessions outlive the gateway: one of an earlier start makes way, so that its token is a fresh one. */
+async function createSession(name, ...args) {
+  await session('end', name).catch(() => {});
+  return JSON.parse((await session('create', '--name', name, ...args)).stdout);
 }
 
-const direct = await createSession('--name', 'demo-garden', '--workspace', 'garden', '--trust', 'direct');
-const sandboxed = await createSession('--name', 'demo-kitchen', '--workspace', 'kitchen', '--trust', 'sandboxed');
+const direct = await createSession('demo-garden', '--workspace', 'garden', '--trust', 'direct');
+const sandboxed = await createSession('demo-kitchen', '--workspace', 'kitchen', '--trust', 'sandboxed');
 
-function clientConfig(session) {
-  const headers = { Authorization: `Bearer ${session.token}` };
+function clientConfig({ token }) {
+  const headers = { Authorization: `Bearer ${token}` };
   return JSON.stringify({ mcpServers: { ambit: { type: 'http', url: `${url}/mcp`, headers } } }, null, 2);
 }
 
