@@ -18,6 +18,8 @@ const gateway = spawn(process.execPath, [ambit, 'serve', '--json', ...places, ..
 });
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => gateway.kill('SIGTERM'));
 gateway.on('exit', (code) => process.exit(code ?? 1));
+// Whatever goes wrong below, no gateway is left behind.
+process.on('exit', () => gateway.kill('SIGTERM'));
 
 const ready = await new Promise((resolve) => createInterface({ input: gateway.stdout }).once('line', resolve));
 const { url } = JSON.parse(ready);

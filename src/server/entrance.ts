@@ -1,7 +1,6 @@
 import type { AmbitError } from '../errors.ts';
 import type { SessionContext } from '../sdk/context.ts';
 import type { SessionState } from '../sdk/session-state.ts';
-import type { Visit } from '../sdk/wrap-handlers.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionStore } from '../stores/store.ts';
@@ -31,5 +30,3 @@ export interface House {
   readonly named: NamedSessions;
   readonly principal: PrincipalOf | undefined;
 }
-
-export type FindSession = (visit: Visit, context: SessionContext) => Promise<Entrance>;
