@@ -8,13 +8,18 @@ export const workspaceList: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const config = await configOf(placesOf(invocation));
-    const workspaces = Object.entries(config.workspaces).map(([name, { path, trust }]) => ({ name, path, trust }));
+    const workspaces = Object.entries(config.workspaces).map(([name, { path, trust, backend }]) => ({
+      name,
+      path,
+      trust,
+      backend,
+    }));
     print(invocation, { workspaces }, () =>
       workspaces.length === 0
         ? 'No workspaces.'
         : table(
             ['NAME', 'TRUST', 'PATH'],
-            workspaces.map(({ name, trust, path }) => [name, trust, path]),
+            workspaces.map(({ name, trust, path, backend }) => [name, trust, path ?? `(${backend})`]),
           ),
     );
     return 0;

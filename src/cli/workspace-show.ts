@@ -15,12 +15,12 @@ export const workspaceShow: Command = {
     const workspace = config.workspaces[name];
     if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND', { hint: 'See "ambit workspace list".' });
     const { path, trust, isolation, backend, capabilities } = workspace;
-    const exists = existsSync(path);
+    const exists = path === undefined ? undefined : existsSync(path);
     const { servers } = capabilities;
     print(invocation, { name, path, exists, trust, servers, isolation, backend }, () =>
       facts([
         ['name', name],
-        ['path', exists ? path : `${path} (not there)`],
+        ...(path === undefined ? [] : [['path', exists ? path : `${path} (not there)`] as const]),
         ['trust', trust],
         ['servers', typeof servers === 'string' ? servers : servers.join(', ')],
         ['isolation', isolation],

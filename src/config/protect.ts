@@ -19,11 +19,9 @@ export interface OutOfReach {
 }
 
 function reachOf(config: Config): Reach[] {
-  const workspaces = Object.entries(config.workspaces).map(([slug, { path }]) => ({
-    name: `the workspace "${slug}"`,
-    path,
-    harm: 'rewrite' as const,
-  }));
+  const workspaces = Object.entries(config.workspaces).flatMap(([slug, { path }]) =>
+    path === undefined ? [] : [{ name: `the workspace "${slug}"`, path, harm: 'rewrite' as const }],
+  );
   const granted = Object.entries(config.servers).flatMap(([name, server]) => {
     if (server.transport === 'http') return [];
     const { writable, readable } = server.sandbox;

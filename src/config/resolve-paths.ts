@@ -18,7 +18,8 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
     return [name, { ...server, sandbox: { ...sandbox, ...paths } }] as const;
   });
   const workspaces = Object.entries(config.workspaces).map(
-    ([slug, workspace]) => [slug, { ...workspace, path: absolute(workspace.path) }] as const,
+    ([slug, workspace]) =>
+      [slug, workspace.path === undefined ? workspace : { ...workspace, path: absolute(workspace.path) }] as const,
   );
   const { keyFile } = config.credentials;
   return {

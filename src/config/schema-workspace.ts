@@ -1,10 +1,36 @@
 import { z } from 'zod';
-import { envMap, filePath, mapOf, serverName, trustLevel, workspaceSlug } from './schema-parts.ts';
+import {
+  byteCount,
+  count,
+  envMap,
+  filePath,
+  line,
+  mapOf,
+  serverName,
+  trustLevel,
+  workspaceSlug,
+} from './schema-parts.ts';
 
 const oneServerName = z.string().regex(serverName, { error: 'expected the name of a server' });
 
+const patterns = z.array(line(512)).max(1000).default([]);
+
+const filesSchema = z.strictObject({
+  hide: patterns.describe('Further paths that no session may read or write, as globs; "**" crosses folders.'),
+  keep: patterns.describe('Further paths that sessions may read but not write.'),
+  open: patterns.describe('Paths that are free although the built-in lists close them.'),
+  fileBytes: byteCount.default(16 * 1024 * 1024).describe('The largest file a session may write.'),
+  sessionBytes: count(1024 ** 4)
+    .default(1024 ** 3)
+    .describe('The most that one session may write in its life.'),
+  sessionEntries: count(10_000_000).default(100_000).describe('The most files and folders that one session may make.'),
+  durable: z.boolean().default(false).describe('Whether a write waits until the disk has it.'),
+});
+
 const workspaceSchema = z.strictObject({
-  path: filePath.describe('The folder; relative to this file, or "~/" for the home folder.'),
+  path: filePath
+    .optional()
+    .describe('The folder; relative to this file, or "~/" for the home folder. Only the backend "local" has one.'),
   trust: trustLevel.prefault('direct').describe('The most trust a session here may have.'),
   capabilities: z
     .strictObject({
@@ -23,12 +49,28 @@ const workspaceSchema = z.strictObject({
     .default('shared')
     .describe('Whether sessions share the folder or get one of their own.'),
   backend: z.enum(['local', 'container', 'database']).default('local').describe('What keeps the files.'),
+  files: filesSchema.prefault({}).describe('What the session file tools may do here.'),
 });
+
+/** A folder belongs to the backend that works in one, and to no other. Said beside whatever else is wrong. */
+const workspaceWithPlace = workspaceSchema
+  .refine(({ path, backend = 'local' }) => backend !== 'local' || path !== undefined, {
+    path: ['path'],
+    error: 'missing; expected a string',
+    when: () => true,
+  })
+  .refine(({ path, backend = 'local' }) => backend === 'local' || path === undefined, {
+    path: ['path'],
+    error: 'only the backend "local" works in a folder; the others keep the files themselves',
+    when: () => true,
+  });
 
 export const workspacesSchema = mapOf(
   {
     pattern: workspaceSlug,
     rule: 'the slug of a workspace has 1 to 63 of a-z, 0-9, "-", "_" and ".", and starts with a letter or digit',
   },
-  workspaceSchema,
+  workspaceWithPlace,
 );
+
+export type WorkspaceConfig = z.output<typeof workspaceSchema>;

@@ -12,8 +12,8 @@ export interface ToldSession {
 
 export interface ToldWorkspace {
   readonly id: string;
-  /** As the process sees it. */
-  readonly path: string;
+  /** As the process sees it; undefined where the files lie in no folder. */
+  readonly path: string | undefined;
 }
 
 /** What a process is told that serves this one session, in this workspace. */

@@ -29,7 +29,7 @@ export function confine(confined: Confined): Confinement {
   const writable = [...served, ...server.sandbox.writable.flatMap(asNamed)];
   const open = [home, ...writable].map(({ real }) => real);
   for (const path of [...server.sandbox.readable, ...server.sandbox.writable]) assertOwnWay(path, open, server.name);
-  const others = Object.values(config.workspaces).map(({ path }) => realPlace(path));
+  const others = Object.values(config.workspaces).flatMap(({ path }) => (path === undefined ? [] : [realPlace(path)]));
   return {
     home,
     writable,

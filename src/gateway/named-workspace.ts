@@ -22,6 +22,7 @@ function slugsFor(workspaces: Config['workspaces'], name: string): readonly stri
   if (byPath === undefined) {
     const found = new Map<string, string[]>();
     for (const [slug, { path }] of Object.entries(workspaces)) {
+      if (path === undefined) continue;
       const normal = resolve(path);
       found.set(normal, [...(found.get(normal) ?? []), slug]);
     }

@@ -10,8 +10,6 @@ test('in the example of the contract, each key that is written and not built war
   const { warnings } = await load(contractExample);
   expect(warnings).toEqual([
     'ambit.yaml:3 auth.jwt: not built yet, ignored',
-    'ambit.yaml:29 workspaces.my-project.isolation: not built yet, ignored',
-    'ambit.yaml:30 workspaces.my-project.backend: not built yet, ignored',
     'ambit.yaml:31 governance: not built yet, ignored',
     '.mcp.json: there is no such file; its servers are absent',
   ]);

@@ -21,7 +21,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   config: ['(hall)', 'context', 'trust'],
   sessions: ['(hall)', 'config', 'identity', 'stores', 'trust'],
   events: ['(hall)', 'config', 'sessions', 'stores'],
-  tools: ['(hall)', 'identity', 'sessions', 'stores', 'wire'],
+  workspaces: ['(hall)', 'config', 'runners', 'saferoot', 'sessions', 'stores'],
+  tools: ['(hall)', 'identity', 'sessions', 'stores', 'wire', 'workspaces'],
   import: ['(hall)', 'config'],
   upstreams: ['(hall)', 'config', 'context', 'journal', 'logging', 'runners', 'sessions', 'trust', 'wire'],
   gateway: [
@@ -43,6 +44,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
     'trust',
     'upstreams',
     'wire',
+    'workspaces',
   ],
   doctor: ['(hall)', 'runners', 'saferoot', 'stores'],
   admin: ['(hall)', 'gateway', 'identity', 'sessions', 'stores', 'trust'],

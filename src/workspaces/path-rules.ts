@@ -1,0 +1,86 @@
+/**
+ * What sessions may not do to which paths of a workspace, as plain data, so that it can be handed to where the files lie.
+ * Patterns are globs over paths relative to the workspace; one without a slash fits a name in any folder, and whatever
+ * fits a folder holds for all that is in it. Case and the ways to write an accent make no difference.
+ */
+export interface PathRules {
+  /** Neither read nor written. */
+  readonly hidden: readonly string[];
+  /** Read, but not written. */
+  readonly kept: readonly string[];
+  /** Free although a pattern above fits. */
+  readonly open: readonly string[];
+}
+
+/** Keys, passwords and other secrets that lie about in the folders people work in. */
+export const hiddenByDefault: readonly string[] = [
+  '.env',
+  '.env.*',
+  '*.pem',
+  '*.key',
+  '*.p12',
+  '*.pfx',
+  '*.jks',
+  '*.keystore',
+  '*.kdbx',
+  'id_rsa*',
+  'id_dsa*',
+  'id_ecdsa*',
+  'id_ed25519*',
+  '.ssh',
+  '.gnupg',
+  '.aws',
+  '.azure',
+  '.kube',
+  '.docker/config.json',
+  '.netrc',
+  '_netrc',
+  '.pgpass',
+  '.git-credentials',
+  '.htpasswd',
+  '.vault-token',
+];
+
+/** Copies without secrets that projects keep beside the real thing, and halves of keys that are public. */
+export const openByDefault: readonly string[] = ['.env.example', '.env.sample', '.env.template', '.env.dist', '*.pub'];
+
+/** What a person or a trusted program later runs, or takes orders from, without being asked. */
+export const keptByDefault: readonly string[] = [
+  '.git',
+  '.mcp.json',
+  '.claude',
+  '.codex',
+  '.cursor',
+  '.gemini',
+  '.vscode',
+  '.idea',
+  '.devcontainer',
+  '.husky',
+  '.githooks',
+  '.gitconfig',
+  '.gitmodules',
+  '.pre-commit-config.yaml',
+  '.envrc',
+  '.npmrc',
+  '.yarnrc.yml',
+  '.bashrc',
+  '.bash_profile',
+  '.profile',
+  '.zshrc',
+  '.zprofile',
+  '.zshenv',
+];
+
+export interface ConfiguredPaths {
+  readonly hide: readonly string[];
+  readonly keep: readonly string[];
+  readonly open: readonly string[];
+}
+
+export function pathRules({ hide, keep, open }: ConfiguredPaths): PathRules {
+  return {
+    hidden: [...hiddenByDefault, ...hide],
+    kept: [...keptByDefault, ...keep],
+    open: [...openByDefault, ...open],
+  };
+}
