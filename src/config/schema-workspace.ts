@@ -72,5 +72,3 @@ export const workspacesSchema = mapOf(
   },
   workspaceWithPlace,
 );
-
-export type WorkspaceConfig = z.output<typeof workspaceSchema>;

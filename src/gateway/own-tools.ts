@@ -30,10 +30,10 @@ export function createOwnTools(tools: Toolset, bounds: ToolBounds): OwnTools {
       return listed.filter(({ name }) => shown(name)).map(({ text }) => text);
     },
 
-    async call({ message, session, principal, entry, era }) {
+    async call({ message, session, principal, correlationId, entry, era }) {
       const name = toolOf(message) ?? '';
       entry.rule = bounds.admit(session, ownServer, name, message);
-      const result = await tools.run(name, argumentsOf(message), { session, principal });
+      const result = await tools.run(name, argumentsOf(message), { session, principal, correlationId });
       const whole = era === 'modern' ? { resultType: 'complete', ...result } : result;
       return { kind: 'message', bytes: resultMessage(message.id as string, JSON.stringify(whole)), status: 200 };
     },

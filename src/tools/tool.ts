@@ -7,6 +7,8 @@ import { readArguments } from './read-arguments.ts';
 export interface ToolCaller {
   readonly session: Session;
   readonly principal: Principal;
+  /** Of the request, where there is one. */
+  readonly correlationId?: string | undefined;
 }
 
 /** What `tools/list` says of a tool. */

@@ -1,0 +1,7 @@
+import type { SessionFiles } from '../../workspaces/session-files.ts';
+import type { ToolCaller } from '../tool.ts';
+
+/** How a file tool comes to the files of the session that its caller names. */
+export interface FileAccess {
+  in<T>(reference: string, caller: ToolCaller, tool: string, work: (files: SessionFiles) => Promise<T>): Promise<T>;
+}

@@ -1,0 +1,18 @@
+/** Work of one kind after the other for each key; keys do not wait for each other. */
+export type OneAtATime = <T>(key: string, work: () => Promise<T>) => Promise<T>;
+
+export function createOneAtATime(): OneAtATime {
+  const last = new Map<string, Promise<unknown>>();
+
+  return function oneAtATime(key, work) {
+    const before = last.get(key);
+    const result = before === undefined ? work() : before.then(work);
+    const over = result
+      .catch(() => {})
+      .finally(() => {
+        if (last.get(key) === over) last.delete(key);
+      });
+    last.set(key, over);
+    return result;
+  };
+}

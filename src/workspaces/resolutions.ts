@@ -1,0 +1,74 @@
+import { isAmbitError } from '../errors.ts';
+
+/** What was asked for, where it led inside the workspace, and what was decided: for the journal. */
+export interface Resolution {
+  readonly operation: string;
+  readonly asked: string;
+  /** Undefined where the way ended before it led anywhere. */
+  readonly resolved: string | undefined;
+  readonly decision: 'allowed' | 'refused';
+  /** Why it was refused. */
+  readonly code: string | undefined;
+  /** How many further paths the same call looked at in the same way. */
+  readonly further?: number;
+}
+
+export interface Resolutions {
+  /** Does one operation on one path, and tells of it. */
+  of<T>(operation: string, asked: string, work: () => Promise<T>, resolved: (result: T) => string): Promise<T>;
+  /** Tells how much more there was. */
+  over(): void;
+}
+
+/** A search refuses as many paths as there are closed ones; the journal need not hold them all. */
+const mostRefusals = 100;
+
+/**
+ * Tells of each resolution of one call. A search looks at thousands of paths, all of them below one that was asked for:
+ * the first of each kind is told, and how many came after it.
+ */
+export function tellResolutions(tell: (resolution: Resolution) => void): Resolutions {
+  const first = new Map<string, { readonly told: Resolution; further: number }>();
+  const looks = new Set(['list', 'stat', 'open']);
+  let refusals = 0;
+
+  function allowed(operation: string, asked: string, resolved: string): void {
+    const before = looks.has(operation) ? first.get(operation) : undefined;
+    if (before !== undefined) {
+      before.further++;
+      return;
+    }
+    const told: Resolution = { operation, asked, resolved, decision: 'allowed', code: undefined };
+    first.set(operation, { told, further: 0 });
+    tell(told);
+  }
+
+  return {
+    async of(operation, asked, work, resolvedOf) {
+      try {
+        const result = await work();
+        allowed(operation, asked, resolvedOf(result));
+        return result;
+      } catch (error) {
+        const code = isAmbitError(error) ? error.code : 'INTERNAL';
+        if (refusals++ < mostRefusals) tell({ operation, asked, resolved: ledTo(error), decision: 'refused', code });
+        throw error;
+      }
+    },
+
+    over() {
+      for (const { told, further } of first.values()) if (further > 0) tell({ ...told, further });
+    },
+  };
+}
+
+/** Where a path led that was then refused. Never part of the message: the caller asked for something else. */
+const ledToKey = Symbol('where the path led');
+
+export function leadingTo<E extends Error>(error: E, resolved: string): E {
+  return Object.assign(error, { [ledToKey]: resolved });
+}
+
+function ledTo(error: unknown): string | undefined {
+  return typeof error === 'object' && error !== null ? (error as { [ledToKey]?: string })[ledToKey] : undefined;
+}

@@ -1,0 +1,102 @@
+import { AmbitError } from '../errors.ts';
+import type { WorkspaceBackend } from './backend.ts';
+import type { OneAtATime } from './one-at-a-time.ts';
+import type { Resolutions } from './resolutions.ts';
+import type { SessionFiles } from './session-files.ts';
+import type { WriteLimits, WrittenSoFar } from './written-so-far.ts';
+
+export interface SessionFilesParts {
+  readonly sessionId: string;
+  readonly backend: WorkspaceBackend;
+  readonly resolutions: Resolutions;
+  readonly written: WrittenSoFar;
+  readonly limits: WriteLimits & { readonly fileBytes: number };
+  readonly oneAtATime: OneAtATime;
+  /** What tells the paths of this workspace from those of any other. */
+  readonly place: string;
+}
+
+/** A backend as one call of one session sees it: bounded, and told of. */
+export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
+  const { sessionId, backend, resolutions, written, limits, oneAtATime, place } = parts;
+  const { fileBytes } = limits;
+  const pathOf = ({ path }: { readonly path: string }) => path;
+
+  return {
+    kind: backend.kind,
+    fileBytes,
+    alone: (path, work) => oneAtATime(`${place}\0${plain(path)}`, work),
+    stat: (path, options) => resolutions.of('stat', path, () => backend.stat(path, options), pathOf),
+    open: (path) =>
+      resolutions.of(
+        'open',
+        path,
+        () => backend.open(path),
+        ({ facts }) => facts.path,
+      ),
+    list: (path, options) => resolutions.of('list', path, () => backend.list(path, options), pathOf),
+
+    write: (path, content, options) =>
+      resolutions.of(
+        'write',
+        path,
+        async () => {
+          if (content.byteLength > fileBytes) throw tooLarge(fileBytes);
+          await written.admit(sessionId, content.byteLength, limits);
+          const file = await backend.write(path, content, options);
+          written.add(sessionId, content.byteLength, file.folders + (file.created ? 1 : 0));
+          return file;
+        },
+        pathOf,
+      ),
+
+    makeFolder: (path) =>
+      resolutions.of(
+        'make-folder',
+        path,
+        async () => {
+          await written.admit(sessionId, 0, limits);
+          const made = await backend.makeFolder(path);
+          written.add(sessionId, 0, 1);
+          return made;
+        },
+        pathOf,
+      ),
+
+    remove: (path, options) => resolutions.of('remove', path, () => backend.remove(path, options), pathOf),
+
+    async move(from, to, options) {
+      await written.admit(sessionId, 0, limits);
+      const moved = await resolutions.of(
+        'move',
+        from,
+        () => backend.move(from, to, options),
+        (each) => each.from,
+      );
+      await resolutions.of(
+        'move-to',
+        to,
+        async () => moved,
+        (each) => each.to,
+      );
+      written.add(sessionId, 0, moved.folders);
+      return moved;
+    },
+  };
+}
+
+/** The same path however it is written; links are beyond this, and versions guard against those. */
+function plain(path: string): string {
+  return path
+    .split('/')
+    .filter((name) => name !== '' && name !== '.')
+    .join('/');
+}
+
+function tooLarge(most: number): AmbitError {
+  return new AmbitError('FILE_TOO_LARGE', {
+    what: `The file would be larger than ${most} bytes, the most that may be written here.`,
+    hint: 'Write less, or part it among several files.',
+    rule: 'workspaces.*.files.fileBytes',
+  });
+}

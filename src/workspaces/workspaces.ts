@@ -1,0 +1,92 @@
+import type { Config } from '../config/schema.ts';
+import { AmbitError } from '../errors.ts';
+import type { Session } from '../sessions/session.ts';
+import type { WorkspaceBackend } from './backend.ts';
+import { createKeptOpen } from './kept-open.ts';
+import { createOneAtATime } from './one-at-a-time.ts';
+import { type Resolution, tellResolutions } from './resolutions.ts';
+import type { SessionFiles } from './session-files.ts';
+import { sessionFilesOf } from './session-files-of.ts';
+import type { WrittenSoFar } from './written-so-far.ts';
+
+/** The files of sessions, wherever they lie. */
+export interface Workspaces {
+  /** Does one piece of work on the files of a session. */
+  in<T>(
+    session: Session,
+    tell: (resolution: Resolution) => void,
+    work: (files: SessionFiles) => Promise<T>,
+  ): Promise<T>;
+  close(): Promise<void>;
+}
+
+export type WorkspaceConfig = NonNullable<Config['workspaces'][string]>;
+
+/** A workspace as one session has it. */
+export interface Place {
+  readonly id: string;
+  readonly workspace: WorkspaceConfig;
+  /** The folder, where the files lie in one: the session's own, if it has one. */
+  readonly folder: string | undefined;
+}
+
+export interface WorkspacesOptions {
+  readonly config: () => Config;
+  readonly folderFor: (session: Session) => Promise<string | undefined>;
+  readonly open: (place: Place) => Promise<WorkspaceBackend>;
+  readonly written: WrittenSoFar;
+}
+
+export function createWorkspaces({ config, folderFor, open, written }: WorkspacesOptions): Workspaces {
+  const kept = createKeptOpen();
+  const oneAtATime = createOneAtATime();
+
+  return {
+    async in(session, tell, work) {
+      const { id, workspace } = workspaceOf(config(), session);
+      const place = { id, workspace, folder: workspace.backend === 'local' ? await folderFor(session) : undefined };
+      const { files, backend } = workspace;
+      // Another configuration means another backend; those at work with the old one finish with it.
+      const key = JSON.stringify([id, backend, place.folder, files]);
+      const resolutions = tellResolutions(tell);
+      const { id: sessionId } = session;
+      try {
+        return await kept.use(
+          key,
+          () => open(place),
+          (opened) =>
+            work(
+              sessionFilesOf({
+                sessionId,
+                backend: opened,
+                resolutions,
+                written,
+                limits: files,
+                oneAtATime,
+                place: key,
+              }),
+            ),
+        );
+      } finally {
+        resolutions.over();
+      }
+    },
+
+    async close() {
+      await kept.close();
+      await written.close();
+    },
+  };
+}
+
+function workspaceOf({ workspaces }: Config, { workspaceId: id }: Session): Pick<Place, 'id' | 'workspace'> {
+  if (id === undefined) throw new AmbitError('WORKSPACE_REQUIRED');
+  const workspace = Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
+  if (workspace === undefined) {
+    throw new AmbitError('WORKSPACE_NOT_FOUND', {
+      what: 'The workspace of the session is not in the configuration any more.',
+      hint: 'Use a session in another workspace, or ask the operator.',
+    });
+  }
+  return { id, workspace };
+}

@@ -1,0 +1,131 @@
+import { AmbitError } from '../errors.ts';
+import type { Documents } from '../stores/documents.ts';
+
+/** How much a session has written in its life, and how much it may. */
+export interface WrittenSoFar {
+  /** Throws WORKSPACE_FULL where this many more bytes are too many, or where no more entries may be made. */
+  admit(sessionId: string, bytes: number, limits: WriteLimits): Promise<void>;
+  add(sessionId: string, bytes: number, entries: number): void;
+  forget(sessionId: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface WriteLimits {
+  readonly sessionBytes: number;
+  readonly sessionEntries: number;
+}
+
+interface Count {
+  /** As the store has it. */
+  bytes: number;
+  entries: number;
+  /** What it has not been told yet. */
+  freshBytes: number;
+  freshEntries: number;
+}
+
+const collection = 'files-written';
+/** Counters may lag by a second; that is half of it. */
+const settleMs = 500;
+const mostHeld = 10_000;
+
+export function createWrittenSoFar(documents: Documents): WrittenSoFar {
+  const counts = new Map<string, Promise<Count>>();
+  const unsettled = new Map<string, Count>();
+  let timer: NodeJS.Timeout | undefined;
+  let settling: Promise<void> = Promise.resolve();
+
+  function countOf(id: string): Promise<Count> {
+    let count = counts.get(id);
+    if (count === undefined) {
+      count = documents.get(collection, id).then((found) => ({ ...read(found?.text), freshBytes: 0, freshEntries: 0 }));
+      count.catch(() => counts.delete(id));
+      // Whoever has waited longest is read again when it writes again.
+      for (const other of counts.keys()) {
+        if (counts.size < mostHeld) break;
+        if (!unsettled.has(other)) counts.delete(other);
+      }
+    }
+    counts.delete(id);
+    counts.set(id, count);
+    return count;
+  }
+
+  async function settle(id: string, count: Count): Promise<void> {
+    const { freshBytes, freshEntries } = count;
+    for (;;) {
+      const found = await documents.get(collection, id);
+      const before = read(found?.text);
+      const now = { bytes: before.bytes + freshBytes, entries: before.entries + freshEntries };
+      const put = await documents.put(collection, id, JSON.stringify(now), { expectedVersion: found?.version ?? 0 });
+      if (put.outcome === 'conflict') continue;
+      // A collection that is full counts on in memory.
+      if (put.outcome === 'written') Object.assign(count, now);
+      else Object.assign(count, { bytes: count.bytes + freshBytes, entries: count.entries + freshEntries });
+      count.freshBytes -= freshBytes;
+      count.freshEntries -= freshEntries;
+      return;
+    }
+  }
+
+  async function settleAll(): Promise<void> {
+    timer = undefined;
+    const due = [...unsettled];
+    unsettled.clear();
+    for (const [id, count] of due) {
+      // A store that is away is told later.
+      await settle(id, count).catch(() => later(id, count));
+    }
+  }
+
+  function later(id: string, count: Count): void {
+    unsettled.set(id, count);
+    timer ??= setTimeout(() => {
+      settling = settling.then(settleAll);
+    }, settleMs).unref();
+  }
+
+  return {
+    async admit(id, bytes, limits) {
+      const count = await countOf(id);
+      if (count.bytes + count.freshBytes + bytes > limits.sessionBytes) throw full(limits.sessionBytes, 'bytes');
+      if (count.entries + count.freshEntries >= limits.sessionEntries) throw full(limits.sessionEntries, 'entries');
+    },
+
+    add(id, bytes, entries) {
+      void counts.get(id)?.then((count) => {
+        count.freshBytes += bytes;
+        count.freshEntries += entries;
+        later(id, count);
+      });
+    },
+
+    async forget(id) {
+      counts.delete(id);
+      unsettled.delete(id);
+      await settling;
+      await documents.delete(collection, id).catch(() => {});
+    },
+
+    async close() {
+      clearTimeout(timer);
+      await settling;
+      await settleAll();
+    },
+  };
+}
+
+function read(text: string | undefined): { bytes: number; entries: number } {
+  return text === undefined ? { bytes: 0, entries: 0 } : (JSON.parse(text) as { bytes: number; entries: number });
+}
+
+function full(limit: number, what: 'bytes' | 'entries'): AmbitError {
+  return new AmbitError('WORKSPACE_FULL', {
+    what:
+      what === 'bytes'
+        ? `The session may write ${limit} bytes in its life, and this would be more.`
+        : `The session may make ${limit} files and folders in its life, and has made them.`,
+    rule: `workspaces.*.files.${what === 'bytes' ? 'sessionBytes' : 'sessionEntries'}`,
+    hint: 'Write less, or go on in another session; the operator can raise the bound.',
+  });
+}
