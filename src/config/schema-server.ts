@@ -98,6 +98,15 @@ const toolsSchema = z.strictObject({
   )
     .default({})
     .describe('The permission a session needs, by tool or pattern of tools.'),
+  instead: mapOf(
+    toolKeys,
+    z.string().regex(/^session_[a-z_]{1,50}$/, { error: 'expected a tool of Ambit, such as "session_edit_file"' }),
+  )
+    .default({})
+    .describe(
+      'Tools, or patterns of tools, in whose place one of Ambit’s own is to be used: their descriptions say so.',
+    ),
+  hideReplaced: z.boolean().default(false).describe('Whether those are left out and refused rather than described.'),
   confirm: toolPatterns.default([]).describe('Tools that a person confirms call by call.'),
 });
 

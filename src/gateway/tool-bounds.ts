@@ -4,6 +4,7 @@ import { standingAs } from '../sessions/in-workspace.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Decision, ReadArguments, SessionClaims } from '../trust/decision.ts';
 import { createPolicy, type Policy, type ToolPolicy } from '../trust/policy.ts';
+import { replacements } from '../trust/tool-filters.ts';
 import { readJudged } from '../wire/judged-value.ts';
 import type { Message } from '../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../wire/scan.ts';
@@ -16,6 +17,8 @@ export interface ToolBounds {
   admit(session: Session, server: string, tool: string | undefined, call: Message): string | undefined;
   /** Undefined when every tool is shown. */
   shown(session: Session, server: string): ((tool: string) => boolean) | undefined;
+  /** The tool of our own to be used in place of one; undefined when there is none for any tool of this server. */
+  replaced(server: string): ((tool: string) => string | undefined) | undefined;
   decide(session: Session, server: string, tool: string, args: string | undefined): Decision;
   /** Of each server by name: equal as long as the session is shown the same of its tools. */
   outlook(session: Session, servers: readonly string[]): ReadonlyMap<string, string>;
@@ -58,6 +61,13 @@ export function createToolBounds({ config, latest }: ToolBoundsOptions): ToolBou
       if (policy === undefined) return undefined;
       const held = claims(session);
       return (tool) => policy.could(held, tool);
+    },
+
+    replaced(server) {
+      const now = config();
+      const tools = Object.hasOwn(now.servers, server) ? now.servers[server]?.tools : undefined;
+      const better = tools === undefined || tools.hideReplaced ? [] : replacements(tools);
+      return better.length === 0 ? undefined : (tool) => better.find((each) => each.matches(tool))?.by;
     },
 
     decide(session, server, tool, args) {

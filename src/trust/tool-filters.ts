@@ -7,6 +7,9 @@ export interface ToolFilterTexts {
   readonly deny: readonly string[];
   /** By pattern: the permission that a session needs. */
   readonly permissions: Readonly<Record<string, string>>;
+  /** By pattern: the tool of our own that is to be used. */
+  readonly instead: Readonly<Record<string, string>>;
+  readonly hideReplaced: boolean;
 }
 
 export interface ToolFilters {
@@ -23,8 +26,9 @@ export function toolFilters(server: string, texts: ToolFilterTexts | undefined):
   const allow = texts.allow.map(toolPattern);
   const deny = texts.deny.map(toolPattern);
   const needs = Object.entries(texts.permissions).map(([text, permission]) => ({ ...toolPattern(text), permission }));
+  const replaced = texts.hideReplaced ? replacements(texts) : [];
   const open = texts.allow.includes('*');
-  if (open && deny.length === 0 && needs.length === 0) return undefined;
+  if (open && deny.length === 0 && needs.length === 0 && replaced.length === 0) return undefined;
   const key = `servers.${server}.tools`;
   const fits = (tool: string) => (pattern: ToolPattern) => pattern.matches(tool);
 
@@ -33,6 +37,10 @@ export function toolFilters(server: string, texts: ToolFilterTexts | undefined):
       const denying = deny.find(fits(tool));
       if (denying !== undefined) return refused(`${key}.deny`, `"${denying.text}" of ${key}.deny denies it`);
       if (!open && !allow.some(fits(tool))) return refused(`${key}.allow`, `it is not among ${key}.allow`);
+      const better = replaced.find(fits(tool));
+      if (better !== undefined) {
+        return { ...refused(`${key}.instead`, `"${better.by}" is used in its place`), hint: `Call ${better.by}.` };
+      }
       const missing = needs.find((need) => need.matches(tool) && !held.includes(need.permission));
       if (missing === undefined) return undefined;
       const { permission } = missing;
@@ -45,9 +53,20 @@ export function toolFilters(server: string, texts: ToolFilterTexts | undefined):
     claims: (tool) => (needs.some(fits(tool)) ? ['session.permissions'] : []),
     outlook(held) {
       const unmet = needs.filter(({ permission }) => !held.includes(permission)).map(({ text }) => text);
-      return open && deny.length === 0 && unmet.length === 0 ? [] : [texts.allow, texts.deny, unmet];
+      const hidden = replaced.map(({ text }) => text);
+      const nothing = open && deny.length === 0 && unmet.length === 0 && hidden.length === 0;
+      return nothing ? [] : [texts.allow, texts.deny, unmet, hidden];
     },
   };
+}
+
+export interface Replacement extends ToolPattern {
+  /** The tool to use. */
+  readonly by: string;
+}
+
+export function replacements({ instead }: Pick<ToolFilterTexts, 'instead'>): readonly Replacement[] {
+  return Object.entries(instead).map(([text, by]) => ({ ...toolPattern(text), by }));
 }
 
 function refused(rule: string, reason: string): Decision {

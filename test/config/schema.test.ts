@@ -66,7 +66,7 @@ describe('a server', () => {
         openFiles: 1024,
         wallSeconds: 86_400,
       },
-      tools: { allow: ['*'], deny: [], permissions: {}, confirm: [] },
+      tools: { allow: ['*'], deny: [], permissions: {}, instead: {}, hideReplaced: false, confirm: [] },
       cache: {},
       source: 'operator',
     });

@@ -37,6 +37,30 @@ async function listening(client: RawClient, era: string): Promise<void> {
 }
 
 describe.each(eras)('in the %s era', (era) => {
+  test('W11: a tool beside one of ours is described with a pointer, or hidden and refused with one', async () => {
+    const instead = { 'ma*': 'session_edit_file' };
+    await on.start(era, {
+      servers: {
+        keep: { ...serverOf(era), tools: { instead } },
+        drop: { ...serverOf(era), tools: { instead, hideReplaced: true } },
+      },
+    });
+    const { id } = await on.gateway.createSession();
+    const [one, all] = [await on.connect(id, era, 'keep'), await on.connect(id, era)];
+    const described = async (client: RawClient, name: string) => {
+      const { result } = await client.request('tools/list', {});
+      const tools = result?.['tools'] as { name: string; description?: string }[];
+      return tools.find((tool) => tool.name === name)?.description;
+    };
+    expect(await described(one, 'mark')).toMatch(/^Use session_edit_file instead/);
+    expect(await described(all, 'keep__mark')).toMatch(/^Use session_edit_file instead/);
+    expect((await described(one, 'slow')) ?? '').not.toMatch(/session_edit_file/);
+    expect(await one.call('mark')).toBe('done');
+    expect(await all.tools()).not.toContain('drop__mark');
+    const there = { rule: 'servers.drop.tools.instead', hint: 'Call session_edit_file.' };
+    expect(await refusal(all, 'drop__mark')).toMatchObject({ isError: true, 'ambit/error': there });
+  });
+
   test('P7: lists and calls keep to the same bounds at both addresses', async () => {
     await on.start(era, narrowed(era));
     const { id } = await on.gateway.createSession({ permissions: ['keep:slow'] });

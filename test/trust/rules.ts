@@ -16,7 +16,7 @@ export const someone: SessionClaims = {
 };
 
 export function policy(rules: readonly RuleText[], tools: Partial<ToolFilterTexts> = {}) {
-  const filters = { allow: ['*'], deny: [], permissions: {}, ...tools };
+  const filters = { allow: ['*'], deny: [], permissions: {}, instead: {}, hideReplaced: false, ...tools };
   return createPolicy((server) => (server === 'notes' ? filters : undefined), rules);
 }
 

@@ -18,7 +18,7 @@ import type { CachedCalls } from '../cached-calls.ts';
 import type { OwnTools } from '../own-tools.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
 import type { Resolution } from '../resolution.ts';
-import { isShown } from '../shown-tools.ts';
+import { seenThrough } from '../shown-tools.ts';
 import { refuseWithheld } from '../stages/vet-tools.ts';
 import type { ToolBounds } from '../tool-bounds.ts';
 import { askAsModern } from './ask-as.ts';
@@ -117,9 +117,9 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   async function lookAtShown(exchange: ForAll): Promise<Listed[]> {
     return (await look(exchange)).map((listed) => {
       const { server, offer } = listed;
-      const shown = offer === undefined ? undefined : tools.shown(exchange.session, server.name);
-      if (offer === undefined || shown === undefined) return listed;
-      return { ...listed, offer: { ...offer, tools: offer.tools.filter((text) => isShown(text, shown)) } };
+      if (offer === undefined) return listed;
+      const view = { shown: tools.shown(exchange.session, server.name), replaced: tools.replaced(server.name) };
+      return { ...listed, offer: { ...offer, tools: seenThrough(view, offer.tools) } };
     });
   }
 

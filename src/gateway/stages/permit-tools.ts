@@ -13,9 +13,9 @@ export function permitTools(tools: ToolBounds, listeners: ToolListeners): Stage<
   return function permitTools(exchange, next) {
     const { method } = exchange.message;
     if (method === 'subscriptions/listen') return listeners.follow(exchange, exchange.upstream.name, next);
-    const concerned = method === 'tools/call' || method === 'tools/list';
-    if (!concerned || tools.of(exchange.upstream.name) === undefined) return next(exchange);
-    return method === 'tools/call' ? permitted(exchange, next) : listed(exchange, next);
+    if (method === 'tools/list') return listed(exchange, next);
+    if (method !== 'tools/call' || tools.of(exchange.upstream.name) === undefined) return next(exchange);
+    return permitted(exchange, next);
   };
 
   function permitted(exchange: Prepared, next: Next<Prepared, Reply>): Promise<Reply> {
@@ -26,8 +26,9 @@ export function permitTools(tools: ToolBounds, listeners: ToolListeners): Stage<
 
   async function listed(exchange: Prepared, next: Next<Prepared, Reply>): Promise<Reply> {
     const reply = await next(exchange);
-    const shown = tools.shown(exchange.session, exchange.upstream.name);
-    if (shown === undefined || reply.kind !== 'message') return reply;
-    return { ...reply, bytes: withToolsShown(reply.bytes, shown) };
+    const { name } = exchange.upstream;
+    const view = { shown: tools.shown(exchange.session, name), replaced: tools.replaced(name) };
+    if ((view.shown ?? view.replaced) === undefined || reply.kind !== 'message') return reply;
+    return { ...reply, bytes: withToolsShown(reply.bytes, view) };
   }
 }
