@@ -4,12 +4,12 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createBwrapRunner } from '../dist/runners/bwrap/bwrap.js';
-import { baseEnvironment } from '../dist/runners/environment.js';
-import { createLimiter } from '../dist/runners/limits/limiter.js';
-import { createPlainRunner } from '../dist/runners/plain.js';
-import { createTmpRoot } from '../dist/runners/sweep-leftovers.js';
-import { createWarden } from '../dist/runners/warden.js';
+import { createBwrapRunner } from '../build/runners/bwrap/bwrap.js';
+import { baseEnvironment } from '../build/runners/environment.js';
+import { createLimiter } from '../build/runners/limits/limiter.js';
+import { createPlainRunner } from '../build/runners/plain.js';
+import { createTmpRoot } from '../build/runners/sweep-leftovers.js';
+import { createWarden } from '../build/runners/warden.js';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '15' } } });
 const rounds = Number(values.rounds);

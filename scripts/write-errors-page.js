@@ -1,6 +1,6 @@
 // Writes the table of docs/reference/errors.md from the error table of the build: node scripts/write-errors-page.js
 import { readFileSync, writeFileSync } from 'node:fs';
-import { errorTable } from '../dist/errors.js';
+import { errorTable } from '../build/errors.js';
 
 const file = new URL('../docs/reference/errors.md', import.meta.url);
 const page = readFileSync(file, 'utf8');

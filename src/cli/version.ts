@@ -1,7 +1,4 @@
 import { readFileSync } from 'node:fs';
+import { manifest } from '../own-files.ts';
 
-const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-  version: string;
-};
-
-export const version = manifest.version;
+export const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };

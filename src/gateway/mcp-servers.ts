@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Provenance } from '../context/inject.ts';
+import { commandLine } from '../own-files.ts';
 import type { Session } from '../sessions/session.ts';
 import type { StdioServer } from '../upstreams/definition.ts';
 import type { Launch } from './launch.ts';
@@ -42,9 +42,6 @@ interface Places {
   readonly configFile: string;
   readonly dataDir: string;
 }
-
-/** The command line of this very Ambit, wherever it is installed. */
-const bin = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
 
 /**
  * The servers of a session for an agent SDK that starts and calls them itself. Of those whose tools are `narrowed`, and
@@ -95,5 +92,5 @@ function wrapped(session: Session, server: StdioServer, launch: Launch, places: 
   const [configFile, dataDir] = [resolve(places.configFile), resolve(places.dataDir)];
   const own = ['--config', configFile, '--data-dir', dataDir, '--name', server.name];
   const passed = named.flatMap(([variable]) => ['--env', variable]);
-  return [bin, 'run', '--session', session.id, ...own, ...passed, '--', server.command, ...server.args];
+  return [commandLine, 'run', '--session', session.id, ...own, ...passed, '--', server.command, ...server.args];
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { wardenProgram } from '../own-files.ts';
 import { readLines } from '../wire/read-lines.ts';
 import type { InstanceOwner } from './instance-owner.ts';
 import { formatCommand, parseSwept, type WardenCommand } from './warden-protocol.ts';
@@ -28,12 +28,6 @@ export interface PostOptions {
 }
 
 const smallProcess = ['--max-old-space-size=32', '--max-semi-space-size=1', '--no-opt'];
-
-const program = fileURLToPath(
-  import.meta.url.endsWith('.ts')
-    ? new URL('../../dist/runners/warden-process.js', import.meta.url)
-    : new URL('./warden-process.js', import.meta.url),
-);
 
 /** Never throws: a process that cannot be started is one that has left. */
 export function startPost(options: PostOptions): Post {
@@ -95,7 +89,7 @@ export function startPost(options: PostOptions): Post {
 }
 
 function startProgram({ root, ambit, processTable }: PostOptions): ChildProcess {
-  const args = [program, root, String(ambit.pid), String(ambit.start), processTable];
+  const args = [wardenProgram, root, String(ambit.pid), String(ambit.start), processTable];
   return spawn(process.execPath, [...smallProcess, ...args], {
     cwd: '/',
     detached: true,

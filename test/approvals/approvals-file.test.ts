@@ -79,7 +79,7 @@ test('processes that approve at once lose nothing', async () => {
   await ensureBuilt();
   const each = 15;
   const script = `
-    import { createApprovals } from ${JSON.stringify(new URL('../../dist/approvals/approvals.js', import.meta.url).href)};
+    import { createApprovals } from ${JSON.stringify(new URL('../../build/approvals/approvals.js', import.meta.url).href)};
     const approvals = createApprovals({ dataDir: ${JSON.stringify(project.dataDir)} });
     const named = (name) => ({ name, source: 'project', folder: '/', kind: 'http', url: new URL('http://h/' + name), headers: {} });
     const names = Array.from({ length: ${each} }, (_, i) => process.argv[1] + i);

@@ -209,7 +209,7 @@ describe('a crash between the two files', () => {
 
 test('processes that find an empty folder at the same time agree on one key', async () => {
   await ensureBuilt();
-  const module = new URL('../../dist/context/signing-keys.js', import.meta.url).href;
+  const module = new URL('../../build/context/signing-keys.js', import.meta.url).href;
   const place = join(folder, 'fresh');
   const script = `const { openSigningKeys } = await import(${JSON.stringify(module)});
     const keys = await openSigningKeys(${JSON.stringify(place)});

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { repository, sourceFiles } from './source-files.ts';
@@ -57,10 +57,47 @@ test('the published package holds what it needs and no more', () => {
   });
   const [{ files }] = JSON.parse(packed.toString()) as [{ files: { path: string }[] }];
   const paths = files.map((file) => file.path);
-  for (const needed of ['bin/ambit.js', 'dist/cli/main.js', 'dist/ambit.schema.json', 'LICENSE', 'README.md']) {
+  for (const needed of [
+    'bin/ambit.js',
+    'dist/cli/main.js',
+    'dist/ambit.schema.json',
+    'dist/THIRD-PARTY.txt',
+    'LICENSE',
+    'README.md',
+  ]) {
     expect(paths).toContain(needed);
   }
   expect(paths.filter((path) => !/^(?:bin|dist)\/|^[A-Z]+(?:\.md)?$|^package\.json$/.test(path))).toEqual([]);
+});
+
+test('what is published holds the code of others with their terms', () => {
+  const maps = readdirSync(join(repository, 'dist'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.js.map'),
+  );
+  const sources = maps.flatMap(
+    (name) => (JSON.parse(readFileSync(join(repository, 'dist', name), 'utf8')) as { sources: string[] }).sources,
+  );
+  const packages = new Set(sources.flatMap((source) => source.match(/node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1] ?? []));
+  expect([...packages].sort()).toEqual(['@marcbachmann/cel-js', 're2js', 'yaml', 'zod']);
+  const terms = readFileSync(join(repository, 'dist/THIRD-PARTY.txt'), 'utf8');
+  for (const name of packages) {
+    expect(terms).toContain(`${name} ${manifest.dependencies[name]} (`);
+    expect(terms).toContain(readFileSync(join(repository, 'node_modules', name, 'LICENSE'), 'utf8').trim());
+  }
+});
+
+test('a program that is started by its path is one file', () => {
+  for (const name of ['runners/warden-process.js', 'runners/egress/forwarder.js']) {
+    const text = readFileSync(join(repository, 'dist', name), 'utf8');
+    const needed = [...text.matchAll(/(?:\bfrom|\bimport\(?) ?['"]([^'"]+)['"]/g)].map((match) => match[1] as string);
+    expect(needed.length).toBeGreaterThan(2);
+    expect(needed.filter((each) => !each.startsWith('node:'))).toEqual([]);
+  }
+});
+
+test('files are looked for from one place, which the bundler leaves where it is', () => {
+  const looking = sourceFiles('src').filter((file) => /import\.meta\.(?!url\);)/.test(file.text));
+  expect(looking.map((file) => file.path)).toEqual(['src/own-files.ts']);
 });
 
 test('versions are pinned exactly', () => {

@@ -10,7 +10,7 @@ export interface SourceFile {
   readonly lines: number;
 }
 
-const skipped = new Set(['node_modules', 'dist', 'results']);
+const skipped = new Set(['node_modules', 'build', 'dist', 'results']);
 
 export function sourceFiles(folder: string, ending = /\.(?:ts|tsx|js)$/): SourceFile[] {
   return readdirSync(join(repository, folder), { withFileTypes: true }).flatMap((entry) => {

@@ -30,6 +30,7 @@ export async function ensureBuilt(): Promise<void> {
     }
     try {
       execFileSync(join(project, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], { cwd: project });
+      execFileSync(process.execPath, ['scripts/bundle.js'], { cwd: project });
     } catch {
       // Errors elsewhere do not keep this room from being written.
     } finally {

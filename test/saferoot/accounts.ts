@@ -18,8 +18,8 @@ export const canChange = own.uid === 0;
 /** Scripts and a build beside the scene, which another account can read wherever this checkout lies. */
 export function layOutScripts(scene: Scene): { readonly script: (name: string) => string; readonly module: string } {
   const library = join(scene.base, 'library');
-  cpSync(join(repository, 'dist/saferoot'), join(library, 'saferoot'), { recursive: true });
-  copyFileSync(join(repository, 'dist/escape-controls.js'), join(library, 'escape-controls.js'));
+  cpSync(join(repository, 'build/saferoot'), join(library, 'saferoot'), { recursive: true });
+  copyFileSync(join(repository, 'build/escape-controls.js'), join(library, 'escape-controls.js'));
   for (const name of ['swapper.js', 'racer.js', 'asker.js']) {
     copyFileSync(join(import.meta.dirname, name), join(library, name));
   }

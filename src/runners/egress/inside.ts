@@ -1,5 +1,5 @@
 import { realpathSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { forwarderProgram } from '../../own-files.ts';
 import type { Shown } from '../confinement.ts';
 
 /** A process's own way out. */
@@ -21,11 +21,6 @@ const port = 3128;
 const socketInside = '/run/egress/socket';
 // By its ending it says which kind of module it is, wherever it lies.
 const forwarderInside = '/run/egress/forwarder.mjs';
-const forwarder = fileURLToPath(
-  import.meta.url.endsWith('.ts')
-    ? new URL('../../../dist/runners/egress/forwarder.js', import.meta.url)
-    : new URL('./forwarder.js', import.meta.url),
-);
 /** Small: it counts against the limits of the server. */
 const nodeOptions = ['--v8-pool-size=0', '--max-old-space-size=32', '--max-semi-space-size=1'];
 
@@ -37,7 +32,7 @@ export function wayOutInside({ socket, allowed }: WayOut, node: string): WayOutI
     before: [node, ...nodeOptions, forwarderInside, socketInside, String(port)],
     shown: [
       { real: realpathSync.native(socket), inside: socketInside },
-      { real: realpathSync.native(forwarder), inside: forwarderInside },
+      { real: realpathSync.native(forwarderProgram), inside: forwarderInside },
     ],
     env: {
       HTTP_PROXY: url,

@@ -1,9 +1,9 @@
 // A gateway from the build, on the data directory it is given. Its parent opens sessions and keeps state through it.
 import { join } from 'node:path';
-import { loadConfig } from '../../../dist/config/load.js';
-import { listenHttp } from '../../../dist/entrances/http/listen.js';
-import { openGateway } from '../../../dist/gateway/gateway.js';
-import { openSqliteStore } from '../../../dist/stores/index.js';
+import { loadConfig } from '../../../build/config/load.js';
+import { listenHttp } from '../../../build/entrances/http/listen.js';
+import { openGateway } from '../../../build/gateway/gateway.js';
+import { openSqliteStore } from '../../../build/stores/index.js';
 
 const [folder, text] = process.argv.slice(2);
 const configFile = join(folder, 'ambit.yaml');

@@ -81,7 +81,7 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
       writeFileSync(join(folder, name), content);
     }
     const library = join(folder, 'library');
-    cpSync(join(repository, 'dist'), library, { recursive: true });
+    cpSync(join(repository, 'build'), library, { recursive: true });
     const program = join(folder, 'program');
     mkdirSync(program);
     for (const name of ['looks-around.js', 'starts-one.js'])

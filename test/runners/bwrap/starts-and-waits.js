@@ -1,10 +1,10 @@
 // An Ambit to be killed: starts one sandbox, tells of it, and waits.
 import { join } from 'node:path';
-import { createTmpRoot } from '../../../dist/runners/sweep-leftovers.js';
-import { createWarden } from '../../../dist/runners/warden.js';
+import { createTmpRoot } from '../../../build/runners/sweep-leftovers.js';
+import { createWarden } from '../../../build/runners/warden.js';
 
 const [folder, does, kind = 'bwrap'] = process.argv.slice(2);
-const { createBwrapRunner, createContainerRunner } = await import(`../../../dist/runners/${kind}/${kind}.js`);
+const { createBwrapRunner, createContainerRunner } = await import(`../../../build/runners/${kind}/${kind}.js`);
 const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
 const warden = createWarden({ tmpRoot });
 const runner = (createContainerRunner ?? createBwrapRunner)({ warden, tmpRoot });

@@ -1,0 +1,79 @@
+// Writes the JavaScript of dist/: few files instead of hundreds, since loading them is most of what a start costs.
+// Their types come from the compiler, beside them.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { rolldown } from 'rolldown';
+
+const project = join(import.meta.dirname, '..');
+const source = join(project, 'src');
+const target = join(project, 'dist');
+const { dependencies, optionalDependencies } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'));
+
+/** Their code goes into dist/; other dependencies are loaded from where they are installed. */
+const inside = ['@marcbachmann/cel-js', 're2js', 'yaml', 'zod'];
+const outside = Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !inside.includes(name));
+
+const doors = ['index', 'sdk/index', 'server/index', 'stores/index', 'testing/index', 'cli/main'];
+/** Started by their path, and shown alone inside a sandbox: each is one file that needs no other of ours. */
+const programs = ['runners/warden-process', 'runners/egress/forwarder'];
+
+/** Looks for files from where it lies itself, and so stays a file of its own. */
+const placed = { name: 'own-files', file: join(source, 'own-files.ts') };
+
+async function write(names) {
+  const input = Object.fromEntries(names.map((name) => [name, join(source, `${name}.ts`)]));
+  const bundle = await rolldown({ input, cwd: project, platform: 'node', external: outside });
+  const { output } = await bundle.write({
+    dir: target,
+    format: 'esm',
+    sourcemap: true,
+    sourcemapExcludeSources: true,
+    entryFileNames: '[name].js',
+    chunkFileNames: ({ name }) => (name === placed.name ? '[name].js' : 'shared/[name].js'),
+    codeSplitting: { groups: [{ name: placed.name, test: (id) => id === placed.file }] },
+  });
+  await bundle.close();
+  return output;
+}
+
+/** Whatever an earlier build has left under another name. */
+function sweep(written) {
+  for (const name of readdirSync(target, { recursive: true, encoding: 'utf8' })) {
+    if (/\.js(?:\.map)?$/.test(name) && !written.has(name)) rmSync(join(target, name));
+  }
+}
+
+function packagesIn(output) {
+  const modules = output.flatMap((file) => Object.keys(file.modules ?? {}));
+  const names = modules.map((id) => id.match(/.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1]);
+  return [...new Set(names.filter((name) => name !== undefined))].sort();
+}
+
+/** Who wrote what is in dist/ and not ours, and on which terms. */
+function thirdParties(names) {
+  const unexpected = names.filter((name) => !inside.includes(name));
+  if (unexpected.length > 0) throw new Error(`Not meant to be inside: ${unexpected.join(', ')}`);
+  return names.map((name) => {
+    const folder = join(project, 'node_modules', name);
+    const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+    const terms = readFileSync(join(folder, 'LICENSE'), 'utf8').trim();
+    return `${name} ${version} (${license})\n\n${terms}\n`;
+  });
+}
+
+const output = [...(await write(doors))];
+const holder = output.find((file) => file.moduleIds?.includes(placed.file));
+if (holder?.fileName !== `${placed.name}.js`) throw new Error('Files would be looked for in the wrong place.');
+for (const program of programs) {
+  const files = await write([program]);
+  const chunks = files.filter((file) => file.type === 'chunk');
+  if (chunks.length !== 1) throw new Error(`${program} is not one file.`);
+  output.push(...files);
+}
+sweep(new Set(output.map((file) => file.fileName)));
+const parties = thirdParties(packagesIn(output));
+const line = `${'-'.repeat(80)}\n\n`;
+writeFileSync(
+  join(target, 'THIRD-PARTY.txt'),
+  `The files beside this one hold code of:\n\n${parties.join(`\n${line}`)}`,
+);

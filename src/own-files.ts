@@ -1,0 +1,15 @@
+import { fileURLToPath } from 'node:url';
+
+/**
+ * Where the files of Ambit itself lie. Bundled, other modules lie anywhere; this one keeps its place at the top of the
+ * build, and so is the only one that looks for files from where it is.
+ */
+const here = import.meta.url;
+const top = here.endsWith('.ts') ? new URL('../dist/', here) : new URL('./', here);
+
+/** The command line of this very Ambit, wherever it is installed. */
+export const commandLine = fileURLToPath(new URL('../bin/ambit.js', top));
+export const manifest = fileURLToPath(new URL('../package.json', top));
+/** Programs of their own, each one file. */
+export const wardenProgram = fileURLToPath(new URL('runners/warden-process.js', top));
+export const forwarderProgram = fileURLToPath(new URL('runners/egress/forwarder.js', top));
