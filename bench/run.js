@@ -9,6 +9,7 @@ import { injectionLine, measureInjection } from './injection.js';
 import { measureOnce, medians } from './measure.js';
 import { installPeers } from './peers.js';
 import { plotOf } from './plot.js';
+import { measureStages, stagesTable } from './stages.js';
 import { measureStores, storesTable, writeStoresPlot } from './stores.js';
 import { subjects } from './subjects.js';
 import { tableOf, targetsOf } from './table.js';
@@ -23,6 +24,9 @@ const quick = [
   { sessions: 16, warmup: 800, calls: 3000 },
 ];
 
+// Measured beside the subjects, each with a table of its own.
+const parts = ['stages', 'stores'];
+
 const options = readOptions();
 // One session is strictly serial. Where its processes happen to run decides most of its latency; on one core it cannot.
 const plan = (options.quick ? quick : full).map((job) => ({ ...job, pinned: options.pin && job.sessions === 1 }));
@@ -35,6 +39,7 @@ for (let round = 0; round < rounds; round++) {
     for (const result of results) await measure(result, job, round);
   }
 }
+const stages = options.stages ? await measureStages({ quick: options.quick }) : undefined;
 const stores = options.stores ? await measureStores({ quick: options.quick }) : undefined;
 publish();
 
@@ -74,13 +79,14 @@ function publish() {
   ].join(', ');
   const sessionCounts = plan.map(({ sessions }) => sessions);
   const injection = measureInjection();
-  const parts = [
+  const printed = [
     conditions,
     ...(results.length === 0 ? [] : [tableOf(measured, sessionCounts), targetsOf(targets), contextLine(measured)]),
     injectionLine(injection),
+    ...(stages === undefined ? [] : [stagesTable(stages)]),
     ...(stores === undefined ? [] : [storesTable(stores)]),
   ];
-  console.log(parts.join('\n\n'));
+  console.log(printed.join('\n\n'));
 
   const facts = {
     date: new Date().toISOString(),
@@ -89,6 +95,7 @@ function publish() {
     subjects: measured.map(plain),
     targets,
     injection,
+    stages,
     stores,
   };
   const document = `${JSON.stringify(facts, null, 2)}\n`;
@@ -121,13 +128,13 @@ function readOptions() {
       },
     });
     const names = values.only?.split(',') ?? subjects.map(({ name }) => name);
-    const unknown = names.find((name) => name !== 'stores' && !subjects.some((subject) => subject.name === name));
+    const unknown = names.find((name) => !parts.includes(name) && !subjects.some((subject) => subject.name === name));
     if (unknown !== undefined) throw new Error(`--only: no subject is called ${unknown}`);
-    const stores = values.only === undefined || names.includes('stores');
-    return { ...values, stores, chosen: subjects.filter(({ name }) => names.includes(name)) };
+    const [stages, stores] = parts.map((part) => values.only === undefined || names.includes(part));
+    return { ...values, stages, stores, chosen: subjects.filter(({ name }) => names.includes(name)) };
   } catch (error) {
     console.error(`${error.message}\nUsage: npm run bench -- [--quick] [--pin] [--only a,b] [--json FILE]`);
-    console.error(`Subjects: ${subjects.map(({ name }) => name).join(', ')}, stores`);
+    console.error(`Subjects: ${subjects.map(({ name }) => name).join(', ')}, ${parts.join(', ')}`);
     process.exit(2);
   }
 }

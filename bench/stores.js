@@ -9,7 +9,7 @@ import { run, start, stop, waitFor } from './processes.js';
 import { plotStores } from './stores-plot.js';
 
 const load = fileURLToPath(new URL('store-load.js', import.meta.url));
-const sizes = [100, 10_000, 100_000];
+const sizes = [1000, 10_000, 100_000];
 
 export async function measureStores({ quick = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-bench-stores-'));
@@ -95,9 +95,9 @@ const flatColumns = [
   ['store', 8],
   ['sessions', 8],
   ['lookup µs', 9],
-  ['× of 100', 8],
+  ['× of 1000', 9],
   ['refresh µs', 10],
-  ['× of 100', 8],
+  ['× of 1000', 9],
   ['memory MB', 9],
 ];
 
@@ -120,7 +120,7 @@ export function storesTable(stores) {
         ]),
   );
   return [
-    'Session stores, 100 sessions. Refresh: admit with a place and a limit, and release.',
+    'Session stores, 1000 sessions. Refresh: admit with a place and a limit, and release.',
     aligned(rateColumns, rates),
     '',
     'The same with more sessions, one at a time: p50, and the memory of the process that asks.',

@@ -19,13 +19,54 @@ export function widen<Here extends object, const More extends object>(exchange: 
   return Object.assign(exchange, more);
 }
 
-export function journeyFrom<Start, Out>(): Journey<Start, Start, Out> {
-  return grow<Start, Start, Out>((next) => next);
+/** Hears when an exchange comes into a stage, is passed on by it, comes back to it and leaves it. */
+export type StageWatch = (stage: string, step: 'in' | 'on' | 'back' | 'out') => void;
+
+/** With a watch, every stage is told of as it is passed; without one there is nothing around any of them. */
+export function journeyFrom<Start, Out>(watch?: StageWatch): Journey<Start, Start, Out> {
+  return grow<Start, Start, Out>((next) => next, watch);
 }
 
-function grow<Start, Here, Out>(close: (next: Next<Here, Out>) => Next<Start, Out>): Journey<Start, Here, Out> {
+function grow<Start, Here, Out>(
+  close: (next: Next<Here, Out>) => Next<Start, Out>,
+  watch: StageWatch | undefined,
+): Journey<Start, Here, Out> {
   return {
-    through: (stage) => grow((next) => close((exchange) => stage(exchange, next))),
-    to: (destination) => close(destination),
+    through(stage) {
+      const placed = watch === undefined ? stage : watched(stage, watch);
+      return grow((next) => close((exchange) => placed(exchange, next)), watch);
+    },
+    to: (destination) => close(watch === undefined ? destination : (exchange) => reached(destination, exchange, watch)),
   };
+}
+
+function watched<Here, Further extends Here, Out>(
+  stage: Stage<Here, Further, Out>,
+  watch: StageWatch,
+): Stage<Here, Further, Out> {
+  const { name } = stage;
+  return async (exchange, next) => {
+    watch(name, 'in');
+    try {
+      return await stage(exchange, async (further) => {
+        watch(name, 'on');
+        try {
+          return await next(further);
+        } finally {
+          watch(name, 'back');
+        }
+      });
+    } finally {
+      watch(name, 'out');
+    }
+  };
+}
+
+async function reached<Here, Out>(destination: Next<Here, Out>, exchange: Here, watch: StageWatch): Promise<Out> {
+  watch(destination.name, 'in');
+  try {
+    return await destination(exchange);
+  } finally {
+    watch(destination.name, 'out');
+  }
 }

@@ -11,7 +11,7 @@ import type { OurKeys } from '../wire/our-keys.ts';
 import type { Aggregate } from './aggregate/aggregate.ts';
 import { allServers } from './aggregate/for-all.ts';
 import type { CachedCalls } from './cached-calls.ts';
-import { journeyFrom, type Next } from './chain.ts';
+import { journeyFrom, type Next, type StageWatch } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
 import { type OwnTools, ownServer } from './own-tools.ts';
 import type { RememberedTransports } from './remembered-transports.ts';
@@ -61,12 +61,13 @@ export interface CorridorParts {
   readonly selecting: SelectOptions;
   /** What a client may not pass on. */
   readonly keys: () => OurKeys;
+  readonly watchStages: StageWatch | undefined;
 }
 
 /** The inward corridor, assembled once: HTTP, stdio, tests and the library all pass it. */
 export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
   const opens = ({ message }: Arrived) => message.method === 'initialize';
-  const inSession = journeyFrom<Arrived, Reply>()
+  const inSession = journeyFrom<Arrived, Reply>(parts.watchStages)
     .through(record(parts))
     .through(authenticate(parts.identity))
     .through(resolveSession(parts.resolving))

@@ -45,7 +45,7 @@ import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
 import { createCachedCalls } from './cached-calls.ts';
 import { createCarrying } from './carry-credentials.ts';
-import type { Next } from './chain.ts';
+import type { Next, StageWatch } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
@@ -81,6 +81,7 @@ export interface GatewayOptions {
   readonly brief?: boolean;
   /** Where a store that is a file lies, if not in the data directory. */
   readonly storeDir?: string;
+  readonly watchStages?: StageWatch | undefined;
 }
 
 /** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
@@ -312,6 +313,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     identity: { sessions, ...config.auth },
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
+    watchStages: options.watchStages,
     resolving: { sessions, callers, ...createSessionsOfUsers(sessions, settings.config, log) },
   };
   /** A session's record, and how it stands in each workspace it works in. */

@@ -6,6 +6,7 @@ import type { ConfigInput } from '../config/schema.ts';
 import { type Listening, listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { allServers } from '../gateway/aggregate/for-all.ts';
+import type { StageWatch } from '../gateway/chain.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import type { GivenCredentials } from '../gateway/given-credentials.ts';
@@ -22,6 +23,8 @@ export interface CreateGatewayOptions {
   /** Where Ambit keeps its files; by default where `ambit serve` would. */
   readonly dataDir?: string;
   readonly log?: Log;
+  /** Hears of every stage a message passes: to measure them, not to act on. It costs some microseconds a call. */
+  readonly watchStages?: StageWatch;
 }
 
 export interface EmbeddedGateway {
@@ -59,7 +62,8 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
     return loaded.config;
   }
 
-  const gateway = await openGateway({ config: await read(options.config), configFile, dataDir, log });
+  const { watchStages } = options;
+  const gateway = await openGateway({ config: await read(options.config), configFile, dataDir, log, watchStages });
   const listening = new Set<Listening>();
 
   async function live(id: string): Promise<Session> {

@@ -40,6 +40,21 @@ test('a stage may answer without passing on, and the stages before it notice', a
   expect(path).toEqual(['record in', 'authenticate', 'record out']);
 });
 
+test('a watch hears of each stage on the way in and on the way back, whatever becomes of the exchange', async () => {
+  const heard: string[] = [];
+  const watch = (stage: string, step: string) => heard.push(`${stage} ${step}`);
+  const fail = async (): Promise<string> => {
+    throw new Error('gone');
+  };
+  const start = journeyFrom<Arrived, string>(watch).through(record).through(authenticate);
+  expect(await start.through(resolve).to(forward)({ path: [] })).toBe('session of ada');
+  const inward = ['record in', 'record on', 'authenticate in', 'authenticate on', 'resolve in', 'resolve on'];
+  const back = ['resolve back', 'resolve out', 'authenticate back', 'authenticate out', 'record back', 'record out'];
+  expect(heard.splice(0)).toEqual([...inward, 'forward in', 'forward out', ...back]);
+  await expect(start.to(fail)({ path: [] })).rejects.toThrow('gone');
+  expect(heard.slice(-4)).toEqual(['authenticate back', 'authenticate out', 'record back', 'record out']);
+});
+
 // `npm run check` compiles this file: a line that compiles although it is marked as an error fails the check.
 test('a wrong order does not compile', () => {
   const start = journeyFrom<Arrived, string>().through(record);
