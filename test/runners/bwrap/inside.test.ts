@@ -3,7 +3,7 @@ import { refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
 import { ensureBuilt } from '../ensure-built.ts';
-import { lookInside, type Seen } from './scene.ts';
+import { lookInside, notGranted, type Seen } from './scene.ts';
 
 const accounts = [['this account', own] as const, ...(canChange ? [['uid 1500', ordinary] as const] : [])];
 const EPERM = 1;
@@ -107,6 +107,12 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
   test('has no network: not the machine, not its abstract sockets, not the world', () => {
     expect(seen.report.interfaces.filter((name) => name !== 'lo')).toEqual([]);
     expect(seen.report.reached).toEqual(['ECONNREFUSED', 'ECONNREFUSED', 'ENETUNREACH']);
+  });
+
+  test('reaches the host it was granted, by its proxy, and no other', () => {
+    expect(seen.hosts[seen.granted]?.through).toMatch(/^HTTP\/1\.1 200 [\s\S]*reached$/);
+    for (const place of notGranted) expect(seen.hosts[place]?.through).toMatch(/^HTTP\/1\.1 403 /);
+    expect(Object.values(seen.hosts).map(({ past }) => past)).toEqual(['ECONNREFUSED', 'ECONNREFUSED', 'ENETUNREACH']);
   });
 
   test('is refused every call that reaches out of it', () => {

@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { Enforced } from '../../../src/runners/bwrap/probe.ts';
@@ -53,8 +53,14 @@ export interface Seen {
   readonly limits: InForce;
   readonly report: Report;
   readonly exit: Exit;
+  /** What a second one reached that was granted one host, by its proxy and past it. */
+  readonly hosts: Record<string, { readonly through: string; readonly past: string }>;
+  readonly granted: string;
   readonly folder: string;
 }
+
+/** An address that nobody was granted, and one where a cloud keeps its secrets. */
+export const notGranted = ['127.0.0.1:1', '169.254.169.254:80'] as const;
 
 const files = {
   'data/secret': 'of the gateway',
@@ -73,7 +79,7 @@ const files = {
 export async function lookInside(account: Account, runner: 'bwrap' | 'container' = 'bwrap'): Promise<Seen> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-bwrap-')));
   const run = join(folder, 'run');
-  const server = createServer((socket) => socket.end());
+  const server = createServer((socket) => socket.end('reached'));
   const abstract = createServer((socket) => socket.end());
   try {
     for (const [name, content] of Object.entries(files)) {
@@ -84,8 +90,8 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
     cpSync(join(repository, 'build'), library, { recursive: true });
     const program = join(folder, 'program');
     mkdirSync(program);
-    for (const name of ['looks-around.js', 'starts-one.js'])
-      copyFileSync(join(import.meta.dirname, name), join(program, name));
+    for (const name of ['looks-around.js', 'starts-one.js', '../egress/reaches.js'])
+      copyFileSync(join(import.meta.dirname, name), join(program, basename(name)));
     for (const each of [library, program]) writeFileSync(join(each, 'package.json'), '{"type":"module"}');
     for (const each of [run, join(folder, 'home')]) mkdirSync(each, { mode: 0o700 });
     if (account.uid !== own.uid) execFileSync('chown', ['-R', `${account.uid}:${account.gid}`, folder]);
@@ -96,12 +102,14 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
     abstract.listen(hidden);
     await Promise.all([once(server, 'listening'), once(abstract, 'listening')]);
     const { port } = server.address() as { port: number };
+    const granted = `127.0.0.1:${port}`;
     const shown = (name: string, inside = join(folder, name)) => ({ real: join(folder, name), inside });
     const scene = {
       runner,
       library,
       folder,
-      script: join(program, 'looks-around.js'),
+      scripts: { looksAround: join(program, 'looks-around.js'), reaches: join(program, 'reaches.js') },
+      hosts: { allowed: [granted], places: [granted, ...notGranted] },
       env: { AMBIT_SESSION_ID: 's1', SECRET: 'told only inside' },
       confinement: {
         home: shown('ws'),
@@ -146,7 +154,7 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
     const child = spawn(process.execPath, args, { ...account, env, cwd: '/', stdio: stdio as StdioOptions });
     closeSync(outside);
     const said = await text(child.stdout as Readable);
-    return { ...(JSON.parse(said) as Omit<Seen, 'folder'>), folder };
+    return { ...(JSON.parse(said) as Omit<Seen, 'folder' | 'granted'>), granted, folder };
   } finally {
     server.close();
     abstract.close();

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
-import { lookInside, type Seen } from '../bwrap/scene.ts';
+import { lookInside, notGranted, type Seen } from '../bwrap/scene.ts';
 import { ensureBuilt } from '../ensure-built.ts';
 
 const EPERM = 1;
@@ -47,6 +47,18 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
     });
     expect(seen.report.cwd).toBe(at('ws'));
     expect(seen.report.hostname).toBe('sandbox');
+  });
+
+  test('finds nothing of Ambit on the command line or in the environment of its first process, which is the server', () => {
+    const { cmdline, environ } = seen.report.first;
+    expect(cmdline).toBe(`${process.execPath}\0${at('program/looks-around.js')}\0`);
+    const told = environ.split('\0').filter((line) => line !== '');
+    expect(told.sort()).toEqual(
+      Object.entries(seen.report.env)
+        .map(([name, value]) => `${name}=${value}`)
+        .sort(),
+    );
+    expect(environ).not.toMatch(/never|HOST_SECRET|AMBIT_TEST/);
   });
 
   test('has no capability, no way to one, and sees no process but its own', () => {
@@ -100,6 +112,12 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
   test('has no network: not the machine, not its abstract sockets, not the world', () => {
     expect(seen.report.interfaces.filter((name) => name !== 'lo')).toEqual([]);
     expect(seen.report.reached).toEqual(['ECONNREFUSED', 'ECONNREFUSED', 'ENETUNREACH']);
+  });
+
+  test('reaches the host it was granted, by its proxy, and no other', () => {
+    expect(seen.hosts[seen.granted]?.through).toMatch(/^HTTP\/1\.1 200 [\s\S]*reached$/);
+    for (const place of notGranted) expect(seen.hosts[place]?.through).toMatch(/^HTTP\/1\.1 403 /);
+    expect(Object.values(seen.hosts).map(({ past }) => past)).toEqual(['ECONNREFUSED', 'ECONNREFUSED', 'ENETUNREACH']);
   });
 
   test('is refused every call that reaches out of it', () => {
