@@ -171,7 +171,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
           ? serverFiles({ command, args, searchPath: path, hidden })
           : scriptFiles({ command, args, hidden });
       const { child, first } = await run(manner, ...withWayOut(launch, confinement, files));
-      const bounds = boundsOf(limits, manner.limitsByEngine ? undefined : first);
+      const bounds = boundsOf(limits, first, manner.limitsByEngine);
       const onGone = () => void warden.release(child.pid, launch.tmpDir);
       return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });
     },

@@ -128,7 +128,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       const child = await spawn(launch, confinement, files);
       const onGone = () => void warden.release(child.pid, launch.tmpDir);
       const { limits } = confinement;
-      return superviseBounded(child, { bounds: boundsOf(limits, undefined), limits, watchdog, timing, onGone });
+      return superviseBounded(child, { bounds: boundsOf(limits, undefined, true), limits, watchdog, timing, onGone });
     },
   };
 }

@@ -1,6 +1,6 @@
 // Runs inside a sandbox: answers "ready", then does the one thing its argument names.
 import { spawn } from 'node:child_process';
-import { openSync, writeSync } from 'node:fs';
+import { openSync, writeFileSync, writeSync } from 'node:fs';
 
 const deeds = {
   nothing() {},
@@ -24,6 +24,17 @@ const deeds = {
         process.stdout.write(`${code}\n`);
       }
     }, 1);
+  },
+  tmp() {
+    const megabyte = Buffer.alloc(1 << 20, 1);
+    for (let written = 0; ; written++) {
+      try {
+        writeFileSync(`/tmp/${written}`, megabyte);
+      } catch ({ code }) {
+        setImmediate(() => process.stdout.write(`${code} after ${written}\n`));
+        return;
+      }
+    }
   },
   files() {
     const open = [];
