@@ -21,6 +21,7 @@ const server = `while read -r line; do
   printf '{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete",%s}}\\n' "$id" "$result"
 done`;
 
+const small = { command: '/bin/sh', args: ['-c', server], era: 'modern' as const };
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-churned-')));
 const dataDir = join(folder, 'data');
 let gateway: EmbeddedGateway;
@@ -31,7 +32,7 @@ beforeAll(async () => {
   gateway = await createGateway({
     config: {
       version: 1,
-      servers: { small: { command: '/bin/sh', args: ['-c', server], era: 'modern' } },
+      servers: { small, outward: { ...small, sandbox: { network: ['127.0.0.1:9'] } } },
       workspaces: { garden: { path: join(folder, 'garden') } },
     },
     dataDir,
@@ -46,7 +47,7 @@ afterAll(async () => {
 async function live(index: number): Promise<void> {
   const where = index % 2 === 0 ? { workspaceId: 'garden' } : {};
   const { id } = await gateway.createSession({ trustLevel: 'sandboxed', ...where });
-  const client = await rawClient(gateway.connect(id, 'small'), 'modern');
+  const client = await rawClient(gateway.connect(id, index % 10 === 0 ? 'outward' : 'small'), 'modern');
   expect(await client.call('anything')).toBe('done');
   await gateway.endSession(id);
   await client.close();
@@ -64,7 +65,9 @@ const mounts = () =>
 const descriptors = () => readdirSync('/proc/self/fd').length;
 
 describe.skipIf(!hasBwrap())('sandboxed sessions that come and go', () => {
-  test('leave no process, group, mount, descriptor or folder', { timeout: counts(60_000, 900_000) }, async () => {
+  test('leave no process, group, mount, socket, descriptor or folder', {
+    timeout: counts(60_000, 900_000),
+  }, async () => {
     // The first one brings what all later ones share.
     await live(0);
     const [instance = ''] = readdirSync(join(dataDir, 'tmp'));

@@ -77,6 +77,8 @@ describe.skipIf(!hasBwrap())('beside a server that takes all it can get', () => 
     patience,
     async (deed, ending) => {
       calm ??= await use('calm', 'two');
+      // The first calls warm up.
+      if (before === undefined) await latencies(calm.client);
       before ??= await latencies(calm.client);
       const greedy = await use(deed === 'eat' ? 'hungry' : 'greedy', 'one');
       const suffering = greedy.client.call(deed);

@@ -90,8 +90,8 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     expect(await running.exited).toEqual({ code: 0, signal: null });
   });
 
-  test('leaves nothing behind, several times over', async () => {
-    const lives = counts(4, 60);
+  test('leaves nothing behind, several times over', { timeout: counts(60_000, 600_000) }, async () => {
+    const lives = counts(4, 200);
     for (let life = 0; life < lives; life += 4) {
       const batch = await Promise.all(
         Array.from({ length: 4 }, () => harness.runner.start(harness.launch(['-e', 'process.stdin.resume()']))),
