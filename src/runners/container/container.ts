@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { isAmbitError } from '../../errors.ts';
 import { holdMounts } from '../bwrap/mounts.ts';
 import { lacking } from '../bwrap/probe.ts';
-import { refuseHosts, unavailable } from '../bwrap/remedy.ts';
+import { unavailable } from '../bwrap/remedy.ts';
 import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
 import { withWayOut } from '../bwrap/with-way-out.ts';
 import type { Confinement } from '../confinement.ts';
@@ -25,7 +25,7 @@ import { EngineRefusal, findEngines } from './engine.ts';
 import { containerNameOf, labelsOf, removeLeftContainers } from './left-containers.ts';
 import { provideImage } from './local-image.ts';
 import { containerProbeScript, markFile, readContainerProbe } from './probe.ts';
-import { cannotRun, noEngine } from './remedy.ts';
+import { cannotRun, isNoProgram, noEngine, noProgram } from './remedy.ts';
 import { isProfiled, seccompProfile } from './seccomp-profile.ts';
 import { type Manner, type Started, type StartWanted, startContainer } from './start-container.ts';
 
@@ -89,8 +89,10 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
       await removeFolder(launch.tmpDir);
       // It may have lost what we think it has.
       images.clear();
-      if (error instanceof EngineRefusal) throw cannotRun(manner.engine, error.message);
-      throw error;
+      if (!(error instanceof EngineRefusal)) throw error;
+      const { image } = confinement;
+      if (image !== undefined && isNoProgram(error.message)) throw noProgram(image, files);
+      throw cannotRun(manner.engine, error.message);
     }
   }
 
@@ -162,8 +164,6 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
       const { confinement, command, args } = launch;
       if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
       const { image, hidden, limits } = confinement;
-      // What leads to the proxy is a program of this machine, and an image need not be able to run it.
-      if (image !== undefined) refuseHosts(launch, 'a server in an image');
       const { manner } = await find();
       const path = launch.env['PATH'] ?? searchPath();
       const files =

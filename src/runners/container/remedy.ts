@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import type { AmbitError } from '../../errors.ts';
 import { unavailable } from '../bwrap/remedy.ts';
 import { installing, thisMachine } from '../machine.ts';
@@ -24,6 +25,26 @@ export function noImage(engine: Engine, image: string): AmbitError {
   return unavailable(
     `the image "${image}" is not on this machine`,
     `The operator can fetch it with "${engine.kind} pull ${image}"; Ambit fetches none by itself.`,
+  );
+}
+
+/** What an engine says of a container whose first program is not there. */
+export const isNoProgram = (said: string): boolean =>
+  /executable file .*not found|no such file or directory/i.test(said);
+
+export function noProgram(
+  image: string,
+  { program, before }: { program: string; before?: readonly string[] },
+): AmbitError {
+  if (before === undefined) {
+    return unavailable(
+      `the image "${image}" does not have the program "${basename(program)}"`,
+      'The operator can name a program of the image as the command, or another image.',
+    );
+  }
+  return unavailable(
+    `a server in the image "${image}" cannot reach hosts (sandbox.network), since the way to them needs "node" there`,
+    'The operator can use an image that has Node, or leave out sandbox.network or sandbox.image for this server.',
   );
 }
 

@@ -67,6 +67,8 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
           imaged: { ...recorder, sandbox: { image, readable: ['/usr'] } },
           open: { ...reaching, sandbox: { network: [place] } },
           outward: { ...reaching, sandbox: { image, readable: ['/usr'], network: [place] } },
+          without: { ...reaching, sandbox: { image, network: [place] } },
+          program: { ...reaching, sandbox: { image } },
           absent: { ...recorder, sandbox: { image: 'localhost/ambit-nowhere:1' } },
         },
         workspaces: { garden: { path: garden } },
@@ -135,12 +137,22 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
     });
   });
 
-  test('a server reaches the hosts it was granted and no others, out of a container as out of the other sandbox', async () => {
-    const { client } = await use('open');
+  test.each([
+    ['of this machine', 'open'],
+    ['of an image with Node', 'outward'],
+  ])('a server in a container %s reaches the hosts it was granted and no others', async (_, server) => {
+    const { client } = await use(server);
     expect(await client.call('reach', { place })).toContain('reached');
     expect(await client.call('reach', { place: '169.254.169.254:80' })).toMatch(/^HTTP\/1\.1 403 [\s\S]*not listed/);
-    const outward = await use('outward');
-    expect(await outward.client.call('reach', { place })).toMatch(/^SANDBOX_UNAVAILABLE: .*in an image/);
+  });
+
+  test('without Node in an image there is no way to hosts, and without its program no server; both are said', async () => {
+    const [hosts, program] = [await use('without'), await use('program')];
+    const said = await hosts.client.call('reach', { place });
+    expect(said).toMatch(/^SANDBOX_UNAVAILABLE: .*the way to them needs "node".*\n?.*an image that has Node/s);
+    expect(await program.client.call('reach', { place })).toMatch(
+      /^SANDBOX_UNAVAILABLE: .*does not have the program "node"/,
+    );
   });
 
   test('an image that is not there is not fetched; it is said how', async () => {
