@@ -1,4 +1,5 @@
 import type { Stats } from 'node:fs';
+import { asPath } from './admit.ts';
 import { type Folder, found, walked } from './folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { targetOf } from './walk.ts';
@@ -15,6 +16,11 @@ export interface Facts {
   readonly names: number;
   /** Differs when the file was replaced or written since; compare only. */
   readonly version: string;
+}
+
+/** What is known of something, and where the path led, links followed. */
+export interface Located extends Facts {
+  readonly path: string;
 }
 
 export function factsOf(stats: Stats): Facts {
@@ -43,13 +49,17 @@ export interface StatOptions {
   readonly link?: boolean;
 }
 
-export function stat(folder: Folder, path: string, options: StatOptions = {}): Facts {
-  return walked(folder, path, { keepLastLink: options.link === true }, (end) => factsOf(found(end).stats));
+export function stat(folder: Folder, path: string, options: StatOptions = {}): Located {
+  const keepLastLink = options.link === true;
+  return walked(folder, path, { deed: 'read', keepLastLink }, (end) => ({
+    ...factsOf(found(end).stats),
+    path: asPath(end.inside),
+  }));
 }
 
 /** What a link says. A target that is absolute is not told: it is a path of the host. */
 export function readlink(folder: Folder, path: string): string {
-  return walked(folder, path, { keepLastLink: true }, (end) => {
+  return walked(folder, path, { deed: 'read', keepLastLink: true }, (end) => {
     const node = found(end);
     if (end.place === undefined || !node.stats.isSymbolicLink()) throw new SafeRootError('NOT_A_LINK');
     const target = targetOf(end.place.folder, end.place.name);

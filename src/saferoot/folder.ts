@@ -1,3 +1,4 @@
+import type { Admit, Deed } from './admit.ts';
 import type { Ground, Handle } from './ground.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { type Place, type Walked, type WalkOptions, walk } from './walk.ts';
@@ -8,11 +9,25 @@ export interface Folder {
   readonly root: Handle;
   /** Files with several names are refused even for reading, and mounts are not entered. */
   readonly strict: boolean;
+  readonly admit: Admit | undefined;
+}
+
+export interface FolderWalk extends Omit<WalkOptions, 'admit'> {
+  readonly deed: Deed;
+}
+
+export function walkIn(folder: Folder, path: string | readonly string[], options: FolderWalk): Walked {
+  return walk(folder.ground, folder.root, path, { ...options, admit: folder.admit });
 }
 
 /** Walks, does the work, and lets every handle go again. */
-export function walked<T>(folder: Folder, path: string, options: WalkOptions, work: (end: Walked) => T): T {
-  const end = walk(folder.ground, folder.root, path, options);
+export function walked<T>(
+  folder: Folder,
+  path: string | readonly string[],
+  options: FolderWalk,
+  work: (end: Walked) => T,
+): T {
+  const end = walkIn(folder, path, options);
   try {
     return work(end);
   } finally {
@@ -23,10 +38,10 @@ export function walked<T>(folder: Folder, path: string, options: WalkOptions, wo
 export async function walkedUntil<T>(
   folder: Folder,
   path: string,
-  options: WalkOptions,
+  options: FolderWalk,
   work: (end: Walked) => Promise<T>,
 ): Promise<T> {
-  const end = walk(folder.ground, folder.root, path, options);
+  const end = walkIn(folder, path, options);
   try {
     return await work(end);
   } finally {
@@ -53,4 +68,8 @@ export function assertFile(handle: Handle, folder: Folder): void {
   if (folder.strict && handle.stats.nlink > 1) {
     throw new SafeRootError('HARD_LINKED', { what: 'is a file with several names, which a strict folder refuses' });
   }
+}
+
+export function isSame(one: Handle, other: Handle): boolean {
+  return one.stats.ino === other.stats.ino && one.stats.dev === other.stats.dev;
 }

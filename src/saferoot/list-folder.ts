@@ -1,20 +1,25 @@
 import { isUtf8 } from 'node:buffer';
-import { type Dirent, opendirSync } from 'node:fs';
 import { setImmediate as turn } from 'node:timers/promises';
-import { type Kind, kindOf } from './facts.ts';
+import { asPath } from './admit.ts';
+import type { Kind } from './facts.ts';
 import { type Folder, found, walkedUntil } from './folder.ts';
 import type { Handle } from './ground.ts';
-import { SafeRootError } from './saferoot-error.ts';
+import { namesIn, stepIfThere } from './names-in.ts';
 
 export interface Entry {
   readonly name: string;
   readonly kind: Kind;
+  readonly size?: number;
+  readonly modifiedMs?: number;
   /** The name is not UTF-8: `name` shows it, but no path can say it. */
   readonly unrepresentable?: true;
+  /** Only its name is told: it may not be read. */
+  readonly closed?: true;
 }
 
 export interface Listing {
-  /** As they come, in no order. */
+  readonly path: string;
+  /** Sorted by name. Of a folder too large to be read whole, those that came first. */
   readonly entries: readonly Entry[];
   /** There are more than were asked for. */
   readonly more: boolean;
@@ -23,44 +28,50 @@ export interface Listing {
 export interface ListOptions {
   /** At most this many; 10,000 unless given. */
   readonly limit?: number;
+  /** Sizes and times too, which costs a look at each. */
+  readonly facts?: boolean;
+  /** Names that are left out, as if they were not there. */
+  readonly without?: (name: string) => boolean;
 }
+
+const namesPerTurn = 256;
+/** So many names are read before they are sorted; nobody waits for, or holds, more. */
+const mostNames = 100_000;
 
 export function list(folder: Folder, path: string, options: ListOptions = {}): Promise<Listing> {
   const limit = options.limit ?? 10_000;
-  return walkedUntil(folder, path, {}, async (end) => {
-    const entries: Entry[] = [];
-    for await (const entry of entriesIn(found(end), { count: 0 })) {
-      if (entries.length >= limit) return { entries, more: true };
-      const shown = { name: entry.name.toString(), kind: kindOf(entry) };
-      entries.push(isUtf8(entry.name) ? shown : { ...shown, unrepresentable: true });
+  return walkedUntil(folder, path, { deed: 'read' }, async (end) => {
+    const node = found(end);
+    const entries = await namesOf(node, Math.max(limit, mostNames), options.without);
+    entries.sort((one, other) => (one.name < other.name ? -1 : 1));
+    const shown: Entry[] = [];
+    for (const entry of entries.slice(0, limit)) {
+      const closed = folder.admit?.('read', [...end.inside, entry.name], entry.kind) !== undefined;
+      shown.push(closed ? { ...entry, closed } : options.facts ? withFacts(folder, node, entry) : entry);
+      if (shown.length % namesPerTurn === 0) await turn();
     }
-    return { entries, more: false };
+    return { path: asPath(end.inside), entries: shown, more: entries.length > limit };
   });
 }
 
-/** An entry with its name as the bytes it is. */
-export type RawEntry = Omit<Dirent, 'name'> & { readonly name: Buffer };
-
-/** Counts what was read, over all folders of one operation. */
-export interface Pace {
-  count: number;
+/** One more than asked for at most, so that it is known whether there are more. */
+async function namesOf(node: Handle, most: number, without?: (name: string) => boolean): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  let read = 0;
+  for (const { name, kind } of namesIn(node)) {
+    if (++read % namesPerTurn === 0) await turn();
+    const text = name.toString();
+    if (without?.(text)) continue;
+    entries.push(isUtf8(name) ? { name: text, kind } : { name: text, kind, unrepresentable: true });
+    if (entries.length > most) break;
+  }
+  return entries;
 }
 
-const entriesPerTurn = 256;
-
-/** What lies in a folder. Reading is quick but not endless: others get their turn in between. */
-export async function* entriesIn(handle: Handle, pace: Pace): AsyncGenerator<RawEntry> {
-  if (!handle.stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
-  // Node reads names as bytes when asked to; its types do not say so.
-  const directory = opendirSync(handle.path, { encoding: 'buffer' as BufferEncoding, bufferSize: 256 });
-  try {
-    for (;;) {
-      const entry = directory.readSync();
-      if (entry === null) return;
-      yield entry as unknown as RawEntry;
-      if (++pace.count % entriesPerTurn === 0) await turn();
-    }
-  } finally {
-    directory.closeSync();
-  }
+function withFacts(folder: Folder, node: Handle, entry: Entry): Entry {
+  if (entry.unrepresentable) return entry;
+  const child = stepIfThere(folder, node, entry.name);
+  if (child === undefined) return entry;
+  folder.ground.release(child);
+  return { ...entry, size: child.stats.size, modifiedMs: child.stats.mtimeMs };
 }

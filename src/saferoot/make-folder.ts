@@ -1,4 +1,6 @@
 import { mkdirSync } from 'node:fs';
+import { asPath } from './admit.ts';
+import { noteChange } from './changes.ts';
 import { withoutLastSlash } from './components.ts';
 import { type Folder, found, placeOf, walked } from './folder.ts';
 import { at } from './ground.ts';
@@ -9,16 +11,24 @@ export interface MkdirOptions {
   readonly parents?: boolean;
 }
 
-export function mkdir(folder: Folder, path: string, options: MkdirOptions = {}): void {
+export interface MadeFolder {
+  readonly path: string;
+  /** How many folders were made: none where it was there already. */
+  readonly folders: number;
+}
+
+export function mkdir(folder: Folder, path: string, options: MkdirOptions = {}): MadeFolder {
+  noteChange();
   if (options.parents) {
-    walked(folder, path, { make: 'all' }, (end) => {
+    return walked(folder, path, { deed: 'write', make: 'all' }, (end) => {
       if (!found(end).stats.isDirectory()) throw new SafeRootError('EXISTS');
+      return { path: asPath(end.inside), folders: end.made };
     });
-    return;
   }
-  walked(folder, withoutLastSlash(path), { keepLastLink: true }, (end) => {
+  return walked(folder, withoutLastSlash(path), { deed: 'write', keepLastLink: true }, (end) => {
     if (end.node !== undefined) throw new SafeRootError('EXISTS');
     const { folder: parent, name } = placeOf(end);
     mkdirSync(at(parent, name));
+    return { path: asPath(end.inside), folders: 1 };
   });
 }

@@ -1,34 +1,48 @@
+import type { Admit } from './admit.ts';
 import type { Content } from './content.ts';
 import * as facts from './facts.ts';
 import type { Folder } from './folder.ts';
 import { groundFor } from './ground-for.ts';
 import { type Listing, type ListOptions, list } from './list-folder.ts';
-import { type MkdirOptions, mkdir } from './make-folder.ts';
-import { type RenameOptions, rename } from './move.ts';
+import { type MadeFolder, type MkdirOptions, mkdir } from './make-folder.ts';
+import { type Renamed, type RenameOptions, rename } from './move.ts';
 import { type OpenFile, open, type ReadOptions, read } from './read-file.ts';
-import { type RemoveTreeOptions, remove, removeTree } from './remove.ts';
+import { type RemovedTree, type RemoveTreeOptions, remove, removeTree } from './remove.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
-import { type AppendOptions, append, type CreateOptions, create, type ReplaceOptions, replace } from './write-file.ts';
+import { type SweepOptions, sweep } from './sweep.ts';
+import {
+  type AppendOptions,
+  append,
+  type CreateOptions,
+  create,
+  type ReplaceOptions,
+  replace,
+  type WrittenFile,
+} from './write-file.ts';
 
 export interface SafeRootOptions {
   /** Refuses files with several names even for reading and replacing, and does not enter other mounts. */
   readonly strict?: boolean;
+  /** Decides by where a path leads. Nothing it does not admit is opened, made, changed, moved or removed. */
+  readonly admit?: Admit;
 }
 
 /** A folder that paths cannot leave. Paths are relative; errors are `SafeRootError`s and name no path of the host. */
 export interface SafeRoot {
   open(path: string): Promise<OpenFile>;
   read(path: string, options?: ReadOptions): Promise<Buffer>;
-  create(path: string, content: Content, options?: CreateOptions): Promise<void>;
-  replace(path: string, content: Content, options?: ReplaceOptions): Promise<void>;
+  create(path: string, content: Content, options?: CreateOptions): Promise<WrittenFile>;
+  replace(path: string, content: Content, options?: ReplaceOptions): Promise<WrittenFile>;
   append(path: string, content: string | Uint8Array, options?: AppendOptions): Promise<void>;
-  mkdir(path: string, options?: MkdirOptions): Promise<void>;
-  remove(path: string): Promise<void>;
-  removeTree(path: string, options?: RemoveTreeOptions): Promise<void>;
-  rename(from: string, to: string, options?: RenameOptions): Promise<void>;
+  mkdir(path: string, options?: MkdirOptions): Promise<MadeFolder>;
+  remove(path: string): Promise<RemovedTree>;
+  removeTree(path: string, options?: RemoveTreeOptions): Promise<RemovedTree>;
+  rename(from: string, to: string, options?: RenameOptions): Promise<Renamed>;
   list(path: string, options?: ListOptions): Promise<Listing>;
-  stat(path: string, options?: facts.StatOptions): Promise<facts.Facts>;
+  stat(path: string, options?: facts.StatOptions): Promise<facts.Located>;
   readlink(path: string): Promise<string>;
+  /** Removes what writes that were killed have left behind, and answers how many files that were. */
+  sweep(options?: SweepOptions): Promise<number>;
   /** The descriptor of the folder, where the platform has one: for mounting exactly this folder elsewhere. */
   readonly descriptor: number | undefined;
   /** Operations under way still finish. Files that were opened stay open. */
@@ -42,7 +56,7 @@ export interface SafeRoot {
 export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot {
   const strict = options.strict ?? false;
   const ground = groundFor(process.platform, strict);
-  const folder: Folder = { ground, strict, root: rootOf() };
+  const folder: Folder = { ground, strict, root: rootOf(), admit: options.admit };
   let underWay = 0;
   let closed = false;
 
@@ -84,6 +98,7 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
     rename: (from, to, options) => during(from, () => rename(folder, from, to, options)),
     list: (path, options) => during(path, () => list(folder, path, options)),
     stat: (path, options) => during(path, () => facts.stat(folder, path, options)),
+    sweep: (options) => during('.', () => sweep(folder, options)),
     readlink: (path) => during(path, () => facts.readlink(folder, path)),
     descriptor: folder.root.descriptor,
     close() {

@@ -1,6 +1,7 @@
 import { constants, fstatSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { type Facts, factsOf } from './facts.ts';
+import { asPath } from './admit.ts';
+import { factsOf, type Located } from './facts.ts';
 import { assertFile, type Folder, found, walkedUntil } from './folder.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
 
@@ -12,7 +13,7 @@ export interface Range {
 
 /** A file open for reading. It stays the same file whatever happens to its name; whoever opened it closes it. */
 export interface OpenFile {
-  readonly facts: Facts;
+  readonly facts: Located;
   /** Fewer bytes than asked for only where the file ends. */
   read(offset: number, length: number): Promise<Buffer>;
   chunks(range?: Range & { readonly chunkBytes?: number }): AsyncGenerator<Buffer, void, undefined>;
@@ -20,15 +21,15 @@ export interface OpenFile {
 }
 
 export async function open(folder: Folder, path: string): Promise<OpenFile> {
-  const handle = await walkedUntil(folder, path, {}, (end) => {
+  const { handle, inside } = await walkedUntil(folder, path, { deed: 'read' }, async (end) => {
     const node = found(end);
     assertFile(node, folder);
-    return folder.ground.reopen(node, constants.O_RDONLY);
+    return { handle: await folder.ground.reopen(node, constants.O_RDONLY), inside: end.inside };
   });
-  return openFile(handle, factsOf(fstatSync(handle.fd)), path);
+  return openFile(handle, { ...factsOf(fstatSync(handle.fd)), path: asPath(inside) }, path);
 }
 
-function openFile(handle: FileHandle, facts: Facts, path: string): OpenFile {
+function openFile(handle: FileHandle, facts: Located, path: string): OpenFile {
   async function read(offset: number, length: number): Promise<Buffer> {
     assertWhole(offset, 'offset');
     assertWhole(length, 'length');

@@ -1,15 +1,28 @@
 import { rmdirSync, unlinkSync } from 'node:fs';
+import { setImmediate as turn } from 'node:timers/promises';
+import { asPath, assertAdmitted } from './admit.ts';
+import { type Kind, kindOf } from './facts.ts';
 import { type Folder, found, placeOf, walked, walkedUntil } from './folder.ts';
 import { at, type Handle } from './ground.ts';
-import { entriesIn, type Pace } from './list-folder.ts';
+import { namesIn, stepIfThere } from './names-in.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
+import { maxTreeDepth, surveyed } from './survey.ts';
+import { isTemporaryName } from './temporary-file.ts';
+
+export interface RemovedTree {
+  readonly path: string;
+  readonly kind: Kind;
+  /** How many files, links and folders are gone. */
+  readonly entries: number;
+}
 
 /** Removes a file, a link itself, a special file (which is not opened for it), or an empty folder. */
-export function remove(folder: Folder, path: string): void {
-  walked(folder, path, { keepLastLink: true }, (end) => {
+export function remove(folder: Folder, path: string): RemovedTree {
+  return walked(folder, path, { deed: 'write', keepLastLink: true }, (end) => {
     const node = found(end);
     const place = placeOf(end);
     removeName(node, at(place.folder, place.name));
+    return { path: asPath(end.inside), kind: kindOf(node.stats), entries: 1 };
   });
 }
 
@@ -18,39 +31,38 @@ export interface RemoveTreeOptions {
   readonly maxEntries?: number;
 }
 
-const maxDepth = 128;
-
-/** Removes a folder and all that is in it. Links are removed, not followed; other mounts are not entered. */
-export async function removeTree(folder: Folder, path: string, options: RemoveTreeOptions = {}): Promise<void> {
-  await walkedUntil(folder, path, { keepLastLink: true }, async (end) => {
+/**
+ * Removes a folder and all that is in it. Links are removed, not followed; other mounts are not entered. A tree that is
+ * too large, leads elsewhere or holds what may not be removed stays whole.
+ */
+export async function removeTree(folder: Folder, path: string, options: RemoveTreeOptions = {}): Promise<RemovedTree> {
+  const { maxEntries = 100_000 } = options;
+  return walkedUntil(folder, path, { deed: 'write', keepLastLink: true }, async (end) => {
     const node = found(end);
     const place = placeOf(end);
-    const pace: Pace = { count: 0 };
-    if (node.stats.isDirectory()) await survey(folder, node, { left: options.maxEntries ?? 100_000 }, pace, 1);
-    await removeAll(folder, node, at(place.folder, place.name), pace, 1);
+    if (node.stats.isDirectory()) await surveyed(folder, node, { ways: [end.inside], maxEntries, oneMount: true });
+    const pace = { count: 0 };
+    await removeAll(folder, node, at(place.folder, place.name), end.inside, pace);
+    return { path: asPath(end.inside), kind: kindOf(node.stats), entries: pace.count };
   });
 }
 
-/** Looks through the whole tree first: one that is too large or leads elsewhere stays whole. */
-async function survey(folder: Folder, node: Handle, budget: { left: number }, pace: Pace, depth: number) {
-  await eachChild(folder, node, pace, depth, async (child) => {
-    if (--budget.left < 0) throw new SafeRootError('TOO_MANY_ENTRIES');
-    if (!child.stats.isDirectory()) return;
-    if (!folder.ground.onSameMount(child, node))
-      throw new SafeRootError('OTHER_DEVICE', { what: 'holds another mount' });
-    await survey(folder, child, budget, pace, depth + 1);
-  });
-}
+const entriesPerTurn = 256;
 
-async function removeAll(folder: Folder, node: Handle, name: string | Buffer, pace: Pace, depth: number) {
+async function removeAll(
+  folder: Folder,
+  node: Handle,
+  name: string | Buffer,
+  inside: readonly string[],
+  pace: { count: number },
+  depth = 1,
+): Promise<void> {
+  if (depth > maxTreeDepth) throw new SafeRootError('TOO_DEEP');
   for (let left = 3; ; left--) {
     try {
-      if (node.stats.isDirectory()) {
-        await eachChild(folder, node, pace, depth, (child, childName) =>
-          removeAll(folder, child, at(node, childName), pace, depth + 1),
-        );
-      }
+      if (node.stats.isDirectory()) await empty(folder, node, inside, pace, depth);
       removeName(node, name);
+      if (++pace.count % entriesPerTurn === 0) await turn();
       return;
     } catch (error) {
       // Someone wrote into it meanwhile, or the system left an entry out while others went.
@@ -59,31 +71,25 @@ async function removeAll(folder: Folder, node: Handle, name: string | Buffer, pa
   }
 }
 
-async function eachChild(
+async function empty(
   folder: Folder,
   node: Handle,
-  pace: Pace,
+  inside: readonly string[],
+  pace: { count: number },
   depth: number,
-  visit: (child: Handle, name: Buffer) => Promise<void>,
 ): Promise<void> {
-  if (depth > maxDepth) throw new SafeRootError('TOO_DEEP');
-  for await (const { name } of entriesIn(node, pace)) {
+  for (const { name } of namesIn(node)) {
     const child = stepIfThere(folder, node, name);
     if (child === undefined) continue;
     try {
-      await visit(child, name);
+      const text = name.toString();
+      const there = [...inside, text];
+      // Asked once more: it may have come after the survey.
+      if (!isTemporaryName(text)) assertAdmitted(folder.admit, 'write', there, kindOf(child.stats));
+      await removeAll(folder, child, at(node, name), there, pace, depth + 1);
     } finally {
       folder.ground.release(child);
     }
-  }
-}
-
-function stepIfThere(folder: Folder, node: Handle, name: Buffer): Handle | undefined {
-  try {
-    return folder.ground.step(node, name);
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined;
-    throw error;
   }
 }
 

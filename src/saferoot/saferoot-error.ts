@@ -11,6 +11,7 @@ const sentences = {
   NOT_A_DIRECTORY: 'is not a folder, or leads through something that is not one',
   IS_A_DIRECTORY: 'is a folder',
   NOT_A_LINK: 'is not a link',
+  NOT_ADMITTED: 'may not be touched',
   EXISTS: 'exists already',
   NOT_EMPTY: 'is not empty',
   SPECIAL_FILE: 'is a device, pipe or socket, which is never opened',
@@ -61,6 +62,8 @@ export interface SafeRootErrorDetails {
   readonly what?: string;
   /** The name of the system's error, such as `EIO`. */
   readonly system?: string | undefined;
+  /** Where the path led, where that was what decided. */
+  readonly inside?: string;
 }
 
 /** A refusal or failure inside a SafeRoot. It carries no `cause`: system errors quote paths of the host. */
@@ -68,6 +71,7 @@ export class SafeRootError extends Error {
   readonly code: SafeRootCode;
   readonly path: string | undefined;
   readonly system: string | undefined;
+  readonly inside: string | undefined;
   readonly #details: SafeRootErrorDetails;
 
   constructor(code: SafeRootCode, details: SafeRootErrorDetails = {}) {
@@ -76,6 +80,7 @@ export class SafeRootError extends Error {
     this.code = code;
     this.path = details.path;
     this.system = details.system;
+    this.inside = details.inside;
     this.#details = details;
   }
 

@@ -1,15 +1,10 @@
-import { randomBytes } from 'node:crypto';
 import { closeSync, constants, fsyncSync, openSync, unlinkSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { type Content, fill } from './content.ts';
 import { at, type Handle } from './ground.ts';
+import { freshName, isTemporaryName, nameIsFree } from './temporary-name.ts';
 
-const pattern = /^\.ambit-[0-9a-f]{16}\.tmp$/;
-
-/** True for a name a write in progress uses, or one that was killed has left behind. */
-export function isTemporaryName(name: string): boolean {
-  return pattern.test(name);
-}
+export { isTemporaryName };
 
 export interface Writing {
   readonly mode: number;
@@ -23,16 +18,17 @@ export interface Writing {
  * Writes a whole file beside its place, and gives `settle` its name to move it there at once. Whatever fails, the
  * file is gone afterwards.
  */
-export async function writeBeside(
+export async function writeBeside<T>(
   folder: Handle,
   content: Content,
   options: Writing,
-  settle: (temporary: string) => void,
-): Promise<void> {
-  const temporary = at(folder, `.ambit-${randomBytes(8).toString('hex')}.tmp`);
+  settle: (temporary: string) => T,
+): Promise<T> {
+  const name = freshName();
+  const temporary = at(folder, name);
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-  const file = await open(temporary, flags, options.mode & 0o777);
   try {
+    const file = await open(temporary, flags, options.mode & 0o777);
     try {
       await fill(file, content, options.maxBytes);
       options.adorn?.(file.fd);
@@ -40,11 +36,13 @@ export async function writeBeside(
     } finally {
       await file.close();
     }
-    settle(temporary);
+    const result = settle(temporary);
+    if (options.sync) syncFolder(folder);
+    return result;
   } finally {
     removeIfThere(temporary);
+    nameIsFree(name);
   }
-  if (options.sync) syncFolder(folder);
 }
 
 function removeIfThere(path: string): void {

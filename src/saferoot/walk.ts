@@ -1,14 +1,22 @@
 import { isUtf8 } from 'node:buffer';
 import { mkdirSync, readlinkSync } from 'node:fs';
+import { type Admit, assertAdmitted, type Deed } from './admit.ts';
 import { componentsOf } from './components.ts';
+import { type Kind, kindOf } from './facts.ts';
 import { at, type Ground, type Handle } from './ground.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
 export interface WalkOptions {
   /** When the last component is a link, stand on the link itself. */
   readonly keepLastLink?: boolean;
-  /** Folders that are missing are made on the way; `all` makes the last one too. */
-  readonly make?: 'parents' | 'all' | undefined;
+  /**
+   * Folders that are missing are made on the way; `all` makes the last one too. `none` makes nothing, but tells where
+   * the way would lead if they were there.
+   */
+  readonly make?: 'parents' | 'all' | 'none' | undefined;
+  /** What is going to be done at the end of the walk; `read` unless given. */
+  readonly deed?: Deed;
+  readonly admit?: Admit | undefined;
 }
 
 /** Where a walk ended. Only what is named here is still held, until `release`. */
@@ -17,6 +25,10 @@ export interface Walked {
   readonly node: Handle | undefined;
   /** The folder it lies in and its name there; undefined for the folder itself. */
   readonly place: Place | undefined;
+  /** The names that led there, links followed. */
+  readonly inside: readonly string[];
+  /** How many folders were made on the way. */
+  readonly made: number;
   release(): void;
 }
 
@@ -39,12 +51,22 @@ const maxSteps = 1024;
  * Walks a path from the root, one component at a time, each from the handle of the one before. Links are read and
  * their targets walked the same way; `..` goes back along the handles. The kernel is never given more than one name.
  */
-export function walk(ground: Ground, root: Handle, path: string, options: WalkOptions = {}): Walked {
-  const ahead = componentsOf(path).reverse();
+export function walk(
+  ground: Ground,
+  root: Handle,
+  asked: string | readonly string[],
+  options: WalkOptions = {},
+): Walked {
+  const path = typeof asked === 'string' ? asked : undefined;
+  const ahead = (typeof asked === 'string' ? componentsOf(asked) : [...asked]).reverse();
   const trail: Step[] = [{ handle: root, name: '' }];
+  const { admit, deed = 'read' } = options;
   let missing: string | undefined;
+  let inside: readonly string[] | undefined;
+  let current = '';
   let links = 0;
   let steps = 0;
+  let made = 0;
 
   const here = (): Handle => (trail.at(-1) as Step).handle;
   /** The oldest handles first. The root stays: it is not the walk's own. */
@@ -53,6 +75,12 @@ export function walk(ground: Ground, root: Handle, path: string, options: WalkOp
   };
   /** Only `.` and empty components still to come, so that this one decides where the walk ends. */
   const isLast = (): boolean => ahead.every((component) => component === '' || component === '.');
+
+  const names = (...more: string[]): string[] => [...trail.slice(1).map((step) => step.name), ...more];
+  /** Also where the walk only passes or fails: nobody learns from it what lies in a folder that is closed to them. */
+  const ask = (wanted: Deed, inside: () => string[], kind: Kind | undefined): void => {
+    if (admit !== undefined) assertAdmitted(admit, wanted, inside(), kind);
+  };
 
   function advance(name: string): void {
     let handle: Handle;
@@ -64,6 +92,7 @@ export function walk(ground: Ground, root: Handle, path: string, options: WalkOp
       if (options.make === 'all' || (options.make === 'parents' && !last)) makeFolder(name);
       // A path that ends in a slash can only mean a folder.
       else if (last && ahead.length === 0) missing = name;
+      else if (options.make === 'none') standBefore(name);
       else throw error;
       return;
     }
@@ -77,8 +106,12 @@ export function walk(ground: Ground, root: Handle, path: string, options: WalkOp
   }
 
   function makeFolder(name: string): void {
+    // All that is to come is asked for before the first is made: below what is missing there are no links.
+    if (made === 0) for (const way of waysAhead(names(name), ahead)) ask(deed, () => way, undefined);
+    else ask(deed, () => names(name), 'folder');
     try {
       mkdirSync(at(here(), name));
+      made++;
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') throw error;
     }
@@ -86,7 +119,16 @@ export function walk(ground: Ground, root: Handle, path: string, options: WalkOp
     ahead.push(name);
   }
 
+  function standBefore(name: string): void {
+    const ways = waysAhead(names(name), ahead);
+    for (const way of ways) ask(deed, () => way, undefined);
+    missing = name;
+    inside = ways.at(-1);
+    ahead.length = 0;
+  }
+
   function follow(name: string): void {
+    ask(deed, () => names(name), 'link');
     if (++links > maxLinks) throw new SafeRootError('TOO_MANY_LINKS', { path });
     const target = targetOf(here(), name);
     if (target === undefined) ahead.push(name);
@@ -94,18 +136,28 @@ export function walk(ground: Ground, root: Handle, path: string, options: WalkOp
     else ahead.push(...target.split('/').reverse());
   }
 
+  function goBack(): void {
+    ask('read', names, 'folder');
+    ground.release((trail.pop() as Step).handle);
+  }
+
   try {
     while (ahead.length > 0) {
       const name = ahead.pop() as string;
+      current = name;
       if (++steps > maxSteps) throw new SafeRootError('TOO_DEEP', { path });
       if (!here().stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY', { path });
       if (name === '' || name === '.') continue;
       if (name !== '..') advance(name);
       else if (trail.length === 1) throw new SafeRootError('PATH_VIOLATION', { path });
-      else ground.release((trail.pop() as Step).handle);
+      else goBack();
     }
+    inside ??= missing === undefined ? names() : names(missing);
+    assertAdmitted(admit, deed, inside, missing === undefined ? kindOf(here().stats) : undefined);
   } catch (error) {
+    const reached = /^\.{0,2}$/.test(current) ? names() : names(current);
     letGo(trail.length);
+    if (!(error instanceof SafeRootError && error.code === 'NOT_ADMITTED')) ask('read', () => reached, undefined);
     throw error;
   }
 
@@ -114,8 +166,21 @@ export function walk(ground: Ground, root: Handle, path: string, options: WalkOp
   const held = missing === undefined ? 2 : 1;
   letGo(trail.length - held);
   const release = (): void => letGo(trail.length);
-  if (missing !== undefined) return { node: undefined, place: { folder: end.handle, name: missing }, release };
-  return { node: end.handle, place: before && { folder: before.handle, name: end.name }, release };
+  const way = { inside, made, release };
+  if (missing !== undefined) return { node: undefined, place: { folder: end.handle, name: missing }, ...way };
+  return { node: end.handle, place: before && { folder: before.handle, name: end.name }, ...way };
+}
+
+/** Where a walk stands, and would stand after each further component, as far as names alone tell. */
+function waysAhead(from: readonly string[], ahead: readonly string[]): string[][] {
+  const ways = [[...from]];
+  for (const name of ahead.toReversed()) {
+    const way = [...(ways.at(-1) as string[])];
+    if (name === '..') way.pop();
+    else if (name !== '' && name !== '.') way.push(name);
+    ways.push(way);
+  }
+  return ways;
 }
 
 /** What a link says, or undefined when it is no longer a link: the walk then looks again. */

@@ -1,12 +1,14 @@
 import { accessSync, constants, fchmodSync, fchownSync, fstatSync, renameSync, type Stats } from 'node:fs';
+import { asPath } from './admit.ts';
+import { noteChange } from './changes.ts';
 import { assertSize, type Content, writeAll } from './content.ts';
-import { versionOf } from './facts.ts';
-import { assertFile, type Folder, found, placeOf, walkedUntil } from './folder.ts';
+import { factsOf, type Located, versionOf } from './facts.ts';
+import { assertFile, type Folder, type FolderWalk, found, isSame, placeOf, walked, walkedUntil } from './folder.ts';
 import { at } from './ground.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { takeFileName } from './take-name.ts';
 import { writeBeside } from './temporary-file.ts';
-import type { Place, WalkOptions } from './walk.ts';
+import type { Place, Walked } from './walk.ts';
 
 export interface WriteOptions {
   /** Folders missing on the way are made. */
@@ -29,7 +31,18 @@ export interface ReplaceOptions extends CreateOptions {
   readonly version?: string;
 }
 
-const walking = (options: WriteOptions): WalkOptions => ({ make: options.parents ? 'parents' : undefined });
+/** What is there now. */
+export interface WrittenFile extends Located {
+  /** Whether there was no such file before. */
+  readonly created: boolean;
+  /** How many folders were made on the way. */
+  readonly folders: number;
+}
+
+const walking = (options: WriteOptions): FolderWalk => ({
+  deed: 'write',
+  make: options.parents ? 'parents' : undefined,
+});
 
 /** A new file, whole from the moment it is there. Nothing that exists is touched, not even a link to nowhere. */
 export async function create(
@@ -37,10 +50,10 @@ export async function create(
   path: string,
   content: Content,
   options: CreateOptions = {},
-): Promise<void> {
-  await walkedUntil(folder, path, { ...walking(options), keepLastLink: true }, async (end) => {
+): Promise<WrittenFile> {
+  return walkedUntil(folder, path, { ...walking(options), keepLastLink: true }, (end) => {
     if (end.node !== undefined) throw new SafeRootError('EXISTS');
-    await putNew(placeOf(end), content, options);
+    return putNew(folder, end, content, options);
   });
 }
 
@@ -53,11 +66,10 @@ export async function replace(
   path: string,
   content: Content,
   options: ReplaceOptions = {},
-): Promise<void> {
-  await walkedUntil(folder, path, walking(options), async (end) => {
+): Promise<WrittenFile> {
+  return walkedUntil(folder, path, walking(options), async (end) => {
     if (end.node === undefined && options.create && options.version === undefined) {
-      await putNew(placeOf(end), content, options);
-      return;
+      return putNew(folder, end, content, options);
     }
     const old = found(end);
     assertFile(old, folder);
@@ -66,9 +78,11 @@ export async function replace(
     const place = placeOf(end);
     assertVersion(old.stats, options.version);
     const adorn = (descriptor: number) => keepOwnerAndMode(descriptor, old.stats);
-    await writeBeside(place.folder, content, { ...options, mode: 0o600, adorn }, (temporary) => {
+    return writeBeside(place.folder, content, { ...options, mode: 0o600, adorn }, (temporary) => {
+      assertPlace(folder, end, place);
       if (options.version !== undefined) assertStill(folder, place, options.version);
       renameSync(temporary, at(place.folder, place.name));
+      return settled(folder, end, place, false);
     });
   });
 }
@@ -86,7 +100,7 @@ export async function append(
   content: string | Uint8Array,
   options: AppendOptions = {},
 ): Promise<void> {
-  await walkedUntil(folder, path, {}, async (end) => {
+  await walkedUntil(folder, path, { deed: 'write' }, async (end) => {
     const node = found(end);
     assertFile(node, folder);
     const file = await folder.ground.reopen(node, constants.O_WRONLY | constants.O_APPEND);
@@ -106,10 +120,31 @@ export async function append(
   });
 }
 
-function putNew(place: Place, content: Content, options: CreateOptions): Promise<void> {
-  return writeBeside(place.folder, content, { ...options, mode: options.mode ?? 0o666 }, (temporary) =>
-    takeFileName(temporary, at(place.folder, place.name)),
-  );
+function putNew(folder: Folder, end: Walked, content: Content, options: CreateOptions): Promise<WrittenFile> {
+  const place = placeOf(end);
+  return writeBeside(place.folder, content, { ...options, mode: options.mode ?? 0o666 }, (temporary) => {
+    assertPlace(folder, end, place);
+    takeFileName(temporary, at(place.folder, place.name));
+    return settled(folder, end, place, true);
+  });
+}
+
+/**
+ * What was admitted is a way of names. Writing takes time, in which the folder may have been moved to where its file
+ * would not be admitted: it must still be at the end of that way.
+ */
+function assertPlace(folder: Folder, end: Walked, place: Place): void {
+  if (folder.admit === undefined) return;
+  walked(folder, end.inside.slice(0, -1), { deed: 'read', keepLastLink: true }, ({ node }) => {
+    if (node === undefined || !isSame(node, place.folder)) throw new SafeRootError('CHANGED');
+  });
+}
+
+function settled(folder: Folder, end: Walked, place: Place, created: boolean): WrittenFile {
+  noteChange();
+  const now = folder.ground.step(place.folder, place.name);
+  folder.ground.release(now);
+  return { ...factsOf(now.stats), path: asPath(end.inside), created, folders: end.made };
 }
 
 function assertVersion(stats: Stats, version: string | undefined): void {

@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 const [module, folder, ms, way] = process.argv.slice(2);
 const { openRoot } = await import(pathToFileURL(module).href);
 const root = openRoot(folder);
-const isOutside = (text) => text.includes('SECRET');
+const isOutside = (seen) => JSON.stringify(seen ?? '').includes('SECRET');
 
 /** Each returns what it saw, as text. The outside has the same names, with SECRET in all that can be seen of them. */
 const operations = {
@@ -88,7 +88,7 @@ async function race(operation, goesOn) {
     try {
       const seen = await operation(result.tries);
       result.done++;
-      if (isOutside(seen ?? '')) result.leaks++;
+      if (isOutside(seen)) result.leaks++;
     } catch (error) {
       const code = error.code ?? String(error);
       result.refusals[code] = (result.refusals[code] ?? 0) + 1;

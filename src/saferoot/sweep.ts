@@ -1,0 +1,58 @@
+import { unlinkSync } from 'node:fs';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Folder } from './folder.ts';
+import { at, type Handle } from './ground.ts';
+import { namesIn, stepIfThere } from './names-in.ts';
+import { systemCode } from './saferoot-error.ts';
+import { maxTreeDepth } from './survey.ts';
+import { isLeftOver, isTemporaryName } from './temporary-name.ts';
+
+export interface SweepOptions {
+  /** So many names are looked at; 20,000 unless given. */
+  readonly maxEntries?: number;
+}
+
+const namesPerTurn = 256;
+
+/** Goes through the tree, folders that may not be written to left out, and removes what killed writes left. */
+export async function sweep(folder: Folder, { maxEntries = 20_000 }: SweepOptions = {}): Promise<number> {
+  let looked = 0;
+  let removed = 0;
+
+  async function below(node: Handle, inside: readonly string[]): Promise<void> {
+    if (inside.length > maxTreeDepth) return;
+    for (const { name, kind } of namesIn(node)) {
+      if (++looked > maxEntries) return;
+      if (looked % namesPerTurn === 0) await turn();
+      const text = name.toString();
+      if (kind === 'file' && isTemporaryName(text)) removed += removeLeftOver(folder, node, text);
+      if (kind !== 'folder' || folder.admit?.('write', [...inside, text], kind) !== undefined) continue;
+      const child = stepIfThere(folder, node, name);
+      if (child === undefined) continue;
+      try {
+        if (child.stats.isDirectory()) await below(child, [...inside, text]);
+      } catch (error) {
+        // One that cannot be read is left as it is.
+        if (systemCode(error) === undefined) throw error;
+      } finally {
+        folder.ground.release(child);
+      }
+    }
+  }
+
+  await below(folder.root, []);
+  return removed;
+}
+
+function removeLeftOver(folder: Folder, node: Handle, name: string): number {
+  const file = stepIfThere(folder, node, name);
+  if (file === undefined) return 0;
+  folder.ground.release(file);
+  if (!file.stats.isFile() || !isLeftOver(name, file.stats.mtimeMs)) return 0;
+  try {
+    unlinkSync(at(node, name));
+    return 1;
+  } catch {
+    return 0;
+  }
+}
