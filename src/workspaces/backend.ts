@@ -12,7 +12,8 @@ export interface WorkspaceBackend {
   open(path: string): Promise<OpenedFile>;
   /** The whole content at once: whoever reads sees the old or the new one, never half. Missing folders are made. */
   write(path: string, content: Uint8Array, options?: WriteOptions): Promise<Written>;
-  makeFolder(path: string): Promise<Resolved>;
+  /** With those missing on the way. One that is there already is fine. */
+  makeFolder(path: string): Promise<MadeFolder>;
   /** A file, a link itself, or an empty folder; with `recursive` also a folder with all that is in it. */
   remove(path: string, options?: RemoveOptions): Promise<Removed>;
   /** A file, a folder or a link itself. Folders missing on the way to the new name are made. */
@@ -27,6 +28,11 @@ export type BackendKind = 'local' | 'container' | 'database';
 /** Where a path led inside the workspace, links followed. */
 export interface Resolved {
   readonly path: string;
+}
+
+export interface MadeFolder extends Resolved {
+  /** How many folders were made: none where it was there already. */
+  readonly folders: number;
 }
 
 export interface FoundFile extends Resolved {
@@ -110,4 +116,6 @@ export interface ListedEntry {
   readonly modifiedMs?: number;
   /** The name is not UTF-8: `name` shows it, but no path can say it. */
   readonly unrepresentable?: true;
+  /** Only its name is told: sessions may not read it. */
+  readonly hidden?: true;
 }

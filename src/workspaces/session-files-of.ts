@@ -57,7 +57,7 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
         async () => {
           await written.admit(sessionId, 0, limits);
           const made = await backend.makeFolder(path);
-          written.add(sessionId, 0, 1);
+          written.add(sessionId, 0, made.folders);
           return made;
         },
         pathOf,

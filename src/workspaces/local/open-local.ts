@@ -1,0 +1,185 @@
+import { realpathSync } from 'node:fs';
+import { posix } from 'node:path';
+import { AmbitError } from '../../errors.ts';
+import type { Located } from '../../saferoot/facts.ts';
+import type { Entry } from '../../saferoot/list-folder.ts';
+import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
+import { SafeRootError } from '../../saferoot/saferoot-error.ts';
+import { isTemporaryName } from '../../saferoot/temporary-name.ts';
+import type { FoundFile, ListedEntry, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
+import { missingFile } from '../missing-file.ts';
+import { createPathGuard } from '../path-guard.ts';
+import type { PathRules } from '../path-rules.ts';
+import { absolutePath, changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
+import { asAmbitError } from './local-errors.ts';
+
+export interface LocalOptions {
+  readonly rules: PathRules;
+  /** What was written is on the disk when it is answered; only in the system's cache unless told. */
+  readonly durable?: boolean;
+  /** The largest file that may be written; 64 MiB unless given. */
+  readonly fileBytes?: number;
+  /** Whether leftovers of writes that were killed are looked for; true unless told. */
+  readonly sweep?: boolean;
+}
+
+export interface LocalBackend extends WorkspaceBackend {
+  /** How many leftovers of killed writes were removed. It is looked for while others already work. */
+  readonly swept: Promise<number>;
+}
+
+const defaultFileBytes = 64 * 1024 * 1024;
+/** Somebody else may make, move or remove what a write without conditions is about; it is tried again so often. */
+const attempts = 8;
+
+/** A folder of the host as a workspace. */
+export function openLocal(path: string, options: LocalOptions): LocalBackend {
+  const guard = createPathGuard(options.rules);
+  const fileBytes = options.fileBytes ?? defaultFileBytes;
+  const sync = options.durable ?? false;
+  const root = rootAt(path, (deed, names) =>
+    names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(deed, names),
+  );
+  const homes = new Set([posix.normalize(path), realpathSync(path)].map((home) => home.replace(/\/+$/, '')));
+  const swept = options.sweep === false ? Promise.resolve(0) : root.sweep().catch(() => 0);
+
+  async function doing<T>(asked: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw await explained(error, asked);
+    }
+  }
+
+  async function explained(error: unknown, asked: string): Promise<unknown> {
+    if (!(error instanceof SafeRootError)) return error;
+    const about = error.path ?? asked;
+    if (error.code === 'FILE_NOT_FOUND') return missingFile(about, namesIn);
+    if (error.code === 'PATH_VIOLATION' && about.startsWith('/')) return absolutePath(await relativeTo(about));
+    return asAmbitError(error, about);
+  }
+
+  async function namesIn(folder: string): Promise<readonly string[] | undefined> {
+    const listing = await root.list(folder, { limit: 1000, without: isTemporaryName }).catch(() => undefined);
+    return listing?.entries.filter((entry) => !entry.closed && !entry.unrepresentable).map((entry) => entry.name);
+  }
+
+  /** What an absolute path is called here: it lies in this folder, or was meant from the workspace on. */
+  async function relativeTo(absolute: string): Promise<string | undefined> {
+    const plain = posix.normalize(absolute).replace(/(?<=.)\/+$/, '');
+    if (homes.has(plain)) return '.';
+    for (const home of homes) if (plain.startsWith(`${home}/`)) return plain.slice(home.length + 1);
+    const meant = plain.replace(/^\/+/, '');
+    const there =
+      meant !== '' &&
+      (await root.stat(meant).then(
+        () => true,
+        () => false,
+      ));
+    return there ? meant : undefined;
+  }
+
+  async function write(asked: string, content: Uint8Array, { expected, mode }: WriteOptions): Promise<Written> {
+    const how = { sync, ...(mode === undefined ? {} : { mode }) };
+    if (expected === 'absent') return writtenOf(await root.create(asked, content, { ...how, parents: true }));
+    if (expected !== undefined) {
+      const replaced = root.replace(asked, content, { ...how, version: expected.version });
+      return writtenOf(
+        await replaced.catch((error: unknown) => {
+          throw codeOf(error) === 'FILE_NOT_FOUND' ? changedMeanwhile(asked) : error;
+        }),
+      );
+    }
+    for (let left = attempts; ; left--) {
+      try {
+        return writtenOf(await root.replace(asked, content, { ...how, parents: true, create: true }));
+      } catch (error) {
+        if (left === 0 || !['EXISTS', 'CHANGED'].includes(codeOf(error) ?? '')) throw error;
+      }
+    }
+  }
+
+  return {
+    kind: 'local',
+    swept,
+    stat: (asked, how) => doing(asked, async () => factsOf(await root.stat(asked, how))),
+
+    open: (asked) =>
+      doing(asked, async () => {
+        const file = await root.open(asked);
+        return {
+          facts: factsOf(file.facts),
+          read: (offset, length) => doing(asked, () => file.read(offset, length)),
+          close: () => file.close(),
+        };
+      }),
+
+    write: (asked, content, how = {}) =>
+      doing(asked, async () => {
+        if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
+        if (typeof asked === 'string' && asked !== '' && !asked.startsWith('/') && endsAsFolder(asked)) {
+          throw notAFileName(asked);
+        }
+        return write(asked, content, how);
+      }),
+
+    makeFolder: (asked) => doing(asked, () => root.mkdir(asked, { parents: true })),
+    remove: (asked, how = {}) =>
+      doing(asked, () => {
+        if (!how.recursive) return root.remove(asked);
+        return root.removeTree(asked, how.maxEntries === undefined ? {} : { maxEntries: how.maxEntries });
+      }),
+    move: (from, to, how = {}) =>
+      doing(from, () => root.rename(from, to, { parents: true, overwrite: how.overwrite ?? false })),
+
+    list: (asked, how = {}) =>
+      doing(asked, async () => {
+        const { path: found, entries, more } = await root.list(asked, { ...how, without: isTemporaryName });
+        return { path: found, more, entries: entries.map(entryOf) };
+      }),
+
+    async close() {
+      root.close();
+      await swept;
+    },
+  };
+}
+
+function rootAt(path: string, admit: NonNullable<Parameters<typeof openRoot>[1]>['admit']): SafeRoot {
+  try {
+    return openRoot(path, admit === undefined ? {} : { admit });
+  } catch (error) {
+    throw new AmbitError('WORKSPACE_UNAVAILABLE', {
+      what: 'The folder of the workspace cannot be opened.',
+      cause: error,
+    });
+  }
+}
+
+const codeOf = (error: unknown): string | undefined => (error instanceof SafeRootError ? error.code : undefined);
+
+const factsOf = ({ path, kind, size, mode, modifiedMs, version }: Located): FoundFile => ({
+  path,
+  kind,
+  bytes: size,
+  mode,
+  modifiedMs,
+  version,
+});
+
+const writtenOf = (file: Located & { readonly created: boolean; readonly folders: number }): Written => ({
+  ...factsOf(file),
+  created: file.created,
+  folders: file.folders,
+});
+
+function entryOf({ name, kind, size, modifiedMs, unrepresentable, closed }: Entry): ListedEntry {
+  return {
+    name,
+    kind,
+    ...(size === undefined ? {} : { bytes: size }),
+    ...(modifiedMs === undefined ? {} : { modifiedMs }),
+    ...(unrepresentable ? { unrepresentable } : {}),
+    ...(closed ? { hidden: closed } : {}),
+  };
+}

@@ -1,0 +1,108 @@
+import { compileGlob, type Glob } from './glob.ts';
+import type { PathRules } from './path-rules.ts';
+
+export interface PathGuard {
+  /** Why it may not be, as the rest of a sentence about the path; undefined when it may. */
+  refusal(deed: 'read' | 'write', names: readonly string[]): string | undefined;
+}
+
+const HIDDEN = 1;
+const KEPT = 2;
+const OPEN = 4;
+
+interface Rule {
+  readonly bit: number;
+  readonly glob: Glob;
+}
+
+/** Names come in great numbers and few kinds. */
+const mostRemembered = 10_000;
+
+/**
+ * Decides by names alone, folder by folder down to the file: whatever fits a folder holds for all that is in it, until
+ * a pattern that opens fits further in.
+ */
+export function createPathGuard(rules: PathRules): PathGuard {
+  const all = [...rulesOf(rules.hidden, HIDDEN), ...rulesOf(rules.kept, KEPT), ...rulesOf(rules.open, OPEN)];
+  const byName = all.filter(({ glob }) => glob.anywhere);
+  const byPath = all.filter(({ glob }) => !glob.anywhere);
+  const remembered = new Map<string, { readonly bits: number; readonly forms: readonly string[] }>();
+
+  function judged(name: string) {
+    const known = remembered.get(name);
+    if (known !== undefined) return known;
+    const forms = formsOf(name);
+    const verdict = {
+      bits: bitsOf(
+        byName,
+        forms.map((form) => [form]),
+      ),
+      forms,
+    };
+    if (remembered.size >= mostRemembered) remembered.clear();
+    remembered.set(name, verdict);
+    return verdict;
+  }
+
+  return {
+    refusal(deed, names) {
+      let closed = 0;
+      let ways: readonly (readonly string[])[] = [[]];
+      for (const name of names) {
+        const { bits: own, forms } = judged(name);
+        let bits = own;
+        if (byPath.length > 0) {
+          ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
+          bits |= bitsOf(byPath, ways);
+        }
+        closed |= bits & (HIDDEN | KEPT);
+        if (bits & OPEN) closed = 0;
+      }
+      if (closed & HIDDEN) return 'is hidden from sessions';
+      return closed & KEPT && deed === 'write' ? 'may be read by sessions, but not changed' : undefined;
+    },
+  };
+}
+
+/** Only names that are written oddly have more than one form. */
+const mostWays = 16;
+
+/** What opens must fit the plain form: an odd way of writing a name can only close it. */
+function bitsOf(rules: readonly Rule[], ways: readonly (readonly string[])[]): number {
+  let bits = 0;
+  for (const { bit, glob } of rules) {
+    if ((bits & bit) !== 0) continue;
+    if (
+      bit === OPEN ? ways.length === 1 && glob.fits(ways[0] as readonly string[]) : ways.some((way) => glob.fits(way))
+    ) {
+      bits |= bit;
+    }
+  }
+  return bits;
+}
+
+const rulesOf = (patterns: readonly string[], bit: number): Rule[] =>
+  patterns.flatMap((pattern) => compileGlob(pattern, fold).map((glob) => ({ bit, glob })));
+
+/**
+ * One spelling for all that some file system takes for the same name: case, composed or not, wide or narrow, with
+ * characters that nobody sees.
+ */
+function fold(text: string): string {
+  if (/^[\x20-\x7e]*$/.test(text)) return text.toLowerCase();
+  return text
+    .normalize('NFKD')
+    .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
+    .toUpperCase()
+    .toLowerCase()
+    .normalize('NFKC');
+}
+
+/** The spelling of a name, and what is left of it where dots and blanks at its end, or all after a colon, do not count. */
+function formsOf(name: string): readonly string[] {
+  const plain = fold(name);
+  const bare = (text: string) => text.replace(/[. ]+$/, '');
+  const forms = new Set([plain, bare(plain), bare(plain.split(':')[0] as string)]);
+  forms.delete('');
+  return forms.size === 0 ? [plain] : [...forms];
+}
