@@ -21,12 +21,13 @@ export interface OwnTools {
 }
 
 export function createOwnTools(tools: Toolset, bounds: ToolBounds): OwnTools {
-  const listed = tools.list().map((definition) => ({ name: definition.name, text: JSON.stringify(definition) }));
+  let listed: readonly { readonly name: string; readonly text: string }[] | undefined;
   return {
     has: tools.has,
 
     texts(session) {
       const shown = bounds.shown(session, ownServer) ?? (() => true);
+      listed ??= tools.list().map((definition) => ({ name: definition.name, text: JSON.stringify(definition) }));
       return listed.filter(({ name }) => shown(name)).map(({ text }) => text);
     },
 

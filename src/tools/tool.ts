@@ -46,16 +46,24 @@ export interface ToolPlan<In extends z.ZodObject, Out extends z.ZodObject> {
   run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out>>;
 }
 
-/** A tool, its schemas derived once. */
+/** A tool, its schemas derived once, when somebody asks: most starts of Ambit end before anyone does. */
 export function tool<In extends z.ZodObject, Out extends z.ZodObject>(plan: ToolPlan<In, Out>): Tool {
   const { name, title, description, input, output, effect } = plan;
+  let inputSchema: ToolDefinition['inputSchema'] | undefined;
+  let outputSchema: ToolDefinition['outputSchema'] | undefined;
   return {
     definition: {
       name,
       title,
       description,
-      inputSchema: schemaOf(input, 'input'),
-      outputSchema: schemaOf(output, 'output'),
+      get inputSchema() {
+        inputSchema ??= schemaOf(input, 'input');
+        return inputSchema;
+      },
+      get outputSchema() {
+        outputSchema ??= schemaOf(output, 'output');
+        return outputSchema;
+      },
       annotations: {
         readOnlyHint: effect === 'reads',
         destructiveHint: effect === 'destroys',
