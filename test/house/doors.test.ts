@@ -5,6 +5,7 @@ import { importsOf, sourceFiles } from './source-files.ts';
 const doors: Readonly<Record<string, readonly string[]>> = {
   '(hall)': [],
   trust: [],
+  text: [],
   sdk: [],
   context: ['(hall)', 'trust'],
   logging: ['(hall)'],
@@ -22,7 +23,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   sessions: ['(hall)', 'config', 'identity', 'stores', 'trust'],
   events: ['(hall)', 'config', 'sessions', 'stores'],
   workspaces: ['(hall)', 'config', 'runners', 'saferoot', 'sessions', 'stores'],
-  tools: ['(hall)', 'identity', 'sessions', 'stores', 'wire', 'workspaces'],
+  tools: ['(hall)', 'identity', 'sessions', 'stores', 'text', 'wire', 'workspaces'],
   import: ['(hall)', 'config'],
   upstreams: ['(hall)', 'config', 'context', 'journal', 'logging', 'runners', 'sessions', 'trust', 'wire'],
   gateway: [

@@ -1,0 +1,95 @@
+import { type Found, findText, type Strategy } from './find-text.ts';
+import { lineEndingOf, toLf } from './line-endings.ts';
+import type { Match } from './match.ts';
+
+export interface TextEdit {
+  readonly oldText: string;
+  readonly newText: string;
+  readonly replaceAll?: boolean | undefined;
+}
+
+export type EditOutcome =
+  | { readonly kind: 'applied'; readonly text: string; readonly strategy: Strategy; readonly lines: readonly number[] }
+  | { readonly kind: 'missing' }
+  | { readonly kind: 'ambiguous'; readonly lines: readonly number[] }
+  | { readonly kind: 'not-empty' }
+  | { readonly kind: 'too-many' };
+
+/** More than can be told apart are only counted up to here. */
+export const mostPlaces = 1000;
+const mostReplacements = 100_000;
+
+/** One text for another, literally. `lines` are those on which the matches begin, in the text as it was. */
+export function applyEdit(text: string, edit: TextEdit): EditOutcome {
+  if (edit.oldText === '') {
+    if (text !== '') return { kind: 'not-empty' };
+    return { kind: 'applied', text: edit.newText, strategy: 'exact', lines: [1] };
+  }
+  const found = findText(text, edit.oldText, edit.replaceAll ? mostReplacements + 1 : mostPlaces);
+  if (found === undefined) return { kind: 'missing' };
+  if (found.matches.length > mostReplacements) return { kind: 'too-many' };
+  const matches = edit.replaceAll ? apart(found.matches) : found.matches;
+  const places = locate(text, matches);
+  const lines = places.map(({ line }) => line);
+  if (!edit.replaceAll && matches.length > 1) return { kind: 'ambiguous', lines };
+
+  const pieces: string[] = [];
+  let from = 0;
+  for (const [i, match] of matches.entries()) {
+    const fitted = inPlace(edit, found, match, places[i]?.ending ?? '\n');
+    if (fitted === undefined) return { kind: 'missing' };
+    pieces.push(text.slice(from, match.start), fitted);
+    from = match.end;
+  }
+  pieces.push(text.slice(from));
+  return { kind: 'applied', text: pieces.join(''), strategy: found.strategy, lines };
+}
+
+/** As whoever wrote the edit would have written it had they seen the file to the letter; undefined where it cannot be. */
+function inPlace(
+  { oldText, newText }: TextEdit,
+  { strategy }: Found,
+  match: Match,
+  ending: string,
+): string | undefined {
+  // Whoever writes carriage returns, and is right about them, means each as it stands.
+  if (strategy === 'exact' && (oldText.includes('\r') || newText.includes('\r'))) return newText;
+  let text = toLf(newText);
+  if (match.withoutBreak && text.endsWith('\n')) text = text.slice(0, -1);
+  if (match.indent !== undefined) {
+    const { take, give } = match.indent;
+    const lines = text.split('\n');
+    if (lines.some((line) => line.trim() !== '' && !line.startsWith(take))) return undefined;
+    text = lines.map((line) => (line.trim() === '' ? line : give + line.slice(take.length))).join('\n');
+  }
+  return ending === '\n' ? text : text.replaceAll('\n', ending);
+}
+
+function apart(matches: readonly Match[]): Match[] {
+  let free = 0;
+  return matches.filter(({ start, end }) => {
+    if (start < free) return false;
+    free = end;
+    return true;
+  });
+}
+
+/** On which line each begins, and how lines end there: in it, else after it, else before it. */
+function locate(text: string, matches: readonly Match[]): { line: number; ending: string }[] {
+  let line = 1;
+  let before = -1;
+  let next = text.indexOf('\n');
+  return matches.map(({ start }) => {
+    while (next !== -1 && next < start) {
+      line++;
+      before = next;
+      next = text.indexOf('\n', next + 1);
+    }
+    return { line, ending: text[(next === -1 ? before : next) - 1] === '\r' ? '\r\n' : '\n' };
+  });
+}
+
+/** Another whole content for a text keeps how its lines end, unless it says itself how they do. */
+export function replaceWhole(before: string, content: string): string {
+  return lineEndingOf(before) === 'crlf' && !content.includes('\r') ? content.replaceAll('\n', '\r\n') : content;
+}

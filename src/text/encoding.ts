@@ -1,0 +1,95 @@
+/** How the characters of a text file are written down, as far as a mark at its beginning says; else it is UTF-8. */
+export type EncodingName = 'utf-8' | 'utf-16le' | 'utf-16be' | 'utf-32le' | 'utf-32be';
+
+export interface Encoding {
+  readonly name: EncodingName;
+  /** The byte order mark; empty when there is none. */
+  readonly mark: Uint8Array;
+  /** Bytes of the smallest unit. */
+  readonly width: 1 | 2 | 4;
+}
+
+const plain: Encoding = { name: 'utf-8', mark: Uint8Array.of(), width: 1 };
+
+/** UTF-32 first: its mark begins like that of UTF-16. */
+const marked: readonly Encoding[] = [
+  { name: 'utf-32le', mark: Uint8Array.of(0xff, 0xfe, 0, 0), width: 4 },
+  { name: 'utf-32be', mark: Uint8Array.of(0, 0, 0xfe, 0xff), width: 4 },
+  { name: 'utf-8', mark: Uint8Array.of(0xef, 0xbb, 0xbf), width: 1 },
+  { name: 'utf-16le', mark: Uint8Array.of(0xff, 0xfe), width: 2 },
+  { name: 'utf-16be', mark: Uint8Array.of(0xfe, 0xff), width: 2 },
+];
+
+/** How much of the beginning of a file is needed to tell text from anything else. */
+export const headBytes = 8192;
+
+/** Undefined for what is no text: without a mark, text has no zero bytes. */
+export function encodingOf(head: Uint8Array): Encoding | undefined {
+  const found = marked.find(({ mark }) => mark.every((byte, i) => head[i] === byte));
+  if (found !== undefined) return found;
+  return head.subarray(0, headBytes).includes(0) ? undefined : plain;
+}
+
+/** Undefined when the bytes are not what the encoding allows: whatever is shown can be written again as it was. */
+export function decode(bytes: Uint8Array, { name }: Encoding): string | undefined {
+  try {
+    if (name === 'utf-32le' || name === 'utf-32be') return decodeWide(bytes, name === 'utf-32le');
+    const swapped = name === 'utf-16be' ? swap16(bytes) : bytes;
+    const decoder = new TextDecoder(name === 'utf-8' ? 'utf-8' : 'utf-16le', { fatal: true, ignoreBOM: true });
+    return decoder.decode(swapped);
+  } catch {
+    return undefined;
+  }
+}
+
+export function encode(text: string, { name, mark }: Encoding): Uint8Array {
+  const body =
+    name === 'utf-8'
+      ? Buffer.from(text)
+      : name === 'utf-16le'
+        ? Buffer.from(text, 'utf16le')
+        : name === 'utf-16be'
+          ? swap16(Buffer.from(text, 'utf16le'))
+          : encodeWide(text, name === 'utf-32le');
+  return mark.length === 0 ? body : Buffer.concat([mark, body]);
+}
+
+/** The text of a whole file, its mark left out; undefined for what is no text. */
+export function decodeFile(bytes: Uint8Array): { text: string; encoding: Encoding } | undefined {
+  const encoding = encodingOf(bytes);
+  if (encoding === undefined) return undefined;
+  const text = decode(bytes.subarray(encoding.mark.length), encoding);
+  return text === undefined ? undefined : { text, encoding };
+}
+
+/** Half a character cannot be written in any encoding. */
+export function isWhole(text: string): boolean {
+  return !/\p{Surrogate}/u.test(text);
+}
+
+function swap16(bytes: Uint8Array): Uint8Array {
+  if (bytes.length % 2 !== 0) throw new RangeError('half a unit');
+  return Buffer.from(bytes).swap16();
+}
+
+function decodeWide(bytes: Uint8Array, little: boolean): string {
+  if (bytes.length % 4 !== 0) throw new RangeError('part of a unit');
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const parts: string[] = [];
+  for (let at = 0; at < bytes.length; at += 4) {
+    const point = view.getUint32(at, little);
+    if (point >= 0xd800 && point <= 0xdfff) throw new RangeError('half a character');
+    parts.push(String.fromCodePoint(point));
+  }
+  return parts.join('');
+}
+
+function encodeWide(text: string, little: boolean): Uint8Array {
+  const points = Array.from(text, (character) => character.codePointAt(0) as number);
+  const bytes = new Uint8Array(points.length * 4);
+  const view = new DataView(bytes.buffer);
+  points.forEach((point, i) => {
+    view.setUint32(i * 4, point, little);
+  });
+  return bytes;
+}
