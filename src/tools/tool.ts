@@ -30,10 +30,42 @@ export interface ToolAnnotations {
 
 export type Structured = { readonly [key: string]: unknown };
 
+export interface TextBlock {
+  readonly type: 'text';
+  readonly text: string;
+}
+
+export interface ImageBlock {
+  readonly type: 'image';
+  /** In base64. */
+  readonly data: string;
+  readonly mimeType: string;
+}
+
+/** What the model reads or looks at; a text comes first. */
+export type Blocks = readonly [TextBlock, ...(TextBlock | ImageBlock)[]];
+
+export interface ToolAnswer {
+  readonly structured: Structured;
+  readonly blocks: Blocks;
+}
+
 export interface Tool {
   readonly definition: ToolDefinition;
   /** Reads the arguments, whatever they are, and throws what stands against the call. */
-  run(args: unknown, caller: ToolCaller): Promise<Structured>;
+  run(args: unknown, caller: ToolCaller): Promise<ToolAnswer>;
+}
+
+const read = Symbol('what is read');
+
+/** Data with blocks of its own for the model; data alone is read as its JSON. */
+export interface Shown<T> {
+  readonly structured: T;
+  readonly [read]: Blocks;
+}
+
+export function shown<T>(structured: T, ...blocks: Blocks): Shown<T> {
+  return { structured, [read]: blocks };
 }
 
 export interface ToolPlan<In extends z.ZodObject, Out extends z.ZodObject> {
@@ -43,7 +75,7 @@ export interface ToolPlan<In extends z.ZodObject, Out extends z.ZodObject> {
   readonly input: In;
   readonly output: Out;
   readonly effect: 'reads' | 'writes' | 'destroys';
-  run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out>>;
+  run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out> | Shown<z.input<Out>>>;
 }
 
 /** A tool, its schemas derived once, when somebody asks: most starts of Ambit end before anyone does. */
@@ -72,8 +104,17 @@ export function tool<In extends z.ZodObject, Out extends z.ZodObject>(plan: Tool
         openWorldHint: false,
       },
     },
-    run: async (args, caller) => plan.run(readArguments(input, args), caller) as Promise<Structured>,
+    run: async (args, caller) => answerOf(await plan.run(readArguments(input, args), caller)),
   };
+}
+
+function answerOf(answer: Structured | Shown<Structured>): ToolAnswer {
+  if (isShown(answer)) return { structured: answer.structured, blocks: answer[read] };
+  return { structured: answer, blocks: [{ type: 'text', text: JSON.stringify(answer) }] };
+}
+
+function isShown(answer: Structured | Shown<Structured>): answer is Shown<Structured> {
+  return read in answer;
 }
 
 function schemaOf(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {

@@ -1,10 +1,10 @@
 import { AmbitError, isAmbitError } from '../errors.ts';
 import { refusedResult } from '../wire/compose.ts';
-import type { Structured, Tool, ToolCaller, ToolDefinition } from './tool.ts';
+import type { Blocks, Structured, Tool, ToolCaller, ToolDefinition } from './tool.ts';
 
 /** The result of `tools/call`. */
 export interface ToolResult {
-  readonly content: readonly [{ readonly type: 'text'; readonly text: string }];
+  readonly content: Blocks;
   readonly structuredContent?: Structured;
   readonly isError?: true;
   readonly _meta?: { readonly [key: string]: unknown };
@@ -33,8 +33,8 @@ export function createToolset(tools: readonly Tool[]): Toolset {
         hint: 'Call one of those in tools/list.',
       });
     }
-    const structuredContent = await found.run(args, caller);
-    return { content: [{ type: 'text', text: JSON.stringify(structuredContent) }], structuredContent };
+    const { blocks, structured } = await found.run(args, caller);
+    return { content: blocks, structuredContent: structured };
   }
 
   return {
