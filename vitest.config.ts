@@ -6,7 +6,7 @@ import { defineConfig } from 'vitest/config';
  */
 const rooms = [
   'admin,approvals,cache,cli,config,context,credentials,doctor,entrances,events,gateway,house,identity,import,library',
-  'logging,metrics,sdk,server,session-tools,sessions,stores,text,trust,upstreams,wire,workspaces',
+  'logging,metrics,sdk,server,session-tools,sessions,stores,telemetry,text,trust,upstreams,wire,workspaces',
 ].join();
 const together = `test/{${rooms}}/**/*.test.ts`;
 const outside = ['**/node_modules/**', 'test/tools/**'];

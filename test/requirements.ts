@@ -43,7 +43,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['L5', later, 'bounded; in-flight sessions protected; per-user cap; lookup O(1)'],
   ['L6', built, 'stores: memory, SQLite, Redis, proven by one suite'],
   ['L7', built, 'cache key includes the session; no cross-session hit'],
-  ['L8', later, 'logs, metrics, OpenTelemetry'],
+  ['L8', built, 'logs, metrics, OpenTelemetry'],
   ['L9', built, 'never logged: full ids, tokens, hashes'],
   ['L10', built, 'permissions checked before a tool runs; per-user upstream credentials'],
   ['L11', built, 'quotas and rate limits'],

@@ -39,6 +39,7 @@ export async function serveOnPipes(
     ...places,
     config: within(config, named),
     log,
+    environment: invocation.env,
     credentials,
     ...(storeDir === undefined ? {} : { storeDir }),
   });

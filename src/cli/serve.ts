@@ -34,7 +34,7 @@ export const serveCommand: Command = {
     await askForApprovals(invocation, log);
     // From here on there is something to clear up: a signal must not find us without a handler.
     const told = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
-    const gateway = await openGateway({ config, ...places, log });
+    const gateway = await openGateway({ config, ...places, log, environment: invocation.env });
     try {
       let url = config.listen.publicUrl;
       const control = await listenControl(gateway, controlSocketPath(places.dataDir, invocation.env), () => url);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { byteCount, count, filePath, httpUrl, lifeSeconds, line, timerSeconds, trustLevel } from './schema-parts.ts';
+import { headerMap } from './schema-server.ts';
 
 const bareHost = z.string().regex(/^[A-Za-z0-9._:%-]{1,253}$/, {
   error: 'expected a host name or an IP address, without brackets, port or scheme',
@@ -188,6 +189,14 @@ export const eventsSchema = z.strictObject({
     })
     .optional()
     .describe('Tells an address what happens to sessions.'),
+});
+
+export const telemetrySchema = z.strictObject({
+  otlpUrl: httpUrl
+    .optional()
+    .describe('Where spans go, by OTLP over HTTP; without a path of its own, to /v1/traces there.'),
+  headers: headerMap.default({}).describe('Headers sent along, such as the key of a collector.'),
+  sampleRatio: z.number().min(0).max(1).default(1).describe('How many of the traces that start here are told.'),
 });
 
 export const processesSchema = z.strictObject({

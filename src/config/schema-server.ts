@@ -25,7 +25,8 @@ const ownHeaders = new Set(
   ),
 );
 
-const headers = mapOf(
+/** Headers of an operator's own, whose values may be secrets. */
+export const headerMap = mapOf(
   { pattern: /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, rule: 'this is not the name of an HTTP header' },
   z.string().regex(/^[^\u0000-\u0008\u000a-\u001f\u007f]*$/, { error: 'expected text without line ends' }),
 ).superRefine(
@@ -124,7 +125,7 @@ const serverKeys = z.strictObject({
   args: z.array(osText).max(10_000).optional().meta({ default: [] }).describe('Its arguments.'),
   env: envMap.optional().meta({ default: {} }).describe('Variables it gets beside the few that Ambit passes.'),
   url: httpUrl.optional().describe('Address of a server that speaks MCP over HTTP.'),
-  headers: headers.optional().meta({ default: {} }).describe('Headers sent with each request to the url.'),
+  headers: headerMap.optional().meta({ default: {} }).describe('Headers sent with each request to the url.'),
   type: z.enum(carriers).optional().describe('Said in the files of other tools; must agree with command or url.'),
   transport: z.enum(carriers).optional().describe('The same as type.'),
   disabled: z.boolean().default(false).describe('Leave it out.'),

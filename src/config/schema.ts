@@ -10,6 +10,7 @@ import {
   quotasSchema,
   sessionsSchema,
   storeSchema,
+  telemetrySchema,
 } from './schema-gateway.ts';
 import { filePath } from './schema-parts.ts';
 import { governanceSchema, rulesSchema } from './schema-policy.ts';
@@ -29,6 +30,7 @@ export const configSchema = z.strictObject({
   credentials: credentialsSchema.prefault({}).describe('How what servers need for users is kept.'),
   processes: processesSchema.prefault({}).describe('How long the processes of servers live.'),
   events: eventsSchema.prefault({}).describe('Who is told what happens to sessions.'),
+  telemetry: telemetrySchema.prefault({}).describe('Who is told the spans of each exchange.'),
   limits: limitsSchema.prefault({}).describe('Sizes and rates the gateway accepts.'),
   include: z.array(filePath).max(100).default([]).describe('Plain mcpServers files, relative to this one.'),
   servers: serversSchema.prefault({}).describe('The servers behind the gateway, by name.'),

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Log } from '../log.ts';
+import { postJson } from '../post-json.ts';
 import { within } from '../within.ts';
 import type { Lifecycle, Step } from './lifecycle.ts';
-import { postEvent } from './post-event.ts';
 import type { WebhookKey } from './webhook-secret.ts';
 
 /** Posts what this process did to sessions, one event after the other, for as long as each is worth it. */
@@ -59,7 +59,7 @@ export function createWebhook(options: WebhookOptions): Webhook {
       'webhook-timestamp': String(seconds),
       'webhook-signature': key.sign(waiting.id, seconds, waiting.body),
     };
-    const posted = await postEvent(url, headers, waiting.body, cut.signal);
+    const posted = await postJson(url, headers, waiting.body, cut.signal);
     return posted.taken ? undefined : posted.why;
   }
 

@@ -3,6 +3,7 @@ import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionMarks } from '../stores/state.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
 import type { Links } from '../upstreams/links.ts';
@@ -43,6 +44,7 @@ export interface CorridorParts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly includeMeta: () => boolean;
+  readonly tracer: Tracer | undefined;
   readonly sessions: Sessions;
   readonly marks: SessionMarks;
   readonly bindsAddress: boolean;

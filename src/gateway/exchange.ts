@@ -23,6 +23,8 @@ export interface EntryDraft {
   pid: number | undefined;
   /** The exchange whose result was given again. */
   cached: string | undefined;
+  /** Which server was asked, and how long it took; only where spans are told. */
+  asked: { readonly server: string; readonly from: number; readonly until: number } | undefined;
 }
 
 export function blankEntry(): EntryDraft {
@@ -35,6 +37,7 @@ export function blankEntry(): EntryDraft {
     upstream: undefined,
     pid: undefined,
     cached: undefined,
+    asked: undefined,
   };
 }
 

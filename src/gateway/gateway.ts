@@ -19,7 +19,7 @@ import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
-import { inWorkspace, placeOf } from '../sessions/in-workspace.ts';
+import { placeOf } from '../sessions/in-workspace.ts';
 import { type OpenedSession, openSession } from '../sessions/open-session.ts';
 import { quotasOf } from '../sessions/quotas-of.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
@@ -28,6 +28,7 @@ import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import type { Use } from '../stores/admission.ts';
 import { openStore } from '../stores/open-store.ts';
 import type { SessionStore } from '../stores/store.ts';
+import { openTelemetry } from '../telemetry/open-telemetry.ts';
 import { createSessionTools } from '../tools/session-tools.ts';
 import { absentLink } from '../upstreams/absent-link.ts';
 import { createCallers } from '../upstreams/caller.ts';
@@ -82,6 +83,8 @@ export interface GatewayOptions {
   /** Where a store that is a file lies, if not in the data directory. */
   readonly storeDir?: string;
   readonly watchStages?: StageWatch | undefined;
+  /** Where OpenTelemetry's own names are looked for beside the configuration. */
+  readonly environment?: NodeJS.ProcessEnv;
 }
 
 /** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
@@ -165,6 +168,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     isServer: (name) => name === ownServer || settings.servers().has(name),
     liveSessions: () => sessions.held().length,
   });
+  const telemetry = openTelemetry(config.telemetry, options.environment, log, metrics.spans);
   const observer = createObserver(log, metrics);
   const callers = createCallers();
   const approvals = createApprovals({ dataDir, fetchedPackage: fetchedInto(dataDir) });
@@ -314,13 +318,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
     watchStages: options.watchStages,
+    tracer: telemetry?.tracer,
     resolving: { sessions, callers, ...createSessionsOfUsers(sessions, settings.config, log) },
   };
-  /** A session's record, and how it stands in each workspace it works in. */
-  function standings(session: Session): Session[] {
-    if (session.workspaceId !== undefined) return [session];
-    return [session, ...[...links.workspacesOf(session.id)].map((id) => inWorkspace(session, id))];
-  }
   journal.record({ kind: 'gateway', event: 'opened', pid: process.pid });
 
   return {
@@ -356,8 +356,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
-      const live = sessions.held().flatMap(standings);
-      const follow = bounds.beforeReload(live, settings.config());
+      const follow = bounds.beforeReload(sessions.held(), settings.config());
       const changed = settings.replace(next);
       follow(next);
       describe();
@@ -386,6 +385,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await warden.close();
       await lives.over();
       await told;
+      await telemetry?.close();
       lifecycle.close();
       await store.close();
       await removeFolder(tmpRoot);

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
+import { inWorkspace } from '../sessions/in-workspace.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
@@ -55,6 +56,12 @@ export function createKeepInBounds(parts: KeptParts): KeepInBounds {
     return undefined;
   }
 
+  /** A session's record, and how it stands in each workspace it works in. */
+  function standings(session: Session): Session[] {
+    if (session.workspaceId !== undefined) return [session];
+    return [session, ...[...links.workspacesOf(session.id)].map((id) => inWorkspace(session, id))];
+  }
+
   return {
     async restricted(session, before) {
       const ended = [...servers().values()].map((server) => endFor(session, server, before));
@@ -68,7 +75,7 @@ export function createKeepInBounds(parts: KeptParts): KeepInBounds {
     },
 
     beforeReload(sessions, config) {
-      const were = sessions.map((session) => {
+      const were = sessions.flatMap(standings).map((session) => {
         const available = resolution.available(session);
         return { session, available, outlook: tools.outlook(session, [...namesOf(available), ownServer]) };
       });

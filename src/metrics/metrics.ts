@@ -23,6 +23,8 @@ export interface Metrics {
   processFailed(server: string): void;
   processEnded(server: string): void;
   httpRefused(status: number): void;
+  /** Spans that reached their collector, or never will. */
+  spans(result: 'sent' | 'dropped', count: number): void;
   /** All of it, for Prometheus. */
   text(): Promise<string>;
 }
@@ -93,6 +95,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   );
   const processes = gauges('ambit_processes_live', 'Server processes that are there now.', 'server');
   const refused = counters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status');
+  const spans = counters('ambit_spans_total', 'Spans sent to the collector, and those it never got.', 'result');
   const memory = gauges('process_resident_memory_bytes', 'Memory of the gateway itself.');
   const cpu = counters('process_cpu_seconds_total', 'Processor time of the gateway itself.');
   const since = gauges('process_start_time_seconds', 'When the gateway was started, in seconds since 1970.');
@@ -113,6 +116,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     starts,
     processes,
     refused,
+    spans,
     memory,
     cpu,
     since,
@@ -170,6 +174,9 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     httpRefused(status) {
       refused.of(String(status)).value++;
+    },
+    spans(result, count) {
+      spans.of(result).value += count;
     },
     async text() {
       live.of().value = await options.liveSessions();

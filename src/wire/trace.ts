@@ -10,11 +10,17 @@ export interface TraceHeaders {
   readonly state: string | undefined;
 }
 
-/** The trace that a client's request is part of, and our own span in it. */
+/** The trace that a request is part of, and our own span in it. */
 export interface Trace {
   readonly traceId: string;
+  /** The client's, above ours; none where the trace starts here. */
+  readonly parentId: string | undefined;
   /** Ours: what the upstream does hangs below it. */
   readonly spanId: string;
+  /** Whether those before us want to see it. */
+  readonly sampled: boolean;
+  /** Where our spans are told to somebody, what the upstream is asked is one of its own, between ours and its. */
+  readonly upstreamSpanId: string | undefined;
   /** What the upstream is told in place of what the client sent. */
   readonly parent: string;
   readonly from: 'meta' | 'header';
@@ -36,18 +42,48 @@ export function traceOf(message: Message, headers?: TraceHeaders): Trace | undef
   const inHeader = headers === undefined ? undefined : read(headers.parent);
   const found = inMeta ?? inHeader;
   if (found === undefined) return undefined;
-  const spanId = randomBytes(8)
-    .toString('hex')
-    .replace(/^0{16}$/, '0000000000000001');
+  const spanId = newSpanId();
   const parent = `00-${found.traceId}-${spanId}-${found.flags}`;
   const state = inMeta === undefined ? stateOf(headers) : undefined;
   return {
     traceId: found.traceId,
+    parentId: found.spanId,
     spanId,
+    sampled: (Number.parseInt(found.flags, 16) & sampled) === sampled,
+    upstreamSpanId: undefined,
     parent,
     from: inMeta === undefined ? 'header' : 'meta',
     headers: inHeader === undefined ? undefined : { traceparent: parent, ...(state && { tracestate: state }) },
   };
+}
+
+/** A trace that starts here, with an id that is known not to be taken. It goes on as if it had come in a header. */
+export function startTrace(traceId: string, isSampled: boolean): Trace {
+  const spanId = newSpanId();
+  const parent = `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
+  return {
+    traceId,
+    parentId: undefined,
+    spanId,
+    sampled: isSampled,
+    upstreamSpanId: undefined,
+    parent,
+    from: 'header',
+    headers: { traceparent: parent },
+  };
+}
+
+/** The same, in which the upstream hangs below a span of what it is asked. */
+export function withUpstreamSpan(trace: Trace): Trace {
+  const upstreamSpanId = newSpanId();
+  const parent = trace.parent.replace(trace.spanId, upstreamSpanId);
+  const headers = trace.headers === undefined ? undefined : { ...trace.headers, traceparent: parent };
+  return { ...trace, upstreamSpanId, parent, headers };
+}
+
+function newSpanId(): string {
+  const id = randomBytes(8).toString('hex');
+  return id === zeroSpan ? newSpanId() : id;
 }
 
 /** What has to change in the message itself. */
@@ -63,14 +99,21 @@ export function keysWithTrace(message: Message, trace: Trace | undefined, keys: 
   return { has: (key) => key === 'traceparent' || key === 'tracestate' || keys.has(key) };
 }
 
-function read(text: string | undefined): { readonly traceId: string; readonly flags: string } | undefined {
+interface Read {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly flags: string;
+}
+
+function read(text: string | undefined): Read | undefined {
   const [, version, traceId, spanId, flags] = (text === undefined ? null : shape.exec(text)) ?? [];
-  if (text === undefined || version === undefined || traceId === undefined || flags === undefined) return undefined;
+  if (text === undefined || version === undefined || traceId === undefined) return undefined;
+  if (spanId === undefined || flags === undefined) return undefined;
   if (version === 'ff' || traceId === zeroTrace || spanId === zeroSpan) return undefined;
   // The first version ends here; of later ones only what the first has is understood, and said on.
   if (version === '00' && text.length !== 55) return undefined;
   const known = Number.parseInt(flags, 16) & sampled;
-  return { traceId, flags: version === '00' ? flags : known.toString(16).padStart(2, '0') };
+  return { traceId, spanId, flags: version === '00' ? flags : known.toString(16).padStart(2, '0') };
 }
 
 function stateOf(headers: TraceHeaders | undefined): string | undefined {

@@ -20,6 +20,7 @@ import type { RememberedTransports } from '../remembered-transports.ts';
 import type { Resolution } from '../resolution.ts';
 import { seenThrough } from '../shown-tools.ts';
 import { refuseWithheld } from '../stages/vet-tools.ts';
+import { timeUpstream } from '../time-upstream.ts';
 import type { ToolBounds } from '../tool-bounds.ts';
 import { askAsModern } from './ask-as.ts';
 import { type Composite, createComposite } from './children.ts';
@@ -85,9 +86,12 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       cancelOnGone: true,
       namesAsker: true,
     };
-    if (exchange.era === 'modern') return namingAskers(await links.modern(session, server, call), server.name);
-    const child = await childOf(exchange, server);
-    return child.link.request({ ...call, caller: child, cancelOnGone: false });
+    async function ask(): Promise<Reply> {
+      if (exchange.era === 'modern') return namingAskers(await links.modern(session, server, call), server.name);
+      const child = await childOf(exchange, server);
+      return child.link.request({ ...call, caller: child, cancelOnGone: false });
+    }
+    return trace?.upstreamSpanId === undefined ? ask() : timeUpstream(exchange, server.name, ask);
   }
 
   function childOf(exchange: ForAll, server: ServerDefinition): Promise<Caller> {

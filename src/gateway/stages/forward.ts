@@ -10,6 +10,7 @@ import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { Next } from '../chain.ts';
 import type { Prepared } from '../exchange.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
+import { timeUpstream } from '../time-upstream.ts';
 import { answerPush, progressOfPush } from './answer-push.ts';
 
 const mostSubscriptions = 1000;
@@ -92,7 +93,10 @@ export function forward(
 
   return async function forward(exchange) {
     const { message } = exchange;
-    if (message.kind === 'request') return request(exchange);
+    if (message.kind === 'request') {
+      if (exchange.trace?.upstreamSpanId === undefined) return request(exchange);
+      return timeUpstream(exchange, exchange.upstream.name, () => request(exchange));
+    }
     return message.kind === 'notification' ? notify(exchange) : answerPush(exchange);
   };
 }

@@ -2,11 +2,13 @@ import type { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Log } from '../../log.ts';
 import type { Metrics, QuotaScope } from '../../metrics/metrics.ts';
+import type { Tracer } from '../../telemetry/tracer.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
-import type { Stage } from '../chain.ts';
+import { type Stage, widen } from '../chain.ts';
+import { errorTypeOf } from '../error-type.ts';
 import type { Arrived } from '../exchange.ts';
 import { namingSession } from '../name-session.ts';
 import { onLatestRecord } from '../on-latest-record.ts';
@@ -18,14 +20,20 @@ export interface RecordOptions {
   readonly metrics: Metrics;
   /** Whether results name the session to the client. */
   readonly includeMeta: () => boolean;
+  /** Only where somebody wants spans. */
+  readonly tracer: Tracer | undefined;
 }
 
 /** Outermost on the inward corridor, so that refusals are recorded too; it also gives every refusal its wire form. */
 export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
-  const { journal, log, metrics } = options;
+  const { journal, log, metrics, tracer } = options;
   return async function record(exchange, next) {
     const started = performance.now();
     let outcome = 'ok';
+    const { kind } = exchange.message;
+    // An answer to a push belongs to the exchange that was asked.
+    const tracing = kind === 'response' ? undefined : tracer;
+    if (tracing !== undefined) widen(exchange, { trace: tracing.begin(exchange.trace, kind === 'request') });
     let reply: Reply;
     try {
       reply = await onLatestRecord(exchange, next);
@@ -71,6 +79,7 @@ export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
       bytesIn: message.bytes.length,
       bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,
     });
+    if (tracing !== undefined) endSpans(tracing, exchange, { method, name, outcome, reply, from: started, took });
     log.debug?.('call', {
       server: entry.upstream ?? exchange.server,
       method,
@@ -83,6 +92,36 @@ export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
     });
     return reply;
   };
+}
+
+interface Ended {
+  readonly method: string;
+  readonly name: string | undefined;
+  readonly outcome: string;
+  readonly reply: Reply;
+  readonly from: number;
+  readonly took: number;
+}
+
+function endSpans(tracer: Tracer, exchange: Arrived, { method, name, outcome, reply, from, took }: Ended): void {
+  const { trace, entry, message, entrance, correlationId } = exchange;
+  if (trace?.sampled !== true) return;
+  tracer.end({
+    trace,
+    entrance,
+    server: exchange.server,
+    method,
+    name,
+    requestId: message.id,
+    sessionId: entry.sessionId,
+    correlationId,
+    rule: entry.rule,
+    cached: entry.cached !== undefined,
+    errorType: outcome === 'ok' ? errorTypeOf(reply) : outcome,
+    from,
+    until: from + took,
+    upstream: entry.asked,
+  });
 }
 
 /** The rule of such a refusal is the key of the quota. */

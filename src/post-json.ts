@@ -1,13 +1,16 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 
-export type Posted = { readonly taken: true } | { readonly taken: false; readonly why: string };
+export type Posted =
+  | { readonly taken: true }
+  /** Without a status there was no answer. */
+  | { readonly taken: false; readonly why: string; readonly status?: number };
 
 const patienceMs = 10_000;
 const letGoMs = 1000;
 
 /** One attempt. Redirects are answers like any other that is not a yes: nothing follows them. */
-export function postEvent(
+export function postJson(
   url: URL,
   headers: Readonly<Record<string, string>>,
   body: string,
@@ -32,7 +35,8 @@ export function postEvent(
       response.on('error', () => {}).resume();
       const cut = setTimeout(() => response.destroy(), letGoMs).unref();
       response.once('close', () => clearTimeout(cut));
-      settle(statusCode >= 200 && statusCode < 300 ? { taken: true } : { taken: false, why: `status ${statusCode}` });
+      const taken = statusCode >= 200 && statusCode < 300;
+      settle(taken ? { taken } : { taken, why: `status ${statusCode}`, status: statusCode });
     });
     request.on('error', (error: NodeJS.ErrnoException) =>
       settle({ taken: false, why: error.code ?? (signal.aborted ? 'broken off' : error.message) }),
