@@ -7,16 +7,19 @@ import {
   readFileSync,
   realpathSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:http';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import { lookUp } from '../../../src/runners/look-up.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
+import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { until } from '../../runners/tagged-processes.ts';
@@ -122,12 +125,16 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     expect(told).toMatchObject({ HTTPS_PROXY: 'http://127.0.0.1:3128', NODE_USE_ENV_PROXY: '1', TMPDIR: '/tmp' });
   });
 
-  test('that is a package is fetched outside and runs inside, with nothing of the host in sight', async () => {
-    const { client } = await use('published', 'handshake');
+  /** Inside there is no browser to be found, and it says so: it has run. */
+  async function expectToRun(client: RawClient) {
     const answer = await client.call(proof ? 'get-env' : 'list_pages');
-    // Inside there is no browser to be found, and it says so: it has run.
     expect(answer).toMatch(proof ? /"AMBIT_TRUST_LEVEL": "sandboxed"/ : /Chrome/);
     expect(answer).not.toContain(process.env['HOME'] === '/' ? '\0' : `"HOME": "${process.env['HOME']}"`);
+  }
+
+  test('that is a package is fetched outside and runs inside, with nothing of the host in sight', async () => {
+    const { client } = await use('published', 'handshake');
+    await expectToRun(client);
     const [kept] = readdirSync(join(dataDir, 'packages'));
     const { pin } = JSON.parse(readFileSync(join(dataDir, 'packages', kept as string, 'pin.json'), 'utf8'));
     expect(pin).toEqual({
@@ -137,6 +144,29 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     });
     expect(existsSync(join(garden, 'node_modules'))).toBe(false);
   }, 180_000);
+
+  test.skipIf(!hasPodman())(
+    'of another maker, by npx or as a file, runs in a container where there is no bwrap',
+    async () => {
+      const bin = join(folder, 'bin');
+      mkdirSync(bin);
+      // Without npm: what was fetched once is not asked for again.
+      for (const name of ['podman', 'runc', 'node'])
+        symlinkSync(lookUp(name, process.env['PATH']) ?? '/dev/null', join(bin, name));
+      vi.stubEnv('PATH', bin);
+      onTestFinished(() => void vi.unstubAllEnvs());
+      const [pack, file] = [await use('published', 'handshake'), await use('everything', 'handshake')];
+      await expectToRun(pack.client);
+      const told = JSON.parse(await file.client.call('get-env')) as Record<string, string>;
+      expect(told).toMatchObject({
+        AMBIT_SESSION_ID: file.id,
+        HTTPS_PROXY: 'http://127.0.0.1:3128',
+        HOSTNAME: 'sandbox',
+      });
+      const started = journal().filter(({ event }) => event === 'started');
+      expect(started.slice(-2).map(({ runner }) => runner)).toEqual(['container', 'container']);
+    },
+  );
 
   test.each([
     ['image', /"docker" starts its server outside of the sandbox.*sandbox: \{ image: … \}/],

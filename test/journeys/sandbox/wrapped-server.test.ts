@@ -5,16 +5,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { groupsThere, processesIn } from '../../runners/bwrap/sandbox-harness.ts';
 import { ensureBuilt } from '../../runners/ensure-built.ts';
+import { startRegistry } from '../../runners/packages/tiny-registry.ts';
 import { until } from '../../runners/tagged-processes.ts';
 import { ambitBin } from '../start-ambit.ts';
 
 const recorder = join(repository, 'test/fixtures/recorder/stdio.js');
 let home = '';
+/** Nobody is there unless a test says so. */
+let registry = 'http://127.0.0.1:1';
 let started: ChildProcess[] = [];
 beforeAll(ensureBuilt);
 beforeEach(() => {
@@ -33,7 +36,7 @@ interface Wrapped {
 
 /** What a client would start; nothing is configured, in a home that has nothing. */
 function start(...command: readonly [string, ...string[]]): Wrapped {
-  const env = { PATH: process.env['PATH'], HOME: home, HOST_SECRET: 'never' };
+  const env = { PATH: process.env['PATH'], HOME: home, HOST_SECRET: 'never', npm_config_registry: registry };
   const child = spawn(command[0], command.slice(1), { env, stdio: ['pipe', 'pipe', 'inherit'] });
   started.push(child);
   const lines = createInterface({ input: child.stdout as Readable })[Symbol.asyncIterator]();
@@ -82,6 +85,30 @@ describe.skipIf(!hasBwrap())('ambit run, with no configuration at all', () => {
     child.stdin?.end();
     expect(await once(child, 'exit')).toEqual([0, null]);
     expect(processesIn(home)).toEqual([]);
+    expect(instances()).toEqual([]);
+  });
+
+  test('takes a package by npx: its range is settled when it is first fetched, and nobody is asked again', async () => {
+    const server = readFileSync(join(import.meta.dirname, 'tells-environment.cjs'), 'utf8');
+    const shelf = await startRegistry();
+    onTestFinished(() => shelf.stop());
+    registry = shelf.url;
+    const publish = (version: string) =>
+      shelf.publish({ name: '@some/server', version, bin: { some: 'some.js' } }, { 'some.js': server });
+    publish('1.0.0');
+    publish('2.0.0');
+    publish('1.1.0');
+    for (const life of ['first', 'second']) {
+      const { child, call } = start(...ambitRun, '--trust', 'sandboxed', '--', 'npx', '-y', '@some/server@^1', life);
+      const { env, args, version } = JSON.parse(await call('environment'));
+      expect([args, version]).toEqual([[life], '1.1.0']);
+      expect(env).toMatchObject({ AMBIT_TRUST_LEVEL: 'sandboxed', HOME: '/tmp/home', TMPDIR: '/tmp' });
+      expect(JSON.stringify(env)).not.toMatch(/never|npm_config/);
+      child.stdin?.end();
+      await once(child, 'exit');
+      publish('1.2.0');
+      shelf.stop();
+    }
     expect(instances()).toEqual([]);
   });
 

@@ -97,6 +97,28 @@ describe('packages that servers are started from', () => {
     expect(run(await packages().ready('npx', ['@s/server@2.0.0']))).toBe('two');
   });
 
+  test('asked for by a range, a tag or one of their programs are settled then, and need no registry after', async () => {
+    const bin = { one: 'one.js', other: 'other.js' };
+    const files = { 'one.js': says('one'), 'other.js': says('other') };
+    const publish = (version: string) => registry.publish({ name: '@s/many', version, bin }, files);
+    for (const version of ['1.0.0', '1.4.0', '2.0.0']) publish(version);
+    const asked = [
+      { args: ['-y', '-p', '@s/many@^1', 'other'], version: '1.4.0', said: 'other' },
+      { args: ['--package=@s/many@latest', '--', 'one'], version: '2.0.0', said: 'one' },
+    ];
+    for (const { args, version, said } of asked) {
+      expect(run(await packages().ready('npx', args))).toBe(said);
+      expect(packagePin(folder, 'npx', args)).toMatchObject({ name: '@s/many', version });
+    }
+    for (const version of ['1.5.0', '3.0.0']) publish(version);
+    const before = registry.asked.length;
+    for (const { args, version, said } of asked) {
+      expect(run(await packages('/nonexistent').ready('npx', args))).toBe(said);
+      expect(packagePin(folder, 'npx', args)).toMatchObject({ version });
+    }
+    expect(registry.asked.length).toBe(before);
+  });
+
   test('that are not what was promised, then or now, are not kept', async () => {
     registry.publish({ name: 'swapped', version: '1.0.0', bin: 's.js' }, { 's.js': says('good') });
     registry.swap('swapped', '1.0.0', {
