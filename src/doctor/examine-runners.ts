@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isAmbitError } from '../errors.ts';
 import { createLimiter } from '../runners/limits/limiter.ts';
-import type { InForce, Limits } from '../runners/limits/limits.ts';
+import type { InForce, Limits, Means } from '../runners/limits/limits.ts';
 import { remedyForLimit } from '../runners/limits/remedy.ts';
 import { type Machine, thisMachine } from '../runners/machine.ts';
 import type { Probed, SandboxRunner } from '../runners/runner.ts';
@@ -21,9 +21,9 @@ export async function examineRunners(): Promise<Finding[]> {
     const { plain, sandboxes } = createRunners({ warden, tmpRoot, packages: join(folder, 'packages') });
     const direct: Finding = { kind: 'runner', name: plain.name, state: 'ok', detail: 'direct sessions', remedy: null };
     const probed = await Promise.all(sandboxes.map(examined));
-    const working = probed.find(({ result }) => result !== undefined)?.result;
-    const limits = working?.limits ?? (await createLimiter().inForce());
-    return [direct, ...probed.map(({ finding }) => finding), ...limitFindings(limits, thisMachine())];
+    const [first, second] = probed.flatMap(({ result }) => result ?? []);
+    const limits = first?.limits ?? (await createLimiter().inForce());
+    return [direct, ...probed.map(({ finding }) => finding), ...limitFindings(limits, thisMachine(), second?.limits)];
   } finally {
     await warden.close();
     rmSync(folder, { recursive: true, force: true });
@@ -35,14 +35,16 @@ async function examined(sandbox: SandboxRunner): Promise<{ finding: Finding; res
   try {
     const result = await sandbox.probe();
     const holds = Object.keys(result.enforced).map(inWords).join(', ');
-    return { finding: { ...about, state: 'ok', detail: `sandboxed sessions: ${holds}`, remedy: null }, result };
+    const by = result.by === undefined ? '' : ` by ${result.by}`;
+    return { finding: { ...about, state: 'ok', detail: `sandboxed sessions${by}: ${holds}`, remedy: null }, result };
   } catch (error) {
     const why = (error as Error).message.replace(/^.*no sandbox can be had here: /, '').replace(/\.$/, '');
     return { finding: { ...about, state: 'missing', detail: why, remedy: isAmbitError(error) ? error.hint : null } };
   }
 }
 
-export function limitFindings(limits: InForce, machine: Machine): Finding[] {
+/** Those of the sandbox that is taken first, and how containers differ, which servers with an image always take. */
+export function limitFindings(limits: InForce, machine: Machine, inContainers = limits): Finding[] {
   return (Object.keys(limits) as (keyof Limits)[]).map((name) => {
     const means = limits[name];
     const remedy = remedyForLimit(name, means, machine) ?? null;
@@ -51,13 +53,18 @@ export function limitFindings(limits: InForce, machine: Machine): Finding[] {
       kind: 'limit',
       name,
       state: means === 'none' ? 'missing' : weak ? 'weak' : 'ok',
-      detail: by(means),
+      detail: alike(means, inContainers[name]) ? by(means) : `${by(means)}; in containers ${by(inContainers[name])}`,
       remedy,
     };
   });
 }
 
-function by(means: string): string {
+/** What matters is who keeps it, not by which of its means the kernel does. */
+function alike(one: Means, other: Means): boolean {
+  return one === other || [one, other].every((each) => by(each).startsWith('by the kernel'));
+}
+
+function by(means: Means): string {
   if (means === 'watchdog') return 'by Ambit, which looks twice a second';
   if (means === 'priority') return 'not bounded; others go first';
   if (means === 'timer') return 'by Ambit';

@@ -53,6 +53,8 @@ export interface Probed {
   /** What holds inside, by name; a probe that finds something missing fails. */
   readonly enforced: Readonly<Record<string, boolean>>;
   readonly limits: InForce;
+  /** The program that does it, where there is a choice. */
+  readonly by?: string;
 }
 
 /**

@@ -76,6 +76,20 @@ describe('the remedy fits the machine', () => {
   });
 });
 
+test('where containers are bounded otherwise, that is said; not by which of its means the kernel does it', () => {
+  const kernel = { memoryMb: 'cgroup v2', pids: 'rlimit', cpus: 'priority', fileMb: 'rlimit' } as const;
+  const limits = { ...kernel, openFiles: 'rlimit', wallSeconds: 'timer' } as const;
+  const inContainers = { ...limits, memoryMb: 'container', pids: 'watchdog', cpus: 'none' } as const;
+  expect(limitFindings(limits, debian, inContainers).map(({ detail }) => detail)).toEqual([
+    'by the kernel (cgroup v2)',
+    'by the kernel (rlimit); in containers by Ambit, which looks twice a second',
+    'not bounded; others go first; in containers not bounded',
+    'by the kernel (rlimit)',
+    'by the kernel (rlimit)',
+    'by Ambit',
+  ]);
+});
+
 describe('what is found on this machine', () => {
   const states = ({ findings }: Examination) => Object.fromEntries(findings.map(({ name, state }) => [name, state]));
 

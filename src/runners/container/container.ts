@@ -123,7 +123,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     const limitsByEngine = manner.limitsByEngine && !ignoresLimits;
     return {
       manner: { ...manner, limitsByEngine },
-      probed: { enforced: { ...enforced }, limits: inForce(limitsByEngine) },
+      probed: { enforced: { ...enforced }, limits: inForce(limitsByEngine), by: manner.engine.kind },
     };
   }
 
