@@ -9,6 +9,7 @@ import { injectionLine, measureInjection } from './injection.js';
 import { measureOnce, medians } from './measure.js';
 import { installPeers } from './peers.js';
 import { plotOf } from './plot.js';
+import { measureRunners, runnersTable } from './runners.js';
 import { measureStages, stagesTable } from './stages.js';
 import { measureStores, storesTable, writeStoresPlot } from './stores.js';
 import { subjects } from './subjects.js';
@@ -25,7 +26,7 @@ const quick = [
 ];
 
 // Measured beside the subjects, each with a table of its own.
-const parts = ['stages', 'stores'];
+const parts = ['stages', 'stores', 'runners'];
 
 const options = readOptions();
 // One session is strictly serial. Where its processes happen to run decides most of its latency; on one core it cannot.
@@ -41,6 +42,7 @@ for (let round = 0; round < rounds; round++) {
 }
 const stages = options.stages ? await measureStages({ quick: options.quick }) : undefined;
 const stores = options.stores ? await measureStores({ quick: options.quick }) : undefined;
+const runners = options.runners ? await measureRunners({ quick: options.quick }) : undefined;
 publish();
 
 async function measure(result, job, round) {
@@ -85,6 +87,7 @@ function publish() {
     injectionLine(injection),
     ...(stages === undefined ? [] : [stagesTable(stages)]),
     ...(stores === undefined ? [] : [storesTable(stores)]),
+    ...(runners === undefined ? [] : [runnersTable(runners)]),
   ];
   console.log(printed.join('\n\n'));
 
@@ -97,6 +100,7 @@ function publish() {
     injection,
     stages,
     stores,
+    runners,
   };
   const document = `${JSON.stringify(facts, null, 2)}\n`;
   const folder = fileURLToPath(new URL('results/', import.meta.url));
@@ -130,8 +134,8 @@ function readOptions() {
     const names = values.only?.split(',') ?? subjects.map(({ name }) => name);
     const unknown = names.find((name) => !parts.includes(name) && !subjects.some((subject) => subject.name === name));
     if (unknown !== undefined) throw new Error(`--only: no subject is called ${unknown}`);
-    const [stages, stores] = parts.map((part) => values.only === undefined || names.includes(part));
-    return { ...values, stages, stores, chosen: subjects.filter(({ name }) => names.includes(name)) };
+    const [stages, stores, runners] = parts.map((part) => values.only === undefined || names.includes(part));
+    return { ...values, stages, stores, runners, chosen: subjects.filter(({ name }) => names.includes(name)) };
   } catch (error) {
     console.error(`${error.message}\nUsage: npm run bench -- [--quick] [--pin] [--only a,b] [--json FILE]`);
     console.error(`Subjects: ${subjects.map(({ name }) => name).join(', ')}, ${parts.join(', ')}`);

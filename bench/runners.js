@@ -1,55 +1,73 @@
-// node bench/runners.js [--rounds N]: what it costs to start a server without and with a sandbox, and how long until it
-// has answered for the first time. Needs a build and bwrap. The runners take turns, so that a busy moment meets both.
+// node bench/runners.js [--quick]: what it costs to start a server without a sandbox and in each one, with and without
+// limits, and how long until it has answered for the first time. Needs a build; what this machine has not got is left out.
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { createBwrapRunner } from '../build/runners/bwrap/bwrap.js';
+import { pathToFileURL } from 'node:url';
 import { baseEnvironment } from '../build/runners/environment.js';
-import { createLimiter } from '../build/runners/limits/limiter.js';
-import { createPlainRunner } from '../build/runners/plain.js';
 import { createTmpRoot } from '../build/runners/sweep-leftovers.js';
 import { createWarden } from '../build/runners/warden.js';
+import { medians } from './measure.js';
+import { openFirstResults } from './runners-first-result.js';
+import { runnersToMeasure } from './runners-measured.js';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '15' } } });
-const rounds = Number(values.rounds);
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-bench-')));
-const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
-const home = join(folder, 'workspace');
-mkdirSync(home);
-const warden = createWarden({ tmpRoot });
-const plain = createPlainRunner({ warden });
-/** The same sandbox, bounded by the kernel where that can be, and by a look from time to time. */
-const runners = {
-  plain,
-  bwrap: createBwrapRunner({ warden, tmpRoot }),
-  'bwrap, watched': createBwrapRunner({ warden, tmpRoot, limiter: createLimiter([]) }),
-};
 const everything = join(import.meta.dirname, '../node_modules/@modelcontextprotocol/server-everything/dist/index.js');
-
-const limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 1024, openFiles: 1024, wallSeconds: 3600 };
-const place = { real: home, inside: home };
-const confinement = { home: place, readable: [], writable: [], hidden: [], limits };
+const trivial = join(import.meta.dirname, 'trivial-server.js');
 const programs = {
-  true: { command: 'true', args: [] },
-  'node -e 0': { command: process.execPath, args: ['-e', '0'] },
-  'trivial server, first result': { command: process.execPath, args: [join(import.meta.dirname, 'trivial-server.js')] },
-  'server-everything, first result': { command: process.execPath, args: [everything, 'stdio'] },
+  true: ['true'],
+  trivial: [process.execPath, trivial],
+  everything: [process.execPath, everything, 'stdio'],
 };
+const limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 1024, openFiles: 1024, wallSeconds: 3600 };
 const clientInfo = { name: 'bench', version: '1' };
 const hello = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
 const question = `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: hello })}\n`;
+
+/** The runners take turns, so that a busy moment meets all of them. The first round warms up. */
+export async function measureRunners({ quick = false } = {}) {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-bench-runners-')));
+  const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
+  const workspace = join(folder, 'workspace');
+  mkdirSync(workspace);
+  const warden = createWarden({ tmpRoot });
+  const results = await runnersToMeasure({ warden, tmpRoot });
+  const ambit = await openFirstResults({ folder, workspace, server: trivial });
+  try {
+    for (let round = 0; round <= (quick ? 3 : 15); round++) {
+      console.error(`starts, round ${round}`);
+      for (const result of results) {
+        const figures = {};
+        for (const [name, program] of Object.entries(programs)) {
+          const { started, done } = await life(result, program, { tmpRoot, workspace });
+          figures[`${name}StartedMs`] = started;
+          figures[`${name}DoneMs`] = done;
+        }
+        if (result.isUsual) figures.firstResultMs = await ambit.firstResult(result.name);
+        if (round > 0) result.rounds.push(figures);
+      }
+    }
+  } finally {
+    await ambit.close();
+    await warden.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return results.map(({ name, by, rounds }) => ({ name, limits: by, figures: medians(rounds) }));
+}
+
 let count = 0;
 
 /** Milliseconds: until the runner has it started, and until it has answered or, having nothing to say, has left. */
-async function life(runner, { command, args }) {
+async function life({ name, runner }, [command, ...args], { tmpRoot, workspace }) {
   const tmpDir = join(tmpRoot, `p${++count}`);
-  const launch = { command, args, cwd: home, tmpDir };
+  const launch = { command, args, cwd: workspace, tmpDir };
+  const place = { real: workspace, inside: workspace };
+  const confinement = { home: place, readable: [], writable: [], hidden: [], limits };
   const began = performance.now();
-  const running =
-    runner === plain
-      ? await runner.start({ ...launch, env: baseEnvironment(process.env, tmpDir, {}) })
-      : await runner.start({ ...launch, env: {}, confinement });
+  const running = await runner.start(
+    name === 'plain'
+      ? { ...launch, env: baseEnvironment(process.env, tmpDir, {}) }
+      : { ...launch, env: {}, confinement },
+  );
   const started = performance.now() - began;
   running.stderr.resume();
   const answered = new Promise((accept) => running.stdout.once('data', accept));
@@ -60,29 +78,32 @@ async function life(runner, { command, args }) {
   return { started, done };
 }
 
-const median = (numbers) => numbers.sort((one, other) => one - other)[Math.floor(numbers.length / 2)];
-const figures = new Map();
-try {
-  const { limits: inForce } = await runners.bwrap.probe();
-  console.log(`limits of bwrap by: ${JSON.stringify(inForce)}`);
-  for (let round = 0; round <= rounds; round++) {
-    for (const [name, program] of Object.entries(programs)) {
-      for (const [called, runner] of Object.entries(runners)) {
-        const figure = await life(runner, program);
-        const key = `${name}\t${called}`;
-        // The first round warms up.
-        if (round > 0) figures.set(key, [...(figures.get(key) ?? []), figure]);
-      }
-    }
-  }
-} finally {
-  await warden.close();
-  rmSync(folder, { recursive: true, force: true });
+const columns = [
+  ['runner', 10, ({ name }) => name],
+  ['limits by', 10, ({ limits: by }) => by],
+  ['true', 7, ({ figures }) => shown(figures.trueDoneMs)],
+  ['started', 8, ({ figures }) => shown(figures.trivialStartedMs)],
+  ['answered', 8, ({ figures }) => shown(figures.trivialDoneMs)],
+  ['everything', 10, ({ figures }) => shown(figures.everythingDoneMs)],
+  ['by Ambit', 8, ({ figures }) => shown(figures.firstResultMs)],
+];
+const shown = (ms) => (ms === undefined ? '–' : ms.toFixed(1));
+
+export function runnersTable(results) {
+  const line = (cells) =>
+    cells
+      .map((cell, index) => (index < 2 ? String(cell).padEnd(columns[index][1]) : cell.padStart(columns[index][1])))
+      .join('  ');
+  return [
+    'Starting a server, in ms. True: until the program "true" has ended. Started, answered: the trivial server, until it',
+    'is there and until it has answered its handshake. Everything: the same answer of server-everything. By Ambit: from',
+    'opening a session to the first result of a tool of the trivial server.',
+    line(columns.map(([title]) => title)),
+    line(columns.map(([, width]) => '─'.repeat(width))),
+    ...results.map((result) => line(columns.map(([, , cell]) => cell(result)))),
+  ].join('\n');
 }
 
-console.log(`${'program'.padEnd(34)}${'runner'.padEnd(16)}${'started ms'.padStart(12)}${'done ms'.padStart(12)}`);
-for (const [key, all] of figures) {
-  const [name, runner] = key.split('\t');
-  const [started, done] = ['started', 'done'].map((what) => median(all.map((figure) => figure[what])).toFixed(1));
-  console.log(`${name.padEnd(34)}${runner.padEnd(16)}${started.padStart(12)}${done.padStart(12)}`);
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  console.log(runnersTable(await measureRunners({ quick: process.argv.includes('--quick') })));
 }

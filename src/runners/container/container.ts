@@ -36,6 +36,8 @@ export interface ContainerRunnerOptions {
   readonly timing?: EndTiming;
   /** Where engines and the programs of servers are looked for. */
   readonly searchPath?: () => string | undefined;
+  /** Where false, the engine is asked for no limits and Ambit looks, as it does where an engine keeps none. */
+  readonly limitsByEngine?: boolean;
 }
 
 interface Found {
@@ -131,7 +133,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     if (!isProfiled(process.arch))
       throw unavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
     let refusal: unknown;
-    for (const manner of mannersOf(searchPath())) {
+    for (const manner of mannersOf(searchPath(), options.limitsByEngine ?? true)) {
       try {
         const result = await lookInside(manner);
         await removeLeftContainers(manner.engine, tmpRoot).catch(() => 0);
@@ -179,9 +181,9 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
 }
 
 /** Each engine as it is; podman also with the other runtime, and without limits of its own. */
-function mannersOf(searchPath: string | undefined): Manner[] {
+function mannersOf(searchPath: string | undefined, limitsByEngine: boolean): Manner[] {
   return findEngines(searchPath).flatMap((engine): Manner[] => {
-    const usual = { engine, global: [], limitsByEngine: true };
+    const usual = { engine, global: [], limitsByEngine };
     if (engine.kind === 'docker') return [usual];
     const runc = lookUp('runc', searchPath);
     return [
