@@ -1,0 +1,125 @@
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { countLines, lineEndingOf } from '../../text/line-endings.ts';
+import { unifiedDiff } from '../../text/unified-diff.ts';
+import type { FoundFile, OpenedFile, Written } from '../../workspaces/backend.ts';
+import type { SessionFiles } from '../../workspaces/session-files.ts';
+import { changedSince, tooLargeToEdit } from './edit-refusals.ts';
+import { type Change, type Current, currentOf, newContent, sha256 } from './new-content.ts';
+import { sha256Of, withFile } from './pieces-of.ts';
+
+export interface EditFile {
+  readonly path: string;
+  readonly change: Change;
+  readonly dryRun: boolean;
+  readonly expectedSha256: string | undefined;
+}
+
+/** Others who write the same file may be in between so often before it is told. */
+const mostTries = 5;
+
+/** Reads, changes and writes a file as one step: what someone else wrote meanwhile is never lost. */
+export function editFile(files: SessionFiles, edit: EditFile) {
+  return files.alone(edit.path, async () => {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await editOnce(files, edit);
+      } catch (error) {
+        // Whoever expects a certain content decides anew; any other edit is made on what is there now.
+        if (edit.expectedSha256 !== undefined || !isRace(error) || tries === mostTries) throw error;
+      }
+    }
+  });
+}
+
+async function editOnce(files: SessionFiles, { path, change, dryRun, expectedSha256 }: EditFile) {
+  const there = await find(files, path, change, expectedSha256);
+  const shownPath = there?.facts.path ?? path;
+  const next = await newContent(shownPath, there?.current, change);
+  assertSize(files, next.bytes.length);
+  const before = there?.current;
+  const isSame = before !== undefined && Buffer.compare(before.bytes, next.bytes) === 0;
+  const written: Pick<Written, 'path'> =
+    dryRun || isSame
+      ? { path: shownPath }
+      : await files.write(path, next.bytes, {
+          expected: there === undefined ? 'absent' : { version: there.facts.version },
+        });
+  const old = there === undefined ? '' : before?.decoded?.text;
+  const diff = old === undefined ? undefined : unifiedDiff(written.path, old, next.text);
+  return {
+    path: written.path,
+    created: there === undefined,
+    changed: !isSame,
+    dryRun,
+    bytes: next.bytes.length,
+    lines: countLines(next.text),
+    sha256: sha256(next.bytes),
+    encoding: next.encoding.name,
+    bom: next.encoding.mark.length > 0,
+    lineEnding: lineEndingOf(next.text),
+    edits: next.edits.map((each) => ({ ...each })),
+    added: diff?.added ?? countLines(next.text),
+    removed: diff?.removed ?? 0,
+    // Of a new file the caller knows every line.
+    diff: there === undefined ? null : (diff?.text ?? null),
+  };
+}
+
+interface There {
+  readonly facts: FoundFile;
+  /** Undefined when it is larger than any file that is edited. */
+  readonly current: Current | undefined;
+}
+
+async function find(
+  files: SessionFiles,
+  path: string,
+  change: Change,
+  expected: string | undefined,
+): Promise<There | undefined> {
+  const opened = await openIfThere(files, path);
+  if (opened === undefined) {
+    if (expected !== undefined) throw changedSince(path, undefined);
+    if (!('content' in change) && change.edits[0]?.oldText !== '') throw notThere(path);
+    return undefined;
+  }
+  return withFile(opened, async (file) => {
+    const { facts } = file;
+    const isLarge = facts.bytes > files.fileBytes;
+    if (isLarge && !('content' in change)) throw tooLargeToEdit(facts.path, facts.bytes, files.fileBytes);
+    const current = isLarge ? undefined : currentOf(await file.read(0, facts.bytes));
+    if (expected !== undefined) {
+      const actual = current === undefined ? await sha256Of(file) : sha256(current.bytes);
+      if (actual !== expected) throw changedSince(facts.path, actual ?? 'not known');
+    }
+    return { facts, current };
+  });
+}
+
+async function openIfThere(files: SessionFiles, path: string): Promise<OpenedFile | undefined> {
+  try {
+    return await files.open(path);
+  } catch (error) {
+    if (isAmbitError(error) && error.code === 'FILE_NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
+function assertSize({ fileBytes }: SessionFiles, bytes: number): void {
+  if (bytes <= fileBytes) return;
+  throw new AmbitError('FILE_TOO_LARGE', {
+    what: `The file would have ${bytes} bytes; ${fileBytes} are allowed here.`,
+    hint: 'Write less, or part it among several files.',
+  });
+}
+
+function isRace(error: unknown): boolean {
+  return isAmbitError(error) && (error.code === 'FILE_CHANGED' || error.code === 'FILE_EXISTS');
+}
+
+function notThere(path: string): AmbitError {
+  return new AmbitError('FILE_NOT_FOUND', {
+    what: `There is no file "${path.slice(0, 200)}" to edit.`,
+    hint: 'Look with session_list_dir or session_file_search; give "content" to create it.',
+  });
+}

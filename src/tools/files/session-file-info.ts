@@ -1,0 +1,93 @@
+import * as z from 'zod';
+import { isAmbitError } from '../../errors.ts';
+import { encodingOf, headBytes } from '../../text/encoding.ts';
+import { imageType, mediaType } from '../../text/media-type.ts';
+import type { FoundFile, OpenedFile } from '../../workspaces/backend.ts';
+import type { SessionFiles } from '../../workspaces/session-files.ts';
+import { sessionArgument } from '../shown-session.ts';
+import { type Tool, tool } from '../tool.ts';
+import type { FileAccess } from './file-access.ts';
+import { pathArgument, sha256Shown } from './path-argument.ts';
+import { mostWhole, sha256Of, withFile } from './pieces-of.ts';
+import { readLines } from './read-lines.ts';
+
+const kind = z.enum(['file', 'folder', 'link', 'special']);
+const content = z.strictObject({
+  binary: z.boolean(),
+  mimeType: z.string(),
+  encoding: z.string().nullable(),
+  bom: z.boolean(),
+  lineEnding: z.enum(['lf', 'crlf', 'mixed', 'none']).nullable(),
+  lines: z.number().int().nullable().describe('Null for what is no text, and above 16 MiB.'),
+  sha256: sha256Shown,
+});
+const output = z.strictObject({
+  path: z.string().describe('Where the path led, a link at its end not followed.'),
+  kind,
+  bytes: z.number().int(),
+  modified: z.string().describe('ISO 8601'),
+  mode: z.string().describe('The permission bits, such as "644".'),
+  target: z
+    .strictObject({ path: z.string(), kind })
+    .nullable()
+    .describe('What a link leads to within the workspace; null for all else.'),
+  content: content.nullable().describe('Of a file, or of the one a link leads to.'),
+});
+
+export function sessionFileInfo(access: FileAccess): Tool {
+  return tool({
+    name: 'session_file_info',
+    title: 'About a file',
+    description:
+      'What a path of the session’s workspace is: kind, size, time, mode, and of a file its type, encoding, lines and hash.',
+    effect: 'reads',
+    input: z.strictObject({
+      session: sessionArgument,
+      path: pathArgument.describe('Relative to the workspace; "." is the workspace itself.'),
+    }),
+    output,
+    run: ({ session, path }, caller) => access.in(session, caller, 'session_file_info', (files) => infoOf(files, path)),
+  });
+}
+
+async function infoOf(files: SessionFiles, path: string): Promise<z.input<typeof output>> {
+  const own = await files.stat(path, { link: true });
+  const target = own.kind === 'link' ? await targetOf(files, path) : undefined;
+  const isFile = (target ?? own).kind === 'file';
+  return {
+    path: own.path,
+    kind: own.kind,
+    bytes: own.bytes,
+    modified: new Date(own.modifiedMs).toISOString(),
+    mode: (own.mode & 0o7777).toString(8).padStart(3, '0'),
+    target: target === undefined ? null : { path: target.path, kind: target.kind },
+    content: isFile ? await withFile(files.open(path), contentOf) : null,
+  };
+}
+
+/** A link that leads nowhere, or where the session may not go, is still a link. */
+async function targetOf(files: SessionFiles, path: string): Promise<FoundFile | undefined> {
+  try {
+    return await files.stat(path);
+  } catch (error) {
+    if (isAmbitError(error) && error.code !== 'INTERNAL') return undefined;
+    throw error;
+  }
+}
+
+async function contentOf(file: OpenedFile): Promise<z.input<typeof content>> {
+  const head = await file.read(0, headBytes);
+  const encoding = imageType(head) === undefined ? encodingOf(head) : undefined;
+  const none = { endLine: Number.MAX_SAFE_INTEGER, startLine: Number.MAX_SAFE_INTEGER, maxBytes: 1 };
+  const isWhole = file.facts.bytes <= mostWhole;
+  const read = encoding === undefined || !isWhole ? undefined : await readLines(file, encoding, none);
+  return {
+    binary: encoding === undefined,
+    mimeType: mediaType(file.facts.path, head, encoding !== undefined),
+    encoding: encoding?.name ?? null,
+    bom: encoding !== undefined && encoding.mark.length > 0,
+    lineEnding: read?.lineEnding ?? null,
+    lines: read?.totalLines ?? null,
+    sha256: read === undefined ? await sha256Of(file) : read.sha256,
+  };
+}
