@@ -16,17 +16,12 @@ export interface FolderWalk extends Omit<WalkOptions, 'admit'> {
   readonly deed: Deed;
 }
 
-export function walkIn(folder: Folder, path: string | readonly string[], options: FolderWalk): Walked {
+export function walkIn(folder: Folder, path: string, options: FolderWalk): Walked {
   return walk(folder.ground, folder.root, path, { ...options, admit: folder.admit });
 }
 
 /** Walks, does the work, and lets every handle go again. */
-export function walked<T>(
-  folder: Folder,
-  path: string | readonly string[],
-  options: FolderWalk,
-  work: (end: Walked) => T,
-): T {
+export function walked<T>(folder: Folder, path: string, options: FolderWalk, work: (end: Walked) => T): T {
   const end = walkIn(folder, path, options);
   try {
     return work(end);

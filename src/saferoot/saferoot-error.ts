@@ -109,6 +109,6 @@ export function asSafeRootError(error: unknown, path: string | undefined): unkno
 
 /** An absolute path is not repeated: it may be one of the host. */
 function shown(path: string | undefined): string {
-  if (path === undefined || path.startsWith('/')) return 'The path';
+  if (typeof path !== 'string' || path.startsWith('/')) return 'The path';
   return `"${escapeControls(path.length > 200 ? `${path.slice(0, 200)}…` : path)}"`;
 }

@@ -51,14 +51,18 @@ const maxSteps = 1024;
  * Walks a path from the root, one component at a time, each from the handle of the one before. Links are read and
  * their targets walked the same way; `..` goes back along the handles. The kernel is never given more than one name.
  */
-export function walk(
+export function walk(ground: Ground, root: Handle, path: string, options: WalkOptions = {}): Walked {
+  return walkAlong(ground, root, componentsOf(path), options);
+}
+
+/** The same for names that led somewhere before. */
+export function walkAlong(
   ground: Ground,
   root: Handle,
-  asked: string | readonly string[],
+  components: readonly string[],
   options: WalkOptions = {},
 ): Walked {
-  const path = typeof asked === 'string' ? asked : undefined;
-  const ahead = (typeof asked === 'string' ? componentsOf(asked) : [...asked]).reverse();
+  const ahead = components.toReversed();
   const trail: Step[] = [{ handle: root, name: '' }];
   const { admit, deed = 'read' } = options;
   let missing: string | undefined;
@@ -102,7 +106,7 @@ export function walk(
       return;
     }
     trail.push({ handle, name });
-    if (trail.length > maxDepth) throw new SafeRootError('TOO_DEEP', { path });
+    if (trail.length > maxDepth) throw new SafeRootError('TOO_DEEP');
   }
 
   function makeFolder(name: string): void {
@@ -129,10 +133,10 @@ export function walk(
 
   function follow(name: string): void {
     ask(deed, () => names(name), 'link');
-    if (++links > maxLinks) throw new SafeRootError('TOO_MANY_LINKS', { path });
+    if (++links > maxLinks) throw new SafeRootError('TOO_MANY_LINKS');
     const target = targetOf(here(), name);
     if (target === undefined) ahead.push(name);
-    else if (target.startsWith('/')) throw new SafeRootError('PATH_VIOLATION', { path });
+    else if (target.startsWith('/')) throw new SafeRootError('PATH_VIOLATION');
     else ahead.push(...target.split('/').reverse());
   }
 
@@ -145,19 +149,21 @@ export function walk(
     while (ahead.length > 0) {
       const name = ahead.pop() as string;
       current = name;
-      if (++steps > maxSteps) throw new SafeRootError('TOO_DEEP', { path });
-      if (!here().stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY', { path });
+      if (++steps > maxSteps) throw new SafeRootError('TOO_DEEP');
+      if (!here().stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
       if (name === '' || name === '.') continue;
       if (name !== '..') advance(name);
-      else if (trail.length === 1) throw new SafeRootError('PATH_VIOLATION', { path });
+      else if (trail.length === 1) throw new SafeRootError('PATH_VIOLATION');
       else goBack();
     }
     inside ??= missing === undefined ? names() : names(missing);
     assertAdmitted(admit, deed, inside, missing === undefined ? kindOf(here().stats) : undefined);
   } catch (error) {
-    const reached = /^\.{0,2}$/.test(current) ? names() : names(current);
+    const reached = names(current);
     letGo(trail.length);
-    if (!(error instanceof SafeRootError && error.code === 'NOT_ADMITTED')) ask('read', () => reached, undefined);
+    // What was to be found there is asked for as if it were: whether it exists is not told either.
+    const told = error instanceof SafeRootError && (error.code === 'NOT_ADMITTED' || error.code === 'PATH_VIOLATION');
+    if (!told) ask(deed, () => wayAhead(reached, ahead), undefined);
     throw error;
   }
 
@@ -169,6 +175,16 @@ export function walk(
   const way = { inside, made, release };
   if (missing !== undefined) return { node: undefined, place: { folder: end.handle, name: missing }, ...way };
   return { node: end.handle, place: before && { folder: before.handle, name: end.name }, ...way };
+}
+
+/** Where a walk would end, as far as names alone tell. */
+function wayAhead(from: readonly string[], ahead: readonly string[]): string[] {
+  const way: string[] = [];
+  for (const name of [...from, ...ahead.toReversed()]) {
+    if (name === '..') way.pop();
+    else if (name !== '' && name !== '.') way.push(name);
+  }
+  return way;
 }
 
 /** Where a walk stands, and would stand after each further component, as far as names alone tell. */

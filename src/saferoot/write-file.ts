@@ -3,12 +3,12 @@ import { asPath } from './admit.ts';
 import { noteChange } from './changes.ts';
 import { assertSize, type Content, writeAll } from './content.ts';
 import { factsOf, type Located, versionOf } from './facts.ts';
-import { assertFile, type Folder, type FolderWalk, found, isSame, placeOf, walked, walkedUntil } from './folder.ts';
+import { assertFile, type Folder, type FolderWalk, found, isSame, placeOf, walkedUntil } from './folder.ts';
 import { at } from './ground.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { takeFileName } from './take-name.ts';
 import { writeBeside } from './temporary-file.ts';
-import type { Place, Walked } from './walk.ts';
+import { type Place, type Walked, walkAlong } from './walk.ts';
 
 export interface WriteOptions {
   /** Folders missing on the way are made. */
@@ -135,9 +135,9 @@ function putNew(folder: Folder, end: Walked, content: Content, options: CreateOp
  */
 function assertPlace(folder: Folder, end: Walked, place: Place): void {
   if (folder.admit === undefined) return;
-  walked(folder, end.inside.slice(0, -1), { deed: 'read', keepLastLink: true }, ({ node }) => {
-    if (node === undefined || !isSame(node, place.folder)) throw new SafeRootError('CHANGED');
-  });
+  const now = walkAlong(folder.ground, folder.root, end.inside.slice(0, -1), { keepLastLink: true });
+  now.release();
+  if (now.node === undefined || !isSame(now.node, place.folder)) throw new SafeRootError('CHANGED');
 }
 
 function settled(folder: Folder, end: Walked, place: Place, created: boolean): WrittenFile {

@@ -38,20 +38,23 @@ export function similarNames(wanted: string, names: readonly string[]): string[]
     .map(({ name }) => name);
 }
 
-/** How many letters must change; the same name with another ending counts as one. */
+/** How many letters must change, or change places with the next one; the same name with another ending counts as one. */
 function distance(one: string, other: string, most: number): number {
   if (one === other) return 0;
   const stem = (name: string) => name.replace(/(?<=.)\.[^.]*$/, '');
   if (stem(one) === stem(other)) return 1;
   if (Math.abs(one.length - other.length) > most || one.length > 100) return most + 1;
+  let before: number[] = [];
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (let at = 1; at <= one.length; at++) {
     const next = [at];
     for (let index = 1; index <= other.length; index++) {
       const change = (row[index - 1] as number) + (one[at - 1] === other[index - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[index] as number) + 1, (next[index - 1] as number) + 1));
+      const swapped = at > 1 && index > 1 && one[at - 1] === other[index - 2] && one[at - 2] === other[index - 1];
+      const swap = swapped ? (before[index - 2] as number) + 1 : change;
+      next.push(Math.min(change, swap, (row[index] as number) + 1, (next[index - 1] as number) + 1));
     }
-    row = next;
+    [before, row] = [row, next];
   }
   return row.at(-1) as number;
 }

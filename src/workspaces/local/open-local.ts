@@ -117,7 +117,11 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     write: (asked, content, how = {}) =>
       doing(asked, async () => {
         if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
-        if (typeof asked === 'string' && asked !== '' && !asked.startsWith('/') && endsAsFolder(asked)) {
+        if (typeof asked === 'string' && endsAsFolder(asked)) {
+          // A path that leads out or is closed is refused as such.
+          await root.stat(asked).catch((error: unknown) => {
+            if (codeOf(error) !== 'FILE_NOT_FOUND') throw error;
+          });
           throw notAFileName(asked);
         }
         return write(asked, content, how);

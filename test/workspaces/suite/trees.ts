@@ -1,0 +1,142 @@
+import { describe, expect, test } from 'vitest';
+import { bytes, codeOf, contentOf, type Suite, treeOf } from './ground.ts';
+
+export function describeTrees({ files, folder }: Suite): void {
+  async function plant(...paths: string[]): Promise<void> {
+    for (const path of paths) {
+      if (path.endsWith('/')) await files().makeFolder(path);
+      else await files().write(path, bytes(path));
+    }
+  }
+
+  describe('folders', () => {
+    test('are made with those on the way, and again without a word', async () => {
+      const at = await folder();
+      expect(await files().makeFolder(`${at}/a/b/c/`)).toEqual({ path: `${at}/a/b/c`, folders: 3 });
+      expect(await files().makeFolder(`${at}/a/b`)).toEqual({ path: `${at}/a/b`, folders: 0 });
+      await plant(`${at}/f`);
+      expect(await codeOf(files().makeFolder(`${at}/f`))).toBe('FILE_EXISTS');
+      expect(await codeOf(files().makeFolder(`${at}/f/x`))).toBe('FILE_WRONG_KIND');
+    });
+
+    test('are listed by name, with what was asked for and no more', async () => {
+      const at = await folder();
+      await plant(`${at}/b`, `${at}/a/`, `${at}/B`, `${at}/a/inner`, `${at}/c`);
+      const plain = await files().list(at);
+      expect(plain).toEqual({
+        path: at,
+        more: false,
+        entries: [
+          { name: 'B', kind: 'file' },
+          { name: 'a', kind: 'folder' },
+          { name: 'b', kind: 'file' },
+          { name: 'c', kind: 'file' },
+        ],
+      });
+      const { entries } = await files().list(at, { facts: true });
+      expect(entries[0]).toEqual({
+        name: 'B',
+        kind: 'file',
+        bytes: at.length + 2,
+        modifiedMs: (await files().stat(`${at}/B`)).modifiedMs,
+      });
+      expect(await files().list(at, { limit: 2 })).toMatchObject({
+        entries: [{ name: 'B' }, { name: 'a' }],
+        more: true,
+      });
+      expect(await files().list(at, { limit: 4 })).toMatchObject({ entries: { length: 4 }, more: false });
+      expect(await files().list(at, { limit: 0 })).toEqual({ path: at, entries: [], more: true });
+    });
+  });
+
+  describe('removing', () => {
+    test('takes a file or an empty folder, and more only when asked', async () => {
+      const at = await folder();
+      await plant(`${at}/a/b/f`, `${at}/a/g`, `${at}/empty/`);
+      expect(await files().remove(`${at}/a/g`)).toEqual({ path: `${at}/a/g`, kind: 'file', entries: 1 });
+      expect(await files().remove(`${at}/empty`)).toEqual({ path: `${at}/empty`, kind: 'folder', entries: 1 });
+      expect(await codeOf(files().remove(`${at}/a`))).toBe('FOLDER_NOT_EMPTY');
+      expect(await files().remove(`${at}/a`, { recursive: true })).toEqual({
+        path: `${at}/a`,
+        kind: 'folder',
+        entries: 3,
+      });
+      expect(await treeOf(files(), at)).toEqual([]);
+    });
+
+    test('of more than allowed leaves the whole folder', async () => {
+      const at = await folder();
+      await plant(...Array.from({ length: 6 }, (_, index) => `${at}/tree/${index}/f`));
+      const before = await treeOf(files(), at);
+      const refused = files().remove(`${at}/tree`, { recursive: true, maxEntries: 11 });
+      expect(await codeOf(refused)).toBe('FILE_TOO_LARGE');
+      expect(await treeOf(files(), at)).toEqual(before);
+      expect(await files().remove(`${at}/tree`, { recursive: true, maxEntries: 12 })).toMatchObject({ entries: 13 });
+    });
+  });
+
+  describe('moving', () => {
+    test('gives a file or a folder another name, and makes the folders on the way', async () => {
+      const at = await folder();
+      await plant(`${at}/f`, `${at}/tree/a/g`);
+      expect(await files().move(`${at}/f`, `${at}/x/y/f2`)).toEqual({
+        from: `${at}/f`,
+        to: `${at}/x/y/f2`,
+        kind: 'file',
+        folders: 2,
+      });
+      expect(await files().move(`${at}/tree/`, `${at}/x/tree2/`)).toMatchObject({ kind: 'folder', folders: 0 });
+      expect(await treeOf(files(), at)).toEqual([
+        `${at}/x/`,
+        `${at}/x/tree2/`,
+        `${at}/x/tree2/a/`,
+        `${at}/x/tree2/a/g`,
+        `${at}/x/y/`,
+        `${at}/x/y/f2`,
+      ]);
+      expect(await contentOf(files(), `${at}/x/y/f2`)).toBe(`${at}/f`);
+    });
+
+    test('keeps content, mode and what its version says of it', async () => {
+      const at = await folder();
+      await files().write(`${at}/f`, bytes('x'), { mode: 0o750 });
+      await files().move(`${at}/f`, `${at}/g`);
+      expect(await files().stat(`${at}/g`)).toMatchObject({ mode: 0o750, bytes: 1 });
+    });
+
+    test('replaces nothing unless told to, and then only like by like', async () => {
+      const at = await folder();
+      await plant(`${at}/f`, `${at}/g`, `${at}/empty/`, `${at}/full/x`, `${at}/tree/y`);
+      for (const to of ['g', 'empty', 'full', 'f']) {
+        expect(await codeOf(files().move(`${at}/f`, `${at}/${to}`)), to).toBe('FILE_EXISTS');
+      }
+      expect(await codeOf(files().move(`${at}/tree`, `${at}/empty`))).toBe('FILE_EXISTS');
+      const over = { overwrite: true };
+      expect(await codeOf(files().move(`${at}/f`, `${at}/empty`, over))).toBe('FILE_WRONG_KIND');
+      expect(await codeOf(files().move(`${at}/tree`, `${at}/g`, over))).toBe('FILE_WRONG_KIND');
+      expect(await codeOf(files().move(`${at}/tree`, `${at}/full`, over))).toBe('FOLDER_NOT_EMPTY');
+      await files().move(`${at}/f`, `${at}/f`, over);
+      await files().move(`${at}/f`, `${at}/g`, over);
+      await files().move(`${at}/tree`, `${at}/empty`, over);
+      expect(await treeOf(files(), at)).toEqual([
+        `${at}/empty/`,
+        `${at}/empty/y`,
+        `${at}/full/`,
+        `${at}/full/x`,
+        `${at}/g`,
+      ]);
+      expect(await contentOf(files(), `${at}/g`)).toBe(`${at}/f`);
+    });
+
+    test('a folder does not go into itself, nor a file where no folder can be', async () => {
+      const at = await folder();
+      await plant(`${at}/tree/y`, `${at}/f`);
+      const before = await treeOf(files(), at);
+      expect(await codeOf(files().move(`${at}/tree`, `${at}/tree/sub`))).toBe('PATH_INVALID');
+      expect(await codeOf(files().move(`${at}/tree`, `${at}/tree/sub`, { overwrite: true }))).toBe('PATH_INVALID');
+      expect(await codeOf(files().move(`${at}/tree`, `${at}/f/sub`))).toBe('FILE_WRONG_KIND');
+      expect(await codeOf(files().move(`${at}/f`, `${at}/new/`))).toBe('FILE_NOT_FOUND');
+      expect(await treeOf(files(), at)).toEqual(before);
+    });
+  });
+}
