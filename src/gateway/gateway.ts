@@ -51,6 +51,7 @@ import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
 import { fetchedInto, packagesIn } from './fetch-package.ts';
+import { createFilesOfSessions } from './files-of-sessions.ts';
 import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials } from './given-credentials.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
@@ -246,7 +247,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     resolution,
     looked: metrics.cacheLooked,
   });
-  const own = createOwnTools(createSessionTools({ sessions, store }), tools);
+  const files = createFilesOfSessions({ config: settings.config, store, journal });
+  const own = createOwnTools(createSessionTools({ sessions, store, files }), tools);
   const remembered = createRememberedTransports({
     marks: store.marks,
     callers,
@@ -294,6 +296,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     links,
     warden,
     bounds,
+    files,
     dataDir,
   });
   const parts = {
@@ -376,6 +379,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await sessions.close();
       await lives.stopped();
       await links.close();
+      await files.close();
       offers.close();
       await sandbox.settled();
       credentials?.close();

@@ -9,6 +9,7 @@ import type { Sessions } from '../sessions/sessions.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
 import type { Links } from '../upstreams/links.ts';
+import type { FilesOfSessions } from './files-of-sessions.ts';
 import type { KeepInBounds } from './keep-in-bounds.ts';
 import type { Observer } from './observe.ts';
 
@@ -22,6 +23,7 @@ export interface LifeParts {
   readonly links: Links;
   readonly warden: Warden;
   readonly bounds: KeepInBounds;
+  readonly files: Pick<FilesOfSessions, 'forget'>;
   readonly dataDir: string;
 }
 
@@ -34,9 +36,14 @@ export interface SessionLives {
 }
 
 export function followSessions(parts: LifeParts): SessionLives {
-  const { sessions, journal, observer, callers, catalog, cache, links, warden, bounds, dataDir } = parts;
+  const { sessions, journal, observer, callers, catalog, cache, links, warden, bounds, files, dataDir } = parts;
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
+
+  async function nothingLeft({ id }: Session): Promise<void> {
+    await files.forget(id);
+    await removeFolder(join(dataDir, 'run', id));
+  }
 
   sessions.onOpened((session) => {
     journal.record({ kind: 'session', event: 'created', ...facts(session) });
@@ -55,7 +62,7 @@ export function followSessions(parts: LifeParts): SessionLives {
     const over = stopped
       // Whoever a process left behind may still be writing there.
       .then(() => warden.settled())
-      .then(() => (reason === 'unloaded' ? undefined : removeFolder(join(dataDir, 'run', session.id))))
+      .then(() => (reason === 'unloaded' ? undefined : nothingLeft(session)))
       .finally(() => ending.delete(over));
     ending.set(over, stopped);
   });

@@ -6,7 +6,7 @@ import { type CallEntry, callLine } from './call-line.ts';
 
 /** One line of the journal: what happened, when, for which session. Full ids, never tokens, never arguments. */
 export interface Entry {
-  readonly kind: 'call' | 'push' | 'process' | 'egress' | 'session' | 'gateway';
+  readonly kind: 'call' | 'push' | 'process' | 'egress' | 'file' | 'session' | 'gateway';
   [field: string]: string | number | boolean | undefined;
 }
 

@@ -1,5 +1,7 @@
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionStore } from '../stores/store.ts';
+import { fileTools } from './files/file-tools.ts';
+import { createFileAccess, type FilesForTools } from './files/session-file-access.ts';
 import { createReach } from './reach.ts';
 import { sessionEnd } from './session-end.ts';
 import { sessionInfo } from './session-info.ts';
@@ -10,15 +12,18 @@ import { createToolset, type Toolset } from './toolset.ts';
 export interface SessionToolsOptions {
   readonly sessions: Pick<Sessions, 'end'>;
   readonly store: SessionStore;
+  /** Absent where sessions have no files. */
+  readonly files?: FilesForTools | undefined;
 }
 
 /** The tools by which an agent looks after its sessions, and keeps state from one call to the next. */
-export function createSessionTools({ sessions, store }: SessionToolsOptions): Toolset {
+export function createSessionTools({ sessions, store, files }: SessionToolsOptions): Toolset {
   const reach = createReach(store);
   return createToolset([
     sessionInfo(reach, store),
     sessionList(reach),
     sessionEnd(reach, sessions),
     ...stateTools(reach, store.state),
+    ...(files === undefined ? [] : fileTools(createFileAccess(reach, files))),
   ]);
 }

@@ -1,4 +1,4 @@
-import { isAmbitError } from '../errors.ts';
+import { type ErrorCode, isAmbitError } from '../errors.ts';
 
 /** What was asked for, where it led inside the workspace, and what was decided: for the journal. */
 export interface Resolution {
@@ -6,8 +6,9 @@ export interface Resolution {
   readonly asked: string;
   /** Undefined where the way ended before it led anywhere. */
   readonly resolved: string | undefined;
-  readonly decision: 'allowed' | 'refused';
-  /** Why it was refused. */
+  /** `failed`: nothing stood against it, but it could not be done. */
+  readonly decision: 'allowed' | 'refused' | 'failed';
+  /** Why it was not done. */
   readonly code: string | undefined;
   /** How many further paths the same call looked at in the same way. */
   readonly further?: number;
@@ -19,6 +20,14 @@ export interface Resolutions {
   /** Tells how much more there was. */
   over(): void;
 }
+
+const refusing: ReadonlySet<string> = new Set<ErrorCode>([
+  'FILE_TOO_LARGE',
+  'PATH_INVALID',
+  'PATH_PROTECTED',
+  'PATH_VIOLATION',
+  'WORKSPACE_FULL',
+]);
 
 /** A search refuses as many paths as there are closed ones; the journal need not hold them all. */
 const mostRefusals = 100;
@@ -51,7 +60,8 @@ export function tellResolutions(tell: (resolution: Resolution) => void): Resolut
         return result;
       } catch (error) {
         const code = isAmbitError(error) ? error.code : 'INTERNAL';
-        if (refusals++ < mostRefusals) tell({ operation, asked, resolved: ledTo(error), decision: 'refused', code });
+        const decision = refusing.has(code) ? 'refused' : 'failed';
+        if (refusals++ < mostRefusals) tell({ operation, asked, resolved: ledTo(error), decision, code });
         throw error;
       }
     },

@@ -13,6 +13,11 @@ const names = [
   'session_state_set',
   'session_state_list',
   'session_state_delete',
+  'session_read_file',
+  'session_edit_file',
+  'session_delete_file',
+  'session_move_file',
+  'session_file_info',
 ];
 
 async function listed(client: RawClient): Promise<string[]> {

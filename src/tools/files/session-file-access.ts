@@ -14,13 +14,13 @@ export interface ToldResolution extends Resolution {
   readonly correlationId: string | undefined;
 }
 
-export interface FileAccessOptions {
-  readonly reach: Reach;
-  readonly workspaces: Workspaces;
+/** What the file tools stand on. */
+export interface FilesForTools {
+  readonly workspaces: Pick<Workspaces, 'in'>;
   readonly tell: (resolution: ToldResolution) => void;
 }
 
-export function createFileAccess({ reach, workspaces, tell }: FileAccessOptions): FileAccess {
+export function createFileAccess(reach: Reach, { workspaces, tell }: FilesForTools): FileAccess {
   return {
     async in(reference, caller, tool, work) {
       const record = sessionOf(await reach.find(reference, caller));

@@ -1,0 +1,37 @@
+import type { Config } from '../config/schema.ts';
+import type { Journal } from '../journal/journal.ts';
+import type { SessionStore } from '../stores/store.ts';
+import type { FilesForTools } from '../tools/files/session-file-access.ts';
+import { openBackend } from '../workspaces/open-backend.ts';
+import { createWorkspaces } from '../workspaces/workspaces.ts';
+import { createWrittenSoFar } from '../workspaces/written-so-far.ts';
+
+/** The files of sessions, for the tools; each path that was asked for is in the journal. */
+export interface FilesOfSessions extends FilesForTools {
+  /** The session is gone. */
+  forget(sessionId: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface FilesOfSessionsOptions {
+  readonly config: () => Config;
+  readonly store: SessionStore;
+  readonly journal: Journal;
+}
+
+export function createFilesOfSessions({ config, store, journal }: FilesOfSessionsOptions): FilesOfSessions {
+  const written = createWrittenSoFar(store.documents);
+  const workspaces = createWorkspaces({
+    config,
+    folderFor: async ({ workspaceId }) =>
+      workspaceId === undefined ? undefined : config().workspaces[workspaceId]?.path,
+    open: openBackend,
+    written,
+  });
+  return {
+    workspaces,
+    tell: ({ correlationId, ...resolution }) => journal.record({ kind: 'file', id: correlationId, ...resolution }),
+    forget: written.forget,
+    close: workspaces.close,
+  };
+}
