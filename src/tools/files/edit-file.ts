@@ -1,7 +1,7 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { countLines, lineEndingOf } from '../../text/line-endings.ts';
 import { unifiedDiff } from '../../text/unified-diff.ts';
-import type { FoundFile, OpenedFile, Written } from '../../workspaces/backend.ts';
+import type { FoundFile, Written } from '../../workspaces/backend.ts';
 import type { SessionFiles } from '../../workspaces/session-files.ts';
 import { changedSince, tooLargeToEdit } from './edit-refusals.ts';
 import { type Change, type Current, currentOf, newContent, sha256 } from './new-content.ts';
@@ -77,12 +77,13 @@ async function find(
   change: Change,
   expected: string | undefined,
 ): Promise<There | undefined> {
-  const opened = await openIfThere(files, path);
-  if (opened === undefined) {
+  const creates = 'content' in change || change.edits[0]?.oldText === '';
+  const opened = await files.open(path).catch((error: unknown) => {
+    if (!isAmbitError(error) || error.code !== 'FILE_NOT_FOUND') throw error;
     if (expected !== undefined) throw changedSince(path, undefined);
-    if (!('content' in change) && change.edits[0]?.oldText !== '') throw notThere(path);
-    return undefined;
-  }
+    if (!creates) throw notThere(error);
+  });
+  if (opened === undefined) return undefined;
   return withFile(opened, async (file) => {
     const { facts } = file;
     const isLarge = facts.bytes > files.fileBytes;
@@ -94,15 +95,6 @@ async function find(
     }
     return { facts, current };
   });
-}
-
-async function openIfThere(files: SessionFiles, path: string): Promise<OpenedFile | undefined> {
-  try {
-    return await files.open(path);
-  } catch (error) {
-    if (isAmbitError(error) && error.code === 'FILE_NOT_FOUND') return undefined;
-    throw error;
-  }
 }
 
 function assertSize({ fileBytes }: SessionFiles, bytes: number): void {
@@ -117,9 +109,9 @@ function isRace(error: unknown): boolean {
   return isAmbitError(error) && (error.code === 'FILE_CHANGED' || error.code === 'FILE_EXISTS');
 }
 
-function notThere(path: string): AmbitError {
+function notThere({ message }: AmbitError): AmbitError {
   return new AmbitError('FILE_NOT_FOUND', {
-    what: `There is no file "${path.slice(0, 200)}" to edit.`,
+    what: message,
     hint: 'Look with session_list_dir or session_file_search; give "content" to create it.',
   });
 }
