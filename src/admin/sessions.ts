@@ -29,7 +29,9 @@ export const draftShape = z.strictObject({
 const mostShown = 1000;
 
 export async function createSession(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
-  const { record, token } = await gateway.openSession(readDraft(body));
+  const { parentId, ...draft } = readDraft(body);
+  const parent = parentId === undefined ? {} : { parentId: (await foundRecord(gateway, parentId)).id };
+  const { record, token } = await gateway.openSession({ ...draft, ...parent });
   return { status: 201, body: { ...viewOf(record), token } };
 }
 

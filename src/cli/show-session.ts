@@ -18,6 +18,7 @@ export function showOne(view: SessionView & Besides): string {
     ['user', view.userId],
     ['agent', view.agentId ?? '-'],
     ['workspace', view.workspaceId ?? '-'],
+    ...(view.parentId === null ? [] : ([['parent', view.parentId]] as const)),
     ['trust', view.trustLevel],
     ['servers', view.servers === null ? 'all' : view.servers.join(', ') || 'none'],
     ['permissions', view.permissions.join(', ') || 'none'],

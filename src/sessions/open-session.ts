@@ -7,8 +7,9 @@ import { checkMetadata } from './check-metadata.ts';
 import { checkPermissions } from './check-permissions.ts';
 import { checkServers } from './check-servers.ts';
 import { isGivenId } from './given-id.ts';
-import type { SessionDraft } from './session.ts';
+import type { Session, SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
+import { draftWithin, noParent } from './within-parent.ts';
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
 const userPattern = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
@@ -19,7 +20,10 @@ export type OpenedSession = Awaited<ReturnType<Sessions['create']>>;
  * Opens a session inside its bounds. What is asked for is refused above them; the default, when nothing is asked,
  * is lowered to them.
  */
-export async function openSession(sessions: Sessions, config: Config, draft: SessionDraft): Promise<OpenedSession> {
+export async function openSession(sessions: Sessions, config: Config, asked: SessionDraft): Promise<OpenedSession> {
+  const parent = asked.parentId === undefined ? undefined : await sessions.load(asked.parentId);
+  if (asked.parentId !== undefined && parent === undefined) throw noParent();
+  const draft = parent === undefined ? asked : draftWithin(parent, asked);
   if (draft.id !== undefined && !isGivenId(draft.id)) {
     throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
   }
@@ -34,18 +38,27 @@ export async function openSession(sessions: Sessions, config: Config, draft: Ses
   if (draft.workspaceId !== undefined && !Object.hasOwn(config.workspaces, draft.workspaceId)) {
     throw new AmbitError('WORKSPACE_NOT_FOUND', { what: `There is no workspace "${draft.workspaceId}".` });
   }
-  const bounds: TrustLevel[] = [workspace?.trust ?? 'direct'];
+  const bounds: TrustLevel[] = [workspace?.trust ?? 'direct', parent?.trustLevel ?? 'direct'];
   if (config.sessions.allowDirect === 'never') bounds.push('sandboxed');
   const ceiling = lowest(bounds);
-  const asked = draft.trustLevel;
-  if (asked !== undefined && !isAtMost(asked, ceiling)) {
+  const wanted = draft.trustLevel;
+  if (wanted !== undefined && !isAtMost(wanted, ceiling)) {
     throw new AmbitError('TRUST_REQUIRED', {
-      what: `The trust level "${asked}" was asked for, but the bounds here allow "${ceiling}" at most.`,
+      what: `The trust level "${wanted}" was asked for, but the bounds here allow "${ceiling}" at most.`,
       rule: workspace?.trust === ceiling ? `workspaces.${draft.workspaceId}.trust` : 'sessions.allowDirect',
     });
   }
-  const trustLevel = asked ?? lowest([config.sessions.defaultTrust, ceiling]);
-  return sessions.create({ ...draft, ...servers, permissions, userId: draft.userId ?? localUser, trustLevel });
+  const trustLevel = wanted ?? lowest([config.sessions.defaultTrust, ceiling]);
+  const userId = draft.userId ?? localUser;
+  return sessions.create({ ...draft, ...servers, permissions, userId, trustLevel, ...endingWith(parent, config) });
+}
+
+/** No longer than its parent can; whoever ends the parent ends it too. */
+function endingWith(parent: Session | undefined, config: Config): { readonly lifetimeSeconds?: number } {
+  if (parent === undefined) return {};
+  // A second less: opening takes its time, and the store has its own clock.
+  const left = Math.floor((parent.endsAt - Date.now()) / 1000) - 1;
+  return { lifetimeSeconds: Math.max(1, Math.min(left, config.sessions.maxLifetimeSeconds)) };
 }
 
 function checkWord(what: string, value: string | undefined, pattern: RegExp): void {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { AmbitError } from '../errors.ts';
+import { AmbitError, isAmbitError } from '../errors.ts';
 import { digestsEqual, isWhole, mintToken, type PresentedToken, presentedToken } from '../identity/token.ts';
 import type { NewSession, SessionChange, SessionRecord } from '../stores/record.ts';
 import type { SessionFilter, SessionStore, Updated } from '../stores/store.ts';
@@ -11,7 +11,15 @@ import type { Quotas } from './grant-size.ts';
 import type { Grant } from './grants.ts';
 import { createHeldSessions } from './held-sessions.ts';
 import { narrowed } from './narrow.ts';
-import type { EndReason, LeaveReason, Narrowing, Session, SessionDraft } from './session.ts';
+import {
+  type EndReason,
+  type LeaveReason,
+  type Narrowing,
+  type Session,
+  type SessionDraft,
+  sessionOf,
+} from './session.ts';
+import { fitInto, noParent } from './within-parent.ts';
 
 export interface SessionBounds {
   readonly ttlSeconds: number;
@@ -24,6 +32,8 @@ export interface SessionBounds {
 export interface CheckedDraft extends SessionDraft {
   readonly userId: string;
   readonly trustLevel: TrustLevel;
+  /** Instead of the longest there may be. */
+  readonly lifetimeSeconds?: number;
 }
 
 /**
@@ -141,9 +151,11 @@ export function createSessions(options: SessionsOptions): Sessions {
     throw goneBecause(remains?.reason);
   }
 
-  async function assertParent({ parentId, userId }: CheckedDraft): Promise<void> {
-    if (parentId === undefined || (await store.get(parentId))?.userId === userId) return;
-    throw new AmbitError('SESSION_NOT_FOUND', { what: 'This user has no live session to be the parent.' });
+  async function parentOf({ parentId, userId }: CheckedDraft): Promise<Session | undefined> {
+    if (parentId === undefined) return undefined;
+    const record = await store.get(parentId);
+    if (record?.userId !== userId) throw noParent();
+    return sessionOf(record);
   }
 
   async function endAll(records: readonly SessionRecord[], reason: Exclude<EndReason, 'expired'>): Promise<void> {
@@ -162,6 +174,30 @@ export function createSessions(options: SessionsOptions): Sessions {
       session = updated.outcome === 'stale' ? held.hold(updated.record) : undefined;
     }
     throw new AmbitError('SESSION_STALE');
+  }
+
+  function narrow(id: string, wanted: (session: Session) => Narrowing | undefined): Promise<Session> {
+    return change(id, (session) => {
+      const after = narrowed(session, wanted(session) ?? {});
+      if (after === session) return undefined;
+      const { trustLevel, ttlSeconds, servers = null, permissions } = after;
+      return { trustLevel, ttlSeconds, servers, permissions };
+    });
+  }
+
+  /** Whoever was opened by a session has no more than it, whatever is taken from it later. */
+  async function keepChildrenWithin(session: Session): Promise<void> {
+    const within = new Map([[session.id, session]]);
+    for (const { id, parentId } of await descendantsOf(store, session)) {
+      const parent = within.get(parentId ?? '');
+      if (parent === undefined) continue;
+      const child = await narrow(id, (each) => fitInto(parent, each)).catch((error: unknown) => {
+        // Gone meanwhile: then there is nothing to narrow.
+        if (isAmbitError(error) && error.code === 'SESSION_NOT_FOUND') return undefined;
+        throw error;
+      });
+      if (child !== undefined) within.set(id, child);
+    }
   }
 
   /** Its copy made room for another between the decision and this. */
@@ -190,9 +226,9 @@ export function createSessions(options: SessionsOptions): Sessions {
         metadata: draft.metadata ?? {},
         tokenDigests: [digest],
         ttlSeconds: draft.ttlSeconds ?? bounds.ttlSeconds,
-        lifetimeSeconds: bounds.maxLifetimeSeconds,
+        lifetimeSeconds: draft.lifetimeSeconds ?? bounds.maxLifetimeSeconds,
       };
-      await assertParent(draft);
+      await parentOf(draft);
       const evicts = store.capabilities.whenFull === 'evict';
       const created = await store.create(given, {
         perUser: bounds.maxPerUser,
@@ -211,13 +247,19 @@ export function createSessions(options: SessionsOptions): Sessions {
         throw new AmbitError('SESSION_LIMIT', { what: `This user already has ${bounds.maxPerUser} live sessions.` });
       }
       // Ended in between: whoever ended the parent may have looked for its children just before this one was there.
-      await assertParent(draft).catch(async (error: unknown) => {
+      const parent = await parentOf(draft).catch(async (error: unknown) => {
         await store.end(id);
         throw error;
       });
-      const session = held.hold(created.record);
+      let { record } = created;
+      let session = held.hold(record);
+      if (parent !== undefined && fitInto(parent, session) !== undefined) {
+        // Or made narrower in between.
+        session = await narrow(id, (each) => fitInto(parent, each));
+        record = (await store.get(id)) ?? record;
+      }
       for (const listener of openedListeners) listener(session);
-      return { session, token, record: created.record };
+      return { session, token, record };
     },
 
     prove(presented) {
@@ -276,13 +318,11 @@ export function createSessions(options: SessionsOptions): Sessions {
       }
     },
 
-    restrict: (id, narrowing) =>
-      change(id, (session) => {
-        const after = narrowed(session, narrowing);
-        if (after === session) return undefined;
-        const { trustLevel, ttlSeconds, servers = null, permissions } = after;
-        return { trustLevel, ttlSeconds, servers, permissions };
-      }),
+    async restrict(id, narrowing) {
+      const session = await narrow(id, () => narrowing);
+      await keepChildrenWithin(session);
+      return session;
+    },
 
     async furtherToken(id) {
       const { token, digest } = mintToken('ambs', id);

@@ -31,6 +31,24 @@ test('sessions are opened, listed, shown, narrowed and ended in the store itself
   expect(gone).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('SESSION_NOT_FOUND') });
 });
 
+test('a session is opened below another, by name, within its bounds, and ends with it', async () => {
+  const { id } = await session('create', '--name', 'above', '--user', 'ada', '--permission', 'notes:read');
+  const below = await session('create', '--parent', 'above', '--permission', 'notes:read');
+  expect(below).toMatchObject({ parentId: id, userId: 'ada', permissions: ['notes:read'] });
+  const shown = await ambitInProcess(['session', 'show', String(below['id']), ...places()]);
+  expect(shown.stdout).toMatch(new RegExp(`^parent +${id}$`, 'm'));
+  for (const wider of [
+    ['--permission', 'notes:write'],
+    ['--user', 'bob'],
+    ['--trust', 'direct'],
+  ]) {
+    const { code } = await ambitInProcess(['session', 'create', '--parent', 'above', ...wider, ...places()]);
+    expect(code).toBe(1);
+  }
+  await session('end', 'above');
+  expect(await session('list')).toMatchObject({ sessions: [] });
+});
+
 test('L1: metadata beyond its limit is refused', async () => {
   const { code, stderr } = await ambitInProcess([
     'session',

@@ -1,0 +1,56 @@
+import { AmbitError } from '../errors.ts';
+import { isAtMost } from '../trust/bounds.ts';
+import type { Narrowing, Session, SessionDraft } from './session.ts';
+
+/**
+ * A session that another one opens is within that one's bounds. What is asked for beyond them is refused; what is not
+ * asked for is taken from the parent, but for permissions, which are always asked for.
+ */
+export function draftWithin(parent: Session, draft: SessionDraft): SessionDraft {
+  const { userId = parent.userId, workspaceId = parent.workspaceId, servers = parent.servers } = draft;
+  if (userId !== parent.userId) throw noParent();
+  if (parent.workspaceId !== undefined && workspaceId !== parent.workspaceId) {
+    throw beyond(`works in the workspace "${parent.workspaceId}"`, 'workspaceId');
+  }
+  const other = servers?.find((name) => parent.servers !== undefined && !parent.servers.includes(name));
+  if (other !== undefined) throw beyond(`may not use the server "${other.slice(0, 60)}"`, 'servers');
+  const gained = draft.permissions?.find((name) => !parent.permissions.includes(name));
+  if (gained !== undefined) throw beyond(`does not hold the permission "${gained.slice(0, 60)}"`, 'permissions');
+  if (draft.trustLevel !== undefined && !isAtMost(draft.trustLevel, parent.trustLevel)) {
+    throw new AmbitError('TRUST_REQUIRED', {
+      what: `The trust level "${draft.trustLevel}" was asked for, but the parent is "${parent.trustLevel}".`,
+      rule: 'parent.trustLevel',
+    });
+  }
+  return {
+    ...draft,
+    userId,
+    ...(workspaceId === undefined ? {} : { workspaceId }),
+    ...(servers === undefined ? {} : { servers }),
+  };
+}
+
+/** What has to be taken from a child when its parent is made narrower; undefined when it fits as it is. */
+export function fitInto(parent: Session, child: Session): Narrowing | undefined {
+  const trustLevel = isAtMost(child.trustLevel, parent.trustLevel) ? {} : { trustLevel: parent.trustLevel };
+  const permissions = child.permissions.filter((name) => parent.permissions.includes(name));
+  const servers = parent.servers && (child.servers ?? parent.servers).filter((name) => parent.servers?.includes(name));
+  const change: Narrowing = {
+    ...trustLevel,
+    ...(permissions.length === child.permissions.length ? {} : { permissions }),
+    ...(servers === undefined || servers.length === child.servers?.length ? {} : { servers }),
+  };
+  return Object.keys(change).length === 0 ? undefined : change;
+}
+
+export function noParent(): AmbitError {
+  return new AmbitError('SESSION_NOT_FOUND', { what: 'This user has no live session to be the parent.' });
+}
+
+function beyond(what: string, rule: string): AmbitError {
+  return new AmbitError('REQUEST_INVALID', {
+    what: `The parent ${what}, so no session that it opens can be otherwise.`,
+    hint: 'Ask for less, or leave out the parent.',
+    rule: `parent.${rule}`,
+  });
+}
