@@ -46,6 +46,27 @@ const schemas = {
       hint: { type: 'string' },
     },
   },
+  Call: {
+    type: 'object',
+    required: ['at', 'id', 'server', 'method', 'outcome', 'ms'],
+    properties: {
+      at: instant,
+      id: { type: 'string', description: 'The correlation id of the exchange.' },
+      server: { type: 'string' },
+      method: { type: 'string' },
+      name: { type: 'string', description: 'Of the tool, prompt or resource.' },
+      outcome: { type: 'string', description: '"ok", a code of ours, or the number of a protocol error.' },
+      rule: { type: 'string' },
+      entrance: { enum: ['http', 'stdio'] },
+      era: { enum: ['modern', 'handshake'] },
+      workspaceId: { type: 'string' },
+      cached: { type: 'string', description: 'The exchange whose result was given again.' },
+      traceId: { type: 'string' },
+      ms: { type: 'number' },
+      bytesIn: { type: 'integer' },
+      bytesOut: { type: 'integer' },
+    },
+  },
   Event: {
     type: 'object',
     required: ['type', 'at'],
@@ -127,6 +148,20 @@ export function openApi(): object {
           summary: 'Ends a session, and those it opened',
           parameters: [id],
           responses: answers(200, 'The session as it was', session),
+        },
+      },
+      '/api/v1/sessions/{id}/calls': {
+        get: {
+          summary: 'The calls of a session, the newest first, from the journal of this gateway',
+          parameters: [
+            id,
+            query('before', '"next" of the page before.'),
+            query('limit', 'At most this many, up to 200; 50 unless said.', 'integer'),
+          ],
+          responses: answers(200, 'A page of calls; it may be empty and not the last', {
+            type: 'object',
+            properties: { calls: { type: 'array', items: { $ref: '#/components/schemas/Call' } }, next: nullableText },
+          }),
         },
       },
       '/api/v1/sessions/{id}/servers': {

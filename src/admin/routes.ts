@@ -4,7 +4,7 @@ import { explainCall } from './explain-call.ts';
 import type { AdminAnswer } from './handle.ts';
 import { openApi } from './openapi.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
-import { createSession, endSession, listSessions, restrictSession, showSession } from './sessions.ts';
+import { createSession, endSession, listCalls, listSessions, restrictSession, showSession } from './sessions.ts';
 
 export interface Asked {
   /** The part of the path that names one of them. */
@@ -34,6 +34,7 @@ export const routes: readonly Route[] = [
   { method: 'DELETE', path: `${sessions}/{id}`, handle: endSession },
   { method: 'GET', path: `${sessions}/{id}/servers`, handle: resolveSession },
   { method: 'POST', path: `${sessions}/{id}/servers`, handle: resolveViaGateway },
+  { method: 'GET', path: `${sessions}/{id}/calls`, handle: listCalls },
   { method: 'POST', path: `${sessions}/{id}/explain`, handle: explainCall },
   { method: 'GET', path: credentials, handle: listCredentials },
   { method: 'POST', path: credentials, handle: setCredential },

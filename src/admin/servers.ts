@@ -25,9 +25,10 @@ export async function resolveViaGateway(gateway: Gateway, { parameter, body, add
     throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
   }
   const token = await gateway.furtherToken(id);
-  const resolved = gateway.explain(await heldSession(gateway, id));
+  const session = await heldSession(gateway, id);
+  const resolved = gateway.explain(session);
   return answer(201, {
-    mcpServers: gatewayServersOf(resolved, address, token),
+    mcpServers: gatewayServersOf(resolved, address, token, gateway.hasOwnTools(session)),
     servers: resolved.map((each) => serverViewOf(each)),
   });
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AmbitError } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import { anonymousUser } from '../identity/principal.ts';
+import { isGivenId } from '../sessions/given-id.ts';
 import { type Session, type SessionDraft, viewOf } from '../sessions/session.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionFilter } from '../stores/store.ts';
@@ -70,6 +71,23 @@ export async function restrictSession(gateway: Gateway, { parameter, body }: Ask
   const { id } = await foundRecord(gateway, parameter);
   await gateway.restrictSession(id, withTrust(readBody(narrowingShape, body)));
   return { status: 200, body: viewOf(await foundRecord(gateway, id)) };
+}
+
+const mostCalls = 200;
+
+/** Newest first, from the journal of this gateway; of one that is gone too, for whoever knows its id. */
+export async function listCalls(gateway: Gateway, { parameter, query }: Asked): Promise<AdminAnswer> {
+  const limit = Number(query.get('limit') ?? 50);
+  const before = query.get('before') ?? undefined;
+  if (!Number.isInteger(limit) || limit < 1 || limit > mostCalls) {
+    throw new AmbitError('REQUEST_INVALID', { what: `limit: a whole number from 1 to ${mostCalls}` });
+  }
+  if (before !== undefined && !/^\d{1,15}$/.test(before)) {
+    throw new AmbitError('REQUEST_INVALID', { what: 'before: "next" of the page before, as it was' });
+  }
+  const isGone = isGivenId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
+  const id = isGone ? parameter : (await foundRecord(gateway, parameter)).id;
+  return { status: 200, body: await gateway.calls(id, { limit, before }) };
 }
 
 async function foundRecord(gateway: Gateway, reference: string): Promise<SessionRecord> {

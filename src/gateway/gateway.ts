@@ -11,7 +11,7 @@ import { createPseudonyms } from '../context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { createLifecycle, heardAll, type Lifecycle } from '../events/lifecycle.ts';
 import { openWebhook } from '../events/open-webhook.ts';
-import { openJournal } from '../journal/journal.ts';
+import { type Journal, openJournal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import { safeLog } from '../logging/safe-log.ts';
 import { createMetrics, type Metrics } from '../metrics/metrics.ts';
@@ -131,6 +131,9 @@ export interface Gateway {
   live(): { readonly sessions: number; readonly links: number; readonly transports: number };
   /** What a session has used of its quotas. */
   usage(id: string): Promise<Use | undefined>;
+  readonly calls: Journal['calls'];
+  /** Whether a session may call any of Ambit's own tools. */
+  hasOwnTools(session: Session): boolean;
   /** Ends every process, and writes down what is still unwritten. Sessions live on where the store outlives us. */
   close(): Promise<void>;
 }
@@ -282,10 +285,6 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     if (byOurselves) announceChange(callers, [server]);
   });
 
-  sessions.onOpened(({ trustLevel }) => {
-    // Ahead of its first call, which then need not wait for it.
-    if (trustLevel === 'sandboxed') void sandbox.look();
-  });
   const lives = followSessions({
     sessions,
     journal,
@@ -297,6 +296,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     warden,
     bounds,
     files,
+    sandbox,
     dataDir,
   });
   const parts = {
@@ -373,6 +373,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     ready: () => store.ping(),
     live: () => ({ sessions: sessions.held().length, links: links.size(), transports: callers.size }),
     usage: (id) => store.usage(id),
+    calls: journal.calls,
+    hasOwnTools: (session) => own.texts(session).length > 0,
     async close() {
       // What was done last reaches the feed a moment later.
       const told = heardAll(store).then(() => webhook?.close());

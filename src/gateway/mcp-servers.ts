@@ -4,6 +4,7 @@ import { commandLine } from '../own-files.ts';
 import type { Session } from '../sessions/session.ts';
 import type { StdioServer } from '../upstreams/definition.ts';
 import type { Launch } from './launch.ts';
+import { ownServer } from './own-tools.ts';
 import type { Resolved } from './resolution.ts';
 
 /** An entry of `mcpServers`, as agent SDKs take it. */
@@ -64,14 +65,20 @@ export function mcpServersOf(
   });
 }
 
-/** The same servers, each at its own address of the gateway. */
-export function gatewayServersOf(resolved: readonly Resolved[], address: string, token: string): McpServers {
+/** The same servers, each at its own address of the gateway; beside them Ambit's own tools, where there are any for it. */
+export function gatewayServersOf(
+  resolved: readonly Resolved[],
+  address: string,
+  token: string,
+  hasOwnTools: boolean,
+): McpServers {
   const base = address.replace(/\/+$/, '');
-  return entriesOf(resolved, ({ name }) => ({
+  const at = (name: string): McpServer => ({
     type: 'http',
     url: `${base}/mcp/${name}`,
     headers: { Authorization: `Bearer ${token}` },
-  }));
+  });
+  return { ...entriesOf(resolved, ({ name }) => at(name)), ...(hasOwnTools ? { [ownServer]: at(ownServer) } : {}) };
 }
 
 type InUse = Extract<Resolved, { readonly launch: Launch | undefined }>;

@@ -12,6 +12,7 @@ import type { Links } from '../upstreams/links.ts';
 import type { FilesOfSessions } from './files-of-sessions.ts';
 import type { KeepInBounds } from './keep-in-bounds.ts';
 import type { Observer } from './observe.ts';
+import type { SandboxLook } from './sandbox-state.ts';
 
 export interface LifeParts {
   readonly sessions: Sessions;
@@ -24,6 +25,7 @@ export interface LifeParts {
   readonly warden: Warden;
   readonly bounds: KeepInBounds;
   readonly files: Pick<FilesOfSessions, 'forget'>;
+  readonly sandbox: SandboxLook;
   readonly dataDir: string;
 }
 
@@ -36,7 +38,7 @@ export interface SessionLives {
 }
 
 export function followSessions(parts: LifeParts): SessionLives {
-  const { sessions, journal, observer, callers, catalog, cache, links, warden, bounds, files, dataDir } = parts;
+  const { sessions, journal, observer, callers, catalog, cache, links, warden, bounds, files, sandbox, dataDir } = parts;
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
 
@@ -48,6 +50,8 @@ export function followSessions(parts: LifeParts): SessionLives {
   sessions.onOpened((session) => {
     journal.record({ kind: 'session', event: 'created', ...facts(session) });
     observer.sessionOpened(session);
+    // Ahead of its first call, which then need not wait for it.
+    if (session.trustLevel === 'sandboxed') void sandbox.look();
   });
 
   sessions.onEnded((session, reason) => {

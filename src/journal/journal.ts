@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import type { Log } from '../log.ts';
 import { scrub } from '../logging/scrub.ts';
 import { type CallEntry, callLine } from './call-line.ts';
+import { type CallsPage, type CallsWanted, readCalls } from './read-calls.ts';
 
 /** One line of the journal: what happened, when, for which session. Full ids, never tokens, never arguments. */
 export interface Entry {
@@ -13,6 +14,8 @@ export interface Entry {
 export interface Journal {
   record(entry: Entry): void;
   recordCall(call: CallEntry): void;
+  /** The calls of a session that were recorded here, the newest first. */
+  calls(sessionId: string, wanted: CallsWanted): Promise<CallsPage>;
   /** Resolves when everything recorded so far has reached the file. */
   close(): Promise<void>;
 }
@@ -75,6 +78,11 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
     },
     recordCall(call) {
       if (!closed) append(callLine(call));
+    },
+    async calls(sessionId, wanted) {
+      // What was said a moment ago is what is asked for most.
+      if (!closed) await flush();
+      return readCalls(file, sessionId, wanted);
     },
     async close() {
       if (closed) return;

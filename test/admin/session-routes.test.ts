@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { handleAdmin } from '../../src/admin/handle.ts';
 import { showOne } from '../../src/cli/show-session.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import type { Config } from '../../src/config/schema.ts';
 import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
 import type { SandboxState } from '../../src/gateway/sandbox-state.ts';
 import type { SessionServers } from '../../src/index.ts';
@@ -124,9 +125,27 @@ test('the servers of a session; addresses only from a gateway that has one, and 
   expect(reached.status).toBe(201);
   const entry = (reached.body as SessionServers).mcpServers['a'] as { url: string; headers: Record<string, string> };
   expect(entry.url).toBe('https://ambit.example/base/mcp/a');
+  expect((reached.body as SessionServers).mcpServers['ambit']).toEqual({
+    ...entry,
+    url: 'https://ambit.example/base/mcp/ambit',
+  });
   const further = entry.headers['Authorization']?.replace('Bearer ', '') ?? '';
   expect(further).not.toBe(token);
   expect((await gateway.sessions.prove(further)).id).toBe(id);
   expect((await ask('GET', '/nobody/servers')).status).toBe(404);
   expect((await ask('DELETE', `/${id}/servers`)).status).toBe(405);
+});
+
+test('Ambit’s own address is named only to whom a rule leaves one of its tools', async () => {
+  const { id } = await open();
+  const names = async () => {
+    const { body } = await ask('POST', `/${id}/servers`, { via: 'gateway' }, 'http://127.0.0.1:1');
+    return Object.keys((body as SessionServers).mcpServers);
+  };
+  expect(await names()).toEqual(['a', 'b', 'ambit']);
+  const before = gateway.config;
+  const denied: Config['rules'][number] = { id: 'none', deny: ['session_*'] };
+  gateway.reload({ ...before, rules: [denied] });
+  expect(await names()).toEqual(['a', 'b']);
+  gateway.reload(before);
 });

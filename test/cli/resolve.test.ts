@@ -161,6 +161,12 @@ describe('ambit resolve', () => {
     const told = JSON.parse(await textOf(callModern(url, token, 'environment', '{}'))) as Record<string, string>;
     expect(told['AMBIT_SESSION_ID']).toBe(token.split('_')[1]);
     expect(told).toMatchObject({ AMBIT_USER_ID: 'ada', AMBIT_TRUST_LEVEL: 'direct' });
+    const own = mcpServers['ambit'] as Reached;
+    expect(await textOf(callModern(own.url, token, 'session_info', '{"session":"current"}'))).toContain('free');
+    // The words of the last calls are for people only.
+    const shown = await ambit('session', 'show', 'free');
+    expect(shown.stdout).toMatch(/\n\nCALLED +SERVER.*\n20\S+Z +ambit +tools\/call +session_info +ok/);
+    expect(await data('session', 'show', 'free')).not.toHaveProperty('calls');
   });
 
   test('needs a session that is there', async () => {

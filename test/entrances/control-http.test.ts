@@ -7,6 +7,7 @@ import { openApi } from '../../src/admin/openapi.ts';
 import { eventsPath, routes } from '../../src/admin/routes.ts';
 import { openAdminToken } from '../../src/identity/admin-token.ts';
 import { createGateway, type EmbeddedGateway } from '../../src/index.ts';
+import { callModern, textOf } from '../journeys/forgery/speaking.ts';
 import { readEvents } from './event-reader.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-control-'));
@@ -113,6 +114,38 @@ describe('the control API over HTTP', () => {
     for (const path of ['/api/v1/', '/api/v1/openapiXjson', '/api/v2/sessions', '/api/v1/sessions/%ff']) {
       expect((await ask('GET', path)).type).toBe('application/problem+json');
     }
+  });
+
+  test('L13: shows the calls of a session, the newest first, page by page, and after its end', async () => {
+    const opened = await gateway.createSession({ name: 'caller' });
+    const [other, own] = [await gateway.createSession(), `${url}/mcp/ambit`];
+    for (const tool of ['session_info', 'session_state_list', 'session_info']) {
+      await textOf(callModern(own, opened.token, tool, '{"session":"current"}'));
+      await textOf(callModern(own, other.token, tool, '{"session":"current"}'));
+    }
+    await textOf(callModern(own, opened.token, 'session_info', '{"session":"nobody"}'));
+    const calls = async (query = '', id = 'caller') => {
+      const { status, body } = await ask('GET', `/api/v1/sessions/${id}/calls${query}`);
+      return { status, next: body['next'], calls: (body['calls'] ?? []) as Record<string, unknown>[] };
+    };
+    const whole = await calls();
+    expect(whole.calls.map(({ name, outcome }) => `${name} ${outcome}`)).toEqual([
+      'session_info SESSION_NOT_FOUND',
+      'session_info ok',
+      'session_state_list ok',
+      'session_info ok',
+    ]);
+    expect(whole.next).toBeNull();
+    const first = await calls('?limit=3');
+    const second = await calls(`?limit=3&before=${first.next}`);
+    expect([...first.calls, ...second.calls]).toEqual(whole.calls);
+    for (const query of ['?limit=0', '?limit=201', '?limit=x', '?before=-1', '?before=1e9', '?before=']) {
+      expect((await calls(query)).status).toBe(400);
+    }
+    await gateway.endSession(opened.id);
+    expect((await calls('', opened.id)).calls).toEqual(whole.calls);
+    for (const id of ['caller', 'nobody', '..%2f..', '%00']) expect((await calls('', id)).status).toBe(404);
+    expect(JSON.stringify(whole)).not.toContain(opened.token);
   });
 
   test('describes itself', async () => {

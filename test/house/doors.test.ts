@@ -65,6 +65,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
     'entrances',
     'gateway',
     'import',
+    'journal',
     'logging',
     'sessions',
     'stores',

@@ -1,0 +1,104 @@
+import { open } from 'node:fs/promises';
+
+/** An exchange as the journal has it. */
+export interface RecordedCall {
+  readonly at: string;
+  /** Its correlation id. */
+  readonly id: string;
+  readonly server: string;
+  readonly method: string;
+  readonly name?: string;
+  readonly outcome: string;
+  readonly rule?: string;
+  readonly entrance: string;
+  readonly era: string;
+  readonly workspaceId?: string;
+  readonly cached?: string;
+  readonly traceId?: string;
+  readonly ms: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+}
+
+export interface CallsPage {
+  readonly calls: readonly RecordedCall[];
+  /** Where to go on with older ones; null when there are none left. A page may be empty and not the last. */
+  readonly next: string | null;
+}
+
+export interface CallsWanted {
+  readonly limit: number;
+  /** `next` of the page before. */
+  readonly before?: string | undefined;
+}
+
+const shown = [
+  ...['id', 'server', 'method', 'name', 'outcome', 'rule', 'entrance', 'era', 'workspaceId', 'cached', 'traceId'],
+  ...['ms', 'bytesIn', 'bytesOut'],
+];
+const pieceBytes = 65_536;
+/** A journal may be larger than anybody wants to wait for: so much of it is looked through for one page. */
+const mostBytes = 16 << 20;
+/** No entry is so long; a file that holds one is not ours to understand. */
+const longestLine = 1 << 20;
+const newLine = 10;
+
+/** The calls of a session, the newest first, read from the end of the file. */
+export async function readCalls(
+  file: string,
+  sessionId: string,
+  { limit, before }: CallsWanted,
+  most = mostBytes,
+): Promise<CallsPage> {
+  const handle = await open(file, 'r');
+  try {
+    const { size } = await handle.stat();
+    let end = Math.min(before === undefined ? size : Number(before), size);
+    const stop = Math.max(0, end - most);
+    // Lines are looked at as bytes: one session's are few among many, and only those are read.
+    const mark = Buffer.from(`"sessionId":${JSON.stringify(sessionId)}`);
+    const calls: RecordedCall[] = [];
+    let rest: Buffer = Buffer.alloc(0);
+    while (end > stop) {
+      const from = Math.max(stop, end - pieceBytes);
+      const piece = Buffer.alloc(end - from);
+      const { bytesRead } = await handle.read(piece, 0, piece.length, from);
+      if (bytesRead < piece.length) break;
+      const text = Buffer.concat([piece, rest]);
+      let lineEnd = text.length;
+      // Where a line begins is known once the end of the one before it is seen, or the file's own beginning.
+      for (;;) {
+        const cut = lineEnd === 0 ? -1 : text.lastIndexOf(newLine, lineEnd - 1);
+        if (cut === -1 && from > 0) break;
+        const call = callIn(text.subarray(cut + 1, lineEnd), mark, sessionId);
+        if (call !== undefined) calls.push(call);
+        if (calls.length === limit) return { calls, next: cursorAt(from + cut + 1) };
+        if (cut === -1) break;
+        lineEnd = cut;
+      }
+      rest = from === 0 || lineEnd > longestLine ? Buffer.alloc(0) : Buffer.from(text.subarray(0, lineEnd));
+      end = from;
+    }
+    return { calls, next: cursorAt(end + rest.length) };
+  } finally {
+    await handle.close();
+  }
+}
+
+/** All that lies before this place is still to be looked at. */
+function cursorAt(place: number): string | null {
+  return place === 0 ? null : String(place);
+}
+
+function callIn(line: Buffer, mark: Buffer, sessionId: string): RecordedCall | undefined {
+  if (line.indexOf(mark) === -1) return undefined;
+  try {
+    const entry = JSON.parse(line.toString('utf8')) as Readonly<Record<string, unknown>>;
+    if (entry['kind'] !== 'call' || entry['sessionId'] !== sessionId) return undefined;
+    const facts = shown.filter((name) => entry[name] !== undefined).map((name) => [name, entry[name]]);
+    return { at: entry['time'], ...Object.fromEntries(facts) } as RecordedCall;
+  } catch {
+    // Cut off by a crash.
+    return undefined;
+  }
+}
