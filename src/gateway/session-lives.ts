@@ -38,7 +38,8 @@ export interface SessionLives {
 }
 
 export function followSessions(parts: LifeParts): SessionLives {
-  const { sessions, journal, observer, callers, catalog, cache, links, warden, bounds, files, sandbox, dataDir } = parts;
+  const { sessions, journal, observer, callers, catalog, cache, links, warden, bounds, files, sandbox, dataDir } =
+    parts;
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
 
