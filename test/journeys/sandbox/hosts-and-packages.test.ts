@@ -18,7 +18,7 @@ import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { lookUp } from '../../../src/runners/look-up.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { repository } from '../../house/source-files.ts';
-import { hasBwrap } from '../../needs/bwrap.ts';
+import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { ensureBuilt } from '../../runners/ensure-built.ts';
@@ -53,6 +53,7 @@ beforeAll(async () => {
         open: { ...reaching, sandbox: { network: [place] } },
         closed: reaching,
         everything: { command: process.execPath, args: [everything], sandbox: { network: [place] } },
+        fresh: { command: 'npx', args: ['-y', 'never-to-be-fetched'] },
         published: { command: 'npx', args: ['-y', published] },
         image: { command: 'docker', args: ['run', '-i', '--rm', 'some/image'] },
         repository: { command: 'npx', args: ['-y', 'github:somebody/something'] },
@@ -155,7 +156,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
         symlinkSync(lookUp(name, process.env['PATH']) ?? '/dev/null', join(bin, name));
       vi.stubEnv('PATH', bin);
       onTestFinished(() => void vi.unstubAllEnvs());
-      const [pack, file] = [await use('published', 'handshake'), await use('everything', 'handshake')];
+      const [pack, file] = await Promise.all([use('published', 'handshake'), use('everything', 'handshake')]);
       await expectToRun(pack.client);
       const told = JSON.parse(await file.client.call('get-env')) as Record<string, string>;
       expect(told).toMatchObject({
@@ -167,6 +168,26 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
       expect(started.slice(-2).map(({ runner }) => runner)).toEqual(['container', 'container']);
     },
   );
+
+  test('is not started where there is neither bwrap nor an engine, nor fetched; the remedy is said', async () => {
+    vi.stubEnv('PATH', pathWithoutBwrap);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const there = () => [...readdirSync(join(dataDir, 'packages')), ...sockets()].sort();
+    const before = there();
+    for (const server of ['open', 'fresh']) {
+      const { id, client } = await use(server);
+      const said = await client.call('reach', { place });
+      expect(said).toMatch(/^SANDBOX_UNAVAILABLE: .*"bwrap" is not on the PATH.*Install bubblewrap/s);
+      const events = () => journal().flatMap((entry) => (entry['sessionId'] === id ? [entry['event']] : []));
+      await until(
+        () => events().includes('start-failed'),
+        5000,
+        () => `only: ${events()}`,
+      );
+      expect(events()).not.toContain('started');
+    }
+    expect(there()).toEqual(before);
+  });
 
   test.each([
     ['image', /"docker" starts its server outside of the sandbox.*sandbox: \{ image: … \}/],
