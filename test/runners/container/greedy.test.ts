@@ -57,6 +57,20 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     );
   });
 
+  test('is ended by Ambit where the engine keeps no limits, and it is said why', async () => {
+    const { warden, root: tmpRoot } = harness;
+    const runner = createContainerRunner({ warden, tmpRoot, limitsByEngine: false });
+    expect((await runner.probe()).limits).toMatchObject({ memoryMb: 'watchdog', pids: 'watchdog', cpus: 'none' });
+    const running = await runner.start(harness.launch([does, 'memory'], { memoryMb: 150 }));
+    running.stdout.resume();
+    expect((await running.exited).reason).toMatch(/^it used \d+ MiB of memory, and sandbox\.memoryMb is 150$/);
+    await until(
+      () => processesIn(harness.folder).length === 0,
+      10_000,
+      () => `left: ${processesIn(harness.folder)}`,
+    );
+  });
+
   test('is gone when the process is killed that stands between it and the engine', async () => {
     const { running } = await started('daemon');
     const first = processesIn(harness.folder).find((pid) => nameOf(pid) === 'node') as number;
