@@ -102,7 +102,7 @@ function summary({
 }: z.input<typeof output>) {
   const loose = edits.filter(({ strategy }) => strategy !== 'exact').map(({ strategy }) => strategy);
   const ways = loose.length === 0 ? '' : ` Found but for ${[...new Set(loose)].join(', ')}.`;
-  const size = `${lines} lines, ${bytes} bytes`;
+  const size = `${lines} ${lines === 1 ? 'line' : 'lines'}, ${bytes} bytes`;
   if (created) return `${dryRun ? 'Would create' : 'Created'} ${path}: ${size}.`;
   if (!changed) return `${path} is already so.`;
   const head = `${dryRun ? 'Would change' : 'Changed'} ${path}: +${added} −${removed} lines, now ${size}.${ways}`;

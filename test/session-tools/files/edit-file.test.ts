@@ -153,7 +153,7 @@ describe('content', () => {
   test('W1: creates a file and its folders, and replaces one', async () => {
     expect(await all.call('edit_file', { path: 'a/b/c.txt', content: 'new\n' })).toMatchObject({
       structuredContent: { created: true, changed: true, lines: 1, added: 1, removed: 0, diff: null },
-      content: [{ type: 'text', text: 'Created a/b/c.txt: 1 lines, 4 bytes.' }],
+      content: [{ type: 'text', text: 'Created a/b/c.txt: 1 line, 4 bytes.' }],
     });
     expect(await all.data('edit_file', { path: 'a/b/c.txt', content: 'other\n' })).toMatchObject({
       created: false,
