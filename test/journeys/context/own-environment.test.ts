@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { counts } from '../../proof.ts';
@@ -44,7 +44,7 @@ async function open(draft: SessionDraft, path: string, era: 'modern' | 'handshak
 }
 
 beforeAll(async () => {
-  for (const name of secrets) process.env[name] = name === 'NODE_OPTIONS' ? '' : 'host-secret';
+  for (const name of secrets) vi.stubEnv(name, name === 'NODE_OPTIONS' ? '' : 'host-secret');
   gateway = await createGateway({
     config: {
       version: 1,
@@ -69,7 +69,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const { client } of sessions) await client.close();
   await gateway.close();
-  for (const name of secrets) delete process.env[name];
+  vi.unstubAllEnvs();
   rmSync(folder, { recursive: true, force: true });
 });
 

@@ -67,15 +67,15 @@ test('a client that writes and never reads is held back, and does not keep Ambit
   await expectLeft();
 });
 
-test('what a call needed is let go with the call', { timeout: counts(20_000, 300_000) }, async () => {
+test('what a call needed is let go with the call', { timeout: counts(60_000, 300_000) }, async () => {
   const pad = 'x'.repeat(200_000);
-  const rounds = counts(300, 5000);
+  const rounds = counts(400, 5000);
   const call = (id: string) => modernRequest(id, 'tools/call', { name: 'echo', arguments: { text: 'hi', pad } });
   const echo = async (id: string) => {
     await run.say(`${JSON.stringify(call(id))}\n`);
     await run.answer(id);
   };
-  for (let round = 0; round < 50; round++) await echo(`warm-${round}`);
+  for (let round = 0; round < 100; round++) await echo(`warm-${round}`);
   const before = residentMb(pid());
   for (let round = 0; round < rounds; round++) await echo(`call-${round}`);
   expect(residentMb(pid()) - before).toBeLessThan((rounds * pad.length) / (2 << 20));
