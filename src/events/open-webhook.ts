@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Config } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import { openWaitingEvents } from './waiting-events.ts';
 import { createWebhook, type Webhook } from './webhook.ts';
 import { openWebhookKey } from './webhook-secret.ts';
 
@@ -18,5 +19,6 @@ export async function openWebhook(
 ): Promise<Webhook | undefined> {
   if (settings === undefined) return undefined;
   const key = await openWebhookKey(join(dataDir, 'webhook-secret'), settings.secretFile);
-  return createWebhook({ url: settings.url, key, lifecycle, log });
+  const waiting = openWaitingEvents(join(dataDir, 'webhook'), log);
+  return createWebhook({ url: settings.url, key, lifecycle, log, waiting });
 }

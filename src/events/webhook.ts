@@ -3,11 +3,12 @@ import type { Log } from '../log.ts';
 import { postJson } from '../post-json.ts';
 import { within } from '../within.ts';
 import type { Lifecycle, Step } from './lifecycle.ts';
+import type { WaitingEvent, WaitingEvents } from './waiting-events.ts';
 import type { WebhookKey } from './webhook-secret.ts';
 
 /** Posts what this process did to sessions, one event after the other, for as long as each is worth it. */
 export interface Webhook {
-  /** Sends what waits, within a second, and leaves the rest. */
+  /** Sends what waits, within a second, and leaves the rest to whoever comes next. */
   close(): Promise<void>;
 }
 
@@ -21,11 +22,13 @@ export interface WebhookOptions {
   /** How old an event may get before it is given up. */
   readonly worthMs?: number;
   readonly mostWaiting?: number;
+  /** Where what waits is kept; without, in memory only. */
+  readonly waiting?: WaitingEvents;
+  /** How often it is looked for what processes have left that are gone. */
+  readonly adoptMs?: number;
 }
 
-interface Waiting {
-  readonly id: string;
-  readonly step: Step;
+interface Waiting extends WaitingEvent {
   /** Made with the first attempt, and the same for every other. */
   body?: string;
 }
@@ -34,7 +37,8 @@ const longestPauseMs = 60_000;
 const farewellMs = 1000;
 
 export function createWebhook(options: WebhookOptions): Webhook {
-  const { key, lifecycle, log, pauseMs = 500, worthMs = 15 * 60_000, mostWaiting = 1000 } = options;
+  const { key, lifecycle, log, waiting: kept, pauseMs = 500, worthMs = 15 * 60_000 } = options;
+  const { mostWaiting = 1000, adoptMs = 10_000 } = options;
   const url = new URL(options.url);
   // The rest of the address may be a secret.
   const { host } = url;
@@ -84,6 +88,7 @@ export function createWebhook(options: WebhookOptions): Webhook {
       if (why === undefined || old) {
         if (why !== undefined) lose(waiting.step, why);
         queue.shift();
+        kept?.done(waiting.id);
         tries = 0;
         continue;
       }
@@ -99,25 +104,39 @@ export function createWebhook(options: WebhookOptions): Webhook {
     log.warn('a webhook was not told', { host, step: type, session: sessionId, why });
   }
 
-  const stop = lifecycle.onStep((step) => {
-    if (!step.here || cut.signal.aborted) return;
+  function add(event: WaitingEvent): boolean {
     if (queue.length >= mostWaiting) {
       if (dropped++ % mostWaiting === 0) log.warn('a webhook is too slow; events are left out', { host });
-      return;
+      return false;
     }
-    queue.push({ id: `evt_${randomBytes(12).toString('hex')}`, step });
+    queue.push({ ...event });
     working ??= work();
+    return true;
+  }
+
+  function adopt(): void {
+    for (const event of kept?.adopt() ?? []) if (!add(event)) kept?.done(event.id);
+  }
+
+  const stop = lifecycle.onStep((step) => {
+    if (!step.here || cut.signal.aborted) return;
+    const event = { id: `evt_${randomBytes(12).toString('hex')}`, step };
+    if (add(event)) kept?.keep(event);
   });
+  adopt();
+  const adopting = setInterval(adopt, adoptMs).unref();
 
   return {
     async close() {
       closing = true;
+      clearInterval(adopting);
       endPause();
       await within(working ?? Promise.resolve(), farewellMs).catch(() => {});
       stop();
       cut.abort();
       endPause();
       await working;
+      kept?.close();
     },
   };
 }
