@@ -177,10 +177,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const callers = createCallers();
   const approvals = createApprovals({ dataDir, fetchedPackage: fetchedInto(dataDir) });
   const verdicts = createEraVerdicts(join(dataDir, 'eras.json'));
-  const describe = () => {
-    for (const server of settings.servers().values()) verdicts.describe(server.name, server.era, server.definitionHash);
-  };
-  describe();
+  verdicts.describeAll(settings.servers().values());
   const vetting = createVetting(approvals, journal, log);
   const offers = catalogFile(join(dataDir, 'catalog.json'));
   const catalog = createCatalog(offers, vetting.vet);
@@ -362,7 +359,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       const follow = bounds.beforeReload(sessions.held(), settings.config());
       const changed = settings.replace(next);
       follow(next);
-      describe();
+      verdicts.describeAll(settings.servers().values());
       for (const name of changed) {
         links.retire(name);
         catalog.describedAnew(name);

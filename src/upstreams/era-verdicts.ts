@@ -1,4 +1,5 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import type { ServerDefinition } from './definition.ts';
 
 export type EraVerdict = 'modern' | 'handshake';
 
@@ -9,7 +10,10 @@ export interface EraVerdicts {
   set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
   /** A server is described anew: what was configured holds, and what was found out under another description does not. */
   describe(server: string, era: 'auto' | EraVerdict, definitionHash: string): void;
+  describeAll(servers: Iterable<Described>): void;
 }
+
+type Described = Pick<ServerDefinition, 'name' | 'era' | 'definitionHash'>;
 
 interface Remembered {
   readonly verdict: EraVerdict;
@@ -39,6 +43,13 @@ export function createEraVerdicts(file?: string): EraVerdicts {
     }
   }
 
+  function describe(server: string, era: 'auto' | EraVerdict, definition: string): void {
+    definitions.set(server, definition);
+    if (era !== 'auto') {
+      verdicts.set(server, { verdict: era, until: Number.POSITIVE_INFINITY, definition: undefined });
+    } else if (verdicts.get(server)?.definition !== definition) verdicts.delete(server);
+  }
+
   return {
     get(server) {
       const known = verdicts.get(server);
@@ -49,11 +60,9 @@ export function createEraVerdicts(file?: string): EraVerdicts {
       verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '' });
       if (!doubtful) save();
     },
-    describe(server, era, definition) {
-      definitions.set(server, definition);
-      if (era !== 'auto') {
-        verdicts.set(server, { verdict: era, until: Number.POSITIVE_INFINITY, definition: undefined });
-      } else if (verdicts.get(server)?.definition !== definition) verdicts.delete(server);
+    describe,
+    describeAll(servers) {
+      for (const { name, era, definitionHash } of servers) describe(name, era, definitionHash);
     },
   };
 }
