@@ -18,7 +18,7 @@ export function describeWorkspaceBackend(
   makeGround: () => Promise<BackendGround>,
   { links }: SuiteOptions,
 ): void {
-  describe(`W6: a workspace that is ${name}`, () => {
+  describe(`W5: a workspace that is ${name}`, () => {
     let ground: BackendGround;
     let files: WorkspaceBackend;
     let folders = 0;

@@ -7,11 +7,10 @@ import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import { isTemporaryName } from '../../saferoot/temporary-name.ts';
 import type { FoundFile, ListedEntry, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
-import { missingFile } from '../missing-file.ts';
+import { createExplain } from '../explain.ts';
 import { createPathGuard } from '../path-guard.ts';
 import type { PathRules } from '../path-rules.ts';
-import { absolutePath, changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
-import { asAmbitError } from './local-errors.ts';
+import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
 
 export interface LocalOptions {
   readonly rules: PathRules;
@@ -43,21 +42,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const homes = new Set([posix.normalize(path), realpathSync(path)].map((home) => home.replace(/\/+$/, '')));
   const swept = options.sweep === false ? Promise.resolve(0) : root.sweep().catch(() => 0);
 
-  async function doing<T>(asked: string, work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      throw await explained(error, asked);
-    }
-  }
-
-  async function explained(error: unknown, asked: string): Promise<unknown> {
-    if (!(error instanceof SafeRootError)) return error;
-    const about = error.path ?? asked;
-    if (error.code === 'FILE_NOT_FOUND') return missingFile(about, namesIn);
-    if (error.code === 'PATH_VIOLATION' && about.startsWith('/')) return absolutePath(await relativeTo(about));
-    return asAmbitError(error, about);
-  }
+  const doing = createExplain({ namesIn, relativeTo });
 
   async function namesIn(folder: string): Promise<readonly string[] | undefined> {
     const listing = await root.list(folder, { limit: 1000, without: isTemporaryName }).catch(() => undefined);

@@ -32,7 +32,7 @@ export function describeRules({ files, folder, open, ground, links }: Suite): vo
     );
   }
 
-  describe('W5: what sessions may not touch', () => {
+  describe('W7: what sessions may not touch', () => {
     test('what is hidden is neither read nor written, there or not, however it is written', async () => {
       const at = await folder();
       const session = await open({ rules: usual });
