@@ -5,6 +5,8 @@ export interface Shown {
   /** Without any link on the way; what is found there is checked to be there still when it is shown. */
   readonly real: string;
   readonly inside: string;
+  /** An open descriptor of it, where it is held already: then it is this one, whatever has its name by now. */
+  readonly descriptor?: number;
 }
 
 /** What a process may do that is started for a sandboxed session. Whatever is not said here, it may not. */

@@ -12,9 +12,12 @@ export interface Pinned extends Shown {
 
 /** Throws when something else is found there by now, or when a link has come in between. */
 export function pin(shown: Shown): Pinned {
-  const descriptor = openSync(shown.real, O_PATH | constants.O_NOFOLLOW);
+  const isHeld = shown.descriptor !== undefined;
+  const descriptor = isHeld
+    ? openSync(`/proc/self/fd/${shown.descriptor}`, O_PATH)
+    : openSync(shown.real, O_PATH | constants.O_NOFOLLOW);
   try {
-    if (readlinkSync(`/proc/self/fd/${descriptor}`) !== shown.real) {
+    if (!isHeld && readlinkSync(`/proc/self/fd/${descriptor}`) !== shown.real) {
       throw new Error(`This path leads elsewhere than a moment ago: ${shown.real}`);
     }
     const stats = fstatSync(descriptor);
