@@ -1,4 +1,5 @@
 import type { Kind } from '../saferoot/facts.ts';
+import type { CandidateQuery } from './search/candidates.ts';
 
 /**
  * Where the files of a session lie. Paths are relative, with `/` between names; "." is the workspace itself. Whatever is
@@ -20,6 +21,11 @@ export interface WorkspaceBackend {
   move(from: string, to: string, options?: MoveOptions): Promise<Moved>;
   /** What lies in one folder, sorted by name. */
   list(path: string, options?: ListOptions): Promise<Listed>;
+  /**
+   * Which files may hold a line that fits: all that do, and perhaps more, found quicker than by reading each. Undefined
+   * where that cannot be told. A name is all that may be taken from here; what is in a file only `open` may say.
+   */
+  readonly candidates?: ((query: CandidateQuery) => Promise<readonly string[] | undefined>) | undefined;
   close(): Promise<void>;
 }
 

@@ -25,6 +25,7 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
   return {
     kind: backend.kind,
     fileBytes,
+    candidates: backend.candidates,
     alone: (path, work) => oneAtATime(`${place}\0${plain(path)}`, work),
     stat: (path, options) => resolutions.of('stat', path, () => backend.stat(path, options), pathOf),
     open: (path) =>

@@ -11,6 +11,7 @@ import { createExplain } from '../explain.ts';
 import { createPathGuard } from '../path-guard.ts';
 import type { PathRules } from '../path-rules.ts';
 import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
+import type { Ripgrep } from '../search/ripgrep.ts';
 
 export interface LocalOptions {
   readonly rules: PathRules;
@@ -20,6 +21,8 @@ export interface LocalOptions {
   readonly fileBytes?: number;
   /** Whether leftovers of writes that were killed are looked for; true unless told. */
   readonly sweep?: boolean;
+  /** Tells which files a search has to read; it reads all of them unless given. */
+  readonly ripgrep?: Ripgrep | undefined;
 }
 
 export interface LocalBackend extends WorkspaceBackend {
@@ -40,6 +43,8 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(deed, names),
   );
   const homes = new Set([posix.normalize(path), realpathSync(path)].map((home) => home.replace(/\/+$/, '')));
+  const { ripgrep } = options;
+  const { descriptor } = root;
   const swept = options.sweep === false ? Promise.resolve(0) : root.sweep().catch(() => 0);
 
   const doing = createExplain({ namesIn, relativeTo });
@@ -126,6 +131,9 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
         const { path: found, entries, more } = await root.list(asked, { ...how, without: isTemporaryName });
         return { path: found, more, entries: entries.map(entryOf) };
       }),
+
+    candidates:
+      ripgrep === undefined || descriptor === undefined ? undefined : (query) => ripgrep.candidates(descriptor, query),
 
     async close() {
       root.close();

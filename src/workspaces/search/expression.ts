@@ -1,0 +1,263 @@
+import { RE2JS } from 're2js';
+import { AmbitError } from '../../errors.ts';
+import { controlNamed, lineEnds, literal, perlClasses, posixClasses } from './expression-classes.ts';
+
+/**
+ * A regular expression for lines, in the part of the language that RE2 and ripgrep share. It is read here and written
+ * anew, so that both mean the same by it: classes such as `\w` are of ASCII, no class holds a line's end, and `$` stands
+ * before "\r\n" as before "\n". What neither can do in bounded time, such as looking ahead, is refused with its place.
+ */
+export interface Expression {
+  /** Where the first match in a line begins, in UTF-16 units; -1 when there is none. */
+  find(line: string): number;
+  /** For ripgrep. */
+  readonly rust: string;
+  /** Every line that matches contains it, as it is written here. */
+  readonly needs: string | undefined;
+}
+
+const longest = 1000;
+/** Characters and classes after all repetitions are written out. */
+const largest = 2000;
+const mostRepeats = 1000;
+
+interface Read {
+  readonly text: string;
+  readonly size: number;
+}
+
+export function readExpression(pattern: string, caseSensitive: boolean): Expression {
+  if (pattern.length > longest) throw refused(pattern, undefined, `it is longer than ${longest} characters`);
+  const { text, size } = createReader(pattern).read();
+  if (size > largest) throw refused(pattern, undefined, 'its repetitions are too many together');
+  const whole = caseSensitive ? text : `(?i:${text})`;
+  const compiled = compile(whole.replaceAll(boundary, '\\b').replaceAll(noBoundary, '\\B'), pattern);
+  return {
+    find(line) {
+      if (!compiled.test(line)) return -1;
+      const matcher = compiled.matcher(line);
+      return matcher.find() ? matcher.start() : -1;
+    },
+    rust: whole.replaceAll(boundary, '(?-u:\\b)').replaceAll(noBoundary, '(?-u:\\B)'),
+    needs: caseSensitive && /^[\w \-/"'#=,;:<>@!%&~`]+$/.test(pattern) ? pattern : undefined,
+  };
+}
+
+/** Stand-ins until it is known for which engine; what is written has no line breaks. */
+const boundary = '\n<b>';
+const noBoundary = '\n<B>';
+
+function compile(text: string, pattern: string): RE2JS {
+  try {
+    return RE2JS.compile(text);
+  } catch (error) {
+    const why = error instanceof Error ? error.message.replace(/^error parsing regexp: /, '') : 'it cannot be read';
+    throw refused(pattern, undefined, why.slice(0, 100));
+  }
+}
+
+function createReader(pattern: string): { read(): Read } {
+  let at = 0;
+  let depth = 0;
+
+  const fail = (why: string, where = at): never => {
+    throw refused(pattern, where, why);
+  };
+  const peek = (offset = 0): string => pattern[at + offset] ?? '';
+  const codeHere = (): number => {
+    const code = pattern.codePointAt(at) ?? fail('something is missing at its end');
+    if (code >= 0xd800 && code <= 0xdfff) fail('half a character');
+    if (code === 10) fail('a line break is never part of a line');
+    return code;
+  };
+  const take = (): number => {
+    const code = codeHere();
+    at += code > 0xffff ? 2 : 1;
+    return code;
+  };
+
+  function alternatives(): Read {
+    const all = [sequence()];
+    while (peek() === '|') {
+      at++;
+      all.push(sequence());
+    }
+    return { text: all.map(({ text }) => text).join('|'), size: all.reduce((sum, { size }) => sum + size, 0) };
+  }
+
+  function sequence(): Read {
+    let text = '';
+    let size = 0;
+    while (at < pattern.length && peek() !== '|' && !(peek() === ')' && depth > 0)) {
+      const start = at;
+      const atom = one();
+      const times = repetition();
+      if (times !== undefined && atom.size === 0) fail('there is nothing to repeat', start);
+      text += times === undefined ? atom.text : atom.text + times.text;
+      size += atom.size * (times?.most ?? 1);
+      if (size > largest) fail('its repetitions are too many together', start);
+    }
+    return { text, size };
+  }
+
+  function one(): Read {
+    const character = peek();
+    if (character === '(') return group();
+    if (character === '[') return brackets();
+    if (character === '\\') return escaped();
+    if (/[*+?]/.test(character)) fail(`there is nothing that "${character}" could repeat`);
+    if (character === ')') fail('")" has no "(" before it');
+    const code = take();
+    if (character === '.') return { text: `[^${lineEnds}]`, size: 1 };
+    if (character === '^') return { text: '^', size: 0 };
+    if (character === '$') return { text: '(?:\\r?$)', size: 0 };
+    return { text: literal(code), size: 1 };
+  }
+
+  function repetition(): { readonly text: string; readonly most: number } | undefined {
+    const counted = /^\{(\d+)(,(\d*))?\}/.exec(pattern.slice(at, at + 16));
+    const sign = counted?.[0] ?? (/^[*+?]/.test(peek()) ? peek() : undefined);
+    if (sign === undefined) return undefined;
+    const least = Number(counted?.[1] ?? 0);
+    const most = Number(counted?.[3] || least);
+    if (most > mostRepeats || least > most)
+      fail(`"${sign}" repeats from 0 to ${mostRepeats} times, the lesser number first`);
+    at += sign.length;
+    const lazy = peek() === '?' ? '?' : '';
+    at += lazy.length;
+    if (/^(?:[*+?]|\{\d+(?:,\d*)?\})/.test(pattern.slice(at, at + 16)))
+      fail('a repetition is repeated; put it in "(?:…)"');
+    return { text: sign + lazy, most: Math.max(1, most) };
+  }
+
+  function group(): Read {
+    const start = at++;
+    let opening = '(?:';
+    if (peek() === '?') {
+      const [head, flags, end] = /^\?([imsU]*(?:-[iU]+)?)([:)])/.exec(pattern.slice(at, at + 12)) ?? [];
+      const [named] = /^\?P?<[A-Za-z_]\w*>/.exec(pattern.slice(at)) ?? [];
+      if (head !== undefined && flags !== undefined) {
+        at += head.length;
+        // Those of lines and of "." make no difference to a line by itself.
+        const kept = flags.replace(/[ms]/g, '');
+        if (end === ')') return kept === '' ? { text: '', size: 0 } : { text: `(?${kept})`, size: 0 };
+        opening = `(?${kept}:`;
+      } else if (named !== undefined) at += named.length;
+      else if (/^\?<?[=!]/.test(pattern.slice(at))) fail('looking ahead or behind takes unbounded time', start);
+      else fail('this kind of group is not known', start);
+    }
+    if (++depth > 100) fail('groups are nested too deeply');
+    const inside = alternatives();
+    depth--;
+    if (peek() !== ')') fail('"(" has no ")" after it', start);
+    at++;
+    return { text: `${opening}${inside.text})`, size: Math.max(1, inside.size) };
+  }
+
+  function escaped(): Read {
+    const start = at++;
+    const letter = peek();
+    const perl = Object.hasOwn(perlClasses, letter) ? perlClasses[letter] : undefined;
+    if (perl !== undefined) {
+      at++;
+      return { text: `[${perl}]`, size: 1 };
+    }
+    if (letter === 'b' || letter === 'B') {
+      at++;
+      return { text: letter === 'b' ? boundary : noBoundary, size: 0 };
+    }
+    if (letter === 'p' || letter === 'P') return { text: property(), size: 1 };
+    return { text: literal(escapedCharacter(start)), size: 1 };
+  }
+
+  /** `\pL` or `\p{Greek}`. */
+  function property(): string {
+    const [name] = /^[pP](?:[A-Z]|\{[A-Z][A-Za-z_]*\})/.exec(pattern.slice(at)) ?? fail('no name of a class follows');
+    at += name.length;
+    return name.startsWith('P') ? `[^\\p${name.slice(1)}${lineEnds}]` : `\\${name}`;
+  }
+
+  function escapedCharacter(start: number): number {
+    const letter = peek();
+    if (letter === 'n') fail('a line break is never part of a line; give each line a search of its own', start);
+    if (letter === 'x') {
+      const [written, short, long] = /^x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\})/.exec(pattern.slice(at)) ?? [];
+      const code = Number.parseInt(short ?? long ?? '', 16);
+      if (written === undefined || code > 0x10ffff || code === 10 || (code >= 0xd800 && code <= 0xdfff))
+        fail('"\\x" needs the number of a character, such as \\x41 or \\x{1F600}', start);
+      at += (written as string).length;
+      return code;
+    }
+    const control = controlNamed(letter);
+    if (control !== undefined) {
+      at++;
+      return control;
+    }
+    if (/[1-9k]/.test(letter)) fail('going back to an earlier group takes unbounded time', start);
+    if (/[AzZG]/.test(letter)) fail('each line stands by itself; use "^" and "$"', start);
+    if (!/[!-/:-@[-`{-~ ]/.test(letter)) fail('no such escape is known', start);
+    return take();
+  }
+
+  function brackets(): Read {
+    const start = at++;
+    const negated = peek() === '^';
+    if (negated) at++;
+    let text = '';
+    for (let first = true; first || peek() !== ']'; first = false) {
+      if (at >= pattern.length) fail('"[" has no "]" after it', start);
+      text += classItem();
+    }
+    at++;
+    return { text: negated ? `[^${text}${lineEnds}]` : `[${text}]`, size: 1 };
+  }
+
+  function classItem(): string {
+    const start = at;
+    const [posix, name] = /^\[:\^?(\w+):\]/.exec(pattern.slice(at)) ?? [];
+    if (posix !== undefined && name !== undefined) {
+      if (!posixClasses.has(name)) fail(`there is no class "${name}"`);
+      at += posix.length;
+      return posix;
+    }
+    if (peek() === '\\') {
+      const perl = Object.hasOwn(perlClasses, peek(1)) ? perlClasses[peek(1)] : undefined;
+      if (perl !== undefined) {
+        at += 2;
+        return perl;
+      }
+      if (peek(1) === 'p') {
+        at++;
+        return property();
+      }
+    }
+    const from = classCharacter();
+    if (peek() !== '-' || peek(1) === ']' || peek(1) === '') return literal(from);
+    at++;
+    const to = classCharacter();
+    if (to < from) fail('a range goes from the lesser to the greater', start);
+    return `${literal(from)}-${literal(to)}`;
+  }
+
+  function classCharacter(): number {
+    if (peek() !== '\\') return take();
+    const start = at++;
+    return escapedCharacter(start);
+  }
+
+  return {
+    read() {
+      const read = alternatives();
+      if (at < pattern.length) fail('")" has no "(" before it');
+      return read;
+    },
+  };
+}
+
+function refused(pattern: string, at: number | undefined, why: string): AmbitError {
+  const where = at === undefined ? '' : `, at character ${at + 1} (${JSON.stringify(pattern.slice(at, at + 12))})`;
+  return new AmbitError('REQUEST_INVALID', {
+    what: `The pattern cannot be searched for${where}: ${why}.`,
+    hint: 'Correct it; a character that is meant itself has a backslash before it. Without looking ahead or behind, and without \\1.',
+  });
+}

@@ -1,0 +1,14 @@
+import { lookUp } from '../../runners/look-up.ts';
+
+/**
+ * The program that comes with the package of that name, which is the version that is tested; else the one on PATH. The
+ * package is optional: not every platform has one.
+ */
+export async function findRipgrep(searchPath: string | undefined): Promise<string | undefined> {
+  try {
+    const { rgPath } = await import('@vscode/ripgrep');
+    return rgPath;
+  } catch {
+    return lookUp('rg', searchPath);
+  }
+}

@@ -1,0 +1,110 @@
+import type { Budget } from './bounds.ts';
+import type { Expression } from './expression.ts';
+import { isWide, textOf } from './file-text.ts';
+
+/** A line that fits, or one near it. */
+export interface FoundLine {
+  readonly line: number;
+  readonly text: string;
+}
+
+export interface FoundMatch extends FoundLine {
+  /** Of the first match in the line, from 1. */
+  readonly column: number;
+  readonly before: readonly FoundLine[];
+  readonly after: readonly FoundLine[];
+}
+
+/** Longer lines are not searched: nobody wrote them, and nobody reads them. */
+const longestLine = 65_536;
+const longestShown = 500;
+const linesPerLook = 256;
+
+export interface GrepFileOptions {
+  readonly expression: Expression;
+  readonly contextLines: number;
+  /** Matches, at most. */
+  readonly limit: number;
+  /** How much may still be shown; what is found is taken off. */
+  readonly room: { characters: number };
+  readonly budget: Budget;
+}
+
+/** The lines of one file that fit. */
+export async function grepFile(bytes: Uint8Array, options: GrepFileOptions): Promise<FoundMatch[]> {
+  const { expression, contextLines, limit, room, budget } = options;
+  if (!mayFit(bytes, expression)) return [];
+  const file = textOf(bytes);
+  if (file === undefined) return [];
+  const lines = createLines(file.text);
+  const found: FoundMatch[] = [];
+  for (let number = 1; lines.next(); number++) {
+    if (number % linesPerLook === 0 && !(await budget.goesOn())) break;
+    const text = lines.current();
+    if (text.length > longestLine) continue;
+    const at = expression.find(file.searched(text));
+    if (at === -1) continue;
+    const { before, after } = lines.around(contextLines);
+    const match = {
+      line: number,
+      column: at + 1,
+      text: shown(text, at),
+      before: before.map((each, index) => ({ line: number - before.length + index, text: shown(each, 0) })),
+      after: after.map((each, index) => ({ line: number + 1 + index, text: shown(each, 0) })),
+    };
+    found.push(match);
+    room.characters -= [match, ...match.before, ...match.after].reduce((sum, each) => sum + each.text.length, 0);
+    if (found.length >= limit || room.characters < 0) break;
+  }
+  return found;
+}
+
+/** Most files can be told not to fit without being read as text. */
+function mayFit(bytes: Uint8Array, { needs }: Expression): boolean {
+  return (
+    needs === undefined || isWide(bytes) || Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(needs)
+  );
+}
+
+/** One line after the other, without a list of them all: a file may be nothing but line breaks. */
+function createLines(text: string) {
+  let start = 0;
+  let end = -1;
+  return {
+    next(): boolean {
+      start = end + 1;
+      if (start >= text.length) return false;
+      const found = text.indexOf('\n', start);
+      end = found === -1 ? text.length : found;
+      return true;
+    },
+    current: () => text.slice(start, end),
+    around(count: number) {
+      const before: string[] = [];
+      for (let to = start - 1; to >= 0 && before.length < count; ) {
+        const from = text.lastIndexOf('\n', to - 1) + 1;
+        // The first line may be empty, and nothing lies before it.
+        before.unshift(text.slice(to === 0 ? 0 : from, to));
+        to = to === 0 ? -1 : from - 1;
+      }
+      const after: string[] = [];
+      for (let from = end + 1; from < text.length && after.length < count; ) {
+        const found = text.indexOf('\n', from);
+        const to = found === -1 ? text.length : found;
+        after.push(text.slice(from, to));
+        from = to + 1;
+      }
+      return { before, after };
+    },
+  };
+}
+
+/** Of a long line, the part that matters. */
+function shown(line: string, at: number): string {
+  const text = line.endsWith('\r') ? line.slice(0, -1) : line;
+  if (text.length <= longestShown) return text;
+  const from = Math.max(0, Math.min(at - 100, text.length - longestShown));
+  // A character is shown whole or not at all.
+  const part = text.slice(from, from + longestShown).replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, '');
+  return `${from > 0 ? '…' : ''}${part}${from + longestShown < text.length ? '…' : ''}`;
+}

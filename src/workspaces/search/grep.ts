@@ -1,0 +1,121 @@
+import type { SessionFiles } from '../session-files.ts';
+import { type Budget, createBudget, type SearchBounds, type Stopped } from './bounds.ts';
+import type { Expression } from './expression.ts';
+import type { Glob } from './glob.ts';
+import { type FoundMatch, grepFile } from './grep-file.ts';
+import {
+  below,
+  enterLevel,
+  foldersAbove,
+  type IgnoreLevel,
+  isBelow,
+  isIgnored,
+  repositoryName,
+} from './ignore-levels.ts';
+import { inOrder } from './in-order.ts';
+import { readAhead } from './read-ahead.ts';
+import { walkFiles } from './walk-files.ts';
+
+export interface GrepQuery {
+  readonly expression: Expression;
+  /** A file, or a folder with all that is in it. */
+  readonly path: string;
+  /** Over paths relative to `path`. */
+  readonly glob?: Glob | undefined;
+  readonly contextLines: number;
+  /** Matches, at most. */
+  readonly limit: number;
+}
+
+export interface GrepFound {
+  readonly files: readonly { readonly path: string; readonly matches: readonly FoundMatch[] }[];
+  /** Why there may be more. */
+  readonly stopped: Stopped | 'limit' | undefined;
+}
+
+/** Of lines that are answered, together. */
+const mostShown = 256 * 1024;
+
+/**
+ * Searches the files of a session, in the order of their paths. Where something quicker can tell which files may hold a
+ * match, only those are read; what is answered is read through the session's files either way.
+ */
+export async function grep(
+  files: SessionFiles,
+  query: GrepQuery,
+  bounds?: SearchBounds,
+  signal?: AbortSignal,
+): Promise<GrepFound> {
+  const budget = createBudget(bounds, signal);
+  const { path: start, kind } = await files.stat(query.path);
+  const found: { path: string; matches: FoundMatch[] }[] = [];
+  const room = { characters: mostShown };
+  let left = query.limit;
+  const paths = kind === 'file' ? just(start) : pathsIn(files, start, { query, budget, signal });
+  for await (const { path, bytes } of readAhead(files, paths)) {
+    // One more than is told, to know whether there is more.
+    const matches = await grepFile(bytes, { ...query, limit: left + 1, room, budget });
+    if (matches.length > left) {
+      if (left > 0) found.push({ path, matches: matches.slice(0, left) });
+      return { files: found, stopped: 'limit' };
+    }
+    if (matches.length > 0) found.push({ path, matches });
+    left -= matches.length;
+    if (room.characters < 0) return { files: found, stopped: 'limit' };
+    if (!(await budget.goesOn())) break;
+  }
+  return { files: found, stopped: budget.stopped };
+}
+
+interface Searching {
+  readonly query: GrepQuery;
+  readonly budget: Budget;
+  readonly signal: AbortSignal | undefined;
+}
+
+async function* pathsIn(files: SessionFiles, start: string, searching: Searching): AsyncGenerator<string> {
+  const { query, budget, signal } = searching;
+  const { glob } = query;
+  const isWanted = (path: string) => glob?.matches(below(start, path)) ?? true;
+  const told = await files.candidates?.({ rust: query.expression.rust, path: start, glob, signal });
+  if (told !== undefined) {
+    const isLeftOut = createJudge(files, start);
+    for (const path of inOrder(told)) {
+      if (budget.count() && !(await budget.goesOn())) return;
+      if (isWanted(path) && !(await isLeftOut(path))) yield path;
+    }
+    return;
+  }
+  const enter = glob === undefined ? undefined : (folder: string) => glob.mayHold(below(start, folder));
+  for await (const { path, kind, closed, unrepresentable } of walkFiles(files, start, {
+    budget,
+    ...(enter === undefined ? {} : { enter }),
+  })) {
+    if (kind === 'file' && !closed && !unrepresentable && isWanted(path)) yield path;
+  }
+}
+
+/** Whether a walk would have passed a path over. Whoever told of it has rules of its own, which may be others. */
+function createJudge(files: SessionFiles, start: string): (path: string) => Promise<boolean> {
+  const levels = new Map<string, Promise<IgnoreLevel>>();
+  const levelOf = (folder: string): Promise<IgnoreLevel> => {
+    const above = foldersAbove(folder).at(-1);
+    const known = levels.get(folder);
+    if (known !== undefined) return known;
+    const level = (async () => enterLevel(files, folder, above === undefined ? undefined : await levelOf(above)))();
+    levels.set(folder, level);
+    return level;
+  };
+  return async (path) => {
+    for (const each of [...foldersAbove(path), path].filter((one) => isBelow(start, one))) {
+      if (each.split('/').at(-1) === repositoryName) return true;
+      const level = await levelOf(foldersAbove(each).at(-1) as string);
+      if (isIgnored(level, each, each !== path)) return true;
+    }
+    return false;
+  };
+}
+
+async function* just(path: string): AsyncGenerator<string> {
+  yield path;
+}

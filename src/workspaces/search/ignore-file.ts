@@ -1,0 +1,56 @@
+import { compileGlob, type Glob } from './glob.ts';
+
+/** What one `.gitignore` says of paths below its folder; undefined where it says nothing. */
+export type IgnoreFile = (path: string, isFolder: boolean) => 'ignored' | 'wanted' | undefined;
+
+interface Line {
+  readonly glob: Glob;
+  readonly onlyFolders: boolean;
+  readonly says: 'ignored' | 'wanted';
+}
+
+/** A file like this can be written by an agent, and is asked about every path. */
+const mostLines = 1000;
+const mostGlobs = 2000;
+
+/** Lines as git reads them, and as ripgrep does where the two differ: then both searches agree. The last that fits decides. */
+export function readIgnoreFile(text: string): IgnoreFile {
+  let globs = 0;
+  const lines = text
+    .replace(/^\ufeff/, '')
+    .split('\n', mostLines)
+    .flatMap(readLine)
+    .filter(({ glob }) => {
+      globs += glob.names.length;
+      return globs <= mostGlobs;
+    })
+    .reverse();
+  return (path, isFolder) => {
+    const bytes = asBytes(path);
+    return lines.find((line) => (isFolder || !line.onlyFolders) && line.glob.matches(bytes))?.says;
+  };
+}
+
+/** A character for each byte: `?` and `[…]` stand for one byte there, not for a character. */
+function asBytes(text: string): string {
+  return /^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text).toString('latin1');
+}
+
+function readLine(written: string): Line[] {
+  if (written.startsWith('#')) return [];
+  let line = /\\ $/.test(written) ? written : written.trimEnd();
+  const isEscaped = /^\\[!#]/.test(line);
+  const says = !isEscaped && line.startsWith('!') ? 'wanted' : 'ignored';
+  if (isEscaped || says === 'wanted') line = line.slice(1);
+  const isFromTop = !isEscaped && line.startsWith('/');
+  if (isFromTop) line = line.slice(1);
+  const onlyFolders = line.endsWith('/');
+  if (onlyFolders) line = line.replace(/\\?\/$/, '');
+  if (line === '') return [];
+  try {
+    return [{ glob: compileGlob(asBytes(line), { anywhere: !isFromTop }), onlyFolders, says }];
+  } catch {
+    // A line that cannot be read is passed over, as it is by git.
+    return [];
+  }
+}

@@ -1,0 +1,94 @@
+import type { SessionFiles } from '../session-files.ts';
+import { type IgnoreFile, readIgnoreFile } from './ignore-file.ts';
+
+/** What the ignore files of a folder and of those above it say together. */
+export interface IgnoreLevel {
+  readonly folder: string;
+  readonly above: IgnoreLevel | undefined;
+  readonly own: IgnoreFile | undefined;
+  /** `.git/info/exclude`: asked when no `.gitignore` says anything. */
+  readonly exclude: IgnoreFile | undefined;
+}
+
+export type Present = ReadonlySet<string>;
+
+const largest = 256 * 1024;
+export const repositoryName = '.git';
+const fileName = '.gitignore';
+const excludeFile = `${repositoryName}/info/exclude`;
+const mostNames = 100_000;
+
+export function isIgnored(level: IgnoreLevel, path: string, isFolder: boolean): boolean {
+  for (const which of ['own', 'exclude'] as const) {
+    for (let each: IgnoreLevel | undefined = level; each !== undefined; each = each.above) {
+      const says = each[which]?.(below(each.folder, path), isFolder);
+      if (says !== undefined) return says === 'ignored';
+    }
+  }
+  return false;
+}
+
+/** The next level down. `present` are the names in the folder, so that nothing is asked for that is not there. */
+export async function enterLevel(
+  files: Pick<SessionFiles, 'open' | 'list'>,
+  folder: string,
+  above: IgnoreLevel | undefined,
+  present?: Present,
+): Promise<IgnoreLevel> {
+  const there = present ?? (await namesIn(files, folder));
+  const own = there.has(fileName) ? await readRules(files, join(folder, fileName)) : undefined;
+  const exclude = there.has(repositoryName) ? await readRules(files, join(folder, excludeFile)) : undefined;
+  if (own === undefined && exclude === undefined && above !== undefined) return above;
+  return { folder, above, own, exclude };
+}
+
+/** The level of a folder, with those of all folders above it. */
+export async function levelOf(
+  files: Pick<SessionFiles, 'open' | 'list'>,
+  folder: string,
+): Promise<IgnoreLevel | undefined> {
+  let level: IgnoreLevel | undefined;
+  for (const each of foldersAbove(folder)) level = await enterLevel(files, each, level);
+  return level;
+}
+
+/** From the workspace down; the folder itself is not among them. */
+export function foldersAbove(path: string): string[] {
+  if (path === '.') return [];
+  const names = path.split('/');
+  return ['.', ...names.slice(0, -1).map((_, index) => names.slice(0, index + 1).join('/'))];
+}
+
+async function namesIn(files: Pick<SessionFiles, 'list'>, folder: string): Promise<Present> {
+  try {
+    return new Set((await files.list(folder, { limit: mostNames })).entries.map(({ name }) => name));
+  } catch {
+    return new Set();
+  }
+}
+
+async function readRules(files: Pick<SessionFiles, 'open'>, path: string): Promise<IgnoreFile | undefined> {
+  try {
+    const file = await files.open(path);
+    try {
+      return readIgnoreFile(Buffer.from(await file.read(0, largest)).toString());
+    } finally {
+      await file.close();
+    }
+  } catch {
+    // Not there, or not to be read: then it says nothing.
+    return undefined;
+  }
+}
+
+export function join(folder: string, name: string): string {
+  return folder === '.' ? name : `${folder}/${name}`;
+}
+
+export function below(folder: string, path: string): string {
+  return folder === '.' ? path : path.slice(folder.length + 1);
+}
+
+export function isBelow(folder: string, path: string): boolean {
+  return path !== '.' && (folder === '.' || path.startsWith(`${folder}/`));
+}

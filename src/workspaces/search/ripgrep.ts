@@ -1,0 +1,159 @@
+import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import type { Limits } from '../../runners/limits/limits.ts';
+import { makePrivateFolder } from '../../runners/private-folder.ts';
+import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
+import type { CandidateQuery } from './candidates.ts';
+import { findRipgrep } from './find-ripgrep.ts';
+import { ripgrepArguments } from './ripgrep-arguments.ts';
+
+/**
+ * ripgrep, in a sandbox that holds the workspace read-only and nothing else of the machine's files. It walks by paths,
+ * so that whoever swaps a folder for a link meanwhile can lead it anywhere in there: it is only asked which files to
+ * look at, and never what is in them.
+ */
+export interface Ripgrep {
+  /** `folder` is the descriptor of the workspace; it may be closed once this has been called. */
+  candidates(folder: number, query: CandidateQuery): Promise<readonly string[] | undefined>;
+}
+
+export interface RipgrepOptions {
+  /** As this machine has them; only bwrap is used. */
+  readonly sandboxes: readonly SandboxRunner[];
+  /** The instance's folder, where the warden finds the folders of processes. */
+  readonly tmpRoot: string;
+  readonly find?: () => Promise<string | undefined>;
+  readonly limitMs?: number;
+}
+
+const inside = '/workspace';
+const home = '/search';
+const mostBytes = 64 << 20;
+const mostComplaints = 1 << 20;
+/** A machine without a sandbox is not asked for one with every search. */
+const askAgainMs = 60_000;
+const limits: Limits = {
+  memoryMb: 1024,
+  pids: 64,
+  cpus: availableParallelism(),
+  fileMb: 1,
+  openFiles: 1024,
+  wallSeconds: 60,
+};
+/** Stands for the folder itself without opening it. */
+const O_PATH = 0o10000000;
+/** Folders in the instance's own, which several may share. */
+let made = 0;
+
+export function createRipgrep(options: RipgrepOptions): Ripgrep {
+  const { tmpRoot, limitMs = 10_000 } = options;
+  const sandbox = options.sandboxes.find(({ name }) => name === 'bwrap');
+  const find = options.find ?? (() => findRipgrep(process.env['PATH']));
+  let program: Promise<string | undefined> | undefined;
+  let askAfter = 0;
+
+  async function start(descriptor: number, query: CandidateQuery): Promise<RunningProcess | undefined> {
+    program ??= find();
+    const command = await program;
+    if (sandbox === undefined || command === undefined || performance.now() < askAfter) return undefined;
+    try {
+      await sandbox.probe();
+    } catch {
+      askAfter = performance.now() + askAgainMs;
+      return undefined;
+    }
+    const tmpDir = join(tmpRoot, `search-${process.pid}-${++made}`);
+    await makePrivateFolder(tmpDir);
+    const folder = query.path === '.' ? inside : `${inside}/${query.path}`;
+    const real = readlinkSync(`/proc/self/fd/${descriptor}`);
+    return sandbox.start({
+      command,
+      args: ripgrepArguments(folder, query.glob),
+      env: {},
+      cwd: tmpDir,
+      tmpDir,
+      confinement: {
+        home: { real: tmpDir, inside: home },
+        readable: [{ real, inside, descriptor }],
+        writable: [],
+        hidden: [],
+        limits,
+      },
+    });
+  }
+
+  return {
+    async candidates(folder, query) {
+      const descriptor = openSync(`/proc/self/fd/${folder}`, O_PATH | constants.O_DIRECTORY);
+      try {
+        const running = await start(descriptor, query);
+        return running === undefined ? undefined : await namesFrom(running, query, limitMs);
+      } finally {
+        closeSync(descriptor);
+      }
+    },
+  };
+}
+
+/** Undefined where it did not come to an end by itself: then the files are read one by one. */
+async function namesFrom(
+  running: RunningProcess,
+  { rust, signal }: CandidateQuery,
+  limitMs: number,
+): Promise<readonly string[] | undefined> {
+  const stop = () => {
+    running.stdout.destroy();
+    void running.end();
+  };
+  const limit = setTimeout(stop, limitMs);
+  signal?.addEventListener('abort', stop);
+  if (signal?.aborted) stop();
+  try {
+    const complaints = readAll(running.stderr, mostComplaints, stop);
+    running.stdin.on('error', () => {});
+    running.stdin.end(`${rust}\n`);
+    const said = await readAll(running.stdout, mostBytes, stop);
+    const { code } = await running.exited;
+    signal?.throwIfAborted();
+    const isThrough = code === 0 || code === 1 || (code === 2 && isOnlyGone(await complaints));
+    return isThrough && said !== undefined ? namesIn(said) : undefined;
+  } finally {
+    clearTimeout(limit);
+    signal?.removeEventListener('abort', stop);
+  }
+}
+
+/** Whether all it complains of is what was gone, or no folder any more, when it came there. */
+function isOnlyGone(complaints: Buffer | undefined): boolean {
+  const lines = complaints?.toString().split('\n') ?? [];
+  const all = lines.filter((line) => line !== '');
+  return all.length > 0 && all.every((line) => /\(os error (?:2|20|40)\)$/.test(line));
+}
+
+async function readAll(stream: Readable, most: number, stop: () => void): Promise<Buffer | undefined> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const piece of stream) {
+      bytes += (piece as Buffer).length;
+      if (bytes > most) {
+        stop();
+        return undefined;
+      }
+      pieces.push(piece as Buffer);
+    }
+  } catch {
+    return undefined;
+  }
+  return Buffer.concat(pieces);
+}
+
+/** Names that are not UTF-8 come out as names that nobody has, and are not found again. */
+function namesIn(said: Buffer): string[] {
+  return said
+    .toString()
+    .split('\0')
+    .flatMap((name) => (name.startsWith(`${inside}/`) ? [name.slice(inside.length + 1)] : []));
+}

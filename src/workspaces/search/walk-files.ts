@@ -1,0 +1,122 @@
+import { isAmbitError } from '../../errors.ts';
+import type { Kind } from '../../saferoot/facts.ts';
+import type { ListedEntry } from '../backend.ts';
+import type { SessionFiles } from '../session-files.ts';
+import { type Budget, deepest } from './bounds.ts';
+import { enterLevel, type IgnoreLevel, isIgnored, join, levelOf, repositoryName } from './ignore-levels.ts';
+
+export interface WalkedEntry {
+  readonly path: string;
+  readonly kind: Kind;
+  readonly bytes?: number;
+  readonly modifiedMs?: number;
+  readonly ignored: boolean;
+  /** No session may read it. */
+  readonly closed: boolean;
+  /** No path can say its name. */
+  readonly unrepresentable: boolean;
+}
+
+export interface WalkOptions {
+  readonly budget: Budget;
+  /** How many levels of folders; all unless given. */
+  readonly depth?: number;
+  /** Tell of what is ignored as well, and go into it; the repository itself is told of, and left alone. */
+  readonly includeIgnored?: boolean;
+  /** Sizes and times too. */
+  readonly facts?: boolean;
+  /** Go on behind this path, relative to the start, whether it is still there or not. */
+  readonly after?: string;
+  /** Whether anything in a folder is of interest. */
+  readonly enter?: (folder: string) => boolean;
+}
+
+/** Entries of one folder, at most: they are sorted, and so held together. */
+const mostInFolder = 100_000;
+
+/**
+ * Everything below a folder, folders before what is in them, names in order. Links are told of and not followed: what
+ * has become a link since it was listed is passed over. Throws when the start is no folder that can be listed.
+ */
+export async function* walkFiles(
+  files: SessionFiles,
+  start: string,
+  options: WalkOptions,
+): AsyncGenerator<WalkedEntry> {
+  const after = options.after?.split('/') ?? [];
+  const listed = await list(files, start, options);
+  const above = await levelOf(files, listed.path);
+  yield* inFolder(files, { folder: listed.path, listed, above, ignored: false, depth: 1, after }, options);
+}
+
+interface Here {
+  readonly folder: string;
+  readonly listed: Awaited<ReturnType<SessionFiles['list']>>;
+  readonly above: IgnoreLevel | undefined;
+  /** All that is in an ignored folder is. */
+  readonly ignored: boolean;
+  readonly depth: number;
+  readonly after: readonly string[];
+}
+
+async function* inFolder(files: SessionFiles, here: Here, options: WalkOptions): AsyncGenerator<WalkedEntry> {
+  const { budget, includeIgnored = false } = options;
+  const { folder, listed, depth } = here;
+  if (listed.more) budget.leaveOut('entries');
+  const present = new Set(listed.entries.map(({ name }) => name));
+  const level = await enterLevel(files, folder, here.above, present);
+  const [resume, ...rest] = here.after;
+  for (const entry of [...listed.entries].sort(byName)) {
+    if (resume !== undefined && entry.name < resume) continue;
+    if (budget.count() && !(await budget.goesOn())) return;
+    const path = join(folder, entry.name);
+    const isFolder = entry.kind === 'folder';
+    const isRepository = entry.name === repositoryName;
+    const ignored = here.ignored || isRepository || isIgnored(level, path, isFolder);
+    if (ignored && !includeIgnored) continue;
+    const isPassed = entry.name === resume;
+    if (!isPassed) yield walked(path, entry, ignored);
+    if (!isFolder || isRepository || entry.hidden || entry.unrepresentable) continue;
+    if (depth >= (options.depth ?? Number.POSITIVE_INFINITY) || options.enter?.(path) === false) continue;
+    if (path.split('/').length >= deepest) {
+      budget.leaveOut('depth');
+      continue;
+    }
+    const inside = await listAgain(files, path, options);
+    if (inside === undefined) continue;
+    const next = { folder: path, listed: inside, above: level, ignored, depth: depth + 1, after: isPassed ? rest : [] };
+    yield* inFolder(files, next, options);
+  }
+}
+
+/** Undefined where it is gone, closed, or not the folder any more that it was. */
+async function listAgain(files: SessionFiles, path: string, options: WalkOptions): Promise<Here['listed'] | undefined> {
+  try {
+    const listed = await list(files, path, options);
+    return listed.path === path ? listed : undefined;
+  } catch (error) {
+    if (isAmbitError(error)) return undefined;
+    throw error;
+  }
+}
+
+function list(files: SessionFiles, path: string, { facts = false }: WalkOptions): Promise<Here['listed']> {
+  return files.list(path, { facts, limit: mostInFolder });
+}
+
+function walked(path: string, entry: ListedEntry, ignored: boolean): WalkedEntry {
+  const { kind, bytes, modifiedMs, hidden: closed = false, unrepresentable = false } = entry;
+  return {
+    path,
+    kind,
+    ...(bytes === undefined ? {} : { bytes }),
+    ...(modifiedMs === undefined ? {} : { modifiedMs }),
+    ignored,
+    closed,
+    unrepresentable,
+  };
+}
+
+function byName({ name: one }: ListedEntry, { name: other }: ListedEntry): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}

@@ -1,0 +1,191 @@
+import { describe, expect, test } from 'vitest';
+import { readExpression } from '../../../src/workspaces/search/expression.ts';
+import { compileGlob } from '../../../src/workspaces/search/glob.ts';
+import { grep } from '../../../src/workspaces/search/grep.ts';
+import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
+import { hasBwrap } from '../../needs/bwrap.ts';
+import { filesIn, ripgrepOfFile } from './searched.ts';
+import { folderWith } from './some-files.ts';
+
+const ripgrep = ripgrepOfFile();
+
+interface Asked {
+  readonly path?: string;
+  readonly glob?: string;
+  readonly caseSensitive?: boolean;
+  readonly contextLines?: number;
+  readonly limit?: number;
+}
+
+async function search(files: SessionFiles, pattern: string, asked: Asked = {}) {
+  const { path = '.', glob, caseSensitive = true, contextLines = 0, limit = 100 } = asked;
+  return grep(files, {
+    expression: readExpression(pattern, caseSensitive),
+    path,
+    glob: glob === undefined ? undefined : compileGlob(glob, { anywhere: true }),
+    contextLines,
+    limit,
+  });
+}
+
+async function lines(files: SessionFiles, pattern: string, asked: Asked = {}) {
+  const found = await search(files, pattern, asked);
+  return found.files.flatMap(({ path, matches }) =>
+    matches.map(({ line, column, text }) => `${path}:${line}:${column}:${text}`),
+  );
+}
+
+const ways = [
+  ['by reading', undefined],
+  ...(hasBwrap() ? [['by ripgrep in a sandbox', ripgrep] as const] : []),
+] as const;
+
+describe.each(ways)('lines of files, %s', (_, quick) => {
+  test('are found in the order of their paths, with where they match', async () => {
+    const files = filesIn(
+      folderWith({ 'b.txt': 'x\nneedle\n', 'a/z.txt': 'a needle, a needle', 'a.txt': 'Needle\r\nneedle\r\n' }),
+      quick,
+    );
+    expect(await lines(files, 'needle')).toEqual([
+      'a/z.txt:1:3:a needle, a needle',
+      'a.txt:2:1:needle',
+      'b.txt:2:1:needle',
+    ]);
+    expect(await lines(files, '^needle$', { caseSensitive: false })).toEqual([
+      'a.txt:1:1:Needle',
+      'a.txt:2:1:needle',
+      'b.txt:2:1:needle',
+    ]);
+    expect(await lines(files, 'needle', { path: 'a' })).toEqual(['a/z.txt:1:3:a needle, a needle']);
+    expect(await lines(files, 'needle', { path: './b.txt' })).toEqual(['b.txt:2:1:needle']);
+    expect(await lines(files, 'needle', { glob: 'a/*' })).toEqual(['a/z.txt:1:3:a needle, a needle']);
+    expect(await lines(files, 'needle', { path: 'a', glob: 'z.{md,txt}' })).toEqual(['a/z.txt:1:3:a needle, a needle']);
+    expect(await lines(files, 'needle', { glob: '[a]*.t?t' })).toEqual(['a.txt:2:1:needle']);
+    expect(await lines(files, 'nothing like it')).toEqual([]);
+  });
+
+  test('what is ignored is passed over unless it is asked for, and the repository always', async () => {
+    const files = filesIn(
+      folderWith({
+        '.gitignore': 'node_modules/\n*.log\n!keep.log\n/top\n',
+        '.git/config': 'needle',
+        '.git/info/exclude': 'excluded\n',
+        'node_modules/x.js': 'needle',
+        'a.log': 'needle',
+        'keep.log': 'needle',
+        top: 'needle',
+        'sub/top': 'needle',
+        excluded: 'needle',
+        '.hidden/x': 'needle',
+        'sub/.gitignore': '!*.log\nown\n',
+        'sub/b.log': 'needle',
+        'sub/own': 'needle',
+        own: 'needle',
+      }),
+      quick,
+    );
+    const found = ['.hidden/x', 'keep.log', 'own', 'sub/b.log', 'sub/top'];
+    expect(await lines(files, 'needle')).toEqual(found.map((path) => `${path}:1:1:needle`));
+    expect(await lines(files, 'needle', { path: 'sub' })).toEqual(['sub/b.log:1:1:needle', 'sub/top:1:1:needle']);
+    expect(await lines(files, 'needle', { glob: '*.log' })).toEqual(['keep.log:1:1:needle', 'sub/b.log:1:1:needle']);
+    expect(await lines(files, 'needle', { path: 'node_modules' })).toEqual(['node_modules/x.js:1:1:needle']);
+    expect(await lines(files, 'needle', { path: '.git' })).toEqual(['.git/config:1:1:needle']);
+  });
+
+  test('W7: what is hidden from sessions is never found, however it is written', async () => {
+    const folder = folderWith({
+      '.env': 'needle',
+      '.ENV.Local': 'needle',
+      'a/Server.PEM': 'needle',
+      '.SSH/config': 'needle',
+      '.env.example': 'needle',
+      'secret/deep/er.txt': 'needle',
+    });
+    const files = filesIn(folder, quick, { hide: ['Secret'] });
+    expect(await lines(files, 'needle')).toEqual(['.env.example:1:1:needle']);
+    for (const path of ['.env', 'secret/deep', '.SSH']) {
+      await expect(search(files, 'needle', { path })).rejects.toMatchObject({ code: 'PATH_PROTECTED' });
+    }
+  });
+
+  test('files that are not text, or too large, are passed over; those in other encodings are read', async () => {
+    const files = filesIn(
+      folderWith({
+        binary: 'needle\n\0',
+        late: `needle\n${'x'.repeat(200_000)}\0`,
+        large: `needle\n${'x\n'.repeat(5_300_000)}`,
+        utf8: '\ufeffneedle',
+        'utf16-le': Buffer.from('\ufeffa needle', 'utf16le'),
+        'utf16-be': Buffer.from('\ufeffa needle', 'utf16le').swap16(),
+        latin1: Buffer.from('caf\xe9 needle', 'latin1'),
+        empty: '',
+      }),
+      quick,
+    );
+    expect(await lines(files, 'needle')).toEqual([
+      'latin1:1:6:caf\ufffd needle',
+      'utf16-be:1:3:a needle',
+      'utf16-le:1:3:a needle',
+      'utf8:1:1:needle',
+    ]);
+    // What is no character fits nothing.
+    expect(await lines(files, 'caf.')).toEqual([]);
+    expect(await lines(files, 'caf[^x]')).toEqual([]);
+    expect(await lines(files, 'caf\\W')).toEqual([]);
+  });
+
+  test('odd names are told of as they are', async () => {
+    const names = ['a\nb', 'a\tb', ' ', '-rf', '*', '"', "'", 'ünï', '😀', '$(x)', 'a\\b', '{x}', '[y]'];
+    const files = filesIn(folderWith(Object.fromEntries(names.map((name) => [`${name}/${name}`, 'needle']))), quick);
+    const found = await search(files, 'needle');
+    expect(found.files.map(({ path }) => path).sort()).toEqual(names.map((name) => `${name}/${name}`).sort());
+    for (const name of names) {
+      expect((await search(files, 'needle', { path: name })).files).toHaveLength(1);
+    }
+  });
+
+  test('lines around are told, and those at the edges of the file', async () => {
+    const files = filesIn(folderWith({ a: '\n1\n2\nneedle\n4\n\n', b: 'needle', c: '\nneedle' }), quick);
+    const [a, b, c] = (await search(files, 'needle', { contextLines: 5 })).files.map(({ matches }) => matches[0]);
+    expect(a?.before.map(({ line, text }) => `${line}${text}`)).toEqual(['1', '21', '32']);
+    expect(a?.after.map(({ line, text }) => `${line}${text}`)).toEqual(['54', '6']);
+    expect([b?.before, b?.after]).toEqual([[], []]);
+    expect(c?.before).toEqual([{ line: 1, text: '' }]);
+    const [one] = (await search(files, 'needle', { contextLines: 1 })).files;
+    expect(one?.matches[0]?.before).toEqual([{ line: 3, text: '2' }]);
+  });
+
+  test('a limit is kept to, and told of only when there is more', async () => {
+    const files = filesIn(folderWith({ a: 'x\n'.repeat(10), b: 'x\n'.repeat(10) }), quick);
+    const counted = async (limit: number) => {
+      const { files: found, stopped } = await search(files, 'x', { limit });
+      return [found.map(({ matches }) => matches.length), stopped];
+    };
+    expect(await counted(20)).toEqual([[10, 10], undefined]);
+    expect(await counted(19)).toEqual([[10, 9], 'limit']);
+    expect(await counted(10)).toEqual([[10], 'limit']);
+    expect(await counted(3)).toEqual([[3], 'limit']);
+  });
+
+  test('huge lines are bounded, and an answer is not endless', async () => {
+    const long = `${'x'.repeat(20_000)}needle${'😀'.repeat(10_000)}`;
+    const files = filesIn(
+      folderWith({
+        long,
+        longer: `${'y'.repeat(70_000)}needle\nneedle`,
+        many: `needle${'z'.repeat(490)}\n`.repeat(5000),
+      }),
+      quick,
+    );
+    const found = await search(files, 'needle', { limit: 1000, contextLines: 20 });
+    expect(found.stopped).toBe('limit');
+    expect(JSON.stringify(found).length).toBeLessThan(1_000_000);
+    expect(found.files[0]?.matches[0]?.text).toMatch(/^…x+needle(?:😀)+…$/u);
+    expect(found.files[1]).toMatchObject({ path: 'longer', matches: [{ line: 2 }] });
+  });
+});
+
+test.skipIf(!hasBwrap())('the sandbox did tell, each time', () => {
+  expect(ripgrep.told.names).toBeGreaterThan(10);
+  expect(ripgrep.told.nothing).toBe(0);
+});

@@ -1,0 +1,90 @@
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { readExpression } from '../../../src/workspaces/search/expression.ts';
+import { compileGlob } from '../../../src/workspaces/search/glob.ts';
+import { grep } from '../../../src/workspaces/search/grep.ts';
+import { hasBwrap } from '../../needs/bwrap.ts';
+import { counts } from '../../proof.ts';
+import { filesIn, ripgrepOfFile } from './searched.ts';
+import { fill, folderWith } from './some-files.ts';
+
+const ripgrep = ripgrepOfFile();
+
+const name = fc.constantFrom('a', 'b', 'ab', 'A', 'é', '.h', 'x.log', 'build', '.env', 'a b', 'b.ts');
+const path = fc.array(name, { minLength: 1, maxLength: 4 }).map((names) => names.join('/'));
+const glob = fc.constantFrom(...'* *.log a b/ /a /a/b **/b a/** build/ .h a?b [ab] [!a] x.* *b* {a,b} A é'.split(' '));
+const ignoreLine = fc.tuple(fc.constantFrom('', '', '!', '/'), glob).map(([mark, each]) => mark + each);
+const ignoreFile = fc.array(ignoreLine, { maxLength: 4 }).map((lines) => `${lines.join('\n')}\n`);
+const characters = ['a', 'b', 'B', 'é', 'É', ' ', '\t', '\n', '\n', '\r\n', '\r', 'K', 'K', '1', '_', '.', '😀', '\v'];
+const content = fc.array(fc.constantFrom(...characters), { maxLength: 20 }).map((all) => all.join(''));
+const bytes = fc.oneof(
+  { weight: 8, arbitrary: content.map((text) => Buffer.from(text)) },
+  { weight: 1, arbitrary: content.map((text) => Buffer.from(`\ufeff${text}`, 'utf16le')) },
+  { weight: 1, arbitrary: content.map((text) => Buffer.from(text, 'latin1')) },
+  { weight: 1, arbitrary: content.map((text) => Buffer.from(`${text}\0${text}`)) },
+);
+const tree = fc.tuple(
+  fc.dictionary(path, bytes, { minKeys: 1, maxKeys: 12 }),
+  fc.dictionary(fc.constantFrom('', 'a/', 'b/', 'a/b/', 'build/'), ignoreFile, { maxKeys: 3 }),
+  fc.option(ignoreFile, { nil: undefined }),
+);
+
+const atom = fc.constantFrom(
+  ...['a', 'b', 'é', 'k', '.', '\\w', '\\W', '\\d', '\\s', '\\S', '[ab]', '[^a]', '[é-ÿ]', '\\r', '😀', '\\t', ' '],
+  ...['\\p{Lu}', '\\PL', '[[:alpha:]]', '[^\\W_]', '\\.', '(?i:k)', '(?i:É)', 'K', '[\\s1]'],
+);
+const repeated = fc.tuple(atom, fc.constantFrom('', '', '', '*', '+', '?', '{2}', '*?'));
+const place = fc.constantFrom('', '', '', '^', '$', '\\b', '\\B');
+const pattern = fc
+  .array(fc.tuple(place, repeated, place, fc.constantFrom('', '', '|')), { minLength: 1, maxLength: 3 })
+  .map((parts) => parts.map(([before, [one, times], after, or]) => `${before}${one}${times}${after}${or}`).join(''));
+
+test.skipIf(!hasBwrap())('both ways to search give the same answers', async () => {
+  const folder = folderWith({});
+  const quick = filesIn(folder, ripgrep);
+  const reading = filesIn(folder);
+  await fc.assert(
+    fc.asyncProperty(
+      tree,
+      pattern,
+      fc.boolean(),
+      fc.option(glob, { nil: undefined }),
+      fc.constantFrom('.', '.', '.', 'a'),
+      async ([files, ignoring, exclude], searched, caseSensitive, among, start) => {
+        for (const each of readdirSync(folder)) rmSync(join(folder, each), { recursive: true });
+        const root = folderOf(files, ignoring, exclude);
+        fill(folder, root);
+        const query = {
+          expression: readExpression(searched, caseSensitive),
+          path: start,
+          glob: among === undefined ? undefined : compileGlob(among, { anywhere: true }),
+          contextLines: 1,
+          limit: 1000,
+        };
+        const ask = (way: typeof quick) => grep(way, query).catch((error: { code?: string }) => error.code);
+        expect(await ask(quick)).toEqual(await ask(reading));
+      },
+    ),
+    { numRuns: counts(30, 2000) },
+  );
+  expect(ripgrep.told.nothing).toBe(0);
+  expect(ripgrep.told.names).toBeGreaterThan(10);
+});
+
+/** What a path needs to be a folder cannot be a file as well. */
+function folderOf(
+  files: Readonly<Record<string, Uint8Array>>,
+  ignoring: Readonly<Record<string, string>>,
+  exclude: string | undefined,
+): Record<string, Uint8Array | string> {
+  const paths = Object.keys(files);
+  const folders = [...paths, ...Object.keys(ignoring).map((folder) => `${folder}x`)];
+  const kept = paths.filter((each) => !folders.some((other) => other.startsWith(`${each}/`)));
+  return {
+    ...Object.fromEntries(kept.map((each) => [each, files[each] as Uint8Array])),
+    ...Object.fromEntries(Object.entries(ignoring).map(([folder, text]) => [`${folder}.gitignore`, text])),
+    ...(exclude === undefined ? {} : { '.git/info/exclude': exclude }),
+  };
+}
