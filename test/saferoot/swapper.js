@@ -1,12 +1,11 @@
-// node swapper.js FOLDER: until it is killed, makes FOLDER/d by turns the folder it was and a link out, in two ways:
+// node swapper.js FOLDER [OUT]: until it is killed, makes FOLDER/d by turns the folder it was and a link out, in two ways:
 // by moving the folder away and a link to its place, and by a link that leads in and out by turns.
 import { lstatSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 
-const [folder] = process.argv.slice(2);
+const [folder, outward = '../../outside'] = process.argv.slice(2);
 const [target, kept, out, fresh] = ['d', 'kept', 'out', 'fresh'].map((name) => join(folder, name));
 const inward = 'kept';
-const outward = '../../outside';
 
 symlinkSync(outward, out);
 process.stdout.write('swapping\n');

@@ -1,0 +1,38 @@
+import { escapeControls } from '../../escape-controls.ts';
+import { below } from '../../workspaces/search/ignore-levels.ts';
+import type { WalkedEntry } from '../../workspaces/search/walk-files.ts';
+
+/**
+ * Entries as an indented tree, as people draw it. A name is one line whatever it contains: what is read here is taken for
+ * what lies there.
+ */
+export function treeText(start: string, entries: readonly WalkedEntry[]): string {
+  const shown = new Set<string>();
+  const lines = entries.flatMap((entry) => {
+    const names = below(start, entry.path).split('/');
+    // A page may begin in the middle of a folder, whose name it then needs.
+    const above = names.slice(0, -1).flatMap((name, depth) => {
+      const folder = names.slice(0, depth + 1).join('/');
+      if (shown.has(folder)) return [];
+      shown.add(folder);
+      return [`${'  '.repeat(depth)}${escapeControls(name)}/`];
+    });
+    shown.add(names.join('/'));
+    return [...above, `${'  '.repeat(names.length - 1)}${lineOf(entry, names.at(-1) as string)}`];
+  });
+  return lines.join('\n');
+}
+
+const marks = { file: '', folder: '/', link: ' (link)', special: ' (device, pipe or socket)' } as const;
+
+function lineOf({ kind, bytes, ignored, closed }: WalkedEntry, name: string): string {
+  const size = kind === 'file' && bytes !== undefined ? ` (${sizeText(bytes)})` : '';
+  return `${escapeControls(name)}${marks[kind]}${size}${closed ? ' (closed)' : ''}${ignored ? ' (ignored)' : ''}`;
+}
+
+export function sizeText(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  const units = ['KiB', 'MiB', 'GiB', 'TiB'];
+  const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10));
+  return `${(bytes / 1024 ** power).toFixed(1)} ${units[power - 1]}`;
+}
