@@ -57,14 +57,19 @@ export function stat(folder: Folder, path: string, options: StatOptions = {}): L
   }));
 }
 
-/** What a link says. A target that is absolute is not told: it is a path of the host. */
-export function readlink(folder: Folder, path: string): string {
+export interface ReadlinkOptions {
+  /** Tell of an absolute target too: for those who keep it to themselves. */
+  readonly absolute?: boolean;
+}
+
+/** What a link says. A target that is absolute is not told unless asked for: it is a path of the host. */
+export function readlink(folder: Folder, path: string, options: ReadlinkOptions = {}): string {
   return walked(folder, path, { deed: 'read', keepLastLink: true }, (end) => {
     const node = found(end);
     if (end.place === undefined || !node.stats.isSymbolicLink()) throw new SafeRootError('NOT_A_LINK');
     const target = targetOf(end.place.folder, end.place.name);
     if (target === undefined) throw new SafeRootError('CHANGED');
-    if (target.startsWith('/')) throw new SafeRootError('PATH_VIOLATION');
+    if (target.startsWith('/') && options.absolute !== true) throw new SafeRootError('PATH_VIOLATION');
     return target;
   });
 }

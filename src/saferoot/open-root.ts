@@ -5,6 +5,7 @@ import type { Folder } from './folder.ts';
 import { groundFor } from './ground-for.ts';
 import { type Listing, type ListOptions, list } from './list-folder.ts';
 import { type MadeFolder, type MkdirOptions, mkdir } from './make-folder.ts';
+import { symlink } from './make-link.ts';
 import { type Renamed, type RenameOptions, rename } from './move.ts';
 import { type OpenFile, open, type ReadOptions, read } from './read-file.ts';
 import { type RemovedTree, type RemoveTreeOptions, remove, removeTree } from './remove.ts';
@@ -40,7 +41,9 @@ export interface SafeRoot {
   rename(from: string, to: string, options?: RenameOptions): Promise<Renamed>;
   list(path: string, options?: ListOptions): Promise<Listing>;
   stat(path: string, options?: facts.StatOptions): Promise<facts.Located>;
-  readlink(path: string): Promise<string>;
+  readlink(path: string, options?: facts.ReadlinkOptions): Promise<string>;
+  /** A new link, of which nothing but its own place is looked at: where it leads is the caller's to judge. */
+  symlink(path: string, target: string, options?: MkdirOptions): Promise<void>;
   /** Removes what writes that were killed have left behind, and answers how many files that were. */
   sweep(options?: SweepOptions): Promise<number>;
   /** The descriptor of the folder, where the platform has one: for mounting exactly this folder elsewhere. */
@@ -99,7 +102,8 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
     list: (path, options) => during(path, () => list(folder, path, options)),
     stat: (path, options) => during(path, () => facts.stat(folder, path, options)),
     sweep: (options) => during('.', () => sweep(folder, options)),
-    readlink: (path) => during(path, () => facts.readlink(folder, path)),
+    readlink: (path, options) => during(path, () => facts.readlink(folder, path, options)),
+    symlink: (path, target, options) => during(path, () => symlink(folder, path, target, options)),
     descriptor: folder.root.descriptor,
     close() {
       if (closed) return;

@@ -1,5 +1,6 @@
-import { constants, fstatSync } from 'node:fs';
-import type { FileHandle } from 'node:fs/promises';
+import { constants, createWriteStream, fstatSync } from 'node:fs';
+import { chmod, copyFile, type FileHandle } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
 import { asPath } from './admit.ts';
 import { factsOf, type Located } from './facts.ts';
 import { assertFile, type Folder, found, walkedUntil } from './folder.ts';
@@ -17,6 +18,8 @@ export interface OpenFile {
   /** Fewer bytes than asked for only where the file ends. */
   read(offset: number, length: number): Promise<Buffer>;
   chunks(range?: Range & { readonly chunkBytes?: number }): AsyncGenerator<Buffer, void, undefined>;
+  /** The content into a new file of our own, which nobody else can reach: sharing its blocks where the system can. */
+  copyTo(target: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -49,17 +52,30 @@ function openFile(handle: FileHandle, facts: Located, path: string): OpenFile {
     return bytes.subarray(0, filled);
   }
 
+  async function* chunks({
+    offset = 0,
+    length = Number.POSITIVE_INFINITY,
+    chunkBytes = 65_536,
+  }: Range & { readonly chunkBytes?: number } = {}) {
+    for (let at = offset, left = length; left > 0; ) {
+      const chunk = await read(at, Math.min(chunkBytes, left));
+      if (chunk.length === 0) return;
+      at += chunk.length;
+      left -= chunk.length;
+      yield chunk;
+    }
+  }
+
   return {
     facts,
     read,
-    async *chunks({ offset = 0, length = Number.POSITIVE_INFINITY, chunkBytes = 65_536 } = {}) {
-      for (let at = offset, left = length; left > 0; ) {
-        const chunk = await read(at, Math.min(chunkBytes, left));
-        if (chunk.length === 0) return;
-        at += chunk.length;
-        left -= chunk.length;
-        yield chunk;
-      }
+    chunks,
+    async copyTo(target) {
+      if (process.platform === 'linux') {
+        await copyFile(`/proc/self/fd/${handle.fd}`, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+        // It came with the permissions of the file, set-user-id among them.
+        await chmod(target, 0o600);
+      } else await pipeline(chunks(), createWriteStream(target, { flags: 'wx', mode: 0o600 }));
     },
     close: () => handle.close(),
   };

@@ -29,6 +29,8 @@ export interface ReplaceOptions extends CreateOptions {
   readonly create?: boolean;
   /** Only the file that had this version when it was read. */
   readonly version?: string;
+  /** Permission bits for a file that is replaced, instead of those it had. */
+  readonly changeMode?: number;
 }
 
 /** What is there now. */
@@ -77,7 +79,8 @@ export async function replace(
     accessSync(old.path, constants.W_OK);
     const place = placeOf(end);
     assertVersion(old.stats, options.version);
-    const adorn = (descriptor: number) => keepOwnerAndMode(descriptor, old.stats);
+    const mode = options.changeMode ?? old.stats.mode;
+    const adorn = (descriptor: number) => keepOwner(descriptor, old.stats, mode);
     return writeBeside(place.folder, content, { ...options, mode: 0o600, adorn }, (temporary) => {
       assertPlace(folder, end, place);
       if (options.version !== undefined) assertStill(folder, place, options.version);
@@ -161,7 +164,7 @@ function assertStill(folder: Folder, place: Place, version: string): void {
   }
 }
 
-function keepOwnerAndMode(descriptor: number, old: Stats): void {
+function keepOwner(descriptor: number, old: Stats, mode: number): void {
   const own = fstatSync(descriptor);
   if (own.uid !== old.uid || own.gid !== old.gid) {
     try {
@@ -170,5 +173,5 @@ function keepOwnerAndMode(descriptor: number, old: Stats): void {
       // Only root can give a file away; an ordinary account becomes the owner of what it writes.
     }
   }
-  fchmodSync(descriptor, old.mode & 0o777);
+  fchmodSync(descriptor, mode & 0o777);
 }
