@@ -48,6 +48,10 @@ const workspaceSchema = z.strictObject({
     .enum(['shared', 'worktree', 'copy'])
     .default('shared')
     .describe('Whether sessions share the folder or get one of their own.'),
+  onEnd: z
+    .enum(['auto', 'keep', 'remove'])
+    .default('auto')
+    .describe("What becomes of a session's own folder at its end: auto keeps it while it holds what was not merged."),
   backend: z.enum(['local', 'container', 'database']).default('local').describe('What keeps the files.'),
   files: filesSchema.prefault({}).describe('What the session file tools may do here.'),
 });

@@ -1,0 +1,106 @@
+/** Lines `[start, end)` of the one text that stand in place of lines `[from, to)` of the other. */
+export interface Hunk {
+  readonly from: number;
+  readonly to: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Beyond this many differing lines the search for the shortest way costs more than it tells. */
+const mostSteps = 1500;
+
+/** Each line with its line break, so that a last one without differs from one with. */
+export function linesOf(text: string): string[] {
+  return text === '' ? [] : (text.match(/[^\n]*\n|[^\n]+$/g) as string[]);
+}
+
+/** Where two texts differ, in order, by as few lines as can be (Myers); where all differs too much, in one piece. */
+export function differences(old: readonly string[], fresh: readonly string[]): Hunk[] {
+  let head = 0;
+  while (head < old.length && head < fresh.length && old[head] === fresh[head]) head++;
+  let tail = 0;
+  const most = Math.min(old.length, fresh.length) - head;
+  while (tail < most && old[old.length - 1 - tail] === fresh[fresh.length - 1 - tail]) tail++;
+  const [from, to] = [head, old.length - tail];
+  const [start, end] = [head, fresh.length - tail];
+  if (from === to && start === end) return [];
+  if (from === to || start === end) return [{ from, to, start, end }];
+  const path = shortestPath(numbered(old.slice(from, to), fresh.slice(start, end)));
+  return path === undefined ? [{ from, to, start, end }] : hunksOf(path, from, start);
+}
+
+interface Numbered {
+  readonly a: Int32Array;
+  readonly b: Int32Array;
+}
+
+/** Equal lines get equal numbers, which compare faster than long texts. */
+function numbered(old: readonly string[], fresh: readonly string[]): Numbered {
+  const numbers = new Map<string, number>();
+  const number = (line: string): number => {
+    const known = numbers.get(line) ?? numbers.size;
+    numbers.set(line, known);
+    return known;
+  };
+  return { a: Int32Array.from(old, number), b: Int32Array.from(fresh, number) };
+}
+
+type Step = readonly [x: number, y: number];
+
+/** The corners of the way from one text to the other, last one first; undefined when it is too long. */
+function shortestPath({ a, b }: Numbered): Step[] | undefined {
+  const [n, m] = [a.length, b.length];
+  const limit = Math.min(n + m, mostSteps);
+  const reach = new Int32Array(2 * limit + 3);
+  const offset = limit + 1;
+  const trace: Int32Array[] = [];
+  for (let d = 0; d <= limit; d++) {
+    for (let k = -d; k <= d; k += 2) {
+      const down = k === -d || (k !== d && at(reach, offset + k - 1) < at(reach, offset + k + 1));
+      let x = down ? at(reach, offset + k + 1) : at(reach, offset + k - 1) + 1;
+      let y = x - k;
+      while (x < n && y < m && a[x] === b[y]) {
+        x++;
+        y++;
+      }
+      reach[offset + k] = x;
+      if (x >= n && y >= m) return back(trace, d, n, m);
+    }
+    trace.push(reach.slice(offset - d - 1, offset + d + 2));
+  }
+  return undefined;
+}
+
+function back(trace: readonly Int32Array[], steps: number, n: number, m: number): Step[] {
+  const path: Step[] = [[n, m]];
+  let [x, y] = [n, m];
+  for (let d = steps; d > 0; d--) {
+    const reach = trace[d - 1] as Int32Array;
+    const reached = (k: number): number => at(reach, k + d);
+    const k = x - y;
+    const down = k === -d || (k !== d && reached(k - 1) < reached(k + 1));
+    const before = down ? k + 1 : k - 1;
+    x = reached(before);
+    y = x - before;
+    // Where the single step of this round was made, and where it began.
+    path.push(down ? [x, y + 1] : [x + 1, y], [x, y]);
+  }
+  return path;
+}
+
+function at(array: Int32Array, index: number): number {
+  return array[index] ?? -1;
+}
+
+function hunksOf(path: readonly Step[], from: number, start: number): Hunk[] {
+  const hunks: { from: number; to: number; start: number; end: number }[] = [];
+  for (let i = path.length - 1; i > 0; i -= 2) {
+    const [[x, y], [toX, toY]] = [path[i] as Step, path[i - 1] as Step];
+    const last = hunks.at(-1);
+    if (last !== undefined && last.to === from + x && last.end === start + y) {
+      last.to = from + toX;
+      last.end = start + toY;
+    } else hunks.push({ from: from + x, to: from + toX, start: start + y, end: start + toY });
+  }
+  return hunks;
+}

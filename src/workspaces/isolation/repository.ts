@@ -1,0 +1,83 @@
+import { lstatSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { isInside } from '../../config/stations.ts';
+
+/** The repository that a workspace lies in. */
+export interface Repository {
+  /** Of this checkout; where the workspace lies in a worktree already, not the repository's own. */
+  readonly gitDir: string;
+  /** Of the repository: objects, branches, worktrees. */
+  readonly commonDir: string;
+  /** The folder of the checkout, and the way from there to the workspace. */
+  readonly top: string;
+  readonly prefix: string;
+}
+
+export type FoundRepository = Repository | { readonly refused: string };
+
+/** A repository says by these what is in it. As links they could lead to another one, which nobody named. */
+const plain = ['HEAD', 'config', 'packed-refs', 'refs', 'objects', 'objects/info', 'objects/pack', 'worktrees'];
+
+/**
+ * Found as git finds it, but without believing what a session may have written into the workspace: a pointer to a
+ * repository counts only where the repository points back.
+ */
+export function findRepository(workspace: string): FoundRepository {
+  const real = realpathSync.native(workspace);
+  for (let top = real; ; top = dirname(top)) {
+    const dot = join(top, '.git');
+    const stats = lookAt(dot);
+    if (stats !== undefined) {
+      const found = stats.isDirectory() ? ownFolder(dot) : stats.isFile() ? pointedTo(dot) : undefined;
+      if (found === undefined)
+        return { refused: 'its ".git" is a link or points to a repository that does not know it' };
+      if (!isTrusted(stats, real)) return { refused: 'its repository belongs to another account' };
+      const crooked = crookedness(found.commonDir, real);
+      if (crooked !== undefined) return { refused: crooked };
+      return { ...found, top, prefix: relative(top, real) };
+    }
+    if (top === dirname(top)) return { refused: 'it lies in no git repository' };
+  }
+}
+
+function ownFolder(gitDir: string): Pick<Repository, 'gitDir' | 'commonDir'> | undefined {
+  return lookAt(join(gitDir, 'commondir')) === undefined ? { gitDir, commonDir: gitDir } : undefined;
+}
+
+/** A worktree's `.git` is a file that names its place in the repository, and that place names the file. */
+function pointedTo(file: string): Pick<Repository, 'gitDir' | 'commonDir'> | undefined {
+  try {
+    const target = /^gitdir: (.+?)\n?$/.exec(readFileSync(file, 'utf8'))?.[1];
+    if (target === undefined) return undefined;
+    const gitDir = realpathSync.native(resolve(dirname(file), target));
+    if (pointerIn(gitDir) !== file) return undefined;
+    const commonDir = realpathSync.native(resolve(gitDir, readFileSync(join(gitDir, 'commondir'), 'utf8').trim()));
+    return dirname(gitDir) === join(commonDir, 'worktrees') ? { gitDir, commonDir } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The `.git` file that a worktree's place in its repository is for. */
+export function pointerIn(adminDir: string): string {
+  const folder = dirname(resolve(adminDir, readFileSync(join(adminDir, 'gitdir'), 'utf8').trim()));
+  return join(lookAt(folder) === undefined ? folder : realpathSync.native(folder), '.git');
+}
+
+function isTrusted(stats: Stats, workspace: string): boolean {
+  return [process.getuid?.(), 0, statSync(workspace).uid].includes(stats.uid);
+}
+
+function crookedness(commonDir: string, workspace: string): string | undefined {
+  for (const name of plain) {
+    if (lookAt(join(commonDir, name))?.isSymbolicLink()) return `"${name}" of its repository is a link`;
+  }
+  const alternates = ['objects/info/alternates', 'objects/info/http-alternates'];
+  const borrows = alternates.some((name) => lookAt(join(commonDir, name)) !== undefined);
+  // Where a session could have written it, that would be a way to look into any repository.
+  return borrows && isInside(commonDir, workspace) ? 'its repository borrows objects from another one' : undefined;
+}
+
+function lookAt(path: string): Stats | undefined {
+  return lstatSync(path, { throwIfNoEntry: false });
+}

@@ -1,0 +1,63 @@
+import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type GitPlace, runGit } from './git.ts';
+
+/**
+ * A git folder of our own that borrows nothing from the repository but its objects: no configuration, no hooks, no
+ * attributes. Files are checked out and looked at through it, so that no filter and no program of anybody's is run.
+ */
+export async function makeShadow(folder: string, commit: string): Promise<void> {
+  await mkdir(join(folder, 'refs'), { recursive: true, mode: 0o700 });
+  await mkdir(join(folder, 'objects'), { recursive: true });
+  const format =
+    commit.length > 40 ? '[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n' : '';
+  await writeFile(join(folder, 'config'), `${format}[core]\n\tbare = false\n`);
+  await writeFile(join(folder, 'HEAD'), `${commit}\n`);
+}
+
+export function throughShadow(folder: string, commonDir: string, workTree: string): GitPlace {
+  return { gitDir: folder, workTree, objects: join(commonDir, 'objects') };
+}
+
+/** All files of the commit, into an empty folder. */
+export async function checkOut(shadow: GitPlace, commit: string): Promise<void> {
+  await runGit(shadow, ['read-tree', '--reset', '-u', commit]);
+}
+
+/** What git would not look at, of the files it does not know: folders end in "/". */
+export async function ignoredIn(shadow: GitPlace): Promise<string[]> {
+  const args = ['ls-files', '--others', '--ignored', '--exclude-standard', '--directory', '-z'];
+  return splitNames(await runGit(shadow, args));
+}
+
+/** Whether the files of a checkout differ from its commit; undefined where git cannot say. */
+export async function hasUncommitted(
+  shadow: GitPlace,
+  checkout: { readonly gitDir: string; readonly top: string },
+): Promise<boolean | undefined> {
+  // A copy of the checkout's index knows which files need no second look, and is ours to refresh.
+  const index = join(shadow.gitDir, 'index-of-checkout');
+  try {
+    await copyFile(join(checkout.gitDir, 'index'), index);
+    const args = ['status', '--porcelain', '-z', '--untracked-files=normal', '--ignore-submodules=all'];
+    return (await runGit({ ...shadow, workTree: checkout.top, index }, args)).length > 0;
+  } catch {
+    return undefined;
+  } finally {
+    await rm(index, { force: true });
+  }
+}
+
+export async function contentAtStart(shadow: GitPlace, folder: string, paths: readonly string[]): Promise<void> {
+  // Into an empty folder: what the attributes of the commit say decides line ends, not what the session made of them.
+  await runGit({ ...shadow, workTree: folder }, ['checkout-index', '--force', '-z', '--stdin'], {
+    input: paths.map((path) => `${path}\0`).join(''),
+  });
+}
+
+function splitNames(listed: Buffer): string[] {
+  return listed
+    .toString('utf8')
+    .split('\0')
+    .filter((name) => name !== '');
+}

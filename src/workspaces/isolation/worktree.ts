@@ -1,0 +1,118 @@
+import { lstatSync, readFileSync } from 'node:fs';
+import { copyFile } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { removeFolder } from '../../runners/remove-folder.ts';
+import { openRoot } from '../../saferoot/open-root.ts';
+import type { FolderPlace, WorktreeOrigin } from './folder-record.ts';
+import { GitError, runGit } from './git.ts';
+import { pointerIn, type Repository } from './repository.ts';
+import { checkOut, makeShadow, throughShadow } from './shadow.ts';
+
+/** The commit that the checkout stands on; undefined before the first one. */
+export async function commitOf({ gitDir }: Repository): Promise<string | undefined> {
+  try {
+    const said = await runGit({ gitDir }, ['rev-parse', '--verify', '--quiet', '--end-of-options', 'HEAD^{commit}']);
+    return said.toString('utf8').trim();
+  } catch (error) {
+    if (error instanceof GitError && !error.missing) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * A worktree of the repository with a branch of its own. Git only notes it down; its files are checked out through a
+ * git folder of ours, so that nothing the repository is configured to run is run.
+ */
+export async function makeWorktree(
+  place: FolderPlace,
+  repository: Repository,
+  commit: string,
+  branches: readonly string[],
+): Promise<WorktreeOrigin> {
+  const { commonDir, gitDir } = repository;
+  await makeShadow(place.shadow, commit);
+  const branch = await addWorktree(gitDir, place.tree, commit, branches);
+  const adminDir = adminDirOf(place.tree, commonDir);
+  await checkOut(throughShadow(place.shadow, commonDir, place.tree), commit);
+  // So that git, asked by a person there, finds all as it should be.
+  await copyFile(join(place.shadow, 'index'), join(adminDir, 'index'));
+  return { commonDir, commit, branch, adminDir };
+}
+
+async function addWorktree(gitDir: string, tree: string, commit: string, branches: readonly string[]): Promise<string> {
+  let failure: unknown;
+  for (const branch of branches) {
+    try {
+      await runGit({ gitDir }, ['worktree', 'add', '--quiet', '--no-checkout', '-b', branch, tree, commit]);
+      return branch;
+    } catch (error) {
+      // Most likely there is a branch of that name.
+      failure = error;
+      await removeFolder(tree);
+    }
+  }
+  throw failure;
+}
+
+/** Read once, before anybody else has seen the folder. */
+function adminDirOf(tree: string, commonDir: string): string {
+  const target = /^gitdir: (.+?)\n?$/.exec(readFileSync(join(tree, '.git'), 'utf8'))?.[1] ?? '';
+  const adminDir = resolve(tree, target);
+  if (dirname(adminDir) !== join(commonDir, 'worktrees')) throw new GitError('git put the worktree somewhere else');
+  return adminDir;
+}
+
+/**
+ * Takes a worktree out of its repository, as long as it is still this one. The branch goes too if nothing was committed
+ * on it.
+ */
+export async function forgetWorktree(origin: WorktreeOrigin, tree: string): Promise<void> {
+  const { commonDir, commit } = origin;
+  const adminDir = origin.adminDir ?? findAdminDir(commonDir, tree);
+  const branch = origin.branch || (adminDir === undefined ? '' : branchIn(adminDir));
+  if (adminDir !== undefined && isFor(adminDir, tree)) {
+    // Sessions of a workspace that is shared may have put links there.
+    const root = openRoot(commonDir);
+    try {
+      await root.removeTree(`worktrees/${basename(adminDir)}`);
+    } finally {
+      root.close();
+    }
+  }
+  if (branch === '') return;
+  await runGit({ gitDir: commonDir }, ['update-ref', '--no-deref', '-d', `refs/heads/${branch}`, commit]).catch(
+    () => {},
+  );
+}
+
+/** Where a maker was killed before it could note it down. */
+function findAdminDir(commonDir: string, tree: string): string | undefined {
+  const first = join(commonDir, 'worktrees', basename(tree));
+  return [first, ...[...Array(9).keys()].map((count) => `${first}${count + 1}`)].find((dir) => isFor(dir, tree));
+}
+
+function branchIn(adminDir: string): string {
+  const head = readFileSync(join(adminDir, 'HEAD'), 'utf8');
+  return /^ref: refs\/heads\/(ambit[/-][A-Za-z0-9._-]+)\n$/.exec(head)?.[1] ?? '';
+}
+
+function isFor(adminDir: string, tree: string): boolean {
+  try {
+    return lstatSync(adminDir).isDirectory() && pointerIn(adminDir) === join(tree, '.git');
+  } catch {
+    return false;
+  }
+}
+
+/** A name a branch can have, made of the name of the session or its id. */
+export function branchesFor(sessionId: string, name: string | undefined): string[] {
+  const short = sessionId.slice(0, 8);
+  const word = (name ?? '')
+    .replace(/[^A-Za-z0-9._-]+/g, '-')
+    .replace(/\.{2,}/g, '.')
+    .replace(/^[-.]+|(?:\.lock|[-.])+$/g, '')
+    .slice(0, 60)
+    .replace(/(?:\.lock|[-.])+$/g, '');
+  const own = word === '' ? [] : [`ambit/${word}`, `ambit/${word}-${short}`];
+  return [...own, `ambit/${short}`, `ambit/${sessionId}`, `ambit-${sessionId}`];
+}

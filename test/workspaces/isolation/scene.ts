@@ -1,0 +1,111 @@
+import { execFileSync } from 'node:child_process';
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { loadConfig } from '../../../src/config/load.ts';
+import type { LogFields } from '../../../src/log.ts';
+import {
+  createSessionFolders,
+  type SessionFolders,
+  type Standing,
+} from '../../../src/workspaces/isolation/session-folders.ts';
+
+export type Isolation = 'worktree' | 'copy';
+
+export interface Scene {
+  readonly folder: string;
+  /** The workspace "repo". */
+  readonly workspace: string;
+  readonly dataDir: string;
+  readonly said: string[];
+  readonly folders: SessionFolders;
+  /** Another process of Ambit, so to speak. */
+  another(): Promise<SessionFolders>;
+  session(id: string, name?: string): Standing;
+  git(...args: string[]): string;
+  remove(): void;
+}
+
+export interface SceneOptions {
+  readonly onEnd?: 'auto' | 'keep' | 'remove';
+  /** A part of the repository that is the workspace. */
+  readonly part?: string;
+  readonly files?: Readonly<Record<string, string>>;
+  readonly commit?: boolean;
+}
+
+/** A repository with a commit, a data directory, and the folders of sessions in it. */
+export async function scene(isolation: Isolation | 'shared', options: SceneOptions = {}): Promise<Scene> {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-folders-'));
+  const [top, dataDir] = [join(folder, 'repo'), join(folder, 'data')];
+  const workspace = options.part === undefined ? top : join(top, options.part);
+  for (const each of [workspace, dataDir]) mkdirSync(each, { recursive: true });
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', '-C', top, ...args], {
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
+  put(
+    workspace,
+    options.files ?? { 'readme.md': 'one\ntwo\nthree\n', 'src/a.js': 'let a = 1;\n', '.gitignore': 'out/\n' },
+  );
+  // A copy needs no repository.
+  if (isolation === 'worktree') git('init', '--quiet', '--initial-branch=main');
+  if (isolation === 'worktree' && options.commit !== false) {
+    git('add', '--all');
+    git('commit', '--quiet', '--message=start');
+  }
+  const text = JSON.stringify({
+    version: 1,
+    workspaces: { repo: { path: workspace, isolation, onEnd: options.onEnd ?? 'auto' } },
+  });
+  const { config } = await loadConfig({ text, file: join(folder, 'ambit.yaml') });
+  const said: string[] = [];
+  const say = (event: string, fields?: LogFields) => void said.push(`${event} ${JSON.stringify(fields)}`);
+  const another = async () => createSessionFolders({ config: () => config, dataDir, log: { info: say, warn: say } });
+  return {
+    folder,
+    workspace,
+    dataDir,
+    said,
+    folders: await another(),
+    another,
+    session: (id, name) => ({ id: id.padEnd(16, '0'), name, workspaceId: 'repo' }),
+    git,
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+export function put(folder: string, files: Readonly<Record<string, string>>): void {
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), content);
+  }
+}
+
+/** All files of a folder and what they hold; links as what they say. Git's own files are left out. */
+export function contents(folder: string, under = ''): Record<string, string> {
+  return Object.assign(
+    {},
+    ...readdirSync(join(folder, under)).map((name) => {
+      const path = join(under, name);
+      if (path === '.git') return {};
+      const stats = lstatSync(join(folder, path));
+      if (stats.isDirectory()) return contents(folder, path);
+      return {
+        [path]: stats.isSymbolicLink()
+          ? `-> ${readlinkSync(join(folder, path))}`
+          : readFileSync(join(folder, path), 'utf8'),
+      };
+    }),
+  ) as Record<string, string>;
+}

@@ -1,0 +1,3 @@
+import { describeFolders } from './folder-suite.ts';
+
+describeFolders('worktree');
