@@ -10,6 +10,8 @@ export const viaShape = z.strictObject({ via: z.literal('gateway') });
 
 export async function resolveSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
   const session = await heldSession(gateway, parameter);
+  // Whoever is handed the servers starts them there.
+  await gateway.folders.folderFor(session);
   const resolved = gateway.explain(session);
   return answer(200, {
     mcpServers: mcpServersOf(session, resolved, gateway.places, gateway.narrowsTools),

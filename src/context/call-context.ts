@@ -44,7 +44,8 @@ export interface ContextWritersOptions {
   readonly issuer: string;
   /** This very process of it. */
   readonly workload: string;
-  readonly pathOf: (workspaceId: string) => string | undefined;
+  /** The folder of the workspace, as this session has it. */
+  readonly pathOf: (session: ActingSession) => string | undefined;
   readonly now?: () => number;
 }
 
@@ -91,7 +92,7 @@ export function createContextWriters(options: ContextWritersOptions) {
       trustLevel: session.trustLevel,
       permissions: hidden ? [] : session.permissions,
     };
-    const path = hidden || workspaceId === undefined ? undefined : options.pathOf(workspaceId);
+    const path = hidden || workspaceId === undefined ? undefined : options.pathOf(session);
     const plain = { ...facts, userId, agentId: agent ?? null, workspacePath: path ?? null };
     return {
       subject: `"sub":${JSON.stringify(userId)}${agent === undefined ? '' : `,"act":{"sub":${JSON.stringify(agent)}}`}`,

@@ -50,9 +50,12 @@ export interface CachedCallsParts {
   readonly resolution: Resolution;
   /** Told of each look into the cache. */
   readonly looked: (server: string, found: boolean) => void;
+  /** Whether the session works in a folder of its own. */
+  readonly isApart: (session: Session) => boolean;
 }
 
-export function createCachedCalls({ cache, config, catalog, resolution, looked }: CachedCallsParts): CachedCalls {
+export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
+  const { cache, config, catalog, resolution, looked, isApart } = parts;
   const rules = new WeakMap<Config, Map<string, string>>();
   const definitions = new WeakMap<Offer, Map<string, string>>();
 
@@ -99,8 +102,9 @@ export function createCachedCalls({ cache, config, catalog, resolution, looked }
     const setting = settingFor(upstream, message);
     if (setting === undefined) return undefined;
     const now = resolution.admit(session, upstream);
-    // Those who are anonymous are not one person.
-    const per = setting.per === 'user' && now.userId === anonymousUser ? 'session' : setting.per;
+    // Those who are anonymous are not one person, and folders of their own hold different files.
+    const alone = (setting.per === 'user' && now.userId === anonymousUser) || isApart(now);
+    const per = alone ? 'session' : setting.per;
     return partitionOf(per, now, resolution.personal(now, upstream));
   }
 

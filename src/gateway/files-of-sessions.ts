@@ -2,6 +2,7 @@ import type { Config } from '../config/schema.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { SessionStore } from '../stores/store.ts';
 import type { FilesForTools } from '../tools/files/session-file-access.ts';
+import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
 import { openBackend } from '../workspaces/open-backend.ts';
 import { createWorkspaces } from '../workspaces/workspaces.ts';
 import { createWrittenSoFar } from '../workspaces/written-so-far.ts';
@@ -17,14 +18,14 @@ export interface FilesOfSessionsOptions {
   readonly config: () => Config;
   readonly store: SessionStore;
   readonly journal: Journal;
+  readonly folders: Pick<SessionFolders, 'folderFor'>;
 }
 
-export function createFilesOfSessions({ config, store, journal }: FilesOfSessionsOptions): FilesOfSessions {
+export function createFilesOfSessions({ config, store, journal, folders }: FilesOfSessionsOptions): FilesOfSessions {
   const written = createWrittenSoFar(store.documents);
   const workspaces = createWorkspaces({
     config,
-    folderFor: async ({ workspaceId }) =>
-      workspaceId === undefined ? undefined : config().workspaces[workspaceId]?.path,
+    folderFor: folders.folderFor,
     open: openBackend,
     written,
   });

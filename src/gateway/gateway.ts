@@ -20,14 +20,13 @@ import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import { placeOf } from '../sessions/in-workspace.ts';
-import { type OpenedSession, openSession } from '../sessions/open-session.ts';
+import type { OpenedSession } from '../sessions/open-session.ts';
 import { quotasOf } from '../sessions/quotas-of.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
 import type { Narrowing, Session, SessionDraft } from '../sessions/session.ts';
 import { createSessions, type Sessions } from '../sessions/sessions.ts';
 import type { Use } from '../stores/admission.ts';
 import { openStore } from '../stores/open-store.ts';
-import type { SessionStore } from '../stores/store.ts';
 import { openTelemetry } from '../telemetry/open-telemetry.ts';
 import { createSessionTools } from '../tools/session-tools.ts';
 import { absentLink } from '../upstreams/absent-link.ts';
@@ -40,21 +39,24 @@ import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
 import type { Reply } from '../wire/channel.ts';
+import { createSessionFolders, type SessionFolders } from '../workspaces/isolation/session-folders.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
 import { createComposite } from './aggregate/children.ts';
 import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
 import { createCachedCalls } from './cached-calls.ts';
 import { createCarrying } from './carry-credentials.ts';
-import type { Next, StageWatch } from './chain.ts';
+import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import type { Arrived } from './exchange.ts';
 import { type CallExplanation, explainCall } from './explain-call.ts';
 import { fetchedInto, packagesIn } from './fetch-package.ts';
 import { createFilesOfSessions } from './files-of-sessions.ts';
+import type { GatewayOptions } from './gateway-options.ts';
 import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials } from './given-credentials.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
+import { openInFolder } from './open-in-folder.ts';
 import { outwardCorridor } from './outward.ts';
 import { createOwnTools, ownServer } from './own-tools.ts';
 import { quietLink } from './quiet-link.ts';
@@ -64,29 +66,11 @@ import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
 import { followSessions } from './session-lives.ts';
 import { createSessionsOfUsers } from './sessions-of-users.ts';
 import { createSettings } from './settings.ts';
-import { sweepRunFolders } from './sweep-run-folders.ts';
+import { sweepFolders } from './sweep-folders.ts';
 import { createToolBounds } from './tool-bounds.ts';
 import { createToolListeners } from './tool-listeners.ts';
 import { createVetting } from './vet-tools.ts';
 import type { Visit, Visited } from './visit.ts';
-
-export interface GatewayOptions {
-  readonly config: Config;
-  readonly configFile: string;
-  readonly dataDir: string;
-  readonly log: Log;
-  /** False where a server may not be what the configuration says: then it is given nobody's credential. */
-  readonly credentials?: boolean;
-  /** Instead of the one the configuration names; closed with the gateway. */
-  readonly store?: SessionStore;
-  /** For a look or a change without serving anybody: nothing is started ahead. */
-  readonly brief?: boolean;
-  /** Where a store that is a file lies, if not in the data directory. */
-  readonly storeDir?: string;
-  readonly watchStages?: StageWatch | undefined;
-  /** Where OpenTelemetry's own names are looked for beside the configuration. */
-  readonly environment?: NodeJS.ProcessEnv;
-}
 
 /** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
 export interface Gateway {
@@ -116,6 +100,8 @@ export interface Gateway {
   /** What a sandboxed session's servers run in. */
   sandbox(): Promise<SandboxState>;
   readonly credentials: GivenCredentials;
+  /** Folders that sessions have for themselves. */
+  readonly folders: SessionFolders;
   /** The public keys that its contexts verify with, as a JWK Set. */
   jwks(): string;
   /** Where another process finds this gateway. */
@@ -155,16 +141,17 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   if (options.brief !== true) void warden.start().catch(() => {});
   const keys = await openSigningKeys(join(dataDir, 'keys'));
   const pseudonyms = createPseudonyms(keys.pseudonymSecret);
+  const folders = createSessionFolders({ config: settings.config, dataDir, log });
   const contexts = createContextWriters({
     keys,
     pseudonyms,
     issuer: config.listen.publicUrl ?? keys.name,
     workload: `ambit:${randomBytes(8).toString('hex')}`,
-    pathOf: (workspaceId) => settings.config().workspaces[workspaceId]?.path,
+    pathOf: folders.path,
   });
   const store = options.store ?? (await openStore(config.store, options.storeDir ?? dataDir));
   const alone = (await readdir(tmpParent)).length <= 1;
-  if (alone || store.capabilities.shared !== 'process') await sweepRunFolders(join(dataDir, 'run'), store);
+  if (alone || store.capabilities.shared !== 'process') await sweepFolders(dataDir, store, folders);
   const lifecycle = createLifecycle(store);
   const webhook = await openWebhook(config.events.webhook, { dataDir, lifecycle, log });
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
@@ -206,6 +193,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     log,
     telling: { pseudonyms, jwks: (file) => inlineKeys(keys, file), jwksFile: keys.jwksFile },
     carrying,
+    folders,
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
@@ -236,6 +224,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     messageBytes: config.limits.messageBytes,
     current: (session, { name }) => resolution.permitted(session, name),
     latest: resolution.latest,
+    isApart: folders.isApart,
   });
 
   if (credentials !== undefined) endWhatCarries(credentials, settings.servers, links);
@@ -246,8 +235,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     catalog,
     resolution,
     looked: metrics.cacheLooked,
+    isApart: folders.isApart,
   });
-  const files = createFilesOfSessions({ config: settings.config, store, journal });
+  const files = createFilesOfSessions({ config: settings.config, store, journal, folders });
   const own = createOwnTools(createSessionTools({ sessions, store, files }), tools);
   const remembered = createRememberedTransports({
     marks: store.marks,
@@ -295,6 +285,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     files,
     sandbox,
     dataDir,
+    folders,
   });
   const parts = {
     journal,
@@ -338,7 +329,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     places: { configFile, dataDir },
     jwks: keys.jwks,
     sandbox: sandbox.look,
-    openSession: (draft) => openSession(sessions, settings.config(), draft),
+    openSession: (draft) => openInFolder(sessions, settings.config(), folders, draft),
+    folders,
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
     async furtherToken(id) {
       const token = await sessions.furtherToken(id);

@@ -83,7 +83,7 @@ export function createKeepInBounds(parts: KeptParts): KeepInBounds {
         for (const { session, available, outlook } of were) {
           const now = new Set(namesOf(resolution.available(session)));
           for (const server of available) {
-            const scope = scopeFor(server, session);
+            const scope = scopeFor(server, session, standsApart(session, config));
             const elsewhere = !isDeepStrictEqual(placeOf(session, scope, config), placeOf(session, scope, next));
             // What others use too stays for them: this session is refused before its call gets there.
             const gone = !now.has(server.name) && !isWide(scope);
@@ -116,7 +116,11 @@ function namesOf(servers: readonly ServerDefinition[]): string[] {
 /** All of the configuration that a process finds in its environment, beside its own server's. */
 function placeOf({ workspaceId }: Session, scope: Scope, { context, workspaces }: Config): unknown {
   const workspace = workspaceId === undefined || scope === 'shared' ? undefined : workspaces[workspaceId];
-  return [context.envPrefixes, workspace?.path, workspace?.env];
+  return [context.envPrefixes, workspace?.path, workspace?.env, workspace?.isolation];
+}
+
+function standsApart({ workspaceId }: Session, { workspaces }: Config): boolean {
+  return workspaceId !== undefined && (workspaces[workspaceId]?.isolation ?? 'shared') !== 'shared';
 }
 
 function outOfBounds(name: string): AmbitError {

@@ -9,6 +9,7 @@ import type { Session } from '../sessions/session.ts';
 import { audienceOf, type StdioServer } from '../upstreams/definition.ts';
 import { isWide, runFolder, type Scope, scopeFor } from '../upstreams/process-key.ts';
 import type { PreparedLaunch } from '../upstreams/stdio/server-process.ts';
+import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
 import { confine, keysInside } from './confine.ts';
 
 export interface Launch extends PreparedLaunch {
@@ -28,6 +29,8 @@ interface LaunchPlace {
   readonly configFile: string;
   /** Undefined where a server is only looked at. */
   readonly telling: Telling | undefined;
+  /** Left out where no session has a folder of its own. */
+  readonly folders?: Pick<SessionFolders, 'isApart' | 'path' | 'folderFor'>;
 }
 
 /**
@@ -39,13 +42,15 @@ export function launchOf(
   server: StdioServer,
   config: Config,
   place: LaunchPlace,
-  scope: Scope = scopeFor(server, session),
+  scope: Scope = scopeFor(server, session, place.folders?.isApart(session) ?? false),
 ): Launch {
   const { workspaceId: id } = session;
   const workspace = id === undefined ? undefined : config.workspaces[id];
-  const where = id === undefined || workspace === undefined ? undefined : { id, path: workspace.path };
   const { name, command, env } = server;
-  const { configFile, dataDir, telling } = place;
+  const { configFile, dataDir, telling, folders } = place;
+  const own = folders?.isApart(session) === true ? folders : undefined;
+  const folder = own === undefined ? workspace?.path : own.path(session);
+  const where = id === undefined || workspace === undefined ? undefined : { id, path: folder };
   const context = toldAt(scope, told(session, where, server, telling));
   const { servers, provenance } = explainInjection({ [name]: { command, env } }, context, {
     prefixes: config.context.envPrefixes,
@@ -63,7 +68,9 @@ export function launchOf(
     session.trustLevel === 'direct'
       ? undefined
       : () => confine({ server, cwd, workspace: besides, config, configFile, dataDir, jwksFile });
-  return { env: servers[name]?.env ?? {}, provenance: provenance[name] ?? {}, cwd, confinement };
+  // Never in the workspace that others work in, nor in any other folder, where this one cannot be made.
+  const ready = own === undefined || scope === 'shared' ? undefined : () => own.folderFor(session);
+  return { env: servers[name]?.env ?? {}, provenance: provenance[name] ?? {}, cwd, ready, confinement };
 }
 
 function told(

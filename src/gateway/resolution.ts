@@ -7,6 +7,7 @@ import type { Session } from '../sessions/session.ts';
 import { type Removal, removalOf, type SessionFacts } from '../trust/permitted-server.ts';
 import type { ServerDefinition, StdioServer } from '../upstreams/definition.ts';
 import { isWide, scopeFor } from '../upstreams/process-key.ts';
+import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
 import { type Carrying, carryingNothing } from './carry-credentials.ts';
 import { type Launch, launchOf, type Telling } from './launch.ts';
 
@@ -60,6 +61,7 @@ export interface ResolutionOptions {
   readonly configFile: string;
   readonly log: Log;
   readonly telling: Telling | undefined;
+  readonly folders?: SessionFolders;
   /** Left out where no server is given anybody's credential. */
   readonly carrying?: Carrying;
 }
@@ -150,7 +152,7 @@ export function createResolution(options: ResolutionOptions): Resolution {
       const now = admit(session, server);
       const launch = carrying.into(launchOf(now, server, options.config(), options), now, server);
       const { id, workspaceId = '(none)', trustLevel } = now;
-      const scope = scopeFor(server, now);
+      const scope = scopeFor(server, now, options.folders?.isApart(now) ?? false);
       const whom = isWide(scope) ? { scope } : { session: id };
       options.log.debug?.('context injected', {
         server: server.name,

@@ -9,6 +9,7 @@ import type { Sessions } from '../sessions/sessions.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
 import type { Links } from '../upstreams/links.ts';
+import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
 import type { FilesOfSessions } from './files-of-sessions.ts';
 import type { KeepInBounds } from './keep-in-bounds.ts';
 import type { Observer } from './observe.ts';
@@ -27,6 +28,7 @@ export interface LifeParts {
   readonly files: Pick<FilesOfSessions, 'forget'>;
   readonly sandbox: SandboxLook;
   readonly dataDir: string;
+  readonly folders: Pick<SessionFolders, 'ended'>;
 }
 
 /** What is live of a session follows its life: it ends with it, and is narrowed with it. */
@@ -38,14 +40,16 @@ export interface SessionLives {
 }
 
 export function followSessions(parts: LifeParts): SessionLives {
-  const { sessions, journal, observer, callers, catalog, cache, links, warden, bounds, files, sandbox, dataDir } =
-    parts;
+  const { sessions, journal, observer, callers, catalog, cache, links, warden } = parts;
+  const { bounds, files, folders, sandbox, dataDir } = parts;
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
 
   async function nothingLeft({ id }: Session): Promise<void> {
     await files.forget(id);
     await removeFolder(join(dataDir, 'run', id));
+    // What cannot be settled now is at the next start.
+    await folders.ended(id).catch(() => {});
   }
 
   sessions.onOpened((session) => {

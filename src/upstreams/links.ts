@@ -30,6 +30,8 @@ export interface LinksOptions {
   current(session: Session, server: ServerDefinition): ServerDefinition;
   /** The session as it is now: what it was may have had more trust, and shares its processes with others. */
   latest(session: Session): Session;
+  /** Whether the session works in a folder of its own. */
+  readonly isApart?: (session: Session) => boolean;
 }
 
 export interface Opened {
@@ -72,7 +74,7 @@ const mostProcesses = 80;
 
 /** The live connections to upstreams. Which sessions share one is decided by the scope of its server. */
 export function createLinks(options: LinksOptions): Links {
-  const { connect, verdicts, outward, messageBytes, current, latest } = options;
+  const { connect, verdicts, outward, messageBytes, current, latest, isApart = () => false } = options;
   const kept = createKeptLinks();
   const rooms = new Map<string, Map<string, Room>>();
 
@@ -82,7 +84,7 @@ export function createLinks(options: LinksOptions): Links {
     name: string,
     make: (tenancy: Tenancy) => L,
   ): Link {
-    const scope = scopeFor(server, session);
+    const scope = scopeFor(server, session, isApart(session));
     return (kept.find(session, scope, name) ?? kept.add(session, scope, name, make)).link;
   }
 
@@ -107,7 +109,7 @@ export function createLinks(options: LinksOptions): Links {
   }
 
   function native(session: Session, server: ServerDefinition): Link {
-    const known = kept.find(session, scopeFor(server, session), server.name);
+    const known = kept.find(session, scopeFor(server, session, isApart(session)), server.name);
     if (known !== undefined) return known.link;
     return keep(session, server, server.name, (tenancy) =>
       server.kind === 'stdio'
@@ -172,7 +174,7 @@ export function createLinks(options: LinksOptions): Links {
       );
     }
     const name = `${server.name} handshake ${handshakeKey(call.message)}`;
-    const scope = scopeFor(server, session);
+    const scope = scopeFor(server, session, isApart(session));
     const found = kept.find(session, scope, name);
     if (found !== undefined) return found;
     makeRoom(session, server);

@@ -5,10 +5,18 @@ import type { ServerDefinition } from './definition.ts';
 /** Who shares the process of a server. */
 export type Scope = 'call' | 'session' | 'user' | 'workspace' | 'shared';
 
-/** The scope that holds for a session: one that stands in no workspace has nobody to share a workspace's process with. */
-export function scopeFor(server: ServerDefinition, { workspaceId }: Pick<Session, 'workspaceId'>): Scope {
+/**
+ * The scope that holds for a session: one that stands in no workspace has nobody to share a workspace's process with, and
+ * one that has a folder of its own there (`apart`) shares no process that works in a workspace.
+ */
+export function scopeFor(
+  server: ServerDefinition,
+  { workspaceId }: Pick<Session, 'workspaceId'>,
+  apart: boolean,
+): Scope {
   if (server.kind !== 'stdio') return 'session';
-  return server.scope === 'workspace' && workspaceId === undefined ? 'session' : server.scope;
+  if (apart && server.scope === 'user') return 'session';
+  return server.scope === 'workspace' && (apart || workspaceId === undefined) ? 'session' : server.scope;
 }
 
 /** True where one process serves several sessions. */

@@ -30,7 +30,7 @@ beforeAll(async () => {
     pseudonyms: createPseudonyms(keys.pseudonymSecret),
     issuer: 'ambit:gateway:test',
     workload: 'ambit:one',
-    pathOf: (workspaceId) => (workspaceId === 'garden' ? '/srv/the "garden"' : undefined),
+    pathOf: ({ workspaceId }) => (workspaceId === 'garden' ? '/srv/the "garden"' : undefined),
     now: () => now,
   });
 });

@@ -41,8 +41,11 @@ describe.each(scopes)('scope %s', (scope) => {
 
 test('a session in no workspace shares a process of that scope with nobody; over HTTP nothing is shared', () => {
   const server = (kind: string, scope: Scope) => ({ kind, scope }) as unknown as ServerDefinition;
-  expect(scopeFor(server('stdio', 'workspace'), { workspaceId: undefined })).toBe('session');
-  expect(scopeFor(server('stdio', 'workspace'), { workspaceId: 'w' })).toBe('workspace');
-  expect(scopeFor(server('http', 'shared'), { workspaceId: 'w' })).toBe('session');
+  expect(scopeFor(server('stdio', 'workspace'), { workspaceId: undefined }, false)).toBe('session');
+  expect(scopeFor(server('stdio', 'workspace'), { workspaceId: 'w' }, false)).toBe('workspace');
+  expect(scopeFor(server('http', 'shared'), { workspaceId: 'w' }, false)).toBe('session');
+  expect(scopes.map((scope) => scopeFor(server('stdio', scope), { workspaceId: 'w' }, true))).toEqual(
+    scopes.map((scope) => (scope === 'user' || scope === 'workspace' ? 'session' : scope)),
+  );
   expect(scopes.filter(isWide)).toEqual(['user', 'workspace', 'shared']);
 });

@@ -28,6 +28,8 @@ export interface PreparedLaunch {
   /** What is configured and what it is told about its session. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
+  /** Resolves when the folder is there, where it has to be made first. */
+  readonly ready?: (() => Promise<unknown>) | undefined;
   /** Given where the session is sandboxed. */
   readonly confinement: (() => Confinement) | undefined;
 }
@@ -67,6 +69,7 @@ export async function startServer(
 ): Promise<ServerProcess> {
   const prepared = place.prepare();
   const { env: told, cwd } = prepared;
+  await prepared.ready?.();
   const tmpDir = join(place.tmpRoot, `p${++count}`);
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   await mkdir(cwd, { recursive: true, mode: 0o700 });

@@ -133,7 +133,7 @@ export function createSessionFolders({ config, dataDir, log }: SessionFoldersOpt
         const made = await makeFolder(place, common, subject);
         const facts = { session: which.sessionId, workspace: which.workspaceId, isolation: kind };
         log.info('session folder made', { ...facts, ms: Math.round(performance.now() - started) });
-        if (made.uncommitted) log.warn('the folder starts from the last commit, without what was not committed', facts);
+        if (made.uncommitted) log.warn('uncommitted changes are left out', facts);
         return made;
       } catch (error) {
         await removeSessionFolder(place);

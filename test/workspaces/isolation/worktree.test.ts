@@ -48,11 +48,11 @@ describe('a worktree', () => {
   test('starts from the last commit, and says when that is not all there is', async () => {
     const { folders, session, workspace, said } = await opened('worktree');
     await folders.folderFor(session('clean'));
-    expect(said.some((line) => line.includes('not committed'))).toBe(false);
+    expect(said.some((line) => line.startsWith('uncommitted'))).toBe(false);
     put(workspace, { 'readme.md': 'not committed\n' });
     const folder = (await folders.folderFor(session('one'))) as string;
     expect(readFileSync(join(folder, 'readme.md'), 'utf8')).toBe('one\ntwo\nthree\n');
-    expect(said.some((line) => line.includes('not committed'))).toBe(true);
+    expect(said.some((line) => line.startsWith('uncommitted'))).toBe(true);
     expect((await folders.diff(name('one'))).uncommitted).toBe(true);
     put(folder, { 'readme.md': 'mine\n' });
     expect((await folders.merge(name('one'), {})).fits).toBe(false);

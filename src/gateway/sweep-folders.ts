@@ -3,11 +3,18 @@ import { join } from 'node:path';
 import { isAmbitError } from '../errors.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
 import type { SessionStore } from '../stores/store.ts';
+import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
 
 /** Folders of sessions that ended while nobody was looking. */
-export async function sweepRunFolders(run: string, store: SessionStore): Promise<void> {
+export async function sweepFolders(
+  dataDir: string,
+  store: SessionStore,
+  folders: Pick<SessionFolders, 'sweep'>,
+): Promise<void> {
+  const run = join(dataDir, 'run');
   const names = await readdir(run).catch((): string[] => []);
   for (const name of names) if (!(await isLive(store, name))) await removeFolder(join(run, name));
+  await folders.sweep((id) => isLive(store, id));
 }
 
 async function isLive(store: SessionStore, name: string): Promise<boolean> {

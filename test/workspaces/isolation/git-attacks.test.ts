@@ -1,0 +1,194 @@
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { put, type Scene, scene } from './scene.ts';
+
+const scenes: Scene[] = [];
+async function opened(...args: Parameters<typeof scene>): Promise<Scene> {
+  const made = await scene(...args);
+  scenes.push(made);
+  return made;
+}
+afterEach(() => {
+  for (const each of scenes.splice(0)) each.remove();
+});
+
+const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
+
+/** A program that leaves a mark, wherever it is planted. */
+function planted(at: Scene, file: string): { readonly program: string; readonly ran: () => boolean } {
+  const mark = join(at.folder, 'ran');
+  mkdirSync(join(file, '..'), { recursive: true });
+  writeFileSync(file, `#!/bin/sh\ntouch ${mark}\ncat\n`);
+  chmodSync(file, 0o755);
+  return { program: file, ran: () => existsSync(mark) };
+}
+
+/** All that is done to a folder in its life. */
+async function live(at: Scene, id: string): Promise<string> {
+  const folder = (await at.folders.folderFor(at.session(id, id))) as string;
+  put(folder, { 'readme.md': 'one\ntwo\n3\n', 'new.txt': 'n\n' });
+  await at.folders.diff(name(id));
+  await at.folders.merge(name(id), {});
+  await at.folders.ended(name(id).sessionId);
+  return folder;
+}
+
+describe('nothing that a repository or a session configures is run', () => {
+  const hooks = [
+    'post-checkout',
+    'reference-transaction',
+    'post-index-change',
+    'pre-commit',
+    'post-merge',
+    'fsmonitor',
+  ];
+
+  test('hooks, in their folder or in another that the configuration names', async () => {
+    const at = await opened('worktree');
+    const marks = hooks.map((hook) => planted(at, join(at.workspace, '.git/hooks', hook)));
+    planted(at, join(at.workspace, '.git/other/post-checkout'));
+    await live(at, 'one');
+    at.git('config', 'core.hooksPath', join(at.workspace, '.git/other'));
+    await live(at, 'two');
+    expect(marks.some(({ ran }) => ran())).toBe(false);
+    // The mark is no dud: git itself runs the hook.
+    at.git('worktree', 'add', '--quiet', join(at.folder, 'plain'));
+    expect(marks[0]?.ran()).toBe(true);
+  });
+
+  test('filters, monitors, drivers and programs of the repository, named by its attributes', async () => {
+    const at = await opened('worktree', {
+      files: {
+        '.gitattributes': '* filter=evil diff=evil merge=evil\n',
+        'readme.md': 'one\ntwo\nthree\n',
+        'a.txt': 'a\n',
+      },
+    });
+    const { program, ran } = planted(at, join(at.workspace, '.git/evil'));
+    for (const key of [
+      ...['filter.evil.clean', 'filter.evil.smudge', 'filter.evil.process', 'diff.evil.command', 'diff.evil.textconv'],
+      ...['merge.evil.driver', 'core.fsmonitor', 'core.sshCommand', 'core.pager', 'core.editor', 'diff.external'],
+      ...['core.alternateRefsCommand', 'gpg.program', 'core.askPass', 'interactive.diffFilter', 'core.gitProxy'],
+      ...['alias.worktree', 'alias.read-tree', 'alias.status'],
+    ]) {
+      at.git('config', '--local', key, key.startsWith('alias') ? `!${program}` : program);
+    }
+    const folder = await live(at, 'one');
+    expect(ran()).toBe(false);
+    expect(existsSync(folder)).toBe(false);
+    expect(readFileSync(join(at.workspace, 'readme.md'), 'utf8')).toBe('one\ntwo\n3\n');
+  });
+
+  test('a session that makes its folder a repository of its own, with a configuration', async () => {
+    const at = await opened('worktree');
+    const folder = (await at.folders.folderFor(at.session('one'))) as string;
+    const { program, ran } = planted(at, join(folder, 'evil'));
+    rmSync(join(folder, '.git'));
+    execFileSync('git', ['init', '--quiet', folder]);
+    for (const key of ['core.fsmonitor', 'filter.evil.clean', 'diff.external']) {
+      execFileSync('git', ['-C', folder, 'config', key, program]);
+    }
+    put(folder, { '.gitattributes': '* filter=evil\n', 'readme.md': 'changed\n' });
+    expect((await at.folders.diff(name('one'))).files.map(({ path }) => path)).toEqual([
+      '.gitattributes',
+      'evil',
+      'readme.md',
+    ]);
+    await at.folders.merge(name('one'), {});
+    await at.folders.ended(name('one').sessionId);
+    expect(ran()).toBe(false);
+    expect(existsSync(folder)).toBe(false);
+    expect(at.git('worktree', 'list').trim().split('\n')).toHaveLength(1);
+  });
+
+  test('a submodule is not fetched, and leaves an empty folder', async () => {
+    const at = await opened('worktree');
+    const { program, ran } = planted(at, join(at.workspace, '.git/evil'));
+    const commit = at.git('rev-parse', 'HEAD').trim();
+    put(at.workspace, {
+      '.gitmodules': `[submodule "s"]\n\tpath = s\n\turl = ext::${program}\n\tupdate = !${program}\n`,
+    });
+    at.git('update-index', '--add', '--cacheinfo', `160000,${commit},s`);
+    at.git('add', '.gitmodules');
+    at.git('commit', '--quiet', '--message=module');
+    at.git('config', 'submodule.recurse', 'true');
+    const folder = (await at.folders.folderFor(at.session('one'))) as string;
+    expect(existsSync(join(folder, 's'))).toBe(true);
+    expect((await at.folders.diff(name('one'))).files).toEqual([]);
+    expect(ran()).toBe(false);
+  });
+});
+
+describe('no other repository is looked into', () => {
+  async function beside(): Promise<{ readonly at: Scene; readonly secret: Scene }> {
+    return { at: await opened('worktree'), secret: await opened('worktree', { files: { 'secret.txt': 'secret\n' } }) };
+  }
+
+  test.each([
+    ['a ".git" file that points there', (at: string, secret: string) => writeFileSync(at, `gitdir: ${secret}\n`)],
+    ['a ".git" link', (at: string, secret: string) => symlinkSync(secret, at)],
+    [
+      'a ".git" folder whose parts are links',
+      (at: string, secret: string) => {
+        mkdirSync(at);
+        for (const part of ['HEAD', 'objects', 'refs', 'config']) symlinkSync(join(secret, part), join(at, part));
+      },
+    ],
+    [
+      'a ".git" folder that shares its objects and branches',
+      (at: string, secret: string) => {
+        execFileSync('git', ['init', '--quiet', join(at, '..')]);
+        writeFileSync(join(at, 'commondir'), `${secret}\n`);
+      },
+    ],
+    [
+      'a repository that borrows objects',
+      (at: string, secret: string) => {
+        const commit = execFileSync('git', [`--git-dir=${secret}`, 'rev-parse', 'HEAD']);
+        execFileSync('git', ['init', '--quiet', '--initial-branch=main', join(at, '..')]);
+        writeFileSync(join(at, 'objects/info/alternates'), `${join(secret, 'objects')}\n`);
+        writeFileSync(join(at, 'refs/heads/main'), commit);
+      },
+    ],
+  ])('%s is refused', async (_, plant) => {
+    const { at, secret } = await beside();
+    rmSync(join(at.workspace, '.git'), { recursive: true });
+    plant(join(at.workspace, '.git'), join(secret.workspace, '.git'));
+    await expect(at.folders.folderFor(at.session('one'))).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+    expect(secret.git('branch', '--list', 'ambit/*')).toBe('');
+  });
+
+  test('a session that points its own ".git" elsewhere changes nothing there', async () => {
+    const { at, secret } = await beside();
+    const folder = (await at.folders.folderFor(at.session('one'))) as string;
+    writeFileSync(join(folder, '.git'), `gitdir: ${join(secret.workspace, '.git')}\n`);
+    put(folder, { 'mine.txt': 'm\n' });
+    expect((await at.folders.diff(name('one'))).files.map(({ path }) => path)).toEqual(['mine.txt']);
+    await at.folders.merge(name('one'), {});
+    await at.folders.ended(name('one').sessionId);
+    expect(secret.git('status', '--porcelain')).toBe('');
+    expect(secret.git('worktree', 'list').trim().split('\n')).toHaveLength(1);
+  });
+
+  test('a worktree of the repository is a workspace as good as any', async () => {
+    const at = await opened('worktree');
+    const other = join(at.folder, 'other');
+    at.git('worktree', 'add', '--quiet', '-b', 'other', other);
+    renameSync(at.workspace, join(at.folder, 'moved'));
+    await expect(at.folders.folderFor(at.session('gone'))).rejects.toThrow();
+    renameSync(join(at.folder, 'moved'), at.workspace);
+    const { findRepository } = await import('../../../src/workspaces/isolation/repository.ts');
+    expect(findRepository(other)).toMatchObject({ commonDir: join(at.workspace, '.git'), prefix: '' });
+  });
+});
