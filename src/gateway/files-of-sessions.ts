@@ -1,9 +1,11 @@
 import type { Config } from '../config/schema.ts';
 import type { Journal } from '../journal/journal.ts';
+import type { Runners } from '../runners/runner.ts';
 import type { SessionStore } from '../stores/store.ts';
 import type { FilesForTools } from '../tools/files/session-file-access.ts';
 import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
 import { openBackend } from '../workspaces/open-backend.ts';
+import { createRipgrep } from '../workspaces/search/ripgrep.ts';
 import { createWorkspaces } from '../workspaces/workspaces.ts';
 import { createWrittenSoFar } from '../workspaces/written-so-far.ts';
 
@@ -19,14 +21,20 @@ export interface FilesOfSessionsOptions {
   readonly store: SessionStore;
   readonly journal: Journal;
   readonly folders: Pick<SessionFolders, 'folderFor'>;
+  readonly runners: Pick<Runners, 'sandboxes'>;
+  /** Where the warden finds the folders of processes. */
+  readonly tmpRoot: string;
 }
 
-export function createFilesOfSessions({ config, store, journal, folders }: FilesOfSessionsOptions): FilesOfSessions {
-  const written = createWrittenSoFar(store.documents);
+export function createFilesOfSessions(options: FilesOfSessionsOptions): FilesOfSessions {
+  const { config, store, journal, folders, runners, tmpRoot } = options;
+  const { documents } = store;
+  const ripgrep = createRipgrep({ sandboxes: runners.sandboxes, tmpRoot });
+  const written = createWrittenSoFar(documents);
   const workspaces = createWorkspaces({
     config,
     folderFor: folders.folderFor,
-    open: openBackend,
+    open: (place) => openBackend(place, { documents, ripgrep }),
     written,
   });
   return {

@@ -237,7 +237,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     looked: metrics.cacheLooked,
     isApart: folders.isApart,
   });
-  const files = createFilesOfSessions({ config: settings.config, store, journal, folders });
+  const files = createFilesOfSessions({ config: settings.config, store, journal, folders, runners, tmpRoot });
   const own = createOwnTools(createSessionTools({ sessions, store, files }), tools);
   const remembered = createRememberedTransports({
     marks: store.marks,

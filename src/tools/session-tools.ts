@@ -1,12 +1,15 @@
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionStore } from '../stores/store.ts';
+import type { FileAccess } from './files/file-access.ts';
 import { fileTools } from './files/file-tools.ts';
+import { searchTools } from './files/search-tools.ts';
 import { createFileAccess, type FilesForTools } from './files/session-file-access.ts';
 import { createReach } from './reach.ts';
 import { sessionEnd } from './session-end.ts';
 import { sessionInfo } from './session-info.ts';
 import { sessionList } from './session-list.ts';
 import { stateTools } from './state-tools.ts';
+import type { Tool } from './tool.ts';
 import { createToolset, type Toolset } from './toolset.ts';
 
 export interface SessionToolsOptions {
@@ -24,6 +27,10 @@ export function createSessionTools({ sessions, store, files }: SessionToolsOptio
     sessionList(reach),
     sessionEnd(reach, sessions),
     ...stateTools(reach, store.state),
-    ...(files === undefined ? [] : fileTools(createFileAccess(reach, files))),
+    ...(files === undefined ? [] : toolsOfFiles(createFileAccess(reach, files))),
   ]);
+}
+
+function toolsOfFiles(access: FileAccess): readonly Tool[] {
+  return [...fileTools(access), ...searchTools(access)];
 }

@@ -18,6 +18,9 @@ const names = [
   'session_delete_file',
   'session_move_file',
   'session_file_info',
+  'session_list_dir',
+  'session_file_search',
+  'session_grep_search',
 ];
 
 async function listed(client: RawClient): Promise<string[]> {
