@@ -30,7 +30,7 @@ export function noImage(engine: Engine, image: string): AmbitError {
 
 /** What an engine says of a container whose first program is not there. */
 export const isNoProgram = (said: string): boolean =>
-  /executable file .*not found|no such file or directory/i.test(said);
+  /executable file .*not found|exec: "[^"]*": stat .*no such file/i.test(said);
 
 export function noProgram(
   image: string,
