@@ -8,6 +8,7 @@ import { createTmpRoot } from '../../src/runners/sweep-leftovers.ts';
 import { createWarden, type Warden } from '../../src/runners/warden.ts';
 import { hasBwrap } from '../needs/bwrap.ts';
 import { hasPodman } from '../needs/podman.ts';
+import { ordinaryLimits } from './bwrap/sandbox-harness.ts';
 import { ensureBuilt } from './ensure-built.ts';
 
 const path = process.env['PATH'];
@@ -54,6 +55,18 @@ describe.skipIf(!hasBwrap() || !hasPodman())('the sandbox that is chosen', () =>
     expect(await chosenWith(['bwrap'], 'localhost/it:1')).toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
       hint: expect.stringContaining('podman'),
+    });
+  });
+
+  test('shows no volume of an engine unless it is that engine', async () => {
+    const { sandboxes } = createRunners({ warden, tmpRoot, packages: join(folder, 'packages') });
+    const [own] = sandboxes;
+    const home = { real: folder, inside: folder };
+    const confinement = { home, volume: 'ambit-a-w', readable: [], writable: [], hidden: [], limits: ordinaryLimits };
+    const launch = { command: '/bin/sh', args: [], env: {}, cwd: folder, tmpDir: join(tmpRoot, 'v1'), confinement };
+    await expect(own?.start(launch)).rejects.toMatchObject({
+      code: 'SANDBOX_UNAVAILABLE',
+      message: expect.stringContaining('kept by a container engine'),
     });
   });
 });

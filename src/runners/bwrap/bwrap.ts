@@ -19,7 +19,7 @@ import { sandboxEnvironment } from './environment.ts';
 import { inheritedDescriptors } from './inherited.ts';
 import { holdMounts } from './mounts.ts';
 import { lacking, probeScript, readProbe } from './probe.ts';
-import { cannotStart, missing, unavailable } from './remedy.ts';
+import { cannotStart, missing, refuseVolume, unavailable } from './remedy.ts';
 import { isFiltered, seccompFilter } from './seccomp.ts';
 import { type ServerFiles, serverFiles } from './server-files.ts';
 import { spawnSandbox } from './spawn-sandbox.ts';
@@ -142,6 +142,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     async start(launch) {
       const { confinement } = launch;
       if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
+      refuseVolume(confinement);
       await probe();
       const files = serverFiles({
         command: launch.command,

@@ -24,9 +24,10 @@ const ofTheKernel = ['/proc', '/sys', '/dev'];
  * the system inside is another one, nothing of this one is there by itself.
  */
 export function holdMounts(confinement: Confinement, server: Traced, hasSystem = true): Mounts {
-  const { home, readable, writable } = confinement;
+  const { home, volume, readable, writable } = confinement;
+  const homes = volume === undefined ? [home] : [];
   const wanted: Place[] = [
-    { shown: home, writable: true },
+    ...homes.map((shown) => ({ shown, writable: true })),
     ...writable.map((shown) => ({ shown, writable: true })),
     ...[...readable, ...server.shown].map((shown) => ({ shown, writable: false })),
   ];
@@ -41,9 +42,9 @@ export function holdMounts(confinement: Confinement, server: Traced, hasSystem =
   };
   try {
     const places = needed(wanted, hasSystem).map(({ shown, writable }) => ({ what: hold(shown), writable }));
-    const own = places.find(({ what }) => what.inside === home.inside)?.what ?? hold(home);
-    const open = places.flatMap(({ what, writable }) => (writable && what !== own ? [what] : []));
-    const guards = [own, ...open].filter(({ stats }) => stats.isDirectory()).map(executedLater);
+    const own = homes.map((shown) => places.find(({ what }) => what.inside === shown.inside)?.what ?? hold(shown));
+    const open = places.flatMap(({ what, writable }) => (writable && !own.includes(what) ? [what] : []));
+    const guards = [...own, ...open].filter(({ stats }) => stats.isDirectory()).map(executedLater);
     const guarded = {
       kept: guards.flatMap(({ kept }) => kept),
       readOnly: guards.flatMap(({ readOnly }) => readOnly),

@@ -1,4 +1,5 @@
 import { AmbitError } from '../../errors.ts';
+import type { Confinement } from '../confinement.ts';
 import { asRoot, installing, type Machine, thisMachine } from '../machine.ts';
 import type { Launch } from '../runner.ts';
 
@@ -66,4 +67,10 @@ export function refuseHosts({ wayOut }: Launch, where: string): void {
     `hosts (sandbox.network) cannot be reached from ${where} yet`,
     'Leave out sandbox.network for this server, or run Ambit where bubblewrap works.',
   );
+}
+
+/** Only an engine of containers can show what it keeps itself. */
+export function refuseVolume({ volume }: Confinement): void {
+  if (volume === undefined) return;
+  throw unavailable('the files of the workspace are kept by a container engine', 'Install podman or docker.');
 }

@@ -22,6 +22,8 @@ export interface Wanted {
   readonly system: readonly string[];
   readonly mounts: Pick<Mounts, 'places' | 'guarded'>;
   readonly workFolder: string;
+  /** Mounted upon the working folder. */
+  readonly volume?: string | undefined;
 }
 
 const tmpMb = 64;
@@ -48,6 +50,7 @@ export function createArguments(engine: Engine, wanted: Wanted): string[] {
     ...mounts.places.flatMap(({ what, writable }) => mount(what.real, what.inside, writable)),
     ...mounts.guarded.kept.flatMap(({ real, inside }) => mount(real, inside, true)),
     ...mounts.guarded.readOnly.flatMap(({ real, inside }) => mount(real, inside, false)),
+    ...(wanted.volume === undefined ? [] : volumeMount(wanted.volume, wanted.workFolder)),
     ...['--log-driver', 'none', '--no-healthcheck', '--workdir', wanted.workFolder, '--env-file', wanted.envFile],
     ...(engine.kind === 'podman' ? podmanArguments(wanted) : []),
     ...['--entrypoint', entry, wanted.image, ...args],
@@ -97,6 +100,17 @@ function mount(from: string, to: string, writable: boolean): string[] {
   }
   const manner = writable ? '' : ',readonly,bind-nonrecursive';
   return ['--mount', `type=bind,source=${from},destination=${to},bind-propagation=rprivate${manner}`];
+}
+
+const volumeName = /^ambit-[a-z0-9][a-z0-9._-]{0,100}$/;
+
+/**
+ * Engines make it when there is none of that name. Unlike a container it is meant to stay: what lies in it is somebody's
+ * work, so nothing here ever removes one.
+ */
+function volumeMount(name: string, to: string): string[] {
+  if (!volumeName.test(name)) throw new Error(`Not the name of a volume of Ambit: ${name}`);
+  return ['--mount', `type=volume,source=${name},destination=${to}`];
 }
 
 /** One line for each variable. Throws for what a line cannot hold. */

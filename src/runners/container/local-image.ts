@@ -6,6 +6,7 @@ import type { Link } from '../bwrap/trace.ts';
 import type { Account } from './account.ts';
 import { type Engine, order } from './engine.ts';
 import { type TarEntry, tarOf } from './tar.ts';
+import { volumeFolder } from './volume-folder.ts';
 
 const shownInEtc = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
 const ofTheSystem = [...systemFolders, ...shownInEtc.map((name) => `/etc/${name}`)];
@@ -30,6 +31,7 @@ export function localImage({ uid, gid }: Account, links: readonly Link[]): { nam
   const file = (name: string, content: string): TarEntry => ({ name, kind: 'file', content });
   const content = tarOf([
     ...['dev', 'etc', 'proc', 'run', 'sys', 'tmp'].map((name): TarEntry => ({ name: `${name}/`, kind: 'folder' })),
+    { name: `${volumeFolder.slice(1)}/`, kind: 'folder', owner: { uid, gid } },
     file('etc/passwd', `${user.name}:x:${uid}:${gid}::${user.home}:/bin/sh\n`),
     file('etc/group', `${user.name}:x:${gid}:\n`),
     file('etc/hosts', hosts),

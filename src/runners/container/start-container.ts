@@ -74,6 +74,7 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
     system: image === undefined ? systemMounts() : [],
     mounts: wanted.mounts,
     workFolder: confinement.home.inside,
+    volume: confinement.volume,
   });
   await writeFile(envFile, environmentLines(environmentOf(launch, confinement, files)), { mode: 0o600, flag: 'wx' });
   const { stderr } = await order(engine, [...global, ...args], { tmpDir }).finally(() => rm(envFile, { force: true }));

@@ -3,7 +3,7 @@ import { mkdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { refuseHosts, unavailable } from '../bwrap/remedy.ts';
+import { refuseHosts, refuseVolume, unavailable } from '../bwrap/remedy.ts';
 import { type ServerFiles, serverFiles } from '../bwrap/server-files.ts';
 import type { Confinement } from '../confinement.ts';
 import { boundsOf } from '../container/bounds.ts';
@@ -122,6 +122,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       const { confinement, command, args } = launch;
       if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
       refuseHosts(launch, 'this sandbox');
+      refuseVolume(confinement);
       await probe();
       const searchPath = launch.env['PATH'] ?? process.env['PATH'];
       const files = serverFiles({ command, args, searchPath, hidden: confinement.hidden });

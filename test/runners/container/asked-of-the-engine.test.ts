@@ -56,6 +56,14 @@ test.each(['/a,ro=false', '/a"b', '/a\nb'])(
   },
 );
 
+test('a volume is mounted by its name, and only one with a name of ours', () => {
+  const asked = (volume: string) => createArguments(engine('docker'), { ...wanted('/workspace'), volume });
+  expect(asked('ambit-1-w')).toContain('type=volume,source=ambit-1-w,destination=/workspace');
+  for (const name of ['w', 'ambit-', 'ambit-a,destination=/', 'ambit-a/b', '--force', 'ambit-a\n']) {
+    expect(() => asked(name)).toThrow('Not the name of a volume');
+  }
+});
+
 test('variables go one to a line, and what a line cannot hold is refused', () => {
   expect(environmentLines({ A: 'b=c #d', E: '' })).toBe('A=b=c #d\nE=\n');
   for (const env of [{ A: 'b\nSECRET=x' }, { '#A': 'b' }, { 'A\nB': 'c' }, { '': 'x' }]) {
@@ -66,9 +74,10 @@ test('variables go one to a line, and what a line cannot hold is refused', () =>
 test('the image of this machine is an archive that others can read, the same each time', () => {
   const link = { inside: '/opt/tool', target: '../srv/tool' };
   const image = localImage({ uid: 5, gid: 6 }, [link]);
-  const listed = execFileSync('tar', ['-tvf', '-'], { input: image.content, encoding: 'utf8' });
+  const listed = execFileSync('tar', ['--numeric-owner', '-tvf', '-'], { input: image.content, encoding: 'utf8' });
   expect(listed).toContain('opt/tool -> ../srv/tool');
   expect(listed).toMatch(/drwxr-xr-x .* tmp\/$/m);
+  expect(listed).toMatch(/drwxr-xr-x 5\/6 .* workspace\/$/m);
   const passwd = execFileSync('tar', ['-xOf', '-', 'etc/passwd'], { input: image.content, encoding: 'utf8' });
   expect(passwd).toBe('sandbox:x:5:6::/tmp/home:/bin/sh\n');
   expect(localImage({ uid: 5, gid: 6 }, [link]).name).toBe(image.name);
