@@ -15,7 +15,7 @@ const outside = Object.keys({ ...dependencies, ...optionalDependencies }).filter
 
 const doors = ['index', 'sdk/index', 'server/index', 'stores/index', 'testing/index', 'cli/main'];
 /** Started by their path, and shown alone inside a sandbox: each is one file that needs no other of ours. */
-const programs = ['runners/warden-process', 'runners/egress/forwarder'];
+const programs = ['runners/warden-process', 'runners/egress/forwarder', 'workspaces/container/files-process'];
 
 /** Looks for files from where it lies itself, and so stays a file of its own. */
 const placed = { name: 'own-files', file: join(source, 'own-files.ts') };

@@ -13,3 +13,4 @@ export const manifest = fileURLToPath(new URL('../package.json', top));
 /** Programs of their own, each one file. */
 export const wardenProgram = fileURLToPath(new URL('runners/warden-process.js', top));
 export const forwarderProgram = fileURLToPath(new URL('runners/egress/forwarder.js', top));
+export const filesProgram = fileURLToPath(new URL('workspaces/container/files-process.js', top));

@@ -1,0 +1,15 @@
+// An Ambit to be killed: writes a file into a volume, tells of it, and waits.
+import { join } from 'node:path';
+import { createContainerRunner } from '../../../build/runners/container/container.js';
+import { createTmpRoot } from '../../../build/runners/sweep-leftovers.js';
+import { createWarden } from '../../../build/runners/warden.js';
+import { openContainer } from '../../../build/workspaces/container/open-container.js';
+
+const [folder, volume, program] = process.argv.slice(2);
+const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
+const warden = createWarden({ tmpRoot });
+const runner = createContainerRunner({ warden, tmpRoot });
+const rules = { hidden: [], kept: [], open: [] };
+const files = openContainer({ runner, tmpRoot, volume, program, rules, durable: true, fileBytes: 1024 });
+await files.write('kept.txt', Buffer.from('before the end'));
+process.send({ tmpRoot });

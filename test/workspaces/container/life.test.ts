@@ -1,0 +1,199 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { AmbitError } from '../../../src/errors.ts';
+import { filesProgram } from '../../../src/own-files.ts';
+import type { WorkspaceBackend } from '../../../src/workspaces/backend.ts';
+import { hasPodman } from '../../needs/podman.ts';
+import { ensureBuilt } from '../../runners/ensure-built.ts';
+import { until } from '../../runners/tagged-processes.ts';
+import { createVolumeHarness, podman, type VolumeHarness } from './volume-harness.ts';
+
+let harness: VolumeHarness;
+
+const contentOf = async (files: WorkspaceBackend, path: string): Promise<string> => {
+  const file = await files.open(path);
+  try {
+    return Buffer.from(await file.read(0, file.facts.bytes)).toString();
+  } finally {
+    await file.close();
+  }
+};
+const gone = (instance?: string) =>
+  until(
+    () => harness.containers(instance).length === 0,
+    10_000,
+    () => `left: ${harness.containers(instance)}`,
+  );
+const firstProcessOf = (name: string) => Number(podman('container', 'inspect', '--format', '{{.State.Pid}}', name));
+
+/** What `podman start --attach` is to those who look at processes. */
+function clientOf(name: string): number {
+  const pid = readdirSync('/proc').find((entry) => {
+    try {
+      const words = readFileSync(`/proc/${entry}/cmdline`, 'latin1').split('\0');
+      return words.includes('start') && words.includes('--attach') && words.includes(name);
+    } catch {
+      return false;
+    }
+  });
+  return Number(pid);
+}
+
+describe.skipIf(!hasPodman())('files in a container', () => {
+  beforeAll(async () => {
+    await ensureBuilt();
+    harness = await createVolumeHarness();
+  });
+  afterEach(() => harness.closeAll());
+  afterAll(() => harness.stop());
+
+  test('are kept by one container, started when first asked and ended with close; the volume stays', async () => {
+    const volume = harness.freshVolume();
+    const files = harness.open(volume);
+    expect(harness.containers()).toEqual([]);
+    const names = Array.from({ length: 20 }, (_, index) => `${index}.txt`);
+    await Promise.all(names.map((name) => files.write(name, Buffer.from(name))));
+    const [container = '', ...others] = harness.containers();
+    expect(others).toEqual([]);
+
+    const mounts = JSON.parse(podman('container', 'inspect', '--format', '{{json .Mounts}}', container)) as {
+      Name?: string;
+      RW: boolean;
+      Destination: string;
+    }[];
+    expect(mounts.filter(({ RW }) => RW)).toMatchObject([{ Name: volume, Destination: '/workspace' }]);
+    // The program, its Node and the system; nothing of the data directory or of people's folders.
+    const shown = mounts.map(({ Destination }) => Destination).filter((path) => path.startsWith(harness.folder));
+    expect(shown).toEqual([]);
+
+    await files.close();
+    await gone();
+    await expect(files.stat('.')).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+    const again = harness.open(volume);
+    expect(await Promise.all(names.map((name) => contentOf(again, name)))).toEqual(names);
+    await again.close();
+    await gone();
+  });
+
+  test('lead nowhere outside the volume, whatever links are planted there', async () => {
+    const volume = harness.freshVolume();
+    const files = harness.open(volume);
+    await files.write('inside/real.txt', Buffer.from('mine'));
+    const { placeOf } = harness;
+    const links: [string, string][] = [
+      ['root', '/'],
+      ['passwd', '/etc/passwd'],
+      ['environ', '/proc/self/environ'],
+      ['program', '/run/ambit/files.mjs'],
+      ['up', '../etc/passwd'],
+      ['inside/up', '../../etc'],
+      ['fd', '/proc/self/fd/0'],
+      ['chain', 'root/etc/passwd'],
+      ['own', '/workspace/inside/real.txt'],
+    ];
+    for (const [name, target] of links) symlinkSync(target, join(placeOf(volume), name));
+    symlinkSync('inside/real.txt', join(placeOf(volume), 'fine'));
+    const paths = [
+      ...links.map(([name]) => name),
+      'root/etc/passwd',
+      'inside/up/passwd',
+      '../etc/passwd',
+      '/etc/passwd',
+    ];
+    for (const path of paths) {
+      const tries = [() => files.open(path), () => files.write(path, Buffer.from('x')), () => files.list(path)];
+      for (const attempt of tries) {
+        const refusal = (await attempt().catch((error: unknown) => error)) as AmbitError;
+        expect(refusal, path).toMatchObject({ code: 'PATH_VIOLATION' });
+      }
+    }
+    expect(await contentOf(files, 'fine')).toBe('mine');
+    expect(await contentOf(files, 'inside/real.txt')).toBe('mine');
+  });
+
+  test.each(['the container', 'the client of the engine'])(
+    'are whole when %s is killed, whoever waits is told, and the next call starts it anew',
+    async (what) => {
+      const files = harness.open(harness.freshVolume());
+      const content = (letter: string) => Buffer.alloc(1 << 20, letter);
+      const names = Array.from({ length: 30 }, (_, index) => `${index}.bin`);
+      await Promise.all(names.map((name) => files.write(name, content('a'))));
+      const [container = ''] = harness.containers();
+      const victim = what === 'the container' ? firstProcessOf(container) : clientOf(container);
+      expect(victim).toBeGreaterThan(1);
+      const held = await files.open('0.bin');
+      const writes = names.map((name) => files.write(name, content('b')).then(() => 'done' as const));
+      await Promise.race(writes);
+      process.kill(victim, 'SIGKILL');
+      const ends = await Promise.allSettled(writes);
+      const told = ends.map((end) => (end.status === 'fulfilled' ? end.value : (end.reason as AmbitError).code));
+      expect(told).toContain('done');
+      for (const each of told) expect(['done', 'FILE_FAILED', 'WORKSPACE_UNAVAILABLE']).toContain(each);
+      await expect(held.read(500_000, 10)).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+      await held.close();
+
+      for (const [index, name] of names.entries()) {
+        const text = await contentOf(files, name);
+        const letter = text[0] as string;
+        expect(text === letter.repeat(1 << 20)).toBe(true);
+        if (told[index] === 'done') expect(letter).toBe('b');
+      }
+      expect((await files.list('.')).entries.map(({ name }) => name).sort()).toEqual([...names].sort());
+      await until(
+        () => !harness.containers().includes(container),
+        10_000,
+        () => `${container} is still there`,
+      );
+      await files.close();
+      await gone();
+    },
+  );
+
+  test('stay when Ambit is killed, and nothing runs on', async () => {
+    const volume = harness.freshVolume();
+    const child = fork(join(import.meta.dirname, 'keeps-files-and-waits.js'), [harness.folder, volume, filesProgram]);
+    const [{ tmpRoot }] = (await once(child, 'message')) as [{ tmpRoot: string }];
+    expect(harness.containers(basename(tmpRoot))).toHaveLength(1);
+    const left = once(child, 'exit');
+    child.kill('SIGKILL');
+    await left;
+    await gone(basename(tmpRoot));
+    const files = harness.open(volume);
+    expect(await contentOf(files, 'kept.txt')).toBe('before the end');
+  });
+
+  test('are said to be out of reach when what is beside them does not answer as it should, and it is ended', async () => {
+    const programs = {
+      garbage: `process.stdout.write('Hello, this is not what you think it is.'); setInterval(() => {}, 1000)`,
+      flood: `const more = () => process.stdout.write(Buffer.alloc(65536), more); more()`,
+      silence: `process.stdout.end(); process.stdin.on('end', () => process.exit()).resume()`,
+      nobody: `process.exit(3)`,
+    };
+    const outcomes = Object.entries(programs).map(async ([name, source]) => {
+      const program = join(harness.folder, `${name}.mjs`);
+      writeFileSync(program, source);
+      const warned: string[] = [];
+      const log = { info: () => {}, warn: (event: string) => warned.push(event) };
+      const answerMs = name === 'silence' ? 3000 : 60_000;
+      const files = harness.open(harness.freshVolume(), { program, log, answerMs });
+      const refusal = await files.stat('.').catch((error: unknown) => error);
+      return [name, (refusal as AmbitError).code, warned.length];
+    });
+    expect(await Promise.all(outcomes)).toEqual(
+      Object.keys(programs).map((name) => [name, 'WORKSPACE_UNAVAILABLE', 1]),
+    );
+    await gone();
+  });
+
+  test('are said to be out of reach where there is no engine, with what to do', async () => {
+    const files = harness.open(harness.freshVolume(), {}, () => '');
+    await expect(files.stat('.')).rejects.toMatchObject({
+      code: 'WORKSPACE_UNAVAILABLE',
+      message: expect.stringContaining('neither "podman" nor "docker"'),
+      hint: expect.stringContaining('podman'),
+    });
+  });
+});
