@@ -5,19 +5,21 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
-const source = join(project, 'src/runners');
+const sources = ['runners', 'saferoot', 'workspaces'].map((room) => join(project, 'src', room));
 const built = join(project, 'dist/runners/warden-process.js');
 const lock = join(project, 'node_modules/.building-runners');
 
 function isFresh(): boolean {
   if (!existsSync(built)) return false;
   const builtAt = statSync(built).mtimeMs;
-  return readdirSync(source, { recursive: true, encoding: 'utf8' }).every(
-    (name) => statSync(join(source, name)).mtimeMs <= builtAt,
+  return sources.every((source) =>
+    readdirSync(source, { recursive: true, encoding: 'utf8' }).every(
+      (name) => statSync(join(source, name)).mtimeMs <= builtAt,
+    ),
   );
 }
 
-/** The warden is a program of its own and runs from dist, so dist has to be what the source says. */
+/** The warden and what keeps files in containers are programs of their own and run from dist, so dist has to be what the source says. */
 export async function ensureBuilt(): Promise<void> {
   while (!isFresh() || existsSync(lock)) {
     try {

@@ -7,22 +7,20 @@ import { filesProgram } from '../../own-files.ts';
 import { volumeFolder } from '../../runners/container/volume-folder.ts';
 import type { Limits } from '../../runners/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
-import { nothing } from './answers.ts';
 import { type Connection, connect } from './connection.ts';
-import type { FilesSettings } from './requests.ts';
 
-export interface FilesContainerOptions extends FilesSettings {
+export interface FilesContainerOptions {
   /** The one that starts containers. */
   readonly runner: SandboxRunner;
   /** The instance's folder, where the warden finds the folders of processes. */
   readonly tmpRoot: string;
   /** What holds the files; made when there is none of that name. */
   readonly volume: string;
-  readonly log?: Log;
+  /** The largest file that may be written. */
+  readonly fileBytes: number;
+  readonly log: Log;
   /** What runs beside the files, in one file; Ambit's own unless given. */
   readonly program?: string;
-  /** How long an answer may take. */
-  readonly answerMs?: number;
 }
 
 export interface FilesContainer {
@@ -38,9 +36,15 @@ const contentBytes = 32 * MiB;
 const programInside = '/run/ambit/files.mjs';
 const nodeOptions = ['--v8-pool-size=0', '--max-semi-space-size=1', '--max-old-space-size=192'];
 
-/** Starts the program beside the files. Rejects when it cannot be had, leaving nothing behind. */
-export async function startFilesContainer(options: FilesContainerOptions): Promise<FilesContainer> {
-  const { runner, tmpRoot, volume, log, program = filesProgram, answerMs, rules, durable, fileBytes } = options;
+/**
+ * Starts the program beside the files. Rejects when it cannot be had, leaving nothing behind. `onFailed` is called as soon
+ * as it is known that it answers nobody any more, and before anybody is told.
+ */
+export async function startFilesContainer(
+  options: FilesContainerOptions,
+  onFailed: () => void,
+): Promise<FilesContainer> {
+  const { runner, tmpRoot, volume, log, program = filesProgram, fileBytes } = options;
   const tmpDir = join(tmpRoot, `files-${randomBytes(8).toString('hex')}`);
   const running = await runner
     .start({
@@ -59,27 +63,24 @@ export async function startFilesContainer(options: FilesContainerOptions): Promi
       },
     })
     .catch((error: unknown) => {
-      log?.warn('the container that keeps files cannot be started', { volume, error: (error as Error).message });
+      log.warn('files not reached', { volume, error: (error as Error).message });
       throw unreachable(error);
     });
   let isEnding = false;
   const lastWords = tailOf(running);
   const connection = connect(running.stdin, running.stdout, {
     contentBytes: Math.max(contentBytes, fileBytes),
-    ...(answerMs === undefined ? {} : { answerMs }),
+    onFailed,
     onBroken(why) {
-      log?.warn('the container that keeps files is ended: it does not answer as it should', {
-        volume,
-        error: why.message,
-      });
+      log.warn('files lost', { volume, why: why.message });
       void end();
     },
   });
   const gone = running.exited.then((exit) => {
     connection.fail();
     if (isEnding) return;
-    const code = exit.code ?? exit.signal ?? undefined;
-    log?.warn('the container that keeps files ended', { volume, code, reason: exit.reason ?? lastWords() });
+    const how = exit.reason ?? lastWords() ?? `it left with ${exit.code ?? exit.signal}`;
+    log.warn('files lost', { volume, why: how });
   });
 
   async function end(): Promise<void> {
@@ -87,16 +88,6 @@ export async function startFilesContainer(options: FilesContainerOptions): Promi
     await running.end();
   }
 
-  try {
-    await connection.ask({
-      request: { do: 'begin' },
-      body: Buffer.from(JSON.stringify({ rules, durable, fileBytes })),
-      read: (ok) => nothing.parse(ok),
-    });
-  } catch (error) {
-    await end();
-    throw unreachable(error);
-  }
   return { connection, gone, end };
 }
 

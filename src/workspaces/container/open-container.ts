@@ -3,45 +3,79 @@ import type { OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { tooLargeToWrite } from '../refusals.ts';
 import * as answers from './answers.ts';
 import type { Connection } from './connection.ts';
-import { type FilesContainer, type FilesContainerOptions, startFilesContainer } from './files-container.ts';
+import type { FilesContainer } from './files-container.ts';
 import { openedFileOf } from './opened-file.ts';
-import { documentBytes, type FilesRequest, inlineBytes, pathLength } from './requests.ts';
+import {
+  documentBytes,
+  type FilesRequest,
+  type FilesSettings,
+  type FilesWork,
+  inlineBytes,
+  pathLength,
+} from './requests.ts';
+import type { SharedContainer } from './shared-container.ts';
 
 const usualLimit = 10_000;
 
+interface Begun {
+  readonly container: FilesContainer;
+  readonly root: Promise<number>;
+}
+
 /**
  * Files in a volume of podman or docker. A program in a container opens them as a folder is opened here; it is started
- * when something is first asked, started anew when it has died, and ended with `close`. The volume stays.
+ * when something is first asked, and started anew when it has died.
  */
-export function openContainer(options: FilesContainerOptions): WorkspaceBackend {
-  const { fileBytes } = options;
-  let current: Promise<FilesContainer> | undefined;
+export function openContainer(shared: SharedContainer, settings: FilesSettings): WorkspaceBackend {
+  const { fileBytes } = settings;
+  let begun: Begun | undefined;
   let closed = false;
+  shared.join();
 
-  function reach(): Promise<FilesContainer> {
-    if (closed) throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The workspace has been closed.' });
-    if (current !== undefined) return current;
-    const started = startFilesContainer(options);
-    current = started;
-    const forget = () => {
-      if (current === started) current = undefined;
-    };
-    started.then(({ gone }) => gone.then(forget), forget);
-    return started;
+  function begin(container: FilesContainer): Begun {
+    const root = container.connection.ask({
+      request: { do: 'begin' },
+      body: Buffer.from(JSON.stringify(settings)),
+      read: (ok) => answers.begun.parse(ok).root,
+    });
+    const fresh = { container, root };
+    root.catch(() => {
+      if (begun === fresh) begun = undefined;
+    });
+    return fresh;
   }
 
-  async function ask<T>(request: FilesRequest, schema: Schema<T>, body?: Uint8Array): Promise<T> {
-    const { connection } = await reach();
-    return connection.ask({ request, read: (ok) => schema.parse(ok), ...(body === undefined ? {} : { body }) });
+  async function reach(): Promise<{ readonly connection: Connection; readonly root: number }> {
+    if (closed) throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The workspace has been closed.' });
+    const container = await shared.reach();
+    if (begun?.container !== container) begun = begin(container);
+    return { connection: container.connection, root: await begun.root };
+  }
+
+  async function ask<T>(work: FilesWork, schema: Schema<T>, body?: Uint8Array): Promise<T> {
+    const { connection, root } = await reach();
+    return connection.ask({
+      request: { ...work, root },
+      read: (ok) => schema.parse(ok),
+      ...(body === undefined ? {} : { body }),
+    });
   }
 
   async function open(path: string): Promise<OpenedFile> {
-    const { connection } = await reach();
+    const { connection, root } = await reach();
     return connection.ask({
-      request: { do: 'open', path: sent(path) },
+      request: { do: 'open', root, path: sent(path) },
       answerBytes: inlineBytes,
-      read: (ok, first) => openedFileOf(connection, answers.opened.parse(ok), first),
+      read: (ok, first) => openedFileOf(connection, { root, ...answers.opened.parse(ok) }, first),
     });
+  }
+
+  /** Of a container that is gone, nothing is left to be finished. */
+  async function finish(): Promise<void> {
+    const root = await begun?.root.catch(() => undefined);
+    if (begun === undefined || root === undefined) return;
+    const { connection } = begun.container;
+    await connection.ask({ request: { do: 'finish', root }, read: (ok) => answers.nothing.parse(ok) }).catch(() => {});
   }
 
   return {
@@ -56,13 +90,14 @@ export function openContainer(options: FilesContainerOptions): WorkspaceBackend 
     remove: async (path, options = {}) => ask({ do: 'remove', path: sent(path), options }, answers.removed),
     move: async (from, to, options = {}) => ask({ do: 'move', from: sent(from), to: sent(to), options }, answers.moved),
     async list(path, options = {}) {
-      const { connection } = await reach();
-      return listed(connection, { do: 'list', path: sent(path), options }, options.limit ?? usualLimit);
+      const { connection, root } = await reach();
+      return listed(connection, { do: 'list', root, path: sent(path), options }, options.limit ?? usualLimit);
     },
     async close() {
+      if (closed) return;
       closed = true;
-      const container = await current?.catch(() => undefined);
-      await container?.end();
+      await finish();
+      await shared.leave();
     },
   };
 }

@@ -3,13 +3,14 @@ import { join } from 'node:path';
 import { createContainerRunner } from '../../../build/runners/container/container.js';
 import { createTmpRoot } from '../../../build/runners/sweep-leftovers.js';
 import { createWarden } from '../../../build/runners/warden.js';
-import { openContainer } from '../../../build/workspaces/container/open-container.js';
+import { createContainerBackends } from '../../../build/workspaces/container/container-backends.js';
 
 const [folder, volume, program] = process.argv.slice(2);
 const tmpRoot = await createTmpRoot(join(folder, 'tmp'));
 const warden = createWarden({ tmpRoot });
 const runner = createContainerRunner({ warden, tmpRoot });
 const rules = { hidden: [], kept: [], open: [] };
-const files = openContainer({ runner, tmpRoot, volume, program, rules, durable: true, fileBytes: 1024 });
+const backends = createContainerBackends({ runner, tmpRoot, program, log: console });
+const files = backends.open(volume, { rules, durable: true, fileBytes: 1024 });
 await files.write('kept.txt', Buffer.from('before the end'));
 process.send({ tmpRoot });

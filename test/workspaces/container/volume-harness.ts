@@ -3,8 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { basename } from 'node:path';
 import { createContainerRunner } from '../../../src/runners/container/container.ts';
 import type { WorkspaceBackend } from '../../../src/workspaces/backend.ts';
-import type { FilesContainerOptions } from '../../../src/workspaces/container/files-container.ts';
-import { openContainer } from '../../../src/workspaces/container/open-container.ts';
+import {
+  type ContainerBackendsOptions,
+  createContainerBackends,
+} from '../../../src/workspaces/container/container-backends.ts';
+import type { FilesSettings } from '../../../src/workspaces/container/requests.ts';
 import { volumeNameOf } from '../../../src/workspaces/container/volume-name.ts';
 import { pathRules } from '../../../src/workspaces/path-rules.ts';
 import { createSandboxHarness } from '../../runners/bwrap/sandbox-harness.ts';
@@ -15,8 +18,9 @@ export interface VolumeHarness {
   containers(instance?: string): string[];
   /** A workspace nobody has used before, in a volume that is removed with the harness. */
   freshVolume(): string;
-  /** Engines are looked for on another PATH where one is given. */
-  open(volume: string, options?: Partial<FilesContainerOptions>, path?: () => string): WorkspaceBackend;
+  open(volume: string, options?: Partial<FilesSettings>): WorkspaceBackend;
+  /** The same, of an Ambit that is another in some way. */
+  openOtherwise(volume: string, options: Partial<ContainerBackendsOptions>, path?: () => string): WorkspaceBackend;
   /** Where a volume lies on this machine, for planting what sessions cannot. */
   placeOf(volume: string): string;
   closeAll(): Promise<void>;
@@ -30,8 +34,13 @@ export async function createVolumeHarness(): Promise<VolumeHarness> {
   const { root: tmpRoot } = harness;
   const volumes: string[] = [];
   const opened: WorkspaceBackend[] = [];
-  const rules = pathRules({ hide: [], keep: [], open: [] });
-  const fileBytes = 80 * 1024 * 1024;
+  const settings = { rules: pathRules({ hide: [], keep: [], open: [] }), durable: false, fileBytes: 80 << 20 };
+  const log = { info() {}, warn() {} };
+  const backends = createContainerBackends({ runner: harness.runner, tmpRoot, log });
+  const kept = (backend: WorkspaceBackend) => {
+    opened.push(backend);
+    return backend;
+  };
   const closeAll = async () => {
     await Promise.all(opened.splice(0).map((backend) => backend.close()));
   };
@@ -42,14 +51,11 @@ export async function createVolumeHarness(): Promise<VolumeHarness> {
       volumes.push(volume);
       return volume;
     },
-    open(volume, options = {}, searchPath) {
-      const runner =
-        searchPath === undefined
-          ? harness.runner
-          : createContainerRunner({ warden: harness.warden, tmpRoot, searchPath });
-      const backend = openContainer({ runner, tmpRoot, volume, rules, durable: false, fileBytes, ...options });
-      opened.push(backend);
-      return backend;
+    open: (volume, options = {}) => kept(backends.open(volume, { ...settings, ...options })),
+    openOtherwise(volume, options, searchPath) {
+      const { warden } = harness;
+      const runner = searchPath === undefined ? harness.runner : createContainerRunner({ warden, tmpRoot, searchPath });
+      return kept(createContainerBackends({ runner, tmpRoot, log, ...options }).open(volume, settings));
     },
     containers(instance = basename(tmpRoot)) {
       const filter = `label=ambit.instance=${instance}`;
