@@ -40,7 +40,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['L2', built, 'created on first call or explicitly; invalid ids refused'],
   ['L3', built, 'propagated to nested and async code; concurrent calls never mix'],
   ['L4', built, 'refreshed on each request; an expired session is refused at once; sweep; explicit end'],
-  ['L5', later, 'bounded; in-flight sessions protected; per-user cap; lookup O(1)'],
+  ['L5', built, 'bounded; in-flight sessions protected; per-user cap; lookup O(1)'],
   ['L6', built, 'stores: memory, SQLite, Redis, proven by one suite'],
   ['L7', built, 'cache key includes the session; no cross-session hit'],
   ['L8', built, 'logs, metrics, OpenTelemetry'],

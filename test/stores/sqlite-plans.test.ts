@@ -1,0 +1,55 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { admitRow } from '../../src/stores/sqlite/admit-rows.ts';
+import { type Database, openDatabase } from '../../src/stores/sqlite/driver.ts';
+import { reach } from '../../src/stores/sqlite/session-rows.ts';
+import { releaseRow, renewRow } from '../../src/stores/sqlite/settle-rows.ts';
+import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
+import { draft } from '../../src/testing/store-suite/harness.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'ambit-plans-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** How SQLite means to find the rows of a statement; `SCAN` of a table is looking at all of them. */
+function planOf(database: Database, sql: string): string[] {
+  const values = Array.from({ length: (sql.match(/\?/g) ?? []).length }, () => 1);
+  return database
+    .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+    .all(...values)
+    .map((row) => String(row['detail']));
+}
+
+test('L5: looking a session up, admitting a call and settling it never look through a table', async () => {
+  const file = join(folder, 'sessions.db');
+  const store = await openSqliteStore({ file });
+  await store.create(draft({ id: 'session-one', userId: 'ada', workspaceId: 'garden' }));
+  await store.close();
+  const database = openDatabase(file);
+  const statements = new Set<string>();
+  const heard: Database = {
+    ...database,
+    prepare(sql) {
+      statements.add(sql);
+      return database.prepare(sql);
+    },
+  };
+  const [id, now] = ['session-one', Date.now()];
+  const quota = { callsPerMinute: 600, concurrentCalls: 8, totalCalls: 1000, totalBytes: 1000 };
+  const limits = { session: quota, user: quota, workspace: quota };
+  expect(reach(heard, id, now)).toMatchObject({ id });
+  expect(admitRow(heard, { id, holdMs: 1000, limits }, 'lease', now)).toMatchObject({ outcome: 'admitted' });
+  expect(renewRow(heard, { id, lease: 'lease' }, 5000, { bytes: 1 }, now)).toBe(true);
+  releaseRow(heard, { id, lease: 'lease' }, { bytes: 1 }, now);
+  expect(statements.size).toBeGreaterThan(8);
+  const scans = [...statements].flatMap((sql) =>
+    planOf(database, sql)
+      .filter((detail) => /^SCAN (?!CONSTANT ROW|\(subquery)/.test(detail))
+      .map((detail) => `${sql}: ${detail}`),
+  );
+  expect(scans).toEqual([]);
+  // The check can fail.
+  expect(planOf(database, 'SELECT * FROM sessions WHERE body = ?').join()).toMatch(/^SCAN/);
+  database.close();
+});
