@@ -115,7 +115,7 @@ export function describeReading({ files, folder, ground, links }: Suite): void {
 
     test('a large file is read in parts, and no more of it is held than was asked for', async () => {
       const at = await folder();
-      const mebibytes = counts(8, 64);
+      const mebibytes = counts(12, 64);
       await files().write(`${at}/large`, pattern(mebibytes * 1_048_576));
       setFlagsFromString('--expose-gc');
       const collect = runInNewContext('gc') as () => void;
@@ -132,10 +132,11 @@ export function describeReading({ files, folder, ground, links }: Suite): void {
         expect(part.length).toBe(65_536);
         expect(part[0]).toBe(byteAt(offset));
         expect(part.at(-1)).toBe(byteAt(offset + 65_535));
-        if (offset % 1_048_576 === 0) most = Math.max(most, held() - before);
+        if (offset % 4_194_304 === 0) most = Math.max(most, held() - before);
       }
       await file.close();
-      expect(most).toBeLessThan((mebibytes * 1_048_576) / 2);
+      // Read whole it would be held whole; what else the process does meanwhile is less.
+      expect(most).toBeLessThan(mebibytes * 1_048_576 * 0.75);
       await files().remove(`${at}/large`);
     });
 

@@ -1,24 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import { openDatabase } from '../../src/workspaces/database/open-database.ts';
 import { describeWorkspaceBackend } from './backend-suite.ts';
 import { noRules } from './suite/ground.ts';
-
-describeWorkspaceBackend(
-  'kept in memory',
-  async () => {
-    const store = openMemoryStore();
-    return {
-      open: async ({ rules = noRules, ...options } = {}) =>
-        openDatabase(store.documents, 'Work Space', { rules, ...options }),
-      remove: () => store.close(),
-    };
-  },
-  { links: false },
-);
 
 describeWorkspaceBackend(
   'kept by SQLite',
