@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { credentialShape, nameShape } from './credentials.ts';
 import { askedShape } from './explain-call.ts';
+import { mergeShape } from './folders.ts';
 import { viaShape } from './servers.ts';
 import { draftShape, narrowingShape } from './sessions.ts';
 
@@ -183,6 +184,28 @@ export function openApi(): object {
           parameters: [id],
           requestBody: taking(askedShape),
           responses: answers(200, 'The decision', object),
+        },
+      },
+      '/api/v1/sessions/{id}/diff': {
+        get: {
+          summary: 'What a session changed in the folder it has for itself, and was not merged',
+          parameters: [id, query('workspace', 'Which folder, where it has several.')],
+          responses: answers(200, 'files and a patch', object),
+        },
+      },
+      '/api/v1/sessions/{id}/merge': {
+        post: {
+          summary: 'Brings that into the workspace: all of it or, where anything conflicts, nothing (409 with files)',
+          parameters: [id],
+          requestBody: taking(mergeShape),
+          responses: answers(200, 'What became of each file', object),
+        },
+      },
+      '/api/v1/sessions/{id}/folder': {
+        delete: {
+          summary: 'Removes the folder of a session that has ended, with what was not merged',
+          parameters: [id, query('workspace', 'Which folder, where it has several.')],
+          responses: answers(200, 'Which one is gone', object),
         },
       },
       '/api/v1/credentials': {

@@ -1,6 +1,7 @@
 import type { Gateway } from '../gateway/gateway.ts';
 import { listCredentials, removeCredential, setCredential } from './credentials.ts';
 import { explainCall } from './explain-call.ts';
+import { diffFolder, discardFolder, mergeFolder } from './folders.ts';
 import type { AdminAnswer } from './handle.ts';
 import { openApi } from './openapi.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
@@ -36,6 +37,9 @@ export const routes: readonly Route[] = [
   { method: 'POST', path: `${sessions}/{id}/servers`, handle: resolveViaGateway },
   { method: 'GET', path: `${sessions}/{id}/calls`, handle: listCalls },
   { method: 'POST', path: `${sessions}/{id}/explain`, handle: explainCall },
+  { method: 'GET', path: `${sessions}/{id}/diff`, handle: diffFolder },
+  { method: 'POST', path: `${sessions}/{id}/merge`, handle: mergeFolder },
+  { method: 'DELETE', path: `${sessions}/{id}/folder`, handle: discardFolder },
   { method: 'GET', path: credentials, handle: listCredentials },
   { method: 'POST', path: credentials, handle: setCredential },
   { method: 'DELETE', path: credentials, handle: removeCredential },

@@ -103,8 +103,8 @@ export async function heldSession(gateway: Gateway, reference: string): Promise<
   return session;
 }
 
-function notFound(): AmbitError {
-  return new AmbitError('SESSION_NOT_FOUND', { what: 'No live session has that id, name or unique prefix.' });
+export function notFound(what = 'No live session has that id, name or unique prefix.'): AmbitError {
+  return new AmbitError('SESSION_NOT_FOUND', { what });
 }
 
 function readDraft(body: unknown): SessionDraft {

@@ -141,7 +141,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   if (options.brief !== true) void warden.start().catch(() => {});
   const keys = await openSigningKeys(join(dataDir, 'keys'));
   const pseudonyms = createPseudonyms(keys.pseudonymSecret);
-  const folders = createSessionFolders({ config: settings.config, dataDir, log });
+  const folders = createSessionFolders({
+    config: settings.config,
+    dataDir,
+    log,
+    record: (event, which, detail) => journal.record({ kind: 'session', event, ...which, detail }),
+  });
   const contexts = createContextWriters({
     keys,
     pseudonyms,

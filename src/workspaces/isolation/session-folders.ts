@@ -74,11 +74,15 @@ export interface SessionFoldersOptions {
   readonly config: () => Config;
   readonly dataDir: string;
   readonly log: Log;
+  /** For the journal. */
+  readonly record: (event: FolderEvent, which: FolderName, detail: string | undefined) => void;
 }
+
+export type FolderEvent = 'folder-made' | 'folder-kept' | 'folder-merged' | 'folder-removed';
 
 const patienceMs = 600_000;
 
-export function createSessionFolders({ config, dataDir, log }: SessionFoldersOptions): SessionFolders {
+export function createSessionFolders({ config, dataDir, log, record: note }: SessionFoldersOptions): SessionFolders {
   const folders = join(realpathSync.native(dataDir), 'folders');
   const common = join(folders, '.content');
   const making = new Map<string, Promise<string>>();
@@ -132,6 +136,7 @@ export function createSessionFolders({ config, dataDir, log }: SessionFoldersOpt
       try {
         const made = await makeFolder(place, common, subject);
         const facts = { session: which.sessionId, workspace: which.workspaceId, isolation: kind };
+        note('folder-made', which, made.origin === null ? kind : `${kind} ${made.origin.branch}`);
         log.info('session folder made', { ...facts, ms: Math.round(performance.now() - started) });
         if (made.uncommitted) log.warn('uncommitted changes are left out', facts);
         return made;
@@ -157,7 +162,9 @@ export function createSessionFolders({ config, dataDir, log }: SessionFoldersOpt
 
   async function remove(which: FolderName, place: FolderPlace): Promise<void> {
     known.delete(keyOf(which));
+    const was = readRecord(place)?.state;
     await removeSessionFolder(place);
+    if (was === 'ready') note('folder-removed', which, undefined);
     sweepKept(common);
   }
 
@@ -171,6 +178,7 @@ export function createSessionFolders({ config, dataDir, log }: SessionFoldersOpt
         if (files !== 0) {
           writeRecord(place, { ...record, kept: true });
           known.delete(keyOf(which));
+          note('folder-kept', which, files === undefined ? undefined : `${files} not merged`);
           log.info('session folder kept', { session: which.sessionId, workspace: which.workspaceId, files });
           return;
         }
@@ -238,7 +246,10 @@ export function createSessionFolders({ config, dataDir, log }: SessionFoldersOpt
         const workspace = workspaceOf(which.workspaceId);
         if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND');
         const guard = createPathGuard(pathRules(workspace.files));
-        return mergeFolder({ folders, common, place, record }, { guard, dryRun, prefer });
+        const merge = await mergeFolder({ folders, common, place, record }, { guard, dryRun, prefer });
+        const done = merge.files.filter(({ outcome }) => outcome === 'taken' || outcome === 'merged').length;
+        if (merge.fits && dryRun !== true) note('folder-merged', which, `${done} of ${merge.files.length}`);
+        return merge;
       });
       // One that was only kept for what was not merged has nothing more to wait for.
       if (merged.fits && dryRun !== true && readRecord(placeFor(which))?.kept) await settle(which);

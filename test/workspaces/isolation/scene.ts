@@ -71,7 +71,8 @@ export async function scene(isolation: Isolation | 'shared', options: SceneOptio
   const { config } = await loadConfig({ text, file: join(folder, 'ambit.yaml') });
   const said: string[] = [];
   const say = (event: string, fields?: LogFields) => void said.push(`${event} ${JSON.stringify(fields)}`);
-  const another = async () => createSessionFolders({ config: () => config, dataDir, log: { info: say, warn: say } });
+  const another = async () =>
+    createSessionFolders({ config: () => config, dataDir, log: { info: say, warn: say }, record() {} });
   return {
     folder,
     workspace,

@@ -1,0 +1,91 @@
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, expect } from 'vitest';
+import { counts } from '../../proof.ts';
+import { contents, type Isolation, put, type Scene, scene } from './scene.ts';
+
+const scenes: Scene[] = [];
+afterAll(() => {
+  for (const each of scenes) each.remove();
+});
+
+const sessions = Array.from({ length: 20 }, (_, i) => i);
+const idOf = (i: number) => `hammering-session-${String(i).padStart(2, '0')}`;
+
+/** Twenty sessions, in three processes so to speak, each at work in its own folder of one repository. */
+export async function hammer(isolation: Isolation): Promise<void> {
+  const files = Object.fromEntries([
+    ...Array.from({ length: 30 }, (_, i) => [`src/${i % 3}/file-${i}.txt`, lines(`file ${i}`)]),
+    ['shared.txt', lines('shared')],
+  ]);
+  const at = await scene(isolation, { files });
+  scenes.push(at);
+  const processes = [at.folders, await at.another(), await at.another()];
+  const by = (i: number) => processes[i % 3] as Scene['folders'];
+  const name = (i: number) => ({ sessionId: idOf(i), workspaceId: 'repo' });
+  const folders = await Promise.all(
+    sessions.map(async (i) => (await by(i).folderFor(at.session(idOf(i), `task-${i}`))) as string),
+  );
+  expect(new Set(folders).size).toBe(20);
+
+  // Each writes its own marks into files that all have, makes some, and deletes one.
+  const work = async (i: number): Promise<void> => {
+    const folder = folders[i] as string;
+    for (let round = 0; round < counts(5, 100); round++) {
+      const mine = `session ${i} round ${round}`;
+      writeFileSync(join(folder, 'shared.txt'), lines('shared', i, mine));
+      put(folder, { [`own/${i}/${round % 3}.txt`]: `${mine}\n` });
+      await new Promise(setImmediate);
+      const seen = JSON.stringify(contents(folder));
+      for (const [, other] of seen.matchAll(/session (\d+) round/g)) expect(Number(other)).toBe(i);
+    }
+    rmSync(join(folder, `src/${i % 3}/file-${i}.txt`));
+    chmodSync(join(folder, modeChanged(i)), 0o755);
+  };
+  await Promise.all(sessions.map(work));
+
+  const diffs = await Promise.all(sessions.map((i) => by(i + 1).diff(name(i))));
+  for (const [i, { files: changed, patch }] of diffs.entries()) {
+    expect(changed.map(({ path }) => path).sort()).toEqual(
+      [...[0, 1, 2].map((n) => `own/${i}/${n}.txt`), 'shared.txt', `src/${i % 3}/file-${i}.txt`, modeChanged(i)].sort(),
+    );
+    for (const [, other] of patch.matchAll(/^\+session (\d+) round/gm)) expect(Number(other)).toBe(i);
+  }
+
+  // Odd ones change the same line as their neighbour before: those merges must report, the others land.
+  for (const i of sessions.filter((each) => each % 2 === 1)) {
+    writeFileSync(join(folders[i] as string, 'shared.txt'), lines('shared', i - 1, `session ${i} round odd`));
+  }
+  const merges = await Promise.all(sessions.map((i) => by(i + 2).merge(name(i), {})));
+  const landed = sessions.filter((i) => merges[i]?.fits);
+  // Of each pair one comes first, whichever it is.
+  expect(landed).toHaveLength(10);
+  expect(new Set(landed.map((i) => i >> 1)).size).toBe(10);
+  for (const i of sessions) {
+    const conflicts = merges[i]?.files.filter(({ outcome }) => outcome === 'conflict').map(({ path }) => path);
+    expect(conflicts).toEqual(landed.includes(i) ? [] : ['shared.txt']);
+  }
+  const workspace = contents(at.workspace);
+  const marks = (workspace['shared.txt'] as string).match(/session (\d+) round/g) ?? [];
+  expect(marks.map((mark) => Number(/\d+/.exec(mark)?.[0])).sort((a, b) => a - b)).toEqual(landed);
+  for (const i of sessions) {
+    const arrived = [0, 1, 2].filter((n) => workspace[`own/${i}/${n}.txt`] !== undefined);
+    expect(arrived).toHaveLength(landed.includes(i) ? 3 : 0);
+    if (landed.includes(i)) {
+      expect(readFileSync(join(at.workspace, `own/${i}/0.txt`))).toEqual(
+        readFileSync(join(folders[i] as string, `own/${i}/0.txt`)),
+      );
+    }
+    expect(workspace[`src/${i % 3}/file-${i}.txt`] === undefined).toBe(landed.includes(i));
+  }
+}
+
+function modeChanged(i: number): string {
+  const file = (i % 10) + 20;
+  return `src/${file % 3}/file-${file}.txt`;
+}
+
+/** Room enough between the lines of two sessions that changes of both can be put together. */
+function lines(word: string, session = -1, mark = ''): string {
+  return Array.from({ length: 45 }, (_, n) => `${n === 2 * session + 2 ? mark : `${word} ${n}`}\n`).join('');
+}
