@@ -63,7 +63,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['W9', later, 'many sessions at once stay isolated'],
   ['W10', later, 'resolution in less than 10 ms'],
   ['W11', later, 'a guide for moving from edit_file'],
-  ['W12', later, 'a folder of its own for each session'],
+  ['W12', built, 'a folder of its own for each session'],
   ['O1', built, 'the client announces a workspace in _meta'],
   ['O2', built, 'held per session, never process-global'],
   ['O3', built, 'explicit, else session, else a clear error'],

@@ -1,0 +1,51 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { repository } from '../house/source-files.ts';
+import { put, scene } from '../workspaces/isolation/scene.ts';
+import { ambitInProcess } from './in-process.ts';
+
+const page = readFileSync(join(repository, 'docs/how-to/a-folder-per-session.md'), 'utf8');
+const blocks = (language: string) =>
+  [...page.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map((match) => match[1] as string);
+
+const at = await scene('worktree');
+afterAll(() => at.remove());
+
+test('every command of the how-to works, in order', async () => {
+  const file = join(at.folder, 'ambit.yaml');
+  const [yaml] = blocks('yaml') as [string];
+  const { config } = await loadConfig({ text: yaml, file });
+  expect(config.workspaces).toMatchObject({ notes: { isolation: 'copy', onEnd: 'keep' } });
+  writeFileSync(file, yaml.replace('/srv/projects/my-project', at.workspace));
+  const places = ['--config', file, '--data-dir', join(at.folder, 'own-data')];
+  const ambit = (line: string) => ambitInProcess([...line.replace('npx ambit ', '').trim().split(' '), ...places]);
+  const folderOf = async (name: string) =>
+    (JSON.parse((await ambit(`session diff ${name} --json`)).stdout) as { path: string }).path;
+
+  const [first, second] = blocks('sh').map((block) => block.trim().split('\n')) as [string[], string[]];
+  const said: string[] = [];
+  for (const line of first) {
+    const { code, stdout } = await ambit(line);
+    expect([line, code]).toEqual([line, 0]);
+    said.push(stdout);
+    if (line.includes('create')) put(await folderOf('task-49'), { 'new.txt': 'new\n' });
+  }
+  expect(said[1]).toMatch(/new\.txt +added +1 +0/);
+  expect(said[2]).toContain('dry run');
+  expect(said[3]).toMatch(/new\.txt +added +taken/);
+  expect(readFileSync(join(at.workspace, 'new.txt'), 'utf8')).toBe('new\n');
+
+  const folders: string[] = [];
+  for (const name of ['task-50', 'task-51']) {
+    await ambit(`session create --workspace my-project --name ${name}`);
+    folders.push(await folderOf(name));
+    put(folders.at(-1) as string, { 'new.txt': `${name}\n` });
+    await ambit(`session end ${name}`);
+  }
+  put(at.workspace, { 'readme.md': 'changed meanwhile\n' });
+  for (const line of second) expect([line, (await ambit(line)).code]).toEqual([line, 0]);
+  expect(folders.map((folder) => existsSync(folder))).toEqual([false, false]);
+  expect(readFileSync(join(at.workspace, 'new.txt'), 'utf8')).toBe('task-50\n');
+});
