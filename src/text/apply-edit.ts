@@ -1,5 +1,5 @@
 import { type Found, findText, type Strategy } from './find-text.ts';
-import { lineEndingOf, toLf } from './line-endings.ts';
+import { fromLf, lineEndingOf, toLf } from './line-endings.ts';
 import type { Match } from './match.ts';
 
 export interface TextEdit {
@@ -62,7 +62,7 @@ function inPlace(
     if (lines.some((line) => line.trim() !== '' && !line.startsWith(take))) return undefined;
     text = lines.map((line) => (line.trim() === '' ? line : give + line.slice(take.length))).join('\n');
   }
-  return ending === '\n' ? text : text.replaceAll('\n', ending);
+  return fromLf(text, ending);
 }
 
 function apart(matches: readonly Match[]): Match[] {
@@ -91,5 +91,5 @@ function locate(text: string, matches: readonly Match[]): { line: number; ending
 
 /** Another whole content for a text keeps how its lines end, unless it says itself how they do. */
 export function replaceWhole(before: string, content: string): string {
-  return lineEndingOf(before) === 'crlf' && !content.includes('\r') ? content.replaceAll('\n', '\r\n') : content;
+  return lineEndingOf(before) === 'crlf' && !content.includes('\r') ? fromLf(content, '\r\n') : content;
 }

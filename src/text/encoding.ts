@@ -11,11 +11,13 @@ export interface Encoding {
 
 const plain: Encoding = { name: 'utf-8', mark: Uint8Array.of(), width: 1 };
 
+const markedUtf8: Encoding = { name: 'utf-8', mark: Uint8Array.of(0xef, 0xbb, 0xbf), width: 1 };
+
 /** UTF-32 first: its mark begins like that of UTF-16. */
 const marked: readonly Encoding[] = [
   { name: 'utf-32le', mark: Uint8Array.of(0xff, 0xfe, 0, 0), width: 4 },
   { name: 'utf-32be', mark: Uint8Array.of(0, 0, 0xfe, 0xff), width: 4 },
-  { name: 'utf-8', mark: Uint8Array.of(0xef, 0xbb, 0xbf), width: 1 },
+  markedUtf8,
   { name: 'utf-16le', mark: Uint8Array.of(0xff, 0xfe), width: 2 },
   { name: 'utf-16be', mark: Uint8Array.of(0xfe, 0xff), width: 2 },
 ];
@@ -60,6 +62,15 @@ export function decodeFile(bytes: Uint8Array): { text: string; encoding: Encodin
   if (encoding === undefined) return undefined;
   const text = decode(bytes.subarray(encoding.mark.length), encoding);
   return text === undefined ? undefined : { text, encoding };
+}
+
+/**
+ * A text that begins with a mark of its own, and the encoding it goes into: the mark is written once, and the file is
+ * told to have one.
+ */
+export function withMark(text: string, encoding: Encoding): { text: string; encoding: Encoding } {
+  if (!text.startsWith('\ufeff')) return { text, encoding };
+  return { text: text.slice(1), encoding: encoding.mark.length > 0 ? encoding : markedUtf8 };
 }
 
 /** Half a character cannot be written in any encoding. */

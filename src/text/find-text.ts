@@ -1,7 +1,7 @@
 import { findIndented } from './find-indented.ts';
 import { placesOf } from './find-runs.ts';
 import type { Match } from './match.ts';
-import { squeeze } from './squeeze.ts';
+import { squeezeBlanks, squeezeBreaks } from './squeeze.ts';
 
 /** How the text was found, the strictest first. None of them guesses: each says in what the two may differ. */
 export type Strategy = 'exact' | 'line-endings' | 'trailing-whitespace' | 'indentation';
@@ -12,6 +12,9 @@ export interface Found {
   readonly matches: readonly Match[];
 }
 
+/** In longer texts only the first two ways are gone: the others take time that belongs to other sessions too. */
+const mostLoosely = 2 * 1024 * 1024;
+
 /** At most so many; none when no strategy finds any. */
 export function findText(text: string, sought: string, most: number): Found | undefined {
   const ways: readonly [Strategy, () => readonly Match[]][] = [
@@ -20,7 +23,7 @@ export function findText(text: string, sought: string, most: number): Found | un
     ['trailing-whitespace', () => findSqueezed(text, sought, most, true)],
     ['indentation', () => findIndented(text, sought, most)],
   ];
-  for (const [strategy, find] of ways) {
+  for (const [strategy, find] of text.length > mostLoosely ? ways.slice(0, 2) : ways) {
     const matches = find();
     if (matches.length > 0) return { strategy, matches };
   }
@@ -38,17 +41,20 @@ function findSqueezed(text: string, sought: string, most: number, withoutBlanks:
   const mustSay = withoutBlanks || (sought.includes('\r') && !text.includes('\r\n'));
   if (mustSay && !/\S/.test(sought)) return [];
   if (!withoutBlanks && !text.includes('\r\n') && !sought.includes('\r\n')) return [];
-  const whole = squeeze(text, withoutBlanks);
-  const short = squeeze(sought, withoutBlanks).text;
+  const squeeze = withoutBlanks ? squeezeBlanks : squeezeBreaks;
+  const whole = squeeze(text);
+  const short = squeeze(sought).text;
   const endsLine = withoutBlanks && /[ \t]$/.test(sought);
-  const matches = placesOf(whole.text, short, most)
-    .filter((start) => !endsLine || isLineEnd(whole.text, start + short.length))
-    .map((start) => matchAt(text, whole.origin(start), whole.origin(start + short.length - 1) + 1));
+  const places = placesOf(whole.text, short, most).filter(
+    (start) => !endsLine || isLineEnd(whole.text, start + short.length),
+  );
+  const ends = whole.origins(places.map((start) => start + short.length - 1));
+  const matches = whole.origins(places).map((start, i) => matchAt(text, start, (ends[i] as number) + 1));
   if (matches.length > 0 || !withoutBlanks) return matches;
   const last = short.slice(0, -1);
   if (!short.endsWith('\n') || whole.text.endsWith('\n') || !whole.text.endsWith(last)) return [];
-  const start = whole.text.length - last.length;
-  return [{ ...matchAt(text, whole.origin(start), text.length), withoutBreak: true }];
+  const [start = 0] = whole.origins([whole.text.length - last.length]);
+  return [{ ...matchAt(text, start, text.length), withoutBreak: true }];
 }
 
 /** A line break is replaced whole. */

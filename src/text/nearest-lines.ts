@@ -6,14 +6,15 @@ export interface NearLine {
 }
 
 const mostWanted = 200;
-const mostCharacters = 4_000_000;
+/** How much of a text is looked at. */
+export const mostCharacters = 1_000_000;
 const longest = 200;
 const shownLength = 100;
 const likeEnough = 0.6;
 
 /**
  * Where in a text something like the sought lines is. Only a hint for a person or a model, so it is bounded rather than
- * complete: it looks at the first megabytes, at the first lines sought, and at the beginnings of lines.
+ * complete: it looks at the first megabyte, at the first lines sought, and at the beginnings of lines.
  */
 export function nearestLines(text: string, sought: string, most = 3): NearLine[] {
   const lines = text.slice(0, mostCharacters).split('\n');

@@ -3,7 +3,7 @@ import { countLines, lineEndingOf } from '../../text/line-endings.ts';
 import { unifiedDiff } from '../../text/unified-diff.ts';
 import type { FoundFile, Written } from '../../workspaces/backend.ts';
 import type { SessionFiles } from '../../workspaces/session-files.ts';
-import { changedSince, tooLargeToEdit } from './edit-refusals.ts';
+import { changedSince, leadsNowhere, tooLargeToEdit } from './edit-refusals.ts';
 import { type Change, type Current, currentOf, newContent, sha256 } from './new-content.ts';
 import { sha256Of, withFile } from './pieces-of.ts';
 
@@ -25,7 +25,8 @@ export function editFile(files: SessionFiles, edit: EditFile) {
         return await editOnce(files, edit);
       } catch (error) {
         // Whoever expects a certain content decides anew; any other edit is made on what is there now.
-        if (edit.expectedSha256 !== undefined || !isRace(error) || tries === mostTries) throw error;
+        if (edit.expectedSha256 !== undefined || !isRace(error)) throw error;
+        if (tries === mostTries) throw error.code === 'FILE_EXISTS' ? leadsNowhere(edit.path) : error;
       }
     }
   });
@@ -105,7 +106,7 @@ function assertSize({ fileBytes }: SessionFiles, bytes: number): void {
   });
 }
 
-function isRace(error: unknown): boolean {
+function isRace(error: unknown): error is AmbitError {
   return isAmbitError(error) && (error.code === 'FILE_CHANGED' || error.code === 'FILE_EXISTS');
 }
 

@@ -1,6 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import { type EditOutcome, mostPlaces, type TextEdit } from '../../text/apply-edit.ts';
-import { nearestLines } from '../../text/nearest-lines.ts';
+import { mostCharacters, nearestLines } from '../../text/nearest-lines.ts';
 
 const mostLinesNamed = 10;
 
@@ -40,7 +40,7 @@ export function editRefusal(
 
 function nearest(text: string, oldText: string): string {
   const near = nearestLines(text, oldText);
-  if (near.length === 0) return ' Nothing like it is there.';
+  if (near.length === 0) return text.length > mostCharacters ? '' : ' Nothing like it is there.';
   const places = near.map(({ line, has, sought }) =>
     has === sought
       ? `line ${line} has ${JSON.stringify(has)}`
@@ -86,5 +86,12 @@ export function sameText(which: string): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
     what: `${which}: oldText and newText are the same.`,
     hint: 'Say what it should become, or leave this edit out.',
+  });
+}
+
+export function leadsNowhere(path: string): AmbitError {
+  return new AmbitError('FILE_EXISTS', {
+    what: `"${path}" is a link that leads nowhere, so nothing can be written there.`,
+    hint: 'Delete it first with session_delete_file, or choose another name.',
   });
 }

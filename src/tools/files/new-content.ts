@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as others } from 'node:timers/promises';
 import { applyEdit, replaceWhole, type TextEdit } from '../../text/apply-edit.ts';
-import { decodeFile, type Encoding, encode, encodingOf } from '../../text/encoding.ts';
+import { decodeFile, type Encoding, encode, encodingOf, withMark } from '../../text/encoding.ts';
 import type { Strategy } from '../../text/find-text.ts';
 import { editRefusal, notText } from './edit-refusals.ts';
 
@@ -43,8 +43,9 @@ export function sha256(bytes: Uint8Array): string {
 export async function newContent(path: string, current: Current | undefined, change: Change): Promise<NewContent> {
   const encoding = current?.decoded?.encoding ?? plain;
   if ('content' in change) {
-    const text = replaceWhole(current?.decoded?.text ?? '', change.content);
-    return { text, bytes: encode(text, encoding), encoding, edits: [] };
+    const given = withMark(change.content, encoding);
+    const text = replaceWhole(current?.decoded?.text ?? '', given.text);
+    return { text, bytes: encode(text, given.encoding), encoding: given.encoding, edits: [] };
   }
   if (current !== undefined && current.decoded === undefined) throw notText(path);
   let text = current?.decoded?.text ?? '';

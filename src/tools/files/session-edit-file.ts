@@ -60,7 +60,7 @@ export function sessionEditFile(access: FileAccess): Tool {
       dryRun: z.boolean().optional().describe('Only say what would change.'),
       expectedSha256: z
         .string()
-        .regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits')
+        .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hexadecimal digits')
         .optional()
         .describe('Only when the file still has this hash, as session_read_file gave it.'),
     }),
@@ -68,7 +68,7 @@ export function sessionEditFile(access: FileAccess): Tool {
     async run({ session, path, content, edits, dryRun = false, expectedSha256 }, caller) {
       const change = changeOf(content, edits);
       const answer = await access.in(session, caller, 'session_edit_file', (files) =>
-        editFile(files, { path, change, dryRun, expectedSha256 }),
+        editFile(files, { path, change, dryRun, expectedSha256: expectedSha256?.toLowerCase() }),
       );
       return shown(answer, { type: 'text', text: summary(answer) });
     },

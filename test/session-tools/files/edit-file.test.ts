@@ -165,6 +165,23 @@ describe('content', () => {
     expect(all.get('d')).toBe('y');
   });
 
+  test('a mark is there once, whether the file had it or the content brings it', async () => {
+    all.put('a', '\ufeffone\n');
+    expect(await all.data('edit_file', { path: 'a', content: '\ufefftwo\n' })).toMatchObject({ bom: true, lines: 1 });
+    expect(all.get('a')).toBe('\ufefftwo\n');
+    await all.data('edit_file', { path: 'a', content: 'three\n' });
+    expect(all.get('a')).toBe('\ufeffthree\n');
+    expect(await all.data('edit_file', { path: 'b', content: '\ufefffour' })).toMatchObject({ bom: true });
+    expect(all.get('b')).toBe('\ufefffour');
+  });
+
+  test('W8: a link that leads nowhere is not written through, and the refusal says what to do', async () => {
+    symlinkSync('none', join(all.folder, 'link'));
+    const refused = await all.refused('edit_file', { path: 'link', content: 'x' });
+    expect(refused).toMatchObject({ code: 'FILE_EXISTS', text: expect.stringContaining('session_delete_file') });
+    expect(readdirSync(all.folder)).toEqual(['link']);
+  });
+
   test('what is so already is not written', async () => {
     all.put('a', 'same');
     const { mtimeMs, ino } = statSync(join(all.folder, 'a'));
