@@ -1,8 +1,8 @@
 import type { Tool } from '../tool.ts';
 import type { FileAccess } from './file-access.ts';
-import { sessionFileSearch } from './file-search.ts';
-import { sessionGrepSearch } from './grep-search.ts';
-import { sessionListDir } from './list-dir.ts';
+import { sessionFileSearch } from './session-file-search.ts';
+import { sessionGrepSearch } from './session-grep-search.ts';
+import { sessionListDir } from './session-list-dir.ts';
 
 /** How an agent finds its way in the files of a session. */
 export function searchTools(access: FileAccess): readonly Tool[] {

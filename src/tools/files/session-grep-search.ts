@@ -4,9 +4,9 @@ import { type GrepFound, grep } from '../../workspaces/search/grep.ts';
 import { sessionArgument } from '../shown-session.ts';
 import { shown, type Tool, tool } from '../tool.ts';
 import type { FileAccess } from './file-access.ts';
-import { readGlob } from './file-search.ts';
 import { folderArgument, truncated, whyTruncated } from './found-entry.ts';
 import { grepText } from './grep-text.ts';
+import { readGlob } from './session-file-search.ts';
 
 const most = 1000;
 const usual = 100;
