@@ -4,6 +4,7 @@ import { closeSync, mkdirSync, mkdtempSync, openSync, realpathSync, rmSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { findRipgrep } from '../build/workspaces/search/find-ripgrep.js';
 import { ambitFiles, plainFiles, publishedFiles } from './files-subjects.js';
 
 const mebibyte = 1024 * 1024;
@@ -83,13 +84,15 @@ async function measureGrep(folder, quick) {
       `import { thing } from './other-${n}';\nexport const n = ${n};\n// ${'words '.repeat(60)}\n`,
     );
   }
+  const program = await findRipgrep(process.env.PATH);
+  if (program === undefined) throw new Error('there is no ripgrep to compare with');
   const ambit = await ambitFiles(folder, workspace);
   try {
     const bare = [];
     const ours = [];
     for (let round = 0; round < (quick ? 3 : 7); round++) {
       ours.push(await timed(() => ambit.grep('n = 4999[0-9]?;'), 1));
-      bare.push(await timed(async () => ripgrep(workspace), 1));
+      bare.push(await timed(async () => ripgrep(program, workspace), 1));
     }
     return { files, ambitMs: median(ours), ripgrepMs: median(bare), engine: ambit.grepEngine() };
   } finally {
@@ -97,10 +100,9 @@ async function measureGrep(folder, quick) {
   }
 }
 
-function ripgrep(workspace) {
-  const { RIPGREP = 'rg' } = process.env;
+function ripgrep(program, workspace) {
   try {
-    execFileSync(RIPGREP, ['--no-config', '--json', 'n = 4999[0-9]?;', workspace], { maxBuffer: 64 * mebibyte });
+    execFileSync(program, ['--no-config', '--json', 'n = 4999[0-9]?;', workspace], { maxBuffer: 64 * mebibyte });
   } catch (error) {
     if (error.status !== 1) throw error;
   }

@@ -5,6 +5,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { filesTable, measureFiles } from './files.js';
 import { injectionLine, measureInjection } from './injection.js';
 import { measureOnce, medians } from './measure.js';
 import { installPeers } from './peers.js';
@@ -26,7 +27,7 @@ const quick = [
 ];
 
 // Measured beside the subjects, each with a table of its own.
-const parts = ['stages', 'stores', 'runners'];
+const parts = ['stages', 'stores', 'runners', 'files'];
 
 const options = readOptions();
 // One session is strictly serial. Where its processes happen to run decides most of its latency; on one core it cannot.
@@ -42,6 +43,7 @@ for (let round = 0; round < rounds; round++) {
 }
 const stages = options.stages ? await measureStages({ quick: options.quick }) : undefined;
 const stores = options.stores ? await measureStores({ quick: options.quick }) : undefined;
+const files = options.files ? await measureFiles({ quick: options.quick }) : undefined;
 const runners = options.runners ? await measureRunners({ quick: options.quick }) : undefined;
 publish();
 
@@ -88,6 +90,7 @@ function publish() {
     ...(stages === undefined ? [] : [stagesTable(stages)]),
     ...(stores === undefined ? [] : [storesTable(stores)]),
     ...(runners === undefined ? [] : [runnersTable(runners)]),
+    ...(files === undefined ? [] : [filesTable(files)]),
   ];
   console.log(printed.join('\n\n'));
 
@@ -101,6 +104,7 @@ function publish() {
     stages,
     stores,
     runners,
+    files,
   };
   const document = `${JSON.stringify(facts, null, 2)}\n`;
   const folder = fileURLToPath(new URL('results/', import.meta.url));

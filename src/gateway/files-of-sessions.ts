@@ -1,8 +1,10 @@
 import type { Config } from '../config/schema.ts';
 import type { Journal } from '../journal/journal.ts';
+import type { Log } from '../log.ts';
 import type { Runners } from '../runners/runner.ts';
 import type { SessionStore } from '../stores/store.ts';
 import type { FilesForTools } from '../tools/files/session-file-access.ts';
+import { createContainerBackends } from '../workspaces/container/container-backends.ts';
 import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
 import { openBackend } from '../workspaces/open-backend.ts';
 import { createRipgrep } from '../workspaces/search/ripgrep.ts';
@@ -21,20 +23,23 @@ export interface FilesOfSessionsOptions {
   readonly store: SessionStore;
   readonly journal: Journal;
   readonly folders: Pick<SessionFolders, 'folderFor'>;
-  readonly runners: Pick<Runners, 'sandboxes'>;
+  readonly runners: Pick<Runners, 'sandboxes' | 'container'>;
   /** Where the warden finds the folders of processes. */
   readonly tmpRoot: string;
+  readonly dataDir: string;
+  readonly log: Log;
 }
 
 export function createFilesOfSessions(options: FilesOfSessionsOptions): FilesOfSessions {
-  const { config, store, journal, folders, runners, tmpRoot } = options;
+  const { config, store, journal, folders, runners, tmpRoot, dataDir, log } = options;
   const { documents } = store;
   const ripgrep = createRipgrep({ sandboxes: runners.sandboxes, tmpRoot });
   const written = createWrittenSoFar(documents);
+  const containers = createContainerBackends({ runner: runners.container, tmpRoot, log });
   const workspaces = createWorkspaces({
     config,
     folderFor: folders.folderFor,
-    open: (place) => openBackend(place, { documents, ripgrep }),
+    open: (place) => openBackend(place, { documents, ripgrep, containers, dataDir }),
     written,
   });
   return {

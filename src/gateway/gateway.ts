@@ -5,27 +5,22 @@ import { createApprovals } from '../approvals/approvals.ts';
 import { assertApproved } from '../approvals/assert-approved.ts';
 import { createResultCache } from '../cache/result-cache.ts';
 import { assertOutOfReach } from '../config/protect.ts';
-import type { Config } from '../config/schema.ts';
 import { createContextWriters } from '../context/call-context.ts';
 import { createPseudonyms } from '../context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
-import { createLifecycle, heardAll, type Lifecycle } from '../events/lifecycle.ts';
+import { createLifecycle, heardAll } from '../events/lifecycle.ts';
 import { openWebhook } from '../events/open-webhook.ts';
-import { type Journal, openJournal } from '../journal/journal.ts';
-import type { Log } from '../log.ts';
+import { openJournal } from '../journal/journal.ts';
 import { safeLog } from '../logging/safe-log.ts';
-import { createMetrics, type Metrics } from '../metrics/metrics.ts';
+import { createMetrics } from '../metrics/metrics.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import { placeOf } from '../sessions/in-workspace.ts';
-import type { OpenedSession } from '../sessions/open-session.ts';
 import { quotasOf } from '../sessions/quotas-of.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
-import type { Narrowing, Session, SessionDraft } from '../sessions/session.ts';
-import { createSessions, type Sessions } from '../sessions/sessions.ts';
-import type { Use } from '../stores/admission.ts';
+import { createSessions } from '../sessions/sessions.ts';
 import { openStore } from '../stores/open-store.ts';
 import { openTelemetry } from '../telemetry/open-telemetry.ts';
 import { createSessionTools } from '../tools/session-tools.ts';
@@ -34,35 +29,32 @@ import { createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
 import { createConnect } from '../upstreams/connect.ts';
-import type { ServerDefinition } from '../upstreams/definition.ts';
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
-import type { Reply } from '../wire/channel.ts';
-import { createSessionFolders, type SessionFolders } from '../workspaces/isolation/session-folders.ts';
+import { createSessionFolders } from '../workspaces/isolation/session-folders.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
 import { createComposite } from './aggregate/children.ts';
 import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
 import { createCachedCalls } from './cached-calls.ts';
 import { createCarrying } from './carry-credentials.ts';
-import type { Next } from './chain.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
-import type { Arrived } from './exchange.ts';
-import { type CallExplanation, explainCall } from './explain-call.ts';
+import { explainCall } from './explain-call.ts';
 import { fetchedInto, packagesIn } from './fetch-package.ts';
 import { createFilesOfSessions } from './files-of-sessions.ts';
 import type { GatewayOptions } from './gateway-options.ts';
-import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials } from './given-credentials.ts';
+import { credentialsIn, endWhatCarries, giveCredentials } from './given-credentials.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { openInFolder } from './open-in-folder.ts';
+import type { Gateway } from './opened-gateway.ts';
 import { outwardCorridor } from './outward.ts';
 import { createOwnTools, ownServer } from './own-tools.ts';
 import { quietLink } from './quiet-link.ts';
 import { createRememberedTransports } from './remembered-transports.ts';
-import { createResolution, type Resolved } from './resolution.ts';
-import { lookForSandbox, type SandboxState } from './sandbox-state.ts';
+import { createResolution } from './resolution.ts';
+import { lookForSandbox } from './sandbox-state.ts';
 import { followSessions } from './session-lives.ts';
 import { createSessionsOfUsers } from './sessions-of-users.ts';
 import { createSettings } from './settings.ts';
@@ -70,59 +62,8 @@ import { sweepFolders } from './sweep-folders.ts';
 import { createToolBounds } from './tool-bounds.ts';
 import { createToolListeners } from './tool-listeners.ts';
 import { createVetting } from './vet-tools.ts';
-import type { Visit, Visited } from './visit.ts';
 
-/** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
-export interface Gateway {
-  readonly config: Config;
-  readonly serve: Next<Arrived, Reply>;
-  readonly visit: Next<Visit, Visited>;
-  readonly sessions: Sessions;
-  readonly metrics: Metrics;
-  /** Whatever is said through it is shortened and scrubbed. */
-  readonly log: Log;
-  /** What happens to the sessions of the store, for those outside who listen. */
-  readonly lifecycle: Lifecycle;
-  servers(): ReadonlyMap<string, ServerDefinition>;
-  /** The revision a transport session negotiated; it tells how to read a body, and proves nothing. */
-  transportVersion(transportId: string | undefined): string | undefined;
-  openSession(draft: SessionDraft): Promise<OpenedSession>;
-  /** Narrows a session, and ends what no longer fits. */
-  restrictSession(id: string, change: Narrowing): Promise<Session>;
-  /** A further token for a session; that one was made is recorded. */
-  furtherToken(id: string): Promise<string>;
-  /** Every server there is, as this session finds it. */
-  explain(session: Session): Resolved[];
-  /** Whether rules or lists narrow which tools of this server may be called. */
-  narrowsTools(server: string): boolean;
-  /** What a call of this tool with these arguments, JSON text, would get, and why. */
-  explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
-  /** What a sandboxed session's servers run in. */
-  sandbox(): Promise<SandboxState>;
-  readonly credentials: GivenCredentials;
-  /** Folders that sessions have for themselves. */
-  readonly folders: SessionFolders;
-  /** The public keys that its contexts verify with, as a JWK Set. */
-  jwks(): string;
-  /** Where another process finds this gateway. */
-  readonly places: { readonly configFile: string; readonly dataDir: string };
-  /**
-   * Puts another configuration in place without dropping calls; returns the servers that changed. Bounds of sessions,
-   * identity and addresses keep what they were at the start.
-   */
-  reload(next: Config): string[];
-  /** Resolves when sessions can be read and written. */
-  ready(): Promise<void>;
-  /** How many things are live here. */
-  live(): { readonly sessions: number; readonly links: number; readonly transports: number };
-  /** What a session has used of its quotas. */
-  usage(id: string): Promise<Use | undefined>;
-  readonly calls: Journal['calls'];
-  /** Whether a session may call any of Ambit's own tools. */
-  hasOwnTools(session: Session): boolean;
-  /** Ends every process, and writes down what is still unwritten. Sessions live on where the store outlives us. */
-  close(): Promise<void>;
-}
+export type { Gateway };
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const { configFile, dataDir } = options;
@@ -242,7 +183,16 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     looked: metrics.cacheLooked,
     isApart: folders.isApart,
   });
-  const files = createFilesOfSessions({ config: settings.config, store, journal, folders, runners, tmpRoot });
+  const files = createFilesOfSessions({
+    config: settings.config,
+    store,
+    journal,
+    folders,
+    runners,
+    tmpRoot,
+    dataDir,
+    log,
+  });
   const own = createOwnTools(createSessionTools({ sessions, store, files }), tools);
   const remembered = createRememberedTransports({
     marks: store.marks,

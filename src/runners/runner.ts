@@ -74,6 +74,8 @@ export interface Runners {
   readonly plain: Runner;
   /** In the order in which they are tried. */
   readonly sandboxes: readonly SandboxRunner[];
+  /** The one among them that runs containers. */
+  readonly container: SandboxRunner;
   /** What servers are started from that are packages; for sandboxes, where nothing can be fetched. */
   readonly packages: Packages;
   /**

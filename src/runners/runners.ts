@@ -26,6 +26,7 @@ export function createRunners(options: RunnersOptions): Runners {
     plain,
     packages,
     sandboxes,
+    container,
     sandbox: (image) => firstThatWorks(image === undefined ? sandboxes : [container]),
   };
 }

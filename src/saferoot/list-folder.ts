@@ -1,10 +1,11 @@
 import { isUtf8 } from 'node:buffer';
+import { lstatSync } from 'node:fs';
 import { setImmediate as turn } from 'node:timers/promises';
 import { asPath } from './admit.ts';
 import type { Kind } from './facts.ts';
 import { type Folder, found, walkedUntil } from './folder.ts';
-import type { Handle } from './ground.ts';
-import { namesIn, stepIfThere } from './names-in.ts';
+import { at, type Handle } from './ground.ts';
+import { namesIn } from './names-in.ts';
 
 export interface Entry {
   readonly name: string;
@@ -47,7 +48,7 @@ export function list(folder: Folder, path: string, options: ListOptions = {}): P
     const shown: Entry[] = [];
     for (const entry of entries.slice(0, limit)) {
       const closed = folder.admit?.('read', [...end.inside, entry.name], entry.kind) !== undefined;
-      shown.push(closed ? { ...entry, closed } : options.facts ? withFacts(folder, node, entry) : entry);
+      shown.push(closed ? { ...entry, closed } : options.facts ? withFacts(node, entry) : entry);
       if (shown.length % namesPerTurn === 0) await turn();
     }
     return { path: asPath(end.inside), entries: shown, more: entries.length > limit };
@@ -68,10 +69,9 @@ async function namesOf(node: Handle, most: number, without?: (name: string) => b
   return entries;
 }
 
-function withFacts(folder: Folder, node: Handle, entry: Entry): Entry {
+/** Looked at by its name in the folder that is held; nothing is followed, and nothing needs to be held for it. */
+function withFacts(node: Handle, entry: Entry): Entry {
   if (entry.unrepresentable) return entry;
-  const child = stepIfThere(folder, node, entry.name);
-  if (child === undefined) return entry;
-  folder.ground.release(child);
-  return { ...entry, size: child.stats.size, modifiedMs: child.stats.mtimeMs };
+  const stats = lstatSync(at(node, entry.name), { throwIfNoEntry: false });
+  return stats === undefined ? entry : { ...entry, size: stats.size, modifiedMs: stats.mtimeMs };
 }

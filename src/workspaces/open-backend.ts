@@ -1,6 +1,8 @@
 import { AmbitError } from '../errors.ts';
 import type { Documents } from '../stores/documents.ts';
 import type { WorkspaceBackend } from './backend.ts';
+import type { ContainerBackends } from './container/container-backends.ts';
+import { volumeNameOf } from './container/volume-name.ts';
 import { openDatabase } from './database/open-database.ts';
 import { openLocal } from './local/open-local.ts';
 import { pathRules } from './path-rules.ts';
@@ -11,16 +13,24 @@ export interface BackendParts {
   readonly documents: Documents;
   /** What tells quickly which files a search has to look at. */
   readonly ripgrep: Ripgrep | undefined;
+  readonly containers: ContainerBackends;
+  /** Volumes are named after it. */
+  readonly dataDir: string;
 }
 
 /** Opens what keeps the files of a workspace. */
-export async function openBackend(place: Place, { documents, ripgrep }: BackendParts): Promise<WorkspaceBackend> {
+export async function openBackend(place: Place, parts: BackendParts): Promise<WorkspaceBackend> {
   const { id, workspace, folder } = place;
+  const { documents, ripgrep, containers, dataDir } = parts;
   const { durable, fileBytes } = workspace.files;
   const rules = pathRules(workspace.files);
-  if (workspace.backend === 'database') return openDatabase(documents, id, { rules, fileBytes });
-  if (workspace.backend === 'local' && folder !== undefined) {
-    return openLocal(folder, { rules, durable, fileBytes, ripgrep });
+  switch (workspace.backend) {
+    case 'database':
+      return openDatabase(documents, id, { rules, fileBytes });
+    case 'container':
+      return containers.open(volumeNameOf(dataDir, id), { rules, durable, fileBytes });
+    case 'local':
+      if (folder === undefined) throw new AmbitError('WORKSPACE_UNAVAILABLE');
+      return openLocal(folder, { rules, durable, fileBytes, ripgrep });
   }
-  throw new AmbitError('WORKSPACE_UNAVAILABLE');
 }

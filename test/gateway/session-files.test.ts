@@ -1,10 +1,19 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
+import { volumeNameOf } from '../../src/workspaces/container/volume-name.ts';
+import { hasPodman } from '../needs/podman.ts';
 import { until } from '../runners/tagged-processes.ts';
+import { podman } from '../workspaces/container/volume-harness.ts';
 import { boundedGateway, eras } from './bounded-gateway.ts';
 import { type RawClient, rawClient } from './raw-client.ts';
 
+let made: string | undefined;
+// The volume of a workspace outlives the gateway, as it should. Declared first, this comes last.
+afterEach(() => {
+  if (made !== undefined) podman('volume', 'rm', '--force', made);
+  made = undefined;
+});
 const on = boundedGateway();
 
 /** Two workspaces beside the data directory. */
@@ -111,3 +120,24 @@ describe.each(eras)('in the %s era', (era) => {
     expect(await write('c.txt', 1)).toMatchObject({ code: 'WORKSPACE_FULL' });
   });
 });
+
+test.each(hasPodman() ? (['database', 'container'] as const) : (['database'] as const))(
+  'W5: the same tools work on files that lie in no folder: %s',
+  async (backend) => {
+    if (backend === 'container') made = volumeNameOf(join(on.folder, 'data'), 'shelf');
+    await on.start('modern', { servers: {}, workspaces: { shelf: { backend } } });
+    const { id } = await on.gateway.createSession({ workspaceId: 'shelf' });
+    const client = await on.connect(id, 'modern');
+    const session = 'current';
+    await client.call('session_edit_file', { session, path: 'a/b.txt', content: 'roses\nlilies\n' });
+    expect(await client.call('session_read_file', { session, path: 'a/b.txt' })).toContain('lilies');
+    expect(await client.call('session_grep_search', { session, pattern: 'li+l' })).toContain('a/b.txt');
+    expect(await client.call('session_list_dir', { session, depth: 2 })).toContain('b.txt');
+    expect(await refused(client, 'session_edit_file', { path: '.git/hooks/x', content: '' })).toMatchObject({
+      code: 'PATH_PROTECTED',
+    });
+    expect(await refused(client, 'session_read_file', { path: '../../etc/passwd' })).toMatchObject({
+      code: 'PATH_VIOLATION',
+    });
+  },
+);
