@@ -100,7 +100,7 @@ describe('the control socket', () => {
         await Promise.all(running.splice(0).map((each) => each.stop('SIGTERM')));
       }
     },
-    counts(20_000, 300_000),
+    counts(60_000, 300_000),
   );
 });
 

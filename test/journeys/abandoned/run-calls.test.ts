@@ -58,7 +58,7 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
     lines.removeAllListeners('line');
   }
 
-  it.each(eras)('leaves nothing behind but the answers (%s)', { timeout: counts(30_000, 300_000) }, async (era) => {
+  it.each(eras)('leaves nothing behind but the answers (%s)', { timeout: counts(60_000, 300_000) }, async (era) => {
     if (era === 'handshake') {
       const clientInfo = { name: 'caller', version: '1' };
       say({ id: 0, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo } });
@@ -68,7 +68,7 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
     const meta = era === 'modern' ? described : {};
     await call(counts(2000, 3000), meta);
     const before = await askProbe(join(folder, 'probe.sock'));
-    await call(counts(5000, 200_000), meta);
+    await call(counts(3000, 200_000), meta);
     expectHeapBack(before, await askProbe(join(folder, 'probe.sock')));
     const exited = once(run, 'exit');
     run.stdin?.end();

@@ -145,5 +145,5 @@ test(
       if (round % 10 === 9 || round === rounds - 1) await check(known.flat());
     }
   },
-  counts(60_000, 900_000),
+  counts(120_000, 900_000),
 );
