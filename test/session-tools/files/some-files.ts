@@ -24,8 +24,10 @@ export interface SomeFiles {
 }
 
 /** A workspace in a folder of its own, and the tools on it. */
-export function someFiles(fileBytes = 16 * 1024 * 1024): SomeFiles {
-  const folder = mkdtempSync(join(tmpdir(), 'ambit-files-'));
+export function someFiles(
+  fileBytes = 16 * 1024 * 1024,
+  folder = mkdtempSync(join(tmpdir(), 'ambit-files-')),
+): SomeFiles {
   const { close, ...backend } = openLocal(folder, { rules: pathRules({ hide: [], keep: [], open: [] }) });
   const inTurn = createOneAtATime();
   const files: SessionFiles = { ...backend, fileBytes, alone: (path, work) => inTurn(path, work) };

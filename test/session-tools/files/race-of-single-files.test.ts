@@ -1,0 +1,71 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { counts } from '../../proof.ts';
+import { sceneOfTest, secret, snapshot } from '../../saferoot/scene.ts';
+import { someFiles } from './some-files.ts';
+
+const ms = counts(300, 60_000);
+/** Only a broken harness reaches this: nothing is judged by time. */
+const patience = 20_000;
+
+const [edit, move, remove] = ['edit_file', 'move_file', 'delete_file'];
+/** What is called in turn; whoever deletes or moves first makes what is deleted or moved. */
+const rounds: Readonly<Record<string, readonly (readonly [string, object])[]>> = {
+  read: [['read_file', { path: 'a/d/f.txt' }]],
+  info: [['file_info', { path: 'a/d/f.txt' }]],
+  edit: [
+    [edit, { path: 'a/d/f.txt', edits: [{ oldText: 'inside', newText: 'INSIDE' }] }],
+    [edit, { path: 'a/d/f.txt', edits: [{ oldText: 'INSIDE', newText: 'inside' }] }],
+  ],
+  create: [[edit, { path: 'a/d/sub/new.txt', content: 'inside' }]],
+  delete: [
+    [edit, { path: 'a/d/g.txt', content: 'inside' }],
+    [remove, { path: 'a/d/g.txt' }],
+    [edit, { path: 'a/d/h/i.txt', content: 'inside' }],
+    [remove, { path: 'a/d/h', recursive: true }],
+  ],
+  move: [
+    [move, { from: 'a/d/f.txt', to: 'a/d/sub/f.txt', overwrite: true }],
+    [move, { from: 'a/d/sub/f.txt', to: 'a/d/f.txt', overwrite: true }],
+  ],
+};
+
+test.each(Object.entries(rounds))('W3: a folder swapped for a link leads none of "%s" outside', async (_, calls) => {
+  const scene = sceneOfTest();
+  for (const [folder, content] of [
+    [scene.inside('a/d'), 'inside'],
+    [scene.outside(), `${secret} inside`],
+  ] as const) {
+    mkdirSync(join(folder, 'sub'), { recursive: true });
+    for (const name of ['f.txt', 'g.txt', 'sub/f.txt']) writeFileSync(join(folder, name), content);
+  }
+  const before = snapshot(scene.outside());
+  const program = join(import.meta.dirname, '../../saferoot/swapper.js');
+  const swapper = spawn(process.execPath, [program, scene.inside('a'), '../../outside'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void swapper.kill('SIGKILL'));
+  await once(swapper.stdout, 'data');
+  const all = someFiles(100_000, scene.inside());
+  const began = Date.now();
+  let [done, refused] = [0, 0];
+  const isEnough = () => done >= 5 * calls.length && refused >= 5;
+  while (Date.now() - began < ms || (!isEnough() && Date.now() - began < ms + patience)) {
+    for (const [tool, args] of calls) {
+      const result = await all.call(tool, args);
+      expect(JSON.stringify(result)).not.toContain(secret);
+      if (result.isError) refused++;
+      else done++;
+    }
+  }
+  expect(swapper.exitCode, 'the swapper swapped to the end').toBe(null);
+  expect(snapshot(scene.outside())).toEqual(before);
+  // Both happened: calls came through, and calls met the link.
+  expect(isEnough(), `${done} done, ${refused} refused`).toBe(true);
+  swapper.kill('SIGKILL');
+  await once(swapper, 'exit');
+  await all.close();
+});
