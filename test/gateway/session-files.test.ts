@@ -44,6 +44,9 @@ describe.each(eras)('in the %s era', (era) => {
     await client.call('session_move_file', { session: id, from: 'notes.txt', to: 'kept.txt' });
     expect(readFileSync(join(on.folder, 'garden/kept.txt'), 'utf8')).toBe('roses\ntulips\n');
     expect(readFileSync(join(on.folder, 'garden/new/deep/file.txt'), 'utf8')).toBe('fresh\n');
+    expect(await client.call('session_list_dir', { session: id, depth: 3 })).toContain('    file.txt (6 B)');
+    expect(await client.call('session_file_search', { session: id, pattern: 'new/**' })).toBe('new/deep/file.txt');
+    expect(await client.call('session_grep_search', { session: id, pattern: 'tul?ips$' })).toBe('kept.txt\n2: tulips');
     await client.call('session_delete_file', { session: id, path: 'new', recursive: true });
     expect(await refused(client, 'session_file_info', { path: 'new' })).toMatchObject({ code: 'FILE_NOT_FOUND' });
   });

@@ -1,3 +1,4 @@
+import type { ListedEntry } from '../backend.ts';
 import type { SessionFiles } from '../session-files.ts';
 import { type IgnoreFile, readIgnoreFile } from './ignore-file.ts';
 
@@ -10,7 +11,13 @@ export interface IgnoreLevel {
   readonly exclude: IgnoreFile | undefined;
 }
 
+/** Names of a folder in which there may be rules. */
 export type Present = ReadonlySet<string>;
+
+/** In a worktree the repository is a file, and its rules lie elsewhere. */
+export function presentIn(entries: readonly ListedEntry[]): Present {
+  return new Set(entries.flatMap(({ name, kind }) => (name === repositoryName && kind !== 'folder' ? [] : [name])));
+}
 
 const largest = 256 * 1024;
 export const repositoryName = '.git';
@@ -61,7 +68,7 @@ export function foldersAbove(path: string): string[] {
 
 async function namesIn(files: Pick<SessionFiles, 'list'>, folder: string): Promise<Present> {
   try {
-    return new Set((await files.list(folder, { limit: mostNames })).entries.map(({ name }) => name));
+    return presentIn((await files.list(folder, { limit: mostNames })).entries);
   } catch {
     return new Set();
   }

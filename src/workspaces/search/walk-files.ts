@@ -3,7 +3,7 @@ import type { Kind } from '../../saferoot/facts.ts';
 import type { ListedEntry } from '../backend.ts';
 import type { SessionFiles } from '../session-files.ts';
 import { type Budget, deepest } from './bounds.ts';
-import { enterLevel, type IgnoreLevel, isIgnored, join, levelOf, repositoryName } from './ignore-levels.ts';
+import { enterLevel, type IgnoreLevel, isIgnored, join, levelOf, presentIn, repositoryName } from './ignore-levels.ts';
 
 export interface WalkedEntry {
   readonly path: string;
@@ -63,8 +63,7 @@ async function* inFolder(files: SessionFiles, here: Here, options: WalkOptions):
   const { budget, includeIgnored = false } = options;
   const { folder, listed, depth } = here;
   if (listed.more) budget.leaveOut('entries');
-  const present = new Set(listed.entries.map(({ name }) => name));
-  const level = await enterLevel(files, folder, here.above, present);
+  const level = await enterLevel(files, folder, here.above, presentIn(listed.entries));
   const [resume, ...rest] = here.after;
   for (const entry of [...listed.entries].sort(byName)) {
     if (resume !== undefined && entry.name < resume) continue;

@@ -1,6 +1,9 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
+import { openDatabase } from '../../../src/workspaces/database/open-database.ts';
+import { pathRules } from '../../../src/workspaces/path-rules.ts';
 import { counts } from '../../proof.ts';
 import { filesIn } from '../../workspaces/search/searched.ts';
 import { fill, folderWith } from '../../workspaces/search/some-files.ts';
@@ -222,4 +225,18 @@ describe('session_grep_search', () => {
       await data('grep_search', { pattern });
     }
   });
+});
+
+test('W5: files that lie in the store are listed, found and searched alike', async () => {
+  const store = openMemoryStore();
+  onTestFinished(() => store.close());
+  const backend = openDatabase(store.documents, 'ws', { rules: pathRules({ hide: [], keep: [], open: [] }) });
+  onTestFinished(() => backend.close());
+  const { call, data } = searching({ ...backend, fileBytes: 1 << 20, alone: (_, work) => work() });
+  const owner = openDatabase(store.documents, 'ws', { rules: { hidden: [], kept: [], open: [] } });
+  for (const path of ['.gitignore', 'src/a.ts', 'src/b.log', '.env']) await owner.write(path, Buffer.from('*.log'));
+  await owner.close();
+  expect(textOf(await call('list_dir'))).toBe('./\n.env (closed)\n.gitignore (5 B)\nsrc/\n  a.ts (5 B)');
+  expect(pathsOf((await data<Found>('file_search', { pattern: 'src/*' })).files)).toEqual(['src/a.ts']);
+  expect(textOf(await call('grep_search', { pattern: '\\.log$' }))).toBe('.gitignore\n1: *.log\n\nsrc/a.ts\n1: *.log');
 });
