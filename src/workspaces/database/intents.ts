@@ -14,14 +14,15 @@ export interface Intent {
 }
 
 export interface NotedIntent extends Intent {
+  readonly startedMs: number;
   forget(): Promise<void>;
 }
 
 export interface Intents {
   note(operation: Operation, intent: Intent): Promise<void>;
   forget(operation: Operation): Promise<void>;
-  /** Those noted before an instant, at most so many. */
-  before(ms: number, most: number): Promise<readonly NotedIntent[]>;
+  any(): Promise<boolean>;
+  all(): Promise<readonly NotedIntent[]>;
 }
 
 export interface Operation {
@@ -37,14 +38,13 @@ export function intentsOf(documents: Documents, { collection }: Objects): Intent
   const shardAt = (index: number) => `${collection}-s${index.toString(16)}`;
   const shardOf = ({ name }: Operation) => shardAt(Number.parseInt(name.slice(0, 4), 16) % shards);
 
-  async function listShard(shard: string, ms: number, most: number): Promise<NotedIntent[]> {
+  async function listShard(shard: string): Promise<NotedIntent[]> {
     const found: NotedIntent[] = [];
     for (let after: string | null | undefined; after !== null; ) {
-      const page = await documents.list(shard, { limit: 100, ...(after === undefined ? {} : { after }) });
+      const page = await documents.list(shard, { limit: 1000, ...(after === undefined ? {} : { after }) });
       for (const { key, text } of page.documents) {
-        if (Number(key.slice(0, 15)) >= ms || found.length >= most) return found;
         const forget = async () => void (await documents.delete(shard, key));
-        found.push({ ...(JSON.parse(text) as Intent), forget });
+        found.push({ ...(JSON.parse(text) as Intent), startedMs: Number(key.slice(0, 15)), forget });
       }
       after = page.next;
     }
@@ -59,11 +59,16 @@ export function intentsOf(documents: Documents, { collection }: Objects): Intent
     },
     forget: async (operation) => void (await documents.delete(shardOf(operation), keyOf(operation))),
 
-    async before(ms, most) {
-      const found: NotedIntent[] = [];
-      for (let index = 0; index < shards && found.length < most; index++) {
-        found.push(...(await listShard(shardAt(index), ms, most - found.length)));
+    async any() {
+      for (let index = 0; index < shards; index++) {
+        if ((await documents.list(shardAt(index), { limit: 1 })).documents.length > 0) return true;
       }
+      return false;
+    },
+
+    async all() {
+      const found: NotedIntent[] = [];
+      for (let index = 0; index < shards; index++) found.push(...(await listShard(shardAt(index))));
       return found;
     },
   };

@@ -39,6 +39,8 @@ const defaults = { fileBytes: 67_108_864, maxBytes: 1_073_741_824, maxEntries: 1
 /** More than so many pieces are written before anybody has to wait for them. */
 const fewPieces = 4;
 const writesPerSweep = 256;
+/** Nor more often than so many times in which content is kept. */
+const sweepsPerGrace = 4;
 
 /**
  * A workspace without a folder: its files lie in the store. One document names the tree there is; every change writes
@@ -52,7 +54,7 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
   const childrenOf = createChildrenOf(objects);
   const patienceMs = graceMs / 2;
   const changes = createChanges({ documents, objects, intents, childrenOf, maxBytes, maxEntries, patienceMs });
-  let [closed, writes] = [false, 0];
+  let [closed, writes, sweptMs] = [false, 0, 0];
   let sweeping = Promise.resolve(0);
 
   const walk = (root: Parameters<typeof walkTree>[0], path: string, how: TreeWalk) =>
@@ -98,7 +100,9 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
 
   /** Now and then, while others work. */
   function tidy(): void {
-    if (writes++ % writesPerSweep === 0) void sweep().catch(() => {});
+    if (writes++ % writesPerSweep !== 0 || Date.now() - sweptMs < graceMs / sweepsPerGrace) return;
+    sweptMs = Date.now();
+    void sweep().catch(() => {});
   }
 
   async function write(asked: string, content: Uint8Array, { expected, mode = 0o644 }: WriteOptions): Promise<Written> {
