@@ -47,12 +47,13 @@ export function createPathGuard(rules: PathRules): PathGuard {
   return {
     refusal(deed, names) {
       let closed = 0;
-      let ways: readonly (readonly string[])[] = [[]];
+      let ways: string[][] = [[]];
       for (const name of names) {
         const { bits: own, forms } = judged(name);
         let bits = own;
         if (byPath.length > 0) {
-          ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
+          if (ways.length === 1 && forms.length === 1) ways[0]?.push(forms[0] as string);
+          else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
           bits |= bitsOf(byPath, ways);
         }
         closed |= bits & (HIDDEN | KEPT);
