@@ -36,6 +36,8 @@ export interface FolderRecord {
 /** The files that make up one folder of a session, by where they lie. */
 export interface FolderPlace {
   readonly home: string;
+  /** What its lock is named after. */
+  readonly lock: string;
   readonly record: string;
   readonly base: string;
   readonly kept: string;
@@ -48,6 +50,7 @@ export function folderPlace(folders: string, sessionId: string, workspaceId: str
   const home = join(folders, sessionId, workspaceId);
   return {
     home,
+    lock: join(folders, `.${sessionId}.${workspaceId}`),
     record: join(home, 'folder.json'),
     base: join(home, 'base.json'),
     kept: join(home, 'kept'),
@@ -70,7 +73,7 @@ export function writeRecord(place: FolderPlace, record: FolderRecord): void {
 
 /** Those that there are, finished or not. */
 export function foldersOf(folders: string, sessionId: string): string[] {
-  return namesIn(join(folders, sessionId)).filter((name) => !name.includes('.lock'));
+  return namesIn(join(folders, sessionId));
 }
 
 /** The sessions that have one. */

@@ -13,7 +13,8 @@ export interface GitPlace {
 
 export interface GitOptions {
   readonly input?: string;
-  readonly maxBytes?: number;
+  /** Ten minutes unless given. Less where a session may have put something in the way, such as a pipe. */
+  readonly limitMs?: number;
 }
 
 /** Git said no, or is not there. What it says names paths of the host: for the log, not for agents. */
@@ -63,7 +64,7 @@ export async function runGit(place: GitPlace, args: readonly string[], options: 
     cwd: '/',
     env: environment({ GIT_OBJECT_DIRECTORY: objects, GIT_INDEX_FILE: index }),
     stdio: ['pipe', 'pipe', 'pipe'],
-    timeout: timeLimitMs,
+    timeout: options.limitMs ?? timeLimitMs,
     killSignal: 'SIGKILL',
   });
   const ended = new Promise<number | null>((resolve, reject) => {
@@ -76,7 +77,7 @@ export async function runGit(place: GitPlace, args: readonly string[], options: 
   let size = 0;
   child.stdout.on('data', (chunk: Buffer) => {
     size += chunk.length;
-    if (size > (options.maxBytes ?? outputBytes)) child.kill('SIGKILL');
+    if (size > outputBytes) child.kill('SIGKILL');
   });
   const [said, complaint, code] = await Promise.all([buffer(child.stdout), buffer(child.stderr), ended]);
   if (code === 0) return said;

@@ -41,7 +41,7 @@ export interface MergeOptions extends Omit<MergeRules, 'closed'> {
   readonly dryRun?: boolean | undefined;
 }
 
-const patienceMs = 60_000;
+const patienceMs = 600_000;
 
 /** Brings what the session changed into the workspace: all of it or, where anything conflicts, nothing. */
 export async function mergeFolder(

@@ -105,7 +105,7 @@ export function createSessionFolders({ config, dataDir, log, record: note }: Ses
   async function alone<T>(which: FolderName, work: (place: FolderPlace) => Promise<T>): Promise<T> {
     const place = placeFor(which);
     await mkdir(join(folders, which.sessionId), { recursive: true, mode: 0o700 });
-    return withLongLock(place.home, patienceMs, () => work(place));
+    return withLongLock(place.lock, patienceMs, () => work(place));
   }
 
   function recordOf(which: FolderName): FolderRecord | undefined {

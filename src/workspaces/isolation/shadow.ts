@@ -24,10 +24,13 @@ export async function checkOut(shadow: GitPlace, commit: string): Promise<void> 
   await runGit(shadow, ['read-tree', '--reset', '-u', commit]);
 }
 
-/** What git would not look at, of the files it does not know: folders end in "/". */
-export async function ignoredIn(shadow: GitPlace): Promise<string[]> {
+/** A pipe in place of a `.gitignore` makes git wait for ever. */
+const patienceMs = 30_000;
+
+/** What git would not look at, of the files it does not know: folders end in "/". Where it cannot say, nothing. */
+export async function ignoredIn(shadow: GitPlace, limitMs = patienceMs): Promise<string[]> {
   const args = ['ls-files', '--others', '--ignored', '--exclude-standard', '--directory', '-z'];
-  return splitNames(await runGit(shadow, args));
+  return runGit(shadow, args, { limitMs }).then(splitNames, () => []);
 }
 
 /** Whether the files of a checkout differ from its commit; undefined where git cannot say. */
@@ -40,7 +43,7 @@ export async function hasUncommitted(
   try {
     await copyFile(join(checkout.gitDir, 'index'), index);
     const args = ['status', '--porcelain', '-z', '--untracked-files=normal', '--ignore-submodules=all'];
-    return (await runGit({ ...shadow, workTree: checkout.top, index }, args)).length > 0;
+    return (await runGit({ ...shadow, workTree: checkout.top, index }, args, { limitMs: patienceMs })).length > 0;
   } catch {
     return undefined;
   } finally {

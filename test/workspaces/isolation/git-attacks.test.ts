@@ -192,3 +192,13 @@ describe('no other repository is looked into', () => {
     expect(findRepository(other)).toMatchObject({ commonDir: join(at.workspace, '.git'), prefix: '' });
   });
 });
+
+test('a pipe where git looks for what to ignore does not hold it up for ever', async () => {
+  const at = await opened('worktree');
+  const folder = (await at.folders.folderFor(at.session('one'))) as string;
+  put(folder, { 'sub/a.txt': '' });
+  execFileSync('mkfifo', [join(folder, 'sub/.gitignore')]);
+  const { ignoredIn, throughShadow } = await import('../../../src/workspaces/isolation/shadow.ts');
+  const shadow = throughShadow(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
+  expect(await ignoredIn(shadow, 300)).toEqual([]);
+});
