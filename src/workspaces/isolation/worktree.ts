@@ -75,6 +75,8 @@ export async function forgetWorktree(origin: WorktreeOrigin, tree: string): Prom
     const root = openRoot(commonDir);
     try {
       await root.removeTree(`worktrees/${basename(adminDir)}`);
+      // As git does after the last one. It is not empty while there are others.
+      await root.remove('worktrees').catch(() => {});
     } finally {
       root.close();
     }

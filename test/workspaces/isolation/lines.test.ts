@@ -65,11 +65,11 @@ test('git applies a diff to the old text and gets the new one', () => {
       execFileSync('git', ['apply', '--unidiff-zero', '-'], { cwd: folder, input: patch, stdio: 'pipe' });
       expect(execFileSync('cat', [join(folder, 'file')]).toString()).toBe(after);
     }),
-    { numRuns: counts(60, 1500) },
+    { numRuns: counts(50, 800) },
   );
 });
 
-test('what git merges we merge to the same, and whatever it reports as a conflict is one', () => {
+test('what git merges we merge to the same, and whatever it reports as a conflict is one', { timeout: 240_000 }, () => {
   let [merged, both] = [0, 0];
   fc.assert(
     fc.property(someText, someText, someText, (base, ours, theirs) => {
@@ -87,7 +87,7 @@ test('what git merges we merge to the same, and whatever it reports as a conflic
         expect(mine).toBe(git.stdout.toString());
       }
     }),
-    { numRuns: counts(120, 3000) },
+    { numRuns: counts(100, 2000) },
   );
   expect(merged).toBeGreaterThan(0);
   expect(both).toBeGreaterThan(0);
