@@ -15,7 +15,7 @@ export interface ErrorRow {
 export const errorTable = {
   UNAUTHENTICATED: {
     sentence: 'The request carries no credential that verifies.',
-    hint: 'Send "Authorization: Bearer <session token>"; "ambit session create" prints one.',
+    hint: 'Send "Authorization: Bearer <token>": a session token ("ambit session create") or a key ("ambit key create").',
     http: 401,
     rpc: 1001,
     retryable: false,
@@ -312,6 +312,20 @@ export const errorTable = {
     hint: 'The operator sees which with "ambit credential list", and can set it anew.',
     http: 500,
     rpc: 1033,
+    retryable: false,
+  },
+  USER_NOT_FOUND: {
+    sentence: 'There is no such user.',
+    hint: 'List the users with "ambit user list", or add one with "ambit user add NAME".',
+    http: 404,
+    rpc: 1053,
+    retryable: false,
+  },
+  KEY_NOT_FOUND: {
+    sentence: 'There is no such key.',
+    hint: 'List the keys with "ambit key list"; a key is named by its id.',
+    http: 404,
+    rpc: 1054,
     retryable: false,
   },
   GATEWAY_UNREACHABLE: {

@@ -45,31 +45,86 @@ const governanceScope = z
   .default('org')
   .describe('For whom it holds: org, team:T, user:U or workspace:W.');
 
-export const governanceSchema = z.strictObject({
-  carrier: z.enum(['first-result']).default('first-result').describe('How they reach the model.'),
-  policies: z
-    .array(
-      z.strictObject({
-        name: z
-          .string()
-          .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, { error: 'expected up to 64 letters, digits, ".", "_" and "-"' })
-          .describe('Its name.'),
-        scope: governanceScope,
-        mode: z.enum(['prepend', 'append']).default('prepend').describe('Before or after the prompts of a server.'),
-        text: prose.describe('What the model is to read.'),
-      }),
-    )
-    .max(1000)
-    .default([])
-    .describe('What the model must keep to.'),
-  objectives: z
-    .array(
-      z.strictObject({
-        scope: governanceScope,
-        text: prose.describe('What the model is to read.'),
-      }),
-    )
-    .max(1000)
-    .default([])
-    .describe('What the work is for.'),
+const personName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/, {
+  error: 'expected up to 128 letters, digits and "._@|:-", a letter or digit first',
 });
+const teamName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
+  error: 'expected up to 64 letters, digits, ".", "_" and "-", a letter or digit first',
+});
+
+const peopleKeys = {
+  organisation: line(128).optional().describe('What the organisation is called.'),
+  teams: z.array(teamName).max(1000).default([]).describe('The teams there are.'),
+  users: z
+    .array(
+      z.strictObject({
+        name: personName
+          .refine((name) => name !== 'anonymous', { error: 'this is the name of those who prove none' })
+          .describe('What sessions and tools call them.'),
+        teams: z.array(teamName).max(100).default([]).describe('The teams they are in.'),
+      }),
+    )
+    .max(10_000)
+    .default([])
+    .describe('Users who are declared here; others are added with "ambit user add".'),
+};
+
+/** A misspelt team would be one without policies. */
+function knownTeams(
+  { teams, users }: { readonly teams: readonly string[]; readonly users: readonly { name: string; teams: string[] }[] },
+  context: z.RefinementCtx,
+): void {
+  const names = new Set<string>();
+  for (const [index, user] of users.entries()) {
+    if (names.has(user.name)) {
+      context.addIssue({
+        code: 'custom',
+        path: ['users', index, 'name'],
+        message: 'another user already has this name',
+      });
+    }
+    names.add(user.name);
+    for (const [at, team] of user.teams.entries()) {
+      if (teams.includes(team)) continue;
+      context.addIssue({
+        code: 'custom',
+        path: ['users', index, 'teams', at],
+        message: 'this team is not among "teams"',
+      });
+    }
+  }
+}
+
+export const governanceSchema = z
+  .strictObject({
+    ...peopleKeys,
+    carrier: z.enum(['first-result']).default('first-result').describe('How they reach the model.'),
+    policies: z
+      .array(
+        z.strictObject({
+          name: z
+            .string()
+            .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
+              error: 'expected up to 64 letters, digits, ".", "_" and "-"',
+            })
+            .describe('Its name.'),
+          scope: governanceScope,
+          mode: z.enum(['prepend', 'append']).default('prepend').describe('Before or after the prompts of a server.'),
+          text: prose.describe('What the model is to read.'),
+        }),
+      )
+      .max(1000)
+      .default([])
+      .describe('What the model must keep to.'),
+    objectives: z
+      .array(
+        z.strictObject({
+          scope: governanceScope,
+          text: prose.describe('What the model is to read.'),
+        }),
+      )
+      .max(1000)
+      .default([])
+      .describe('What the work is for.'),
+  })
+  .superRefine(knownTeams);

@@ -36,7 +36,7 @@ export const configSchema = z.strictObject({
   servers: serversSchema.prefault({}).describe('The servers behind the gateway, by name.'),
   rules: rulesSchema.prefault([]).describe('What is allowed and denied, by tool and condition; deny wins.'),
   workspaces: workspacesSchema.prefault({}).describe('The folders sessions work in, by slug.'),
-  governance: governanceSchema.prefault({}).describe('Policies and objectives that reach the model.'),
+  governance: governanceSchema.prefault({}).describe('People, and the policies and objectives that reach the model.'),
 });
 
 export type DeepReadonly<T> = T extends readonly (infer Item)[]

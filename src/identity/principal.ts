@@ -1,8 +1,29 @@
+import type { TrustLevel } from '../trust/trust-level.ts';
 import type { PresentedToken } from './token.ts';
+
+/** What a credential of a user can do at most, whoever else that user is. */
+export interface Ceiling {
+  readonly trustLevel: TrustLevel;
+  /** Null when it is not limited to some. */
+  readonly workspaces: readonly string[] | null;
+  /** The permissions it can bring into a session; null when it is not limited to some. */
+  readonly scopes: readonly string[] | null;
+}
+
+/** A person or program that has proven a name by a credential of its own, and is bound to no session. */
+export interface UserPrincipal {
+  readonly kind: 'user';
+  readonly userId: string;
+  readonly via: 'key' | 'jwt';
+  /** The key it was proven by: a session opened with it ends when it is revoked. */
+  readonly keyId?: string;
+  readonly ceiling: Ceiling;
+}
 
 /** Who is proven to be calling, and by what. */
 export type Principal =
   | { readonly kind: 'session'; readonly sessionId: string; readonly userId: string }
+  | UserPrincipal
   | { readonly kind: 'local'; readonly userId: string }
   | { readonly kind: 'anonymous'; readonly userId: string };
 

@@ -5,12 +5,14 @@ import { crc32 } from 'node:zlib';
  * Tokens are `<kind>_<id>_<secret><checksum>`: the id finds the record, the secret proves it, and the checksum lets
  * typos and secret scanners be served without a look-up. Only a digest of the whole token is ever kept.
  */
-export type TokenKind = 'ambs' | 'amba';
+export type TokenKind = 'ambs' | 'ambk' | 'amba';
+/** Those that find a record by their id: of sessions, and of keys. */
+export type BearerKind = 'ambs' | 'ambk';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const checksumLength = 6;
 const secretLength = 43;
-const shape = /^ambs_([a-z0-9-]{1,64})_([0-9A-Za-z]{49})$/;
+const shape = /^(ambs|ambk)_([a-z0-9-]{1,64})_[0-9A-Za-z]{49}$/;
 
 export interface MintedToken {
   readonly token: string;
@@ -26,18 +28,16 @@ export function mintToken(kind: TokenKind, id: string): MintedToken {
 /** A token as it was presented, with what can be said of it without looking anything up. */
 export interface PresentedToken {
   readonly token: string;
-  /** Undefined for anything that has not the shape of a token. */
+  /** Undefined, as the id, for anything that has not the shape of a token. */
+  readonly kind: BearerKind | undefined;
   readonly id: string | undefined;
   readonly digest: string;
 }
 
 export function presentedToken(token: string): PresentedToken {
-  return { token, id: namedId(token), digest: tokenDigest(token) };
-}
-
-/** The id in what has the shape of a token, be its checksum right or not. Proves nothing yet. */
-function namedId(token: string): string | undefined {
-  return shape.exec(token)?.[1];
+  // Its checksum may be right or not; nothing is proven yet.
+  const [, kind, id] = shape.exec(token) ?? [];
+  return { token, kind: kind as BearerKind | undefined, id, digest: tokenDigest(token) };
 }
 
 /** True when the checksum fits. A token whose secret verifies need not be asked. */

@@ -137,9 +137,9 @@ export function createSessions(options: SessionsOptions): Sessions {
   }
 
   /** Another process may have made the token, or opened the session; or it is gone, and its holder may know why. */
-  async function proveByStore({ token, id, digest }: PresentedToken): Promise<Session> {
+  async function proveByStore({ token, kind, id, digest }: PresentedToken): Promise<Session> {
     // Typos are told from the token alone.
-    if (id === undefined || !isWhole(token)) throw new AmbitError('UNAUTHENTICATED');
+    if (kind !== 'ambs' || id === undefined || !isWhole(token)) throw new AmbitError('UNAUTHENTICATED');
     const record = await store.get(id);
     if (record !== undefined) {
       if (!record.tokenDigests.some((each) => digestsEqual(each, digest))) throw new AmbitError('UNAUTHENTICATED');

@@ -10,7 +10,8 @@ test('in the example of the contract, each key that is written and not built war
   const { warnings } = await load(contractExample);
   expect(warnings).toEqual([
     'ambit.yaml:3 auth.jwt: not built yet, ignored',
-    'ambit.yaml:31 governance: not built yet, ignored',
+    'ambit.yaml:31 governance.policies: not built yet, ignored',
+    'ambit.yaml:31 governance.objectives: not built yet, ignored',
     '.mcp.json: there is no such file; its servers are absent',
   ]);
 });
@@ -63,10 +64,13 @@ test('every row names a key of the schema', () => {
 });
 
 test('a row that is taken out is built', () => {
-  const file = { auth: { jwt: [] }, governance: {} };
-  expect(findNotBuilt(file).map(({ path }) => path)).toEqual([['auth', 'jwt'], ['governance']]);
+  const file = { auth: { jwt: [] }, governance: { policies: [] } };
+  expect(findNotBuilt(file).map(({ path }) => path)).toEqual([
+    ['auth', 'jwt'],
+    ['governance', 'policies'],
+  ]);
   const rows = notBuiltYet.filter(({ key }) => key !== 'auth.jwt');
-  expect(findNotBuilt(file, rows).map(({ path }) => path)).toEqual([['governance']]);
+  expect(findNotBuilt(file, rows).map(({ path }) => path)).toEqual([['governance', 'policies']]);
 });
 
 test.each([null, [], 'x', { servers: null }, { servers: { a: null } }, { servers: [] }])(

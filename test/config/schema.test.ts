@@ -38,7 +38,7 @@ test('a file with nothing but its version gets the defaults of the contract', ()
     servers: {},
     rules: [],
     workspaces: {},
-    governance: { carrier: 'first-result', policies: [], objectives: [] },
+    governance: { teams: [], users: [], carrier: 'first-result', policies: [], objectives: [] },
   });
 });
 

@@ -7,7 +7,7 @@ const id = '0123456789abcdef0123456789abcdef';
 test('a token names its id, and its digest fits', () => {
   const { token, digest } = mintToken('ambs', id);
   expect(token).toMatch(/^ambs_[0-9a-f]{32}_[0-9A-Za-z]{49}$/);
-  expect(presentedToken(token)).toEqual({ token, id, digest });
+  expect(presentedToken(token)).toEqual({ token, kind: 'ambs', id, digest });
   expect(isWhole(token)).toBe(true);
   expect(digestsEqual(tokenDigest(token), digest)).toBe(true);
   expect(digest).not.toContain(token.slice(-20));

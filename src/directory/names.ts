@@ -1,0 +1,28 @@
+import { AmbitError } from '../errors.ts';
+import { anonymousUser } from '../identity/principal.ts';
+
+/** What a user may be called: as in a session, so that a session can be opened for every user. */
+const userName = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
+const teamName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+
+export function checkUserName(name: string): void {
+  if (!userName.test(name)) {
+    refuse('That is no name of a user: it has up to 128 letters, digits and "._@|:-", a letter or digit first.');
+  }
+  if (name === anonymousUser) refuse(`"${anonymousUser}" is the name of those who prove none.`);
+}
+
+/** Each once, in order. */
+export function checkTeamNames(names: readonly string[]): string[] {
+  if (names.length > 100) refuse('A user is in at most 100 teams.');
+  for (const name of names) {
+    if (!teamName.test(name)) {
+      refuse('That is no name of a team: it has up to 64 letters, digits, ".", "_" and "-", a letter or digit first.');
+    }
+  }
+  return [...new Set(names)];
+}
+
+function refuse(what: string): never {
+  throw new AmbitError('REQUEST_INVALID', { what });
+}

@@ -1,0 +1,162 @@
+import { AmbitError } from '../errors.ts';
+import type { Documents } from '../stores/documents.ts';
+import { everyDocument } from './every-document.ts';
+import { checkTeamNames, checkUserName } from './names.ts';
+
+export const userCollection = 'users';
+
+/** What the configuration says of people; it wins over the store, and only whoever edits the file changes it. */
+export interface Declared {
+  readonly organisation?: string | undefined;
+  readonly teams: readonly string[];
+  readonly users: readonly { readonly name: string; readonly teams: readonly string[] }[];
+}
+
+export interface UserView {
+  readonly name: string;
+  readonly teams: readonly string[];
+  /** Written in the configuration, and changed only there. */
+  readonly declared: boolean;
+  readonly createdAt: string | null;
+}
+
+export interface TeamView {
+  readonly name: string;
+  readonly declared: boolean;
+  readonly members: readonly string[];
+}
+
+export interface Users {
+  /** One who is there already joins the teams named. */
+  add(name: string, teams?: readonly string[]): Promise<UserView>;
+  /** Takes the place of the teams there were. */
+  setTeams(name: string, teams: readonly string[]): Promise<UserView>;
+  get(name: string): Promise<UserView | undefined>;
+  list(): Promise<UserView[]>;
+  /** False when there was no such user in the store. What the user had is left to whoever asks. */
+  remove(name: string): Promise<boolean>;
+  /** The declared ones, and those somebody is in. */
+  teams(): Promise<TeamView[]>;
+}
+
+interface Stored {
+  readonly teams: readonly string[];
+  readonly createdAt: number;
+}
+
+const mostTries = 16;
+
+export function createUsers(documents: Documents, declared: () => Declared, now: () => number): Users {
+  function inFile(name: string): UserView | undefined {
+    const found = declared().users.find((each) => each.name === name);
+    return found && { name, teams: found.teams, declared: true, createdAt: null };
+  }
+
+  function assertNotInFile(name: string): void {
+    if (inFile(name) === undefined) return;
+    throw new AmbitError('REQUEST_INVALID', {
+      what: `The user "${name}" is declared in the configuration, and is changed only there.`,
+      hint: 'Edit governance.users in the configuration.',
+      rule: 'governance.users',
+    });
+  }
+
+  /** Reads, decides and writes until nobody else was faster. */
+  async function change(name: string, decide: (stored: Stored | undefined) => Stored): Promise<UserView> {
+    checkUserName(name);
+    assertNotInFile(name);
+    for (let tries = 0; tries < mostTries; tries++) {
+      const found = await documents.get(userCollection, name);
+      const wanted = decide(found && readStored(found.text));
+      const text = JSON.stringify({ v: 1, ...wanted });
+      const put = await documents.put(userCollection, name, text, { expectedVersion: found?.version ?? 0 });
+      if (put.outcome === 'written') return viewOf(name, wanted);
+      if (put.outcome === 'full') throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for more users.' });
+    }
+    throw new AmbitError('OVERLOADED', { what: 'Others are changing this user just now.', hint: 'Try again.' });
+  }
+
+  return {
+    async add(name, teams = []) {
+      const joined = checkTeamNames(teams);
+      return change(name, (stored) => ({
+        teams: checkTeamNames([...(stored?.teams ?? []), ...joined]),
+        createdAt: stored?.createdAt ?? now(),
+      }));
+    },
+
+    async setTeams(name, teams) {
+      const wanted = checkTeamNames(teams);
+      return change(name, (stored) => {
+        if (stored === undefined) throw noUser(name);
+        return { ...stored, teams: wanted };
+      });
+    },
+
+    async get(name) {
+      const known = inFile(name);
+      if (known !== undefined) return known;
+      const found = isKey(name) ? await documents.get(userCollection, name) : undefined;
+      return found && viewOf(name, readStored(found.text));
+    },
+
+    async list() {
+      const stored = await everyDocument(documents, userCollection);
+      const views = stored.map(({ key, text }) => inFile(key) ?? viewOf(key, readStored(text)));
+      const known = new Set(views.map(({ name }) => name));
+      const others = declared().users.flatMap(({ name }) => (known.has(name) ? [] : [inFile(name) as UserView]));
+      return [...views, ...others].sort(byName);
+    },
+
+    async remove(name) {
+      assertNotInFile(name);
+      return isKey(name) && (await documents.delete(userCollection, name)).outcome === 'deleted';
+    },
+
+    async teams() {
+      const members = new Map<string, string[]>(declared().teams.map((name) => [name, []]));
+      for (const { name, teams } of await this.list()) {
+        for (const team of teams) members.set(team, [...(members.get(team) ?? []), name]);
+      }
+      const inConfiguration = new Set(declared().teams);
+      return [...members]
+        .map(([name, each]) => ({ name, declared: inConfiguration.has(name), members: each }))
+        .sort(byName);
+    },
+  };
+}
+
+export function noUser(name: string): AmbitError {
+  return new AmbitError('USER_NOT_FOUND', { what: `There is no user "${name.slice(0, 128)}".` });
+}
+
+/** Whoever asks may have any text for a name; a store takes only some as a key. */
+function isKey(name: string): boolean {
+  try {
+    checkUserName(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function viewOf(name: string, { teams, createdAt }: Stored): UserView {
+  return { name, teams, declared: false, createdAt: new Date(createdAt).toISOString() };
+}
+
+/** What is not as it was written is a user without teams: policies are missing rather than another team's. */
+function readStored(text: string): Stored {
+  try {
+    const { teams, createdAt } = JSON.parse(text) as Record<string, unknown>;
+    if (Array.isArray(teams) && teams.every((team) => typeof team === 'string') && Number.isFinite(createdAt)) {
+      return { teams: teams as string[], createdAt: createdAt as number };
+    }
+  } catch {
+    // Not JSON at all.
+  }
+  return { teams: [], createdAt: 0 };
+}
+
+function byName(a: { readonly name: string }, b: { readonly name: string }): number {
+  return a.name < b.name ? -1 : 1;
+}
