@@ -138,8 +138,8 @@ function readOptions() {
     const names = values.only?.split(',') ?? subjects.map(({ name }) => name);
     const unknown = names.find((name) => !parts.includes(name) && !subjects.some((subject) => subject.name === name));
     if (unknown !== undefined) throw new Error(`--only: no subject is called ${unknown}`);
-    const [stages, stores, runners] = parts.map((part) => values.only === undefined || names.includes(part));
-    return { ...values, stages, stores, runners, chosen: subjects.filter(({ name }) => names.includes(name)) };
+    const [stages, stores, runners, files] = parts.map((part) => values.only === undefined || names.includes(part));
+    return { ...values, stages, stores, runners, files, chosen: subjects.filter(({ name }) => names.includes(name)) };
   } catch (error) {
     console.error(`${error.message}\nUsage: npm run bench -- [--quick] [--pin] [--only a,b] [--json FILE]`);
     console.error(`Subjects: ${subjects.map(({ name }) => name).join(', ')}, ${parts.join(', ')}`);
