@@ -1,0 +1,73 @@
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { counts } from '../../proof.ts';
+import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
+import { type Call, openAmbit, openPublished, type Raced, race } from './racing.ts';
+
+const ms = counts(3000, 60_000);
+const session = 'current';
+const path = 'a/d/f.txt';
+
+/** Whoever deletes or moves first makes what is deleted or moved. */
+const tools: Readonly<Record<string, readonly Call[]>> = {
+  read: [['session_read_file', { session, path }]],
+  info: [['session_file_info', { session, path }]],
+  edit: [
+    ['session_edit_file', { session, path: 'a/d/sub/f.txt', edits: [{ oldText: 'inside', newText: 'INSIDE' }] }],
+    ['session_edit_file', { session, path: 'a/d/sub/f.txt', edits: [{ oldText: 'INSIDE', newText: 'inside' }] }],
+  ],
+  create: [['session_edit_file', { session, path: 'a/d/fresh/new.txt', content: 'inside' }]],
+  list: [['session_list_dir', { session, path: 'a/d', depth: 3 }]],
+  delete: [
+    ['session_edit_file', { session, path: 'a/d/prey/x.txt', content: 'inside' }],
+    ['session_delete_file', { session, path: 'a/d/prey', recursive: true }],
+  ],
+  move: [
+    ['session_move_file', { session, from: 'a/d/g.txt', to: 'a/d/sub/g.txt', overwrite: true }],
+    ['session_move_file', { session, from: 'a/d/sub/g.txt', to: 'a/d/g.txt', overwrite: true }],
+  ],
+  'file search': [['session_file_search', { session, pattern: '**/*.txt', path: 'a' }]],
+  grep: [['session_grep_search', { session, pattern: 'inside|SECRET', path: 'a' }]],
+};
+
+function show(title: string, results: Readonly<Record<string, Raced>>): void {
+  const rows = Object.entries(results).map(
+    ([name, { tries, done, leaks }]) => `  ${name.padEnd(12)} ${tries} tries, ${done} done, ${leaks} leaked`,
+  );
+  process.stdout.write(`\n${title}\n${rows.join('\n')}\n`);
+}
+
+test.each([['this account', own] as const, ...(canChange ? [['an ordinary account', ordinary] as const] : [])])(
+  'W3: as %s, no tool is led out by a folder that is swapped for a link',
+  async (title, account) => {
+    const { results, swapped, before, after } = await race(openAmbit, tools, { account, ms });
+    show(`Ambit, as ${title}`, results);
+    expect(swapped, 'the swapper swapped to the end').toBe(true);
+    expect(after).toEqual(before);
+    for (const [name, { done, leaks }] of Object.entries(results)) {
+      expect(leaks, name).toBe(0);
+      expect(done, name).toBeGreaterThanOrEqual(5);
+    }
+  },
+);
+
+test('the same harness catches the published server', async () => {
+  const published = (inside: string): Readonly<Record<string, readonly Call[]>> => ({
+    read: [['read_text_file', { path: join(inside, path) }]],
+    create: [['write_file', { path: join(inside, 'a/d/fresh.txt'), content: 'inside' }]],
+  });
+  let inside = '';
+  const calls = { read: [], create: [] } as Record<string, Call[]>;
+  const { results, before, after } = await race(
+    (scene) => {
+      inside = scene.inside();
+      for (const [name, list] of Object.entries(published(inside))) calls[name]?.push(...list);
+      return openPublished(scene);
+    },
+    calls,
+    { ms },
+  );
+  show('The published server', results);
+  expect(results['read']?.leaks).toBeGreaterThan(0);
+  expect(after).not.toEqual(before);
+});

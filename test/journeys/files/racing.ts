@@ -1,0 +1,148 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { repository } from '../../house/source-files.ts';
+import { type Account, handOver, own } from '../../saferoot/accounts.ts';
+import { type Scene, sceneOfTest, secret, snapshot } from '../../saferoot/scene.ts';
+
+export type Call = readonly [tool: string, args: Readonly<Record<string, unknown>>];
+
+/** A server of files over stdio, as a client of the handshake era has it. */
+export interface FileServer {
+  call(tool: string, args: object): Promise<{ readonly text: string; readonly isError: boolean }>;
+  close(): Promise<void>;
+}
+
+export interface Raced {
+  readonly tries: number;
+  readonly done: number;
+  readonly leaks: number;
+}
+
+/** The folder to be swapped, and outside the same names, so that whatever goes astray would do its work there. */
+function furnish(scene: Scene): void {
+  for (const [folder, content] of [
+    [scene.inside('a/d'), 'inside'],
+    [scene.outside(), `${secret} inside `.repeat(20)],
+  ] as const) {
+    mkdirSync(join(folder, 'sub'), { recursive: true });
+    for (const name of ['f.txt', 'g.txt', 'moved.txt', 'sub/f.txt']) writeFileSync(join(folder, name), content);
+  }
+  writeFileSync(scene.outside('SECRET.txt'), secret);
+}
+
+/** Every tool at once, each over and over for that long, while a folder on their way is swapped for a link out. */
+export async function race(
+  open: (scene: Scene, account: Account) => Promise<FileServer>,
+  tools: Readonly<Record<string, readonly Call[]>>,
+  { account = own, ms }: { readonly account?: Account; readonly ms: number },
+) {
+  const scene = sceneOfTest();
+  furnish(scene);
+  const script = join(scene.base, 'swapper.mjs');
+  cpSync(join(import.meta.dirname, '../../saferoot/swapper.js'), script);
+  handOver(scene, account);
+  const server = await open(scene, account);
+  const before = snapshot(scene.outside());
+  const swapper = await startSwapping(script, scene.inside('a'), account);
+  const began = Date.now();
+  const results = await Promise.all(
+    Object.entries(tools).map(async ([name, calls]) => {
+      let [tries, done, leaks] = [0, 0, 0];
+      while (Date.now() - began < ms) {
+        for (const [tool, args] of calls) {
+          const { text, isError } = await server.call(tool, args);
+          tries++;
+          if (!isError) done++;
+          if (text.includes('SECRET')) leaks++;
+        }
+      }
+      return [name, { tries, done, leaks }] as const;
+    }),
+  );
+  const swapped = swapper.exitCode === null;
+  swapper.kill('SIGKILL');
+  await once(swapper, 'exit');
+  await server.close();
+  return { results: Object.fromEntries<Raced>(results), swapped, before, after: snapshot(scene.outside()) };
+}
+
+async function startSwapping(script: string, folder: string, account: Account): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [script, folder], { ...account, stdio: ['pipe', 'pipe', 'inherit'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  return child;
+}
+
+/** Ambit as it is published, where another account can read it wherever this checkout lies. */
+export function openAmbit(scene: Scene, account: Account): Promise<FileServer> {
+  const home = join(scene.base, 'ambit');
+  const { dependencies } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as {
+    readonly dependencies: Record<string, string>;
+  };
+  for (const part of [
+    'bin',
+    'dist',
+    'package.json',
+    ...Object.keys(dependencies).map((name) => `node_modules/${name}`),
+  ]) {
+    if (existsSync(join(repository, part))) cpSync(join(repository, part), join(home, part), { recursive: true });
+  }
+  const config = join(home, 'config/ambit.json');
+  mkdirSync(join(home, 'config'));
+  const quotas = { session: { callsPerMinute: 1_000_000 } };
+  const workspaces = { raced: { path: scene.inside() } };
+  writeFileSync(config, JSON.stringify({ version: 1, store: { kind: 'memory' }, quotas, workspaces }));
+  handOver(scene, account);
+  const flags = ['--config', config, '--data-dir', join(home, 'data'), '--workspace', 'raced', '--trust', 'sandboxed'];
+  return openServer([join(home, 'bin/ambit.js'), 'stdio', ...flags], account);
+}
+
+export function openPublished(scene: Scene): Promise<FileServer> {
+  const server = join(repository, 'node_modules/@modelcontextprotocol/server-filesystem/dist/index.js');
+  return openServer([server, scene.inside()], own);
+}
+
+async function openServer(args: readonly string[], account: Account): Promise<FileServer> {
+  const child = spawn(process.execPath, args, { ...account, stdio: ['pipe', 'pipe', 'ignore'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const waiting = new Map<number, (message: Answer) => void>();
+  let [rest, last] = ['', 0];
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() as string;
+    for (const message of lines.map((line) => JSON.parse(line) as Answer)) {
+      waiting.get(message.id)?.(message);
+      waiting.delete(message.id);
+    }
+  });
+  const send = (message: object) => child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  const request = (method: string, params: object) =>
+    new Promise<Answer>((resolve) => {
+      waiting.set(++last, resolve);
+      send({ id: last, method, params });
+    });
+  const clientInfo = { name: 'racing', version: '0' };
+  await request('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
+  send({ method: 'notifications/initialized' });
+  return {
+    async call(name, args) {
+      const { result, error } = await request('tools/call', { name, arguments: args });
+      const text = JSON.stringify(result ?? error);
+      return { text, isError: result?.isError === true || error !== undefined };
+    },
+    async close() {
+      const exited = once(child, 'exit');
+      child.stdin.end();
+      await exited;
+    },
+  };
+}
+
+interface Answer {
+  readonly id: number;
+  readonly result?: { readonly isError?: boolean };
+  readonly error?: object;
+}
