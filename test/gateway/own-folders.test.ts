@@ -1,5 +1,5 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { hasBwrap } from '../needs/bwrap.ts';
 import { until } from '../runners/tagged-processes.ts';
@@ -97,11 +97,14 @@ test.skipIf(!hasBwrap())(
     const [one, two] = await Promise.all(
       ['one', 'two'].map((name) => on.open({ name, workspaceId: 'repo', trustLevel: 'sandboxed' })),
     );
-    const { cwd } = await whoami(await on.connect(one as { id: string }, 'own', 'modern'));
+    const client = await on.connect(one as { id: string }, 'own', 'modern');
+    const { cwd } = await whoami(client);
     const other = await whoami(await on.connect(two as { id: string }, 'own', 'modern'));
-    expect(cwd).toContain(one?.id);
-    expect(other.cwd).toContain(two?.id);
-    writeFileSync(join(cwd, 'mark.txt'), 'mark\n');
-    expect(existsSync(join(other.cwd, 'mark.txt'))).toBe(false);
+    expect([cwd.includes(one?.id ?? '-'), other.cwd.includes(two?.id ?? '-')]).toEqual([true, true]);
+    const look = async (path: string) => JSON.parse(await client.call('look', { path })) as unknown;
+    expect(await look(cwd)).toContain('readme.md');
+    // Neither the record of the folder beside it, nor anything else of the data directory.
+    expect(await look(join(cwd, '..'))).toEqual([basename(cwd)]);
+    for (const path of [workspace, other.cwd, join(on.folder, 'data', 'keys')]) expect(await look(path)).toBe('ENOENT');
   },
 );
