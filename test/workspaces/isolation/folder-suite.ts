@@ -18,15 +18,17 @@ async function opened(...args: Parameters<typeof scene>): Promise<Scene> {
   scenes.push(made);
   return made;
 }
-afterEach(() => {
-  for (const each of scenes.splice(0)) each.remove();
-});
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
 
 /** What holds of a folder of a session's own, however it is made. */
 export function describeFolders(isolation: Isolation): void {
   describe(`a folder of its own by ${isolation}`, () => {
+    // Here, not above: several files that share a process load this module once.
+    afterEach(() => {
+      for (const each of scenes.splice(0)) each.remove();
+    });
+
     test('holds what the workspace holds, and is where it was said to be', async () => {
       const { folders, session, workspace } = await opened(isolation);
       const said = folders.path(session('one'));

@@ -1,13 +1,8 @@
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { counts } from '../../proof.ts';
 import { contents, type Isolation, put, type Scene, scene } from './scene.ts';
-
-const scenes: Scene[] = [];
-afterAll(() => {
-  for (const each of scenes) each.remove();
-});
 
 const sessions = Array.from({ length: 20 }, (_, i) => i);
 const idOf = (i: number) => `hammering-session-${String(i).padStart(2, '0')}`;
@@ -19,7 +14,7 @@ export async function hammer(isolation: Isolation): Promise<void> {
     ['shared.txt', lines('shared')],
   ]);
   const at = await scene(isolation, { files });
-  scenes.push(at);
+  onTestFinished(at.remove);
   const processes = [at.folders, await at.another(), await at.another()];
   const by = (i: number) => processes[i % 3] as Scene['folders'];
   const name = (i: number) => ({ sessionId: idOf(i), workspaceId: 'repo' });
