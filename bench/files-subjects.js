@@ -27,6 +27,7 @@ export function plainFiles(workspace) {
       for (const name of await readdir(join(workspace, 'listed'))) await stat(join(workspace, 'listed', name));
     },
     search: async () => (await readdir(workspace, { recursive: true })).filter((name) => name.endsWith('.json')),
+    cpuMs: ownCpuMs,
     close() {},
   };
 }
@@ -44,6 +45,7 @@ export async function publishedFiles(workspace) {
     },
     list: () => server.call('list_directory_with_sizes', { path: join(workspace, 'listed') }),
     search: () => server.call('search_files', { path: workspace, pattern: '**/*.json' }),
+    cpuMs: server.cpuMs,
     close: server.close,
   };
 }
@@ -78,9 +80,23 @@ export async function ambitFiles(folder, workspace) {
       engine = structuredContent?.engine ?? '';
     },
     grepEngine: () => engine,
+    cpuMs: server.cpuMs,
     residentMb: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))?.[1]) / 1024,
     close: server.close,
   };
+}
+
+function ownCpuMs() {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
+/** What the process has worked so far; a tick of the kernel is 10 ms. */
+function cpuMsOf(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    .replace(/^.*\) /, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
 /** A server on stdio, spoken to in the handshake era, one call at a time. */
@@ -110,6 +126,7 @@ async function openServer(command, args) {
   child.stdin.write('{"jsonrpc":"2.0","method":"notifications/initialized"}\n');
   return {
     pid: child.pid,
+    cpuMs: () => cpuMsOf(child.pid),
     async call(name, args) {
       const { result, error } = await request('tools/call', { name, arguments: args });
       if (error !== undefined || result.isError) {

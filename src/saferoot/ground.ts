@@ -21,6 +21,8 @@ export interface Ground {
   step(from: Handle, name: string | Buffer): Handle;
   /** Opens a regular file that was stepped on: that file and no other. */
   reopen(file: Handle, flags: number): Promise<FileHandle>;
+  /** The same for reading, at once: it was just looked at, and a way through other threads takes longer than to open it. */
+  reopenToRead(file: Handle): number;
   onSameMount(one: Handle, other: Handle): boolean;
   release(handle: Handle): void;
 }

@@ -34,6 +34,7 @@ export function linuxGround(strict: boolean): Ground {
     root: (path) => hold(openSync(path, O_PATH | constants.O_DIRECTORY), undefined),
     step: (from, name) => hold(openSync(at(from, name), O_PATH | constants.O_NOFOLLOW), from),
     reopen: (file, flags) => open(file.path, flags),
+    reopenToRead: (file) => openSync(file.path, constants.O_RDONLY),
     release: (handle) => closeSync(handle.descriptor as number),
     onSameMount,
   };

@@ -1,4 +1,4 @@
-import { constants, lstatSync, realpathSync } from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, realpathSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { at, type Ground, type Handle } from './ground.ts';
 import { SafeRootError } from './saferoot-error.ts';
@@ -31,6 +31,13 @@ export function macosGround(strict: boolean): Ground {
       const stats = await opened.stat();
       if (stats.isFile() && stats.ino === file.stats.ino && stats.dev === file.stats.dev) return opened;
       await opened.close();
+      throw new SafeRootError('CHANGED');
+    },
+    reopenToRead(file) {
+      const descriptor = openSync(file.path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+      const stats = fstatSync(descriptor);
+      if (stats.isFile() && stats.ino === file.stats.ino && stats.dev === file.stats.dev) return descriptor;
+      closeSync(descriptor);
       throw new SafeRootError('CHANGED');
     },
     onSameMount: (one, other) => one.stats.dev === other.stats.dev,

@@ -1,9 +1,10 @@
-import { constants, createWriteStream, fstatSync } from 'node:fs';
-import { chmod, copyFile, type FileHandle } from 'node:fs/promises';
+import { closeSync, constants, createWriteStream, fstatSync, read as readBytes, readSync } from 'node:fs';
+import { chmod, copyFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
+import { promisify } from 'node:util';
 import { asPath } from './admit.ts';
 import { factsOf, type Located } from './facts.ts';
-import { assertFile, type Folder, found, walkedUntil } from './folder.ts';
+import { assertFile, type Folder, found, walked } from './folder.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
 
 export interface Range {
@@ -23,33 +24,65 @@ export interface OpenFile {
   close(): Promise<void>;
 }
 
-export async function open(folder: Folder, path: string): Promise<OpenFile> {
-  const { handle, inside } = await walkedUntil(folder, path, { deed: 'read' }, async (end) => {
+const readLater = promisify(readBytes);
+
+export function open(folder: Folder, path: string): OpenFile {
+  const { descriptor, inside } = walked(folder, path, { deed: 'read' }, (end) => {
     const node = found(end);
     assertFile(node, folder);
-    return { handle: await folder.ground.reopen(node, constants.O_RDONLY), inside: end.inside };
+    return { descriptor: folder.ground.reopenToRead(node), inside: end.inside };
   });
-  return openFile(handle, { ...factsOf(fstatSync(handle.fd)), path: asPath(inside) }, path);
+  return openFile(descriptor, { ...factsOf(fstatSync(descriptor)), path: asPath(inside) }, path);
 }
 
-function openFile(handle: FileHandle, facts: Located, path: string): OpenFile {
-  async function read(offset: number, length: number): Promise<Buffer> {
-    assertWhole(offset, 'offset');
-    assertWhole(length, 'length');
+/** So much is read at once, where a way through other threads would take longer than the reading. */
+const littleBytes = 65_536;
+
+function openFile(descriptor: number, facts: Located, path: string): OpenFile {
+  let underWay = 0;
+  let isClosed = false;
+
+  /** A descriptor's number is given to another file once it is closed, so it stays while anyone reads. */
+  async function during<T>(work: () => Promise<T>): Promise<T> {
+    if (isClosed) throw new SafeRootError('CLOSED', { path });
+    underWay++;
+    try {
+      return await work();
+    } finally {
+      underWay--;
+      closeWhenIdle();
+    }
+  }
+
+  function closeWhenIdle(): void {
+    if (isClosed && underWay === 0) closeSync(descriptor);
+  }
+
+  async function readFrom(offset: number, length: number): Promise<Buffer> {
     let filled = 0;
     let bytes = Buffer.alloc(0);
     try {
       // No more memory than there is to read, whatever was asked for.
-      bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, fstatSync(handle.fd).size - offset)));
+      bytes = Buffer.allocUnsafe(Math.max(0, Math.min(length, fstatSync(descriptor).size - offset)));
+      const isLittle = facts.size <= littleBytes && bytes.length <= littleBytes;
       while (filled < bytes.length) {
-        const { bytesRead } = await handle.read(bytes, filled, bytes.length - filled, offset + filled);
-        if (bytesRead === 0) break;
-        filled += bytesRead;
+        const [left, from] = [bytes.length - filled, offset + filled];
+        const count = isLittle
+          ? readSync(descriptor, bytes, filled, left, from)
+          : (await readLater(descriptor, bytes, filled, left, from)).bytesRead;
+        if (count === 0) break;
+        filled += count;
       }
     } catch (error) {
       throw asSafeRootError(error, path);
     }
     return bytes.subarray(0, filled);
+  }
+
+  async function read(offset: number, length: number): Promise<Buffer> {
+    assertWhole(offset, 'offset');
+    assertWhole(length, 'length');
+    return during(() => readFrom(offset, length));
   }
 
   async function* chunks({
@@ -70,14 +103,19 @@ function openFile(handle: FileHandle, facts: Located, path: string): OpenFile {
     facts,
     read,
     chunks,
-    async copyTo(target) {
-      if (process.platform === 'linux') {
-        await copyFile(`/proc/self/fd/${handle.fd}`, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
-        // It came with the permissions of the file, set-user-id among them.
-        await chmod(target, 0o600);
-      } else await pipeline(chunks(), createWriteStream(target, { flags: 'wx', mode: 0o600 }));
+    copyTo: (target) =>
+      during(async () => {
+        if (process.platform === 'linux') {
+          await copyFile(`/proc/self/fd/${descriptor}`, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+          // It came with the permissions of the file, set-user-id among them.
+          await chmod(target, 0o600);
+        } else await pipeline(chunks(), createWriteStream(target, { flags: 'wx', mode: 0o600 }));
+      }),
+    async close() {
+      if (isClosed) return;
+      isClosed = true;
+      closeWhenIdle();
     },
-    close: () => handle.close(),
   };
 }
 
@@ -96,7 +134,7 @@ const defaultMaxBytes = 64 * 1024 * 1024;
 export async function read(folder: Folder, path: string, options: ReadOptions = {}): Promise<Buffer> {
   const { offset = 0, maxBytes = defaultMaxBytes } = options;
   if (options.length !== undefined) assertWhole(options.length, 'length');
-  const file = await open(folder, path);
+  const file = open(folder, path);
   try {
     const length = Math.min(options.length ?? Number.POSITIVE_INFINITY, Math.max(0, file.facts.size - offset));
     if (length > maxBytes) throw new SafeRootError('TOO_LARGE');

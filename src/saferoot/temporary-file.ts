@@ -1,6 +1,6 @@
-import { closeSync, constants, fsyncSync, openSync, unlinkSync } from 'node:fs';
+import { closeSync, constants, fsyncSync, openSync, unlinkSync, writeSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { type Content, fill } from './content.ts';
+import { assertSize, type Content, fill } from './content.ts';
 import { at, type Handle } from './ground.ts';
 import { freshName, isTemporaryName, nameIsFree } from './temporary-name.ts';
 
@@ -28,20 +28,44 @@ export async function writeBeside<T>(
   const temporary = at(folder, name);
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   try {
-    const file = await open(temporary, flags, options.mode & 0o777);
-    try {
-      await fill(file, content, options.maxBytes);
-      options.adorn?.(file.fd);
-      if (options.sync) await file.sync();
-    } finally {
-      await file.close();
-    }
+    if (isLittle(content) && !options.sync) writeLittle(temporary, flags, content, options);
+    else await write(temporary, flags, content, options);
     const result = settle(temporary);
     if (options.sync) syncFolder(folder);
     return result;
   } finally {
     removeIfThere(temporary);
     nameIsFree(name);
+  }
+}
+
+async function write(path: string, flags: number, content: Content, options: Writing): Promise<void> {
+  const file = await open(path, flags, options.mode & 0o777);
+  try {
+    await fill(file, content, options.maxBytes);
+    options.adorn?.(file.fd);
+    if (options.sync) await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** So much is written at once, where a way through other threads would take longer than the writing. */
+const littleBytes = 65_536;
+
+function isLittle(content: Content): content is string | Uint8Array {
+  return (typeof content === 'string' || content instanceof Uint8Array) && content.length <= littleBytes;
+}
+
+function writeLittle(path: string, flags: number, content: string | Uint8Array, options: Writing): void {
+  const bytes = typeof content === 'string' ? Buffer.from(content) : content;
+  assertSize(bytes.length, options.maxBytes);
+  const descriptor = openSync(path, flags, options.mode & 0o777);
+  try {
+    for (let at = 0; at < bytes.length; ) at += writeSync(descriptor, bytes, at);
+    options.adorn?.(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
 }
 

@@ -1,8 +1,9 @@
 import { standingAs } from '../../sessions/in-workspace.ts';
-import { sessionOf } from '../../sessions/session.ts';
+import { type Session, sessionOf } from '../../sessions/session.ts';
 import type { Resolution } from '../../workspaces/resolutions.ts';
 import type { Workspaces } from '../../workspaces/workspaces.ts';
 import type { Reach } from '../reach.ts';
+import type { ToolCaller } from '../tool.ts';
 import type { FileAccess } from './file-access.ts';
 
 /** One path that a tool was asked for, where it led, and what was decided. */
@@ -21,11 +22,16 @@ export interface FilesForTools {
 }
 
 export function createFileAccess(reach: Reach, { workspaces, tell }: FilesForTools): FileAccess {
+  async function named(reference: string, caller: ToolCaller): Promise<Session> {
+    // The one it belongs to was found to be live on the way in, and stands in the workspace that its client chose.
+    if (reference === 'current' || reference === caller.session.id) return caller.session;
+    const record = sessionOf(await reach.find(reference, caller));
+    return record.id === caller.session.id ? standingAs(record, caller.session) : record;
+  }
+
   return {
     async in(reference, caller, tool, work) {
-      const record = sessionOf(await reach.find(reference, caller));
-      // Where the call belongs to this very session, it stands in the workspace that its client chose.
-      const session = record.id === caller.session.id ? standingAs(record, caller.session) : record;
+      const session = await named(reference, caller);
       const { id: sessionId, workspaceId } = session;
       const { correlationId } = caller;
       return workspaces.in(session, (each) => tell({ ...each, tool, sessionId, workspaceId, correlationId }), work);
