@@ -73,5 +73,7 @@ async function namesOf(node: Handle, most: number, without?: (name: string) => b
 function withFacts(node: Handle, entry: Entry): Entry {
   if (entry.unrepresentable) return entry;
   const stats = lstatSync(at(node, entry.name), { throwIfNoEntry: false });
-  return stats === undefined ? entry : { ...entry, size: stats.size, modifiedMs: stats.mtimeMs };
+  if (stats === undefined) return entry;
+  // Spelled out: thousands of these are made, and a spread takes several times as long.
+  return { name: entry.name, kind: entry.kind, size: stats.size, modifiedMs: stats.mtimeMs };
 }

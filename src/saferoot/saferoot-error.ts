@@ -69,6 +69,8 @@ export interface SafeRootErrorDetails {
 /** A refusal or failure inside a SafeRoot. It carries no `cause`: system errors quote paths of the host. */
 export class SafeRootError extends Error {
   readonly code: SafeRootCode;
+  /** What is wrong with the path, as the rest of a sentence about it. */
+  readonly what: string;
   readonly path: string | undefined;
   readonly system: string | undefined;
   readonly inside: string | undefined;
@@ -78,6 +80,7 @@ export class SafeRootError extends Error {
     super(`${shown(details.path)} ${details.what ?? sentences[code]}.`);
     this.name = 'SafeRootError';
     this.code = code;
+    this.what = details.what ?? sentences[code];
     this.path = details.path;
     this.system = details.system;
     this.inside = details.inside;

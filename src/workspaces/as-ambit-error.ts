@@ -1,7 +1,6 @@
 import { AmbitError, type ErrorCode } from '../errors.ts';
 import { type SafeRootCode, SafeRootError } from '../saferoot/saferoot-error.ts';
 import { changedMeanwhile, closedInside, closedPath, tooManyEntries } from './refusals.ts';
-import { shownPath } from './shown-path.ts';
 
 const codes: Readonly<Record<SafeRootCode, ErrorCode>> = {
   PATH_VIOLATION: 'PATH_VIOLATION',
@@ -54,10 +53,10 @@ export function asAmbitError(error: unknown, path: string): unknown {
   return new AmbitError(codes[error.code], { what, cause: error, ...(hint === undefined ? {} : { hint }) });
 }
 
-function notAdmitted({ message, inside = '.' }: SafeRootError, path: string): AmbitError {
+function notAdmitted({ what, inside = '.' }: SafeRootError, path: string): AmbitError {
   const below = inside.startsWith(`${plain(path)}/`);
   if (below && !path.includes('..')) return closedInside(path, inside);
-  return closedPath(path, message.slice(shownPath(path).length + 1, -1), inside);
+  return closedPath(path, what, inside);
 }
 
 const plain = (path: string): string =>

@@ -15,11 +15,15 @@ export const foundEntry = z.strictObject({
 
 export function showEntry(entry: WalkedEntry): z.input<typeof foundEntry> {
   const { path, kind, bytes, modifiedMs, ignored, closed, unrepresentable } = entry;
-  return {
+  const shown = {
     path,
     kind,
     bytes: kind === 'file' ? (bytes ?? null) : null,
     modified: modifiedMs === undefined ? null : new Date(modifiedMs).toISOString(),
+  };
+  if (!ignored && !closed && !unrepresentable) return shown;
+  return {
+    ...shown,
     ...(ignored ? { ignored } : {}),
     ...(closed ? { closed } : {}),
     ...(unrepresentable ? { unrepresentable } : {}),

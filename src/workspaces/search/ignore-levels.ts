@@ -11,12 +11,16 @@ export interface IgnoreLevel {
   readonly exclude: IgnoreFile | undefined;
 }
 
-/** Names of a folder in which there may be rules. */
+/** Of the names that say where there may be rules, those that a folder has. */
 export type Present = ReadonlySet<string>;
 
 /** In a worktree the repository is a file, and its rules lie elsewhere. */
 export function presentIn(entries: readonly ListedEntry[]): Present {
-  return new Set(entries.flatMap(({ name, kind }) => (name === repositoryName && kind !== 'folder' ? [] : [name])));
+  const present = new Set<string>();
+  for (const { name, kind } of entries) {
+    if (name === fileName || (name === repositoryName && kind === 'folder')) present.add(name);
+  }
+  return present;
 }
 
 const largest = 256 * 1024;

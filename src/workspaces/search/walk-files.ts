@@ -8,8 +8,8 @@ import { enterLevel, type IgnoreLevel, isIgnored, join, levelOf, presentIn, repo
 export interface WalkedEntry {
   readonly path: string;
   readonly kind: Kind;
-  readonly bytes?: number;
-  readonly modifiedMs?: number;
+  readonly bytes: number | undefined;
+  readonly modifiedMs: number | undefined;
   readonly ignored: boolean;
   /** No session may read it. */
   readonly closed: boolean;
@@ -105,15 +105,7 @@ function list(files: SessionFiles, path: string, { facts = false }: WalkOptions)
 
 function walked(path: string, entry: ListedEntry, ignored: boolean): WalkedEntry {
   const { kind, bytes, modifiedMs, hidden: closed = false, unrepresentable = false } = entry;
-  return {
-    path,
-    kind,
-    ...(bytes === undefined ? {} : { bytes }),
-    ...(modifiedMs === undefined ? {} : { modifiedMs }),
-    ignored,
-    closed,
-    unrepresentable,
-  };
+  return { path, kind, bytes, modifiedMs, ignored, closed, unrepresentable };
 }
 
 function byName({ name: one }: ListedEntry, { name: other }: ListedEntry): number {

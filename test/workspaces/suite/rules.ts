@@ -33,6 +33,14 @@ export function describeRules({ files, folder, open, ground, links }: Suite): vo
   }
 
   describe('W7: what sessions may not touch', () => {
+    test('a refusal is a sentence about the path as it was asked for', async () => {
+      const at = await folder();
+      const session = await open({ rules: usual });
+      await files().write(`${at}/.env`, bytes('SECRET'));
+      const said = await Promise.all([`${at}/.env`, `${at}/new/.env`].map((path) => messageOf(session.open(path))));
+      expect(said).toEqual([`"${at}/.env" is hidden from sessions.`, `"${at}/new/.env" is hidden from sessions.`]);
+    });
+
     test('what is hidden is neither read nor written, there or not, however it is written', async () => {
       const at = await folder();
       const session = await open({ rules: usual });
