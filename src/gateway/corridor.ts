@@ -116,9 +116,9 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
   const one = inSession
     .through(authorize(parts.resolution))
     .through(bindTransport<Authorized<Visit>, Visited>(parts.callers, never))
-    .to(welcome(parts.callers, parts.remembered));
+    .to(welcome(parts.callers, parts.remembered, parts.sessions));
   const noServer = inSession
     .through(bindTransport<InSession<Visit>, Visited>(parts.callers, never))
-    .to(welcome(parts.callers, parts.remembered));
+    .to(welcome(parts.callers, parts.remembered, parts.sessions));
   return (visit) => (visit.server === allServers || visit.server === ownServer ? noServer(visit) : one(visit));
 }

@@ -47,7 +47,7 @@ import type { GatewayOptions } from './gateway-options.ts';
 import { credentialsIn, endWhatCarries, giveCredentials } from './given-credentials.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
-import { openInFolder } from './open-in-folder.ts';
+import { openDirectory } from './open-directory.ts';
 import type { Gateway } from './opened-gateway.ts';
 import { outwardCorridor } from './outward.ts';
 import { createOwnTools, ownServer } from './own-tools.ts';
@@ -56,7 +56,6 @@ import { createRememberedTransports } from './remembered-transports.ts';
 import { createResolution } from './resolution.ts';
 import { lookForSandbox } from './sandbox-state.ts';
 import { followSessions } from './session-lives.ts';
-import { createSessionsOfUsers } from './sessions-of-users.ts';
 import { createSettings } from './settings.ts';
 import { sweepFolders } from './sweep-folders.ts';
 import { createToolBounds } from './tool-bounds.ts';
@@ -101,6 +100,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const lifecycle = createLifecycle(store);
   const webhook = await openWebhook(config.events.webhook, { dataDir, lifecycle, log });
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
+  const opened = openDirectory({ store, sessions, settings, folders, journal, log });
+  const { directory, people, open } = opened;
   const metrics = createMetrics({
     isServer: (name) => name === ownServer || settings.servers().has(name),
     liveSessions: () => sessions.held().length,
@@ -260,12 +261,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     own,
     catalog,
     cached,
-    identity: { sessions, ...config.auth },
+    identity: { sessions, keys: directory.keys, log, ...config.auth },
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
     watchStages: options.watchStages,
     tracer: telemetry?.tracer,
-    resolving: { sessions, callers, ...createSessionsOfUsers(sessions, settings.config, log) },
+    resolving: opened.resolving(callers, remembered),
   };
   journal.record({ kind: 'gateway', event: 'opened', pid: process.pid });
 
@@ -284,7 +285,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     places: { configFile, dataDir },
     jwks: keys.jwks,
     sandbox: sandbox.look,
-    openSession: (draft) => openInFolder(sessions, settings.config(), folders, draft),
+    openSession: (draft) => open(draft),
+    directory,
+    people,
     folders,
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
     async furtherToken(id) {
@@ -329,6 +332,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       offers.close();
       await sandbox.settled();
       credentials?.close();
+      directory.close();
       cache.close();
       stopApprovals();
       approvals.close();

@@ -105,6 +105,7 @@ function visitor(): Session {
     agentId: undefined,
     workspaceId: undefined,
     parentId: undefined,
+    keyId: undefined,
     trustLevel: 'direct',
     servers: undefined,
     permissions: [],

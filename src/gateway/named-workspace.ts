@@ -15,6 +15,11 @@ export function admittedWorkspace({ workspaces }: Config, session: Session, name
   );
 }
 
+/** All that a name means, whoever may use them. */
+export function slugsNamed({ workspaces }: Config, name: string): readonly string[] {
+  return slugsFor(workspaces, name);
+}
+
 function slugsFor(workspaces: Config['workspaces'], name: string): readonly string[] {
   if (Object.hasOwn(workspaces, name)) return [name];
   if (!isAbsolute(name)) return [];

@@ -1,5 +1,5 @@
 import type { Config } from '../config/schema.ts';
-import { type OpenedSession, openSession } from '../sessions/open-session.ts';
+import { type OpenedSession, type OpeningBounds, openSession } from '../sessions/open-session.ts';
 import type { SessionDraft } from '../sessions/session.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
@@ -10,8 +10,9 @@ export async function openInFolder(
   config: Config,
   folders: SessionFolders,
   draft: SessionDraft,
+  bounds: OpeningBounds = {},
 ): Promise<OpenedSession> {
-  const opened = await openSession(sessions, config, draft);
+  const opened = await openSession(sessions, config, draft, bounds);
   if (!folders.isApart(opened.session)) return opened;
   try {
     await folders.folderFor(opened.session);

@@ -14,12 +14,13 @@ import type { Next } from './chain.ts';
 import type { Arrived } from './exchange.ts';
 import type { CallExplanation } from './explain-call.ts';
 import type { GivenCredentials } from './given-credentials.ts';
+import type { OpenDirectory } from './open-directory.ts';
 import type { Resolved } from './resolution.ts';
 import type { SandboxState } from './sandbox-state.ts';
 import type { Visit, Visited } from './visit.ts';
 
 /** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
-export interface Gateway {
+export interface Gateway extends Pick<OpenDirectory, 'directory' | 'people'> {
   readonly config: Config;
   readonly serve: Next<Arrived, Reply>;
   readonly visit: Next<Visit, Visited>;

@@ -17,6 +17,8 @@ export interface RememberedTransports {
   /** Opens the client that this very session had under this id, if it is written down. */
   recall(session: Session, transportId: string): Promise<Caller | undefined>;
   forget(caller: Caller): Promise<void>;
+  /** Which session of this user has a client under this id written down. A user has few, so they are looked through. */
+  whose(userId: string, transportId: string): Promise<string | undefined>;
 }
 
 export interface RememberOptions {
@@ -85,6 +87,18 @@ export function createRememberedTransports(options: RememberOptions): Remembered
       const opening = reopen(session, transportId).finally(() => recalling.delete(asked));
       recalling.set(asked, opening);
       return opening;
+    },
+
+    async whose(userId, transportId) {
+      if (keyOf(transportId) === undefined) return undefined;
+      for (let after: string | null | undefined; after !== null; ) {
+        const page = await sessions.list({ userId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
+        const had = await Promise.all(page.sessions.map(({ id }) => written(id, transportId)));
+        const at = had.findIndex((found) => found !== undefined);
+        if (at !== -1) return page.sessions[at]?.id;
+        after = page.next;
+      }
+      return undefined;
     },
 
     async forget({ id, sessionId }) {

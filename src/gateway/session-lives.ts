@@ -97,6 +97,7 @@ function facts(session: Session): Record<string, string | number | undefined> {
     userId: session.userId,
     agentId: session.agentId,
     workspaceId: session.workspaceId,
+    keyId: session.keyId,
     trustLevel: session.trustLevel,
     ttlSeconds: session.ttlSeconds,
     servers: session.servers?.join(' '),

@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 import type { Caller, Callers } from '../upstreams/caller.ts';
 import type { Channel } from '../wire/channel.ts';
 import { errorMessage, refusedRequest } from '../wire/compose.ts';
@@ -58,6 +59,7 @@ export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
 export function welcome(
   callers: Callers,
   remembered: RememberedTransports,
+  sessions: Pick<Sessions, 'end'>,
 ): Next<InSession<Visit> & { readonly caller: Caller | undefined }, Visited> {
   return async function welcome(visit) {
     const { caller, channel } = visit;
@@ -66,6 +68,7 @@ export function welcome(
       // First where it would come back from.
       await remembered.forget(caller);
       callers.end(caller);
+      if (wasOpenedForIt(visit)) await sessions.end(visit.session.id, 'closed');
       return { kind: 'gone' };
     }
     if (visit.intent === 'batch') return { kind: 'known', version: caller.version };
@@ -80,4 +83,10 @@ export function welcome(
     caller.link.listen(caller);
     return { kind: 'streaming' };
   };
+}
+
+/** A session that a handshake opened for somebody who named none ends with that client: nobody else knows of it. */
+function wasOpenedForIt({ principal, session }: InSession<Visit>): boolean {
+  if (principal.kind !== 'user') return principal.kind === 'anonymous' && session.name === undefined;
+  return session.name === undefined && session.keyId === principal.keyId;
 }

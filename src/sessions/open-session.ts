@@ -1,14 +1,13 @@
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
-import { localUser } from '../identity/principal.ts';
-import { isAtMost, lowest } from '../trust/bounds.ts';
-import type { TrustLevel } from '../trust/trust-level.ts';
+import { type Ceiling, localUser } from '../identity/principal.ts';
 import { checkMetadata } from './check-metadata.ts';
 import { checkPermissions } from './check-permissions.ts';
 import { checkServers } from './check-servers.ts';
 import { isGivenId } from './given-id.ts';
 import type { Session, SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
+import { directBound, type TrustBound, trustWithin } from './trust-bounds.ts';
 import { draftWithin, noParent } from './within-parent.ts';
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
@@ -16,11 +15,23 @@ const userPattern = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
 
 export type OpenedSession = Awaited<ReturnType<Sessions['create']>>;
 
+export interface OpeningBounds {
+  /** Of the credential it is opened with. */
+  readonly ceiling?: Ceiling | undefined;
+  /** Asked where direct sessions depend on it. */
+  readonly ofSeveralUsers?: (() => Promise<boolean>) | undefined;
+}
+
 /**
  * Opens a session inside its bounds. What is asked for is refused above them; the default, when nothing is asked,
  * is lowered to them.
  */
-export async function openSession(sessions: Sessions, config: Config, asked: SessionDraft): Promise<OpenedSession> {
+export async function openSession(
+  sessions: Sessions,
+  config: Config,
+  asked: SessionDraft,
+  { ceiling, ofSeveralUsers }: OpeningBounds = {},
+): Promise<OpenedSession> {
   const parent = asked.parentId === undefined ? undefined : await sessions.load(asked.parentId);
   if (asked.parentId !== undefined && parent === undefined) throw noParent();
   const draft = parent === undefined ? asked : draftWithin(parent, asked);
@@ -35,22 +46,39 @@ export async function openSession(sessions: Sessions, config: Config, asked: Ses
   const permissions = checkPermissions(draft.permissions ?? []);
   const servers = draft.servers === undefined ? {} : { servers: checkServers(draft.servers, config) };
   const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];
-  if (draft.workspaceId !== undefined && !Object.hasOwn(config.workspaces, draft.workspaceId)) {
-    throw new AmbitError('WORKSPACE_NOT_FOUND', { what: `There is no workspace "${draft.workspaceId}".` });
+  const isKnown = draft.workspaceId === undefined || Object.hasOwn(config.workspaces, draft.workspaceId);
+  // One that is there, but not for whoever asks, looks like one that is not.
+  const isForThem =
+    ceiling === undefined || ceiling.workspaces === null || isAmong(draft.workspaceId, ceiling.workspaces);
+  if (!isKnown || !isForThem) {
+    throw new AmbitError('WORKSPACE_NOT_FOUND', { what: `There is no workspace "${draft.workspaceId ?? ''}".` });
   }
-  const bounds: TrustLevel[] = [workspace?.trust ?? 'direct', parent?.trustLevel ?? 'direct'];
-  if (config.sessions.allowDirect === 'never') bounds.push('sandboxed');
-  const ceiling = lowest(bounds);
-  const wanted = draft.trustLevel;
-  if (wanted !== undefined && !isAtMost(wanted, ceiling)) {
-    throw new AmbitError('TRUST_REQUIRED', {
-      what: `The trust level "${wanted}" was asked for, but the bounds here allow "${ceiling}" at most.`,
-      rule: workspace?.trust === ceiling ? `workspaces.${draft.workspaceId}.trust` : 'sessions.allowDirect',
-    });
-  }
-  const trustLevel = wanted ?? lowest([config.sessions.defaultTrust, ceiling]);
+  checkScopes(permissions, ceiling);
+  const bounds: TrustBound[] = [
+    { most: workspace?.trust ?? 'direct', rule: `workspaces.${draft.workspaceId}.trust` },
+    { most: parent?.trustLevel ?? 'direct', rule: 'parent.trustLevel' },
+    { most: ceiling?.trustLevel ?? 'direct', rule: 'key.trustLevel' },
+  ];
+  const { defaultTrust } = config.sessions;
+  const mayBeDirect = (draft.trustLevel ?? defaultTrust) === 'direct' && bounds.every(({ most }) => most === 'direct');
+  if (mayBeDirect) bounds.push(await directBound(config.sessions, ofSeveralUsers));
+  const trustLevel = trustWithin(bounds, draft.trustLevel, defaultTrust);
   const userId = draft.userId ?? localUser;
   return sessions.create({ ...draft, ...servers, permissions, userId, trustLevel, ...endingWith(parent, config) });
+}
+
+function isAmong(workspaceId: string | undefined, workspaces: readonly string[]): boolean {
+  return workspaceId !== undefined && workspaces.includes(workspaceId);
+}
+
+function checkScopes(permissions: readonly string[], ceiling: Ceiling | undefined): void {
+  const beyond = permissions.find((name) => ceiling?.scopes?.includes(name) === false);
+  if (beyond === undefined) return;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The permission "${beyond}" is beyond what the credential allows.`,
+    hint: 'Ask for less.',
+    rule: 'key.scopes',
+  });
 }
 
 /** No longer than its parent can; whoever ends the parent ends it too. */

@@ -14,6 +14,8 @@ export interface Session {
   readonly workspaceId: string | undefined;
   /** The session that opened this one. */
   readonly parentId: string | undefined;
+  /** The API key it was opened with. */
+  readonly keyId: string | undefined;
   readonly trustLevel: TrustLevel;
   /** The servers it is limited to; undefined when it has no list of its own. */
   readonly servers: readonly string[] | undefined;
@@ -84,6 +86,7 @@ export function sessionOf(record: SessionRecord): Session {
     agentId: record.agentId ?? undefined,
     workspaceId: record.workspaceId ?? undefined,
     parentId: record.parentId ?? undefined,
+    keyId: record.keyId ?? undefined,
     trustLevel: record.trustLevel,
     servers: record.servers === null ? undefined : Object.freeze([...record.servers]),
     permissions: Object.freeze([...record.permissions]),

@@ -1,6 +1,7 @@
 import { AmbitError } from '../errors.ts';
 import { descendantsOf } from '../sessions/descendants.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
+import { isWithinCeiling } from '../sessions/within-ceiling.ts';
 import { pageAfter, readPage } from '../stores/checks.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import { bestMatches, isReference } from '../stores/references.ts';
@@ -8,8 +9,8 @@ import type { Page, SessionFilter, SessionStore } from '../stores/store.ts';
 import type { ToolCaller } from './tool.ts';
 
 /**
- * Which sessions a caller can name. Whoever holds a session's token reaches that session and its descendants; the
- * local user reaches every session of the same user. What lies beyond is as unknown as what never was: it is not even
+ * Which sessions a caller can name. Whoever holds a session's token reaches that session and its descendants; a user
+ * reaches every session of the same user, the local user all of them and any other those within the credential's bounds. What lies beyond is as unknown as what never was: it is not even
  * looked at, so neither the answer nor its time tells of it.
  */
 export interface Reach {
@@ -45,7 +46,7 @@ export function createReach(store: SessionStore): Reach {
         userId === undefined
           ? matches(await family(caller), reference)
           : isReference(reference)
-            ? await store.find(reference, { userId })
+            ? (await store.find(reference, { userId })).filter((each) => isUsable(each, caller))
             : [];
       const [record] = found;
       if (record === undefined) throw notFound();
@@ -59,7 +60,10 @@ export function createReach(store: SessionStore): Reach {
     async list(caller, { workspaceId, after, limit }) {
       const page = { limit, ...(after === undefined ? {} : { after }) };
       const userId = userOf(caller);
-      if (userId !== undefined) return store.list(filterOf({ userId, workspaceId }), page);
+      if (userId !== undefined) {
+        const { sessions, next } = await store.list(filterOf({ userId, workspaceId }), page);
+        return { sessions: sessions.filter((each) => isUsable(each, caller)), next };
+      }
       const from = readPage(page);
       const rest = (await family(caller))
         .filter((record) => workspaceId === undefined || record.workspaceId === workspaceId)
@@ -74,7 +78,13 @@ export function createReach(store: SessionStore): Reach {
 
 /** Undefined for those who reach no more than a session and its descendants: anonymous callers are not one person. */
 function userOf({ principal, session }: ToolCaller): string | undefined {
+  if (principal.kind === 'user') return principal.userId;
   return principal.kind === 'local' ? session.userId : undefined;
+}
+
+/** A narrow credential does not reach what a wider one of the same user has opened. */
+function isUsable(record: SessionRecord, { principal }: ToolCaller): boolean {
+  return principal.kind !== 'user' || isWithinCeiling(record, principal.ceiling);
 }
 
 function matches(sessions: readonly SessionRecord[], reference: string): readonly SessionRecord[] {

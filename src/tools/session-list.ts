@@ -11,7 +11,7 @@ export function sessionList(reach: Reach): Tool {
     name: 'session_list',
     title: 'Sessions within reach',
     description:
-      'The live sessions you can reach, the oldest first: the session this call belongs to and those it opened, and for the local user every session of that user.',
+      'The live sessions you can reach, the oldest first: the session this call belongs to and those it opened, and for a user who is bound to none every session of that user.',
     effect: 'reads',
     input: z.strictObject({
       session: sessionArgument,

@@ -81,7 +81,7 @@ describe('keys', () => {
     const [one, two] = [await keyFor('ada', { trustLevel: 'sandboxed' }), await keyFor('eve')];
     await directory.keys.revoke(two.id);
     const listed = await directory.keys.list();
-    expect(listed.map(({ userId, state, trustLevel }) => [userId, state, trustLevel])).toEqual([
+    expect(listed.map(({ userId, state, trustLevel }) => [userId, state, trustLevel]).sort()).toEqual([
       ['ada', 'active', 'sandboxed'],
       ['eve', 'revoked', 'direct'],
     ]);

@@ -11,6 +11,7 @@ const session: Session = {
   version: 1,
   name: undefined,
   parentId: undefined,
+  keyId: undefined,
   metadata: {},
   userId: 'ada@example.com',
   agentId: undefined,

@@ -1,5 +1,8 @@
+import type { Keys } from '../../directory/keys.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { anonymousUser, localUser } from '../../identity/principal.ts';
+import { anonymousUser, localUser, type Principal, type UserPrincipal } from '../../identity/principal.ts';
+import type { PresentedToken } from '../../identity/token.ts';
+import type { Log } from '../../log.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { type Stage, widen } from '../chain.ts';
@@ -7,20 +10,41 @@ import type { Approach, Identified } from '../exchange.ts';
 
 export interface AuthenticateOptions {
   readonly sessions: Sessions;
+  readonly keys: Pick<Keys, 'verify'>;
+  /** The user that a JWT proves; UNAUTHENTICATED when it proves none. Absent where no issuer is configured. */
+  readonly verifyJwt?: ((token: string) => Promise<UserPrincipal>) | undefined;
   readonly anonymous: 'off' | 'loopback';
   readonly onInvalidKey: 'refuse' | 'anonymous';
+  readonly log: Log;
 }
+
+const looksLikeJwt = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$/;
+const remarkEveryMs = 60_000;
 
 /** Second on the inward corridor: from a credential to a principal that is proven. */
 export function authenticate<E extends Approach, Out>(options: AuthenticateOptions): Stage<E, Identified<E>, Out> {
-  const { sessions } = options;
+  const { sessions, keys, verifyJwt, log } = options;
   const anonymous = { kind: 'anonymous', userId: anonymousUser } as const;
+  let remarkedAt = -Infinity;
 
-  /** Undefined where a token that does not verify counts as none. */
-  function lenient(error: unknown, loopback: boolean): undefined {
+  /** Anonymous where a token that does not verify counts as none. */
+  function lenient(error: unknown, loopback: boolean): Principal {
     const passes = options.onInvalidKey === 'anonymous' && options.anonymous === 'loopback' && loopback;
-    if (passes && isAmbitError(error) && error.code === 'UNAUTHENTICATED') return undefined;
-    throw error;
+    if (!passes || !isAmbitError(error) || error.code !== 'UNAUTHENTICATED') throw error;
+    // A client sends the same with each request; whoever runs Ambit is told once in a while.
+    if (performance.now() - remarkedAt >= remarkEveryMs) {
+      remarkedAt = performance.now();
+      log.warn('a credential that does not verify is served as anonymous', { reason: error.message });
+    }
+    return anonymous;
+  }
+
+  /** A promise only where something has to be asked. */
+  function prove(presented: PresentedToken): Principal | Promise<Principal> {
+    if (presented.kind === 'ambk') return keys.verify(presented);
+    if (verifyJwt !== undefined && looksLikeJwt.test(presented.token)) return verifyJwt(presented.token);
+    const session = sessions.prove(presented);
+    return session instanceof Promise ? session.then(ofSession) : ofSession(session);
   }
 
   return function authenticate(exchange, next) {
@@ -31,9 +55,9 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
         return next(widen(exchange, { principal: { kind: 'local', userId: entry.userId } }));
       }
       case 'bearer': {
-        const session = sessions.prove(credential.presented);
-        if (!(session instanceof Promise)) return proven(session);
-        return session.catch((error) => lenient(error, credential.loopback)).then(proven);
+        const principal = prove(credential.presented);
+        if (!(principal instanceof Promise)) return proven(principal);
+        return principal.catch((error) => lenient(error, credential.loopback)).then(proven);
       }
       case 'none': {
         if (options.anonymous === 'loopback' && credential.loopback) {
@@ -43,11 +67,14 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
       }
     }
 
-    function proven(session: Session | undefined): Promise<Out> {
-      if (session === undefined) return next(widen(exchange, { principal: anonymous }));
-      entry.sessionId = session.id;
-      entry.userId = session.userId;
-      return next(widen(exchange, { principal: { kind: 'session', sessionId: session.id, userId: session.userId } }));
+    function proven(principal: Principal): Promise<Out> {
+      if (principal.kind === 'session') entry.sessionId = principal.sessionId;
+      if (principal.kind !== 'anonymous') entry.userId = principal.userId;
+      return next(widen(exchange, { principal }));
     }
   };
+}
+
+function ofSession({ id, userId }: Session): Principal {
+  return { kind: 'session', sessionId: id, userId };
 }

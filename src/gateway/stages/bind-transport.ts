@@ -1,8 +1,7 @@
 import type { Caller, Callers } from '../../upstreams/caller.ts';
-import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { type Stage, widen } from '../chain.ts';
 import type { InSession } from '../exchange.ts';
-import { unknownTransport } from './resolve-session.ts';
+import { missingTransport, unknownTransport } from './resolve-session.ts';
 
 /**
  * Sixth on the inward corridor: in the handshake era, the transport session must be one that this very session
@@ -17,7 +16,7 @@ export function bindTransport<E extends InSession, Out>(
     const opening = opens(exchange);
     if (exchange.transportId === undefined) {
       if (opening) return next(widen(exchange, { caller: undefined as Caller | undefined }));
-      throw new ProtocolFault(-32000, 400, 'Bad Request: the Mcp-Session-Id header is missing; initialize first');
+      throw missingTransport();
     }
     const caller = callers.get(exchange.transportId);
     if (caller === undefined || caller.sessionId !== exchange.session.id || caller.server !== exchange.server) {

@@ -1,19 +1,23 @@
+import { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Callers } from '../../upstreams/caller.ts';
+import { chosenSession } from '../../wire/chosen-session.ts';
+import type { Message } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { type Stage, widen } from '../chain.ts';
-import type { Approach, Identified, InSession } from '../exchange.ts';
+import type { Approach, Arrived, Identified, InSession } from '../exchange.ts';
+import { isTheirs, type SessionsOfUsers } from '../sessions-of-users.ts';
 
-export interface ResolveOptions {
+export interface ResolveOptions extends SessionsOfUsers {
   readonly sessions: Sessions;
   readonly callers: Callers;
-  /** Opens a session for someone who is not bound to one. */
-  openFor(principal: Principal): Promise<Session>;
-  /** The one session of a user who names none, opened when there is none yet. */
-  defaultFor(principal: Principal): Promise<Session>;
+  /** The workspace that a session is opened in for this caller, if that is not left open. */
+  workspaceMeant(principal: Principal, message: Message): string | undefined;
+  /** The session of this user that has a transport session which is not known here. */
+  whose(userId: string, transportId: string): Promise<string | undefined>;
 }
 
 /** Third on the inward corridor: from a principal to the one session this exchange belongs to. */
@@ -24,16 +28,32 @@ export function resolveSession<E extends Approach, Out>(
 ): Stage<Identified<E>, InSession<E>, Out> {
   const { sessions, callers } = options;
 
+  /** One that is not this caller's does not exist for this caller. */
+  async function ofTransport(principal: Principal, transportId: string): Promise<Session> {
+    const id = callers.get(transportId)?.sessionId ?? (await options.whose(principal.userId, transportId));
+    const session = id === undefined ? undefined : await sessions.load(id);
+    if (session === undefined || !isTheirs(session, principal)) throw unknownTransport();
+    return session;
+  }
+
   async function ofUser(exchange: Identified<E>): Promise<Session> {
     const { principal, transportId } = exchange;
-    if (transportId !== undefined && exchange.era === 'handshake') {
-      const caller = callers.get(transportId);
-      const session = caller === undefined ? undefined : await sessions.load(caller.sessionId);
-      // Somebody else's transport session does not exist for this caller.
-      if (session === undefined || session.userId !== principal.userId) throw unknownTransport();
-      return session;
+    const { message } = exchange as Partial<Arrived>;
+    if (exchange.era === 'handshake') {
+      if (transportId !== undefined) return ofTransport(principal, transportId);
+      if (message?.method !== 'initialize') throw missingTransport();
+      return options.openFor(principal, options.workspaceMeant(principal, message));
     }
-    return exchange.era === 'handshake' ? options.openFor(principal) : options.defaultFor(principal);
+    if (principal.kind !== 'user' || message === undefined) return options.defaultFor(principal);
+    const workspaceId = options.workspaceMeant(principal, message);
+    // Lists vary with the credential only.
+    const chosen = isList(message.method) ? {} : chosenSession(message);
+    if (chosen === undefined) {
+      throw new AmbitError('REQUEST_INVALID', { what: '_meta["ambit/use-session"] is not one id of a session.' });
+    }
+    if (chosen.id !== undefined) return options.chosenBy(principal, chosen.id);
+    if (chosen.hint !== undefined) return options.hintedFor(principal, chosen.hint, workspaceId);
+    return options.defaultFor(principal, workspaceId);
   }
 
   /** What is held here is answered at once: that is the path of almost every call. */
@@ -64,6 +84,14 @@ export function resolveSession<E extends Approach, Out>(
       return next(widen(exchange, { session }));
     }
   };
+}
+
+function isList(method: string): boolean {
+  return method === 'server/discover' || /^(?:tools|prompts|resources|resources\/templates)\/list$/.test(method);
+}
+
+export function missingTransport(): ProtocolFault {
+  return new ProtocolFault(-32000, 400, 'Bad Request: the Mcp-Session-Id header is missing; initialize first');
 }
 
 export function unknownTransport(): ProtocolFault {

@@ -1,11 +1,9 @@
 import type { Config } from '../../config/schema.ts';
-import { AmbitError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { inWorkspace } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Callers } from '../../upstreams/caller.ts';
-import { type Announced, announcedBy, contradictory } from '../../wire/announced.ts';
-import type { Message } from '../../wire/message.ts';
+import { createReadAnnounced, notAdmitted } from '../announced-workspace.ts';
 import type { Stage } from '../chain.ts';
 import { widen } from '../chain.ts';
 import type { Approach, Arrived, InSession } from '../exchange.ts';
@@ -27,17 +25,7 @@ const mostRemarks = 16;
 export function selectWorkspace<Out>(options: SelectOptions): Stage<InSession<Arrived>, InSession<Arrived>, Out> {
   const { config, log } = options;
   const remarks = new WeakMap<Session, Set<string>>();
-  let keys: readonly string[] = [];
-  let read: (message: Message) => Announced = () => undefined;
-
-  function announced(message: Message): Announced {
-    const { announceKeys } = config().context;
-    if (announceKeys !== keys) {
-      keys = announceKeys;
-      read = announcedBy(announceKeys);
-    }
-    return read(message);
-  }
+  const announced = createReadAnnounced(config);
 
   /** A client may repeat itself with each call; whoever runs Ambit is told once. */
   function remark(session: Session, shown: string): void {
@@ -52,13 +40,7 @@ export function selectWorkspace<Out>(options: SelectOptions): Stage<InSession<Ar
     });
   }
 
-  function selected({ session, entry }: InSession<Arrived>, asked: Exclude<Announced, undefined>): Session {
-    if (asked === contradictory) {
-      throw new AmbitError('REQUEST_INVALID', {
-        what: 'The request announces more than one workspace.',
-        hint: 'Announce one workspace, in one way.',
-      });
-    }
+  function selected({ session, entry }: InSession<Arrived>, asked: string): Session {
     const admitted = admittedWorkspace(config(), session, asked);
     const shown = asked.slice(0, longestShown);
     if (session.workspaceId !== undefined) {
@@ -75,7 +57,7 @@ export function selectWorkspace<Out>(options: SelectOptions): Stage<InSession<Ar
   return function selectWorkspace(exchange, next) {
     const { era, message } = exchange;
     if (era === 'handshake' && message.method !== 'initialize') return next(held(options, exchange));
-    const asked = message.meta === undefined ? undefined : announced(message);
+    const asked = announced(message);
     return next(asked === undefined ? exchange : widen(exchange, { session: selected(exchange, asked) }));
   };
 }
@@ -98,12 +80,4 @@ function held<E extends Approach>({ callers, config }: SelectOptions, exchange: 
   if (admittedWorkspace(config(), session, workspaceId) === undefined) throw notAdmitted(workspaceId);
   entry.workspaceId = workspaceId;
   return widen(exchange, { session: inWorkspace(session, workspaceId) });
-}
-
-/** To the agent, a workspace it may not use and one that is not there look alike. */
-function notAdmitted(shown: string): AmbitError {
-  return new AmbitError('WORKSPACE_NOT_FOUND', {
-    what: `No workspace "${shown}" is available to this session.`,
-    hint: 'Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
-  });
 }

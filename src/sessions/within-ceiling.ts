@@ -1,0 +1,24 @@
+import type { Ceiling } from '../identity/principal.ts';
+import { isAtMost } from '../trust/bounds.ts';
+import type { TrustLevel } from '../trust/trust-level.ts';
+
+interface Bounded {
+  readonly trustLevel: TrustLevel;
+  readonly workspaceId?: string | null | undefined;
+  readonly permissions: readonly string[];
+}
+
+/**
+ * Whether a credential with this ceiling may use a session, whoever opened it. One without a workspace is beyond a
+ * ceiling that names some: it could be used in any.
+ */
+export function isWithinCeiling(
+  { trustLevel, workspaceId, permissions }: Bounded,
+  { trustLevel: most, workspaces, scopes }: Ceiling,
+): boolean {
+  return (
+    isAtMost(trustLevel, most) &&
+    (workspaces === null || (typeof workspaceId === 'string' && workspaces.includes(workspaceId))) &&
+    (scopes === null || permissions.every((name) => scopes.includes(name)))
+  );
+}
