@@ -1,15 +1,13 @@
-import { z } from 'zod';
 import { credentialShape, nameShape } from './credentials.ts';
 import { askedShape } from './explain-call.ts';
 import { mergeShape } from './folders.ts';
+import { answers, instant, nullableText, query, taking, texts } from './openapi-parts.ts';
+import { peoplePaths, peopleSchemas } from './openapi-people.ts';
 import { viaShape } from './servers.ts';
 import { draftShape, narrowingShape } from './sessions.ts';
 
-const nullableText = { type: ['string', 'null'] };
-const texts = { type: 'array', items: { type: 'string' } };
-const instant = { type: 'string', format: 'date-time' };
-
 const schemas = {
+  ...peopleSchemas,
   Session: {
     type: 'object',
     required: ['id', 'userId', 'trustLevel', 'createdAt', 'lastActiveAt', 'expiresAt', 'endsAt', 'ttlSeconds'],
@@ -89,23 +87,6 @@ const id = {
   schema: { type: 'string' },
   description: 'The id, a unique name, or a unique prefix of the id.',
 };
-
-function answers(status: number, description: string, schema: object, type = 'application/json') {
-  const problem = {
-    description: 'Refused',
-    content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
-  };
-  return { [status]: { description, content: { [type]: { schema } } }, default: problem };
-}
-
-function taking(shape: z.ZodType) {
-  const { $schema: _, ...schema } = z.toJSONSchema(shape, { io: 'input' });
-  return { required: true, content: { 'application/json': { schema } } };
-}
-
-function query(name: string, description: string, type = 'string') {
-  return { name, in: 'query', required: false, schema: { type }, description };
-}
 
 const listed = { type: 'object', properties: { sessions: { type: 'array', items: session }, next: nullableText } };
 const opened = { allOf: [session, { type: 'object', properties: { token: { type: 'string' } } }] };
@@ -224,6 +205,7 @@ export function openApi(): object {
           responses: answers(200, 'Whether there was one', object),
         },
       },
+      ...peoplePaths,
       '/api/v1/events': {
         get: {
           summary: 'What happens to sessions, as it happens (server-sent events)',

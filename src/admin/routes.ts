@@ -4,6 +4,19 @@ import { explainCall } from './explain-call.ts';
 import { diffFolder, discardFolder, mergeFolder } from './folders.ts';
 import type { AdminAnswer } from './handle.ts';
 import { openApi } from './openapi.ts';
+import {
+  addUser,
+  changeUser,
+  createKey,
+  listKeys,
+  listTeams,
+  listUsers,
+  removeUser,
+  revokeKey,
+  rotateKey,
+  showKey,
+  showUser,
+} from './people.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
 import { createSession, endSession, listCalls, listSessions, restrictSession, showSession } from './sessions.ts';
 
@@ -25,6 +38,8 @@ export interface Route {
 
 const sessions = '/api/v1/sessions';
 const credentials = '/api/v1/credentials';
+const users = '/api/v1/users';
+const keys = '/api/v1/keys';
 
 /** The table of contents of the control API; beside it stands the stream of events, which is no question. */
 export const routes: readonly Route[] = [
@@ -43,6 +58,17 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: credentials, handle: listCredentials },
   { method: 'POST', path: credentials, handle: setCredential },
   { method: 'DELETE', path: credentials, handle: removeCredential },
+  { method: 'GET', path: users, handle: listUsers },
+  { method: 'POST', path: users, handle: addUser },
+  { method: 'GET', path: `${users}/{id}`, handle: showUser },
+  { method: 'PATCH', path: `${users}/{id}`, handle: changeUser },
+  { method: 'DELETE', path: `${users}/{id}`, handle: removeUser },
+  { method: 'GET', path: '/api/v1/teams', handle: listTeams },
+  { method: 'GET', path: keys, handle: listKeys },
+  { method: 'POST', path: keys, handle: createKey },
+  { method: 'GET', path: `${keys}/{id}`, handle: showKey },
+  { method: 'DELETE', path: `${keys}/{id}`, handle: revokeKey },
+  { method: 'POST', path: `${keys}/{id}/rotate`, handle: rotateKey },
   { method: 'GET', path: '/api/v1/openapi.json', handle: () => ({ status: 200, body: openApi() }) },
 ];
 

@@ -1,0 +1,31 @@
+import type { KeyView } from '../gateway/people.ts';
+import { type Command, jsonFlag, text } from './command.ts';
+import { askGateway } from './control-client.ts';
+import { cut, print, table } from './output.ts';
+import { fromNow } from './show-session.ts';
+
+export const keyList: Command = {
+  path: ['key', 'list'],
+  help: 'the keys there are; never what proves them',
+  flags: { user: { type: 'string', value: 'U', help: 'only of this user' }, json: jsonFlag },
+  async run(invocation) {
+    const user = text(invocation, 'user');
+    const path = user === undefined ? '/api/v1/keys' : `/api/v1/keys?user=${encodeURIComponent(user)}`;
+    const listed = await askGateway<{ keys: readonly KeyView[] }>(invocation, 'GET', path);
+    print(invocation, listed, () => (listed.keys.length === 0 ? 'No keys.' : shown(listed.keys)));
+    return 0;
+  },
+};
+
+function shown(keys: readonly KeyView[]): string {
+  const rows = keys.map(({ id, userId, state, trustLevel, workspaces, lastUsedAt, expiresAt }) => [
+    id.slice(0, 8),
+    cut(userId, 20),
+    state,
+    trustLevel,
+    cut(workspaces === null ? 'all' : workspaces.join(','), 16),
+    lastUsedAt === null ? 'never' : fromNow(lastUsedAt),
+    expiresAt === null ? 'never' : fromNow(expiresAt),
+  ]);
+  return table(['ID', 'USER', 'STATE', 'TRUST', 'WORKSPACES', 'USED', 'EXPIRES'], rows);
+}
