@@ -27,6 +27,7 @@ import { bindTransport } from './stages/bind-transport.ts';
 import { cacheResults } from './stages/cache-results.ts';
 import { forward } from './stages/forward.ts';
 import { forwardToAll } from './stages/forward-to-all.ts';
+import { listForUser } from './stages/list-for-user.ts';
 import { permitTools } from './stages/permit-tools.ts';
 import { recallTransport } from './stages/recall-transport.ts';
 import { record } from './stages/record.ts';
@@ -72,6 +73,7 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
   const inSession = journeyFrom<Arrived, Reply>(parts.watchStages)
     .through(record(parts))
     .through(authenticate(parts.identity))
+    .through(listForUser(parts.resolving))
     .through(resolveSession(parts.resolving))
     .through(bindAddress<InSession<Arrived>, Reply>(parts.bindsAddress, parts.marks))
     .through(recallTransport<InSession<Arrived>, Reply>(parts.callers, parts.remembered))

@@ -59,6 +59,7 @@ export function newExchange(arrived: NewExchange): Arrived {
     channel: arrived.channel,
     entry: blankEntry(),
     principal: undefined,
+    looksAs: undefined,
     session: undefined,
     upstream: undefined,
     available: undefined,
@@ -67,7 +68,7 @@ export function newExchange(arrived: NewExchange): Arrived {
   } as Arrived;
 }
 
-type NewExchange = Omit<Arrived, 'entry' | 'correlationId' | 'trace'> & {
+type NewExchange = Omit<Arrived, 'looksAs' | 'entry' | 'correlationId' | 'trace'> & {
   /** What the request's own headers say of a trace. */
   readonly traceHeaders?: TraceHeaders | undefined;
 };
@@ -92,6 +93,8 @@ export interface Arrived extends Approach {
   readonly channel: Channel;
   /** Request headers that belong to the message (`Mcp-Param-*`), for upstreams over HTTP. */
   readonly headers: () => Readonly<Record<string, string>>;
+  /** A session of the user that is only looked through, to list what it could use. */
+  readonly looksAs?: Session | undefined;
 }
 
 export type Identified<E extends Approach = Approach> = E & { readonly principal: Principal };

@@ -13,6 +13,8 @@ const longestWaitMs = 250;
  */
 export function admit<E extends InSession<Arrived>>(sessions: Sessions): Stage<E, E, Reply> {
   return function admit(exchange, next) {
+    // Whoever only looks through a session does not use it.
+    if (exchange.looksAs !== undefined) return next(exchange);
     const counted = exchange.message.method === 'tools/call' && exchange.message.kind === 'request';
     const grant = sessions.enter(exchange.session, counted);
     return 'then' in grant ? grant.then((given) => within(given, counted)) : within(grant, counted);

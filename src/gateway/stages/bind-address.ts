@@ -29,8 +29,9 @@ export function bindAddress<E extends InSession<Approach>, Out>(
 
   return function bindAddress(exchange, next) {
     const { credential, session } = exchange;
-    // Whoever started us owns both ends of a pipe.
-    if (!isBound || credential.kind === 'pipe') return next(exchange);
+    // Whoever started us owns both ends of a pipe; and to look is no use.
+    if (!isBound || credential.kind === 'pipe' || ('looksAs' in exchange && exchange.looksAs !== undefined))
+      return next(exchange);
     const digest = digestOf(session.id, credential.address ?? '');
     const first = known.get(session);
     if (first === digest) return next(exchange);

@@ -38,7 +38,8 @@ export function resolveSession<E extends Approach, Out>(
 
   async function ofUser(exchange: Identified<E>): Promise<Session> {
     const { principal, transportId } = exchange;
-    const { message } = exchange as Partial<Arrived>;
+    const { message, looksAs } = exchange as Partial<Arrived>;
+    if (looksAs !== undefined) return looksAs;
     if (exchange.era === 'handshake') {
       if (transportId !== undefined) return ofTransport(principal, transportId);
       if (message?.method !== 'initialize') throw missingTransport();
@@ -46,8 +47,7 @@ export function resolveSession<E extends Approach, Out>(
     }
     if (principal.kind !== 'user' || message === undefined) return options.defaultFor(principal);
     const workspaceId = options.workspaceMeant(principal, message);
-    // Lists vary with the credential only.
-    const chosen = isList(message.method) ? {} : chosenSession(message);
+    const chosen = chosenSession(message);
     if (chosen === undefined) {
       throw new AmbitError('REQUEST_INVALID', { what: '_meta["ambit/use-session"] is not one id of a session.' });
     }
@@ -84,10 +84,6 @@ export function resolveSession<E extends Approach, Out>(
       return next(widen(exchange, { session }));
     }
   };
-}
-
-function isList(method: string): boolean {
-  return method === 'server/discover' || /^(?:tools|prompts|resources|resources\/templates)\/list$/.test(method);
 }
 
 export function missingTransport(): ProtocolFault {

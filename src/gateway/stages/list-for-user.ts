@@ -1,0 +1,65 @@
+import type { UserPrincipal } from '../../identity/principal.ts';
+import type { Session } from '../../sessions/session.ts';
+import type { Sessions } from '../../sessions/sessions.ts';
+import type { Reply } from '../../wire/channel.ts';
+import { memberOf } from '../../wire/scan.ts';
+import { type Next, type Stage, widen } from '../chain.ts';
+import { type Arrived, blankEntry, type Identified } from '../exchange.ts';
+import { atCursor, isResult, listForms, mergedList, nextCursor } from '../merge-lists.ts';
+import { otherOutlooks } from '../outlooks.ts';
+import type { SessionsOfUsers } from '../sessions-of-users.ts';
+
+export interface ListOptions extends Pick<SessionsOfUsers, 'defaultFor'> {
+  readonly sessions: Sessions;
+  workspaceMeant(principal: UserPrincipal, message: Arrived['message']): string | undefined;
+}
+
+type Asked = Identified<Arrived>;
+
+const mostPages = 50;
+const lists = /^(?:server\/discover|(?:tools|prompts|resources|resources\/templates)\/list)$/;
+
+/**
+ * After `authenticate`: in the modern era lists vary with the credential only, so whoever is known as a user is shown
+ * what any of the user's sessions could use, whichever one the request means. To look is no use of those sessions.
+ */
+export function listForUser(options: ListOptions): Stage<Asked, Asked, Reply> {
+  const { sessions } = options;
+
+  /** All pages of one session's list, as they came; the refusal where it is refused. */
+  async function pagesOf(exchange: Asked, looksAs: Session, next: Next<Asked, Reply>): Promise<Reply[]> {
+    const pages: Reply[] = [];
+    let { message } = exchange;
+    for (let cursor: string | undefined; pages.length < mostPages; ) {
+      if (cursor !== undefined) message = atCursor(message, cursor);
+      const page = await next({ ...exchange, message, looksAs, entry: blankEntry() });
+      pages.push(page);
+      cursor = listForms.has(message.method) ? nextCursor(page) : undefined;
+      if (cursor === undefined) break;
+    }
+    return pages;
+  }
+
+  async function gathered(exchange: Asked, principal: UserPrincipal, next: Next<Asked, Reply>): Promise<Reply> {
+    const { message, entry } = exchange;
+    const own = await options.defaultFor(principal, options.workspaceMeant(principal, message));
+    const others = await otherOutlooks(sessions, principal, own);
+    entry.sessionId = own.id;
+    const form = listForms.get(message.method);
+    // A cursor is of a list that was not gathered.
+    const plain = others.length === 0 || memberOf(message.params?.shape, 'cursor') !== undefined;
+    if (plain) return next(widen(exchange, { looksAs: own }));
+    const found = await Promise.allSettled([own, ...others].map((session) => pagesOf(exchange, session, next)));
+    const pages = found.flatMap((each) => (each.status === 'fulfilled' ? each.value : [])).filter(isResult);
+    const [first, ...rest] = pages;
+    // None of them may: then it is refused as if there were no others.
+    if (first === undefined) return next(widen(exchange, { looksAs: own }));
+    return form === undefined ? first : mergedList(first, rest, form);
+  }
+
+  return function listForUser(exchange, next) {
+    const { principal, era, message } = exchange;
+    if (principal.kind !== 'user' || era !== 'modern' || !lists.test(message.method)) return next(exchange);
+    return gathered(exchange, principal, next);
+  };
+}
