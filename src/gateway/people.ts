@@ -53,6 +53,7 @@ export interface PeopleParts {
   readonly journal: Journal;
 }
 
+const graceMs = 200;
 const shortestReference = 6;
 const longestLifeSeconds = 10 * 31_536_000;
 
@@ -63,12 +64,14 @@ export function createPeople({ directory, sessions, config, journal }: PeoplePar
     journal.record({ kind: 'gateway', event, userId, ...more });
   }
 
-  // Whoever revoked it may have been stopped before it could end them.
-  directory.onRevoked((_, keyId) => {
+  // Whoever revoked it ends them, and that is heard of here; unless it was stopped before it could.
+  directory.onRevoked((_, keyId) => void setTimeout(endHeld, graceMs, keyId).unref());
+
+  function endHeld(keyId: string): void {
     for (const { id } of sessions.held().filter((session) => session.keyId === keyId)) {
       void sessions.end(id, 'revoked').catch(() => false);
     }
-  });
+  }
 
   async function named(reference: string): Promise<KeyView> {
     const exact = await keys.get(reference);

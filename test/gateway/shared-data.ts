@@ -25,13 +25,18 @@ export interface SharedData {
     more?: { readonly host?: string; readonly store?: SessionStore },
   ): Promise<ServedGateway>;
   journal(): Record<string, unknown>[];
+  /** What the gateways have warned of. */
+  warnings(): string[];
 }
-
-const quiet = { info() {}, warn() {} };
 
 export function sharedData(): SharedData {
   let folder: string | undefined;
   const served = new Set<ServedGateway>();
+  const warnings: string[] = [];
+  const quiet = {
+    info() {},
+    warn: (event: string, fields = {}) => void warnings.push(`${event} ${JSON.stringify(fields)}`),
+  };
   const places = () => {
     folder ??= mkdtempSync(join(tmpdir(), 'ambit-shared-'));
     return { folder, configFile: join(folder, 'etc', 'ambit.yaml'), dataDir: join(folder, 'data') };
@@ -41,6 +46,7 @@ export function sharedData(): SharedData {
     for (const each of served) await each.close();
     if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
     folder = undefined;
+    warnings.length = 0;
   });
 
   return {
@@ -76,6 +82,7 @@ export function sharedData(): SharedData {
       served.add(one);
       return one;
     },
+    warnings: () => warnings,
     journal: () =>
       readFileSync(join(places().dataDir, 'journal', 'journal.jsonl'), 'utf8')
         .trim()
