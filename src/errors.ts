@@ -328,6 +328,20 @@ export const errorTable = {
     rpc: 1054,
     retryable: false,
   },
+  INSUFFICIENT_SCOPE: {
+    sentence: 'The access token lacks a scope that this needs.',
+    hint: 'Get a token with the scopes named in WWW-Authenticate from the authorization server, and try again.',
+    http: 403,
+    rpc: 1057,
+    retryable: false,
+  },
+  IDENTITY_UNAVAILABLE: {
+    sentence: 'The keys of the identity provider cannot be had just now, so no token of it can be verified.',
+    hint: 'Try again shortly; the operator sees why in the log.',
+    http: 503,
+    rpc: 1058,
+    retryable: true,
+  },
   GATEWAY_UNREACHABLE: {
     sentence: 'No gateway is running for this configuration.',
     hint: 'Start one with "ambit serve".',
@@ -353,6 +367,8 @@ export interface ErrorDetails {
   /** The rule that decided, where one did. */
   readonly rule?: string;
   readonly retryAfterMs?: number;
+  /** All the scopes that an access token needs for this. */
+  readonly scopes?: readonly string[];
   readonly cause?: unknown;
 }
 
@@ -365,6 +381,7 @@ export class AmbitError extends Error {
   readonly hint: string;
   readonly rule: string | undefined;
   readonly retryAfterMs: number | undefined;
+  readonly scopes: readonly string[] | undefined;
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
     super(
@@ -376,6 +393,7 @@ export class AmbitError extends Error {
     this.hint = details.hint ?? errorTable[code].hint;
     this.rule = details.rule;
     this.retryAfterMs = details.retryAfterMs;
+    this.scopes = details.scopes;
   }
 
   get row(): ErrorRow {

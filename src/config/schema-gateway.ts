@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { byteCount, count, filePath, httpUrl, lifeSeconds, line, timerSeconds, trustLevel } from './schema-parts.ts';
+import { jwtSchema } from './schema-jwt.ts';
+import { byteCount, count, filePath, httpUrl, lifeSeconds, timerSeconds, trustLevel } from './schema-parts.ts';
 import { headerMap } from './schema-server.ts';
 
 const bareHost = z.string().regex(/^[A-Za-z0-9._:%-]{1,253}$/, {
@@ -43,17 +44,7 @@ export const authSchema = z.strictObject({
     .enum(['refuse', 'anonymous'])
     .default('refuse')
     .describe('What happens to a credential that does not verify.'),
-  jwt: z
-    .array(
-      z.strictObject({
-        issuer: httpUrl.describe('The "iss" that tokens carry.'),
-        audience: z.array(line(512)).min(1).max(100).describe('Accepted values of "aud", compared exactly.'),
-        jwksUri: httpUrl.describe('Where the keys of the issuer are found.'),
-      }),
-    )
-    .max(100)
-    .default([])
-    .describe('Issuers whose JWTs prove a user.'),
+  jwt: jwtSchema.prefault([]).describe('Identity providers whose access tokens prove a user.'),
 });
 
 export const storeSchema = z

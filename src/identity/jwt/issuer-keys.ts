@@ -1,0 +1,84 @@
+import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose';
+
+export interface IssuerKeysOptions {
+  readonly jwksUri: string;
+  readonly now: () => number;
+  readonly fetch?: typeof fetch;
+}
+
+const freshMs = 600_000;
+/** How long known keys are taken while their issuer cannot be asked. */
+const staleMs = 3_600_000;
+/** No more than one question in this time, whatever tokens come and whether it was answered or not. */
+const cooldownMs = 10_000;
+const patienceMs = 5000;
+const longest = 1024 * 1024;
+
+/**
+ * The public keys of an issuer, asked for when a token needs them. A token that names a key nobody knows is a reason to
+ * ask again, since keys are rotated; but not for each such token, or strangers could have us flood the issuer.
+ */
+export async function createIssuerKeys(options: IssuerKeysOptions): Promise<JWTVerifyGetKey> {
+  const { createLocalJWKSet, errors } = await import('jose');
+  const { jwksUri, now } = options;
+  let known: { readonly keys: ReturnType<typeof createLocalJWKSet>; readonly at: number } | undefined;
+  let askedAt = -Infinity;
+  let asking: Promise<void> | undefined;
+
+  /** Resolves when it is done; what is known says whether it was any use. */
+  function ask(): Promise<void> {
+    if (asking !== undefined) return asking;
+    if (now() - askedAt < cooldownMs) return Promise.resolve();
+    askedAt = now();
+    const at = askedAt;
+    asking = fetchKeys(jwksUri, options.fetch ?? fetch)
+      .then((set) => {
+        known = { keys: createLocalJWKSet(set), at };
+      })
+      .catch(() => {})
+      .finally(() => {
+        asking = undefined;
+      });
+    return asking;
+  }
+
+  return async function issuerKeys(header, token) {
+    if (known === undefined || now() - known.at >= freshMs) await ask();
+    const held = known;
+    if (held === undefined || now() - held.at >= staleMs) throw new IssuerUnreachable();
+    try {
+      return await held.keys(header, token);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
+      await ask();
+      if (known === held || known === undefined) throw error;
+      return known.keys(header, token);
+    }
+  };
+}
+
+/** Nothing is known of the issuer's keys: no token can be judged, be it good or not. */
+export class IssuerUnreachable extends Error {
+  override readonly name = 'IssuerUnreachable';
+}
+
+/** Redirects are not followed: the operator has named the one address that is asked. */
+async function fetchKeys(jwksUri: string, ask: typeof fetch): Promise<JSONWebKeySet> {
+  const response = await ask(jwksUri, {
+    redirect: 'manual',
+    signal: AbortSignal.timeout(patienceMs),
+    headers: { accept: 'application/jwk-set+json, application/json' },
+  });
+  if (response.status !== 200 || response.body === null) {
+    await response.body?.cancel();
+    throw new Error(`status ${response.status}`);
+  }
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of response.body) {
+    length += part.length;
+    if (length > longest) throw new Error('too long');
+    parts.push(part);
+  }
+  return JSON.parse(Buffer.concat(parts).toString('utf8')) as JSONWebKeySet;
+}

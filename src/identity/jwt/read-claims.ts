@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import type { JWTPayload } from 'jose';
+import type { Ceiling } from '../principal.ts';
+import type { JwtIssuer, RoleBounds } from './issuer.ts';
+
+const plainSubject = /^[A-Za-z0-9._@|:-]+$/;
+const longestUser = 128;
+const hashed = 'sha256:';
+
+/** What its users are called before the `|`. No two issuers may have the same: their users would be one. */
+export function userPrefixOf({ issuer, userPrefix }: Pick<JwtIssuer, 'issuer' | 'userPrefix'>): string {
+  return userPrefix ?? new URL(issuer).host;
+}
+
+/**
+ * The name of a user. Subjects that cannot be part of one go by their hash; so do those that look like such a hash, or
+ * one of them could be taken for another.
+ */
+export function userNameOf(issuer: JwtIssuer, subject: string): string {
+  const prefix = userPrefixOf(issuer);
+  const name = `${prefix}|${subject}`;
+  if (plainSubject.test(subject) && name.length <= longestUser && !subject.startsWith(hashed)) return name;
+  return `${prefix}|${hashed}${createHash('sha256').update(subject).digest('hex')}`;
+}
+
+/** `scope` as RFC 9068 has it, a list of words; `scp` as some have it, a list or such a text. */
+export function scopesOf(payload: JWTPayload): string[] {
+  return [payload['scope'], payload['scp']].flatMap((claim) =>
+    typeof claim === 'string' ? claim.split(' ').filter((word) => word !== '') : texts(claim),
+  );
+}
+
+/** The claim of that very name, else the one that its parts between the dots lead to. */
+export function rolesOf(payload: JWTPayload, claim: string): string[] {
+  const found = memberOf(payload, claim) ?? claim.split('.').reduce<unknown>(memberOf, payload);
+  return typeof found === 'string' ? [found] : texts(found);
+}
+
+/** Undefined when roles are asked for and the token has none of them. */
+export function ceilingOf(issuer: JwtIssuer, roles: readonly string[], scopes: readonly string[]): Ceiling | undefined {
+  const permissions = Object.entries(issuer.permissions).filter(([, scope]) => scopes.includes(scope));
+  const brought = Object.keys(issuer.permissions).length === 0 ? null : permissions.map(([permission]) => permission);
+  if (issuer.roles === undefined) return { trustLevel: 'sandboxed', workspaces: null, scopes: brought };
+  const { map } = issuer.roles;
+  const held = roles.flatMap((role) => (Object.hasOwn(map, role) ? [map[role] as RoleBounds] : []));
+  if (held.length === 0) return undefined;
+  const workspaces = held.some((role) => role.workspaces === undefined)
+    ? null
+    : [...new Set(held.flatMap((role) => role.workspaces ?? []))];
+  const trustLevel = held.some(({ trust }) => trust === 'direct') ? 'direct' : 'sandboxed';
+  return { trustLevel, workspaces, scopes: brought };
+}
+
+function memberOf(value: unknown, key: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+  return (value as Record<string, unknown>)[key];
+}
+
+function texts(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
+}

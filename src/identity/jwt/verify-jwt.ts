@@ -1,0 +1,135 @@
+import type { JWTPayload, JWTVerifyGetKey } from 'jose';
+import { AmbitError } from '../../errors.ts';
+import type { UserPrincipal } from '../principal.ts';
+import type { PresentedToken } from '../token.ts';
+import type { JwtIssuer } from './issuer.ts';
+import { createIssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
+import { ceilingOf, rolesOf, scopesOf, userNameOf } from './read-claims.ts';
+
+/** What a token that verifies says. */
+export interface VerifiedJwt {
+  /** Undefined when its roles give it no place here; as an administrator it may still count. */
+  readonly principal: UserPrincipal | undefined;
+  readonly isAdmin: boolean;
+  readonly scopes: readonly string[];
+  readonly issuer: JwtIssuer;
+  /** The instant it expires, with the tolerance for clocks. */
+  readonly until: number;
+}
+
+export interface JwtVerifier {
+  /** UNAUTHENTICATED unless it verifies; a promise only when it is not remembered. */
+  verify(presented: PresentedToken): VerifiedJwt | Promise<VerifiedJwt>;
+}
+
+export interface JwtOptions {
+  readonly issuers: readonly JwtIssuer[];
+  /** Hears why a token was not taken; never of the token itself. */
+  readonly refused?: (why: string, issuer: string | undefined) => void;
+  /** For tests that move time by hand. */
+  readonly now?: () => number;
+  readonly fetch?: typeof fetch;
+}
+
+/** A verified token is taken without another look for this long. */
+const rememberedMs = 60_000;
+const mostRemembered = 10_000;
+const shape = /^[\w-]{1,8192}\.[\w-]{1,12288}\.[\w-]{1,2048}$/;
+
+/** Whether it could be one at all; whatever is no JWT costs no further look. */
+export function looksLikeJwt({ token, kind }: PresentedToken): boolean {
+  return kind === undefined && shape.test(token);
+}
+
+export function createJwtVerifier({ issuers, refused, now = Date.now, fetch: ask }: JwtOptions): JwtVerifier {
+  const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
+  const keys = new Map<string, Promise<JWTVerifyGetKey>>();
+  const remembered = new Map<string, { readonly verified: VerifiedJwt; readonly until: number }>();
+
+  function keysOf({ jwksUri, issuer }: JwtIssuer): Promise<JWTVerifyGetKey> {
+    const known = keys.get(issuer);
+    if (known !== undefined) return known;
+    const made = createIssuerKeys({ jwksUri, now, ...(ask === undefined ? {} : { fetch: ask }) });
+    keys.set(issuer, made);
+    return made;
+  }
+
+  function recalled(digest: string): VerifiedJwt | undefined {
+    const found = remembered.get(digest);
+    if (found === undefined || now() < found.until) return found?.verified;
+    remembered.delete(digest);
+    return undefined;
+  }
+
+  function remember(digest: string, verified: VerifiedJwt): void {
+    if (remembered.size >= mostRemembered) remembered.delete(remembered.keys().next().value as string);
+    remembered.set(digest, { verified, until: Math.min(verified.until, now() + rememberedMs) });
+  }
+
+  async function byKeys(presented: PresentedToken): Promise<VerifiedJwt> {
+    const { decodeJwt, jwtVerify } = await import('jose');
+    let issuer: JwtIssuer | undefined;
+    try {
+      if (!looksLikeJwt(presented)) throw new NotTaken('it is no JWT');
+      issuer = byName.get(decodeJwt(presented.token).iss ?? '');
+      if (issuer === undefined) throw new NotTaken('its issuer is not configured');
+      const { payload, protectedHeader } = await jwtVerify(presented.token, await keysOf(issuer), {
+        issuer: issuer.issuer,
+        audience: [...issuer.audience],
+        algorithms: [...issuer.algorithms],
+        requiredClaims: ['exp', 'sub', 'iss', 'aud'],
+        clockTolerance: issuer.clockToleranceSeconds,
+        currentDate: new Date(now()),
+      });
+      checkType(issuer, protectedHeader.typ);
+      const verified = read(issuer, payload);
+      remember(presented.digest, verified);
+      return verified;
+    } catch (error) {
+      const unreachable = error instanceof IssuerUnreachable;
+      refused?.(unreachable ? 'the keys of its issuer cannot be had' : reasonOf(error), issuer?.issuer);
+      if (unreachable) throw new AmbitError('IDENTITY_UNAVAILABLE');
+      throw new AmbitError('UNAUTHENTICATED', { hint: newToken });
+    }
+  }
+
+  return { verify: (presented) => recalled(presented.digest) ?? byKeys(presented) };
+}
+
+const newToken = 'Get a new access token for this resource from the authorization server, and send that.';
+
+/** An ID token or a logout token is signed by the same keys, and is no leave to call anything. */
+function checkType({ tokenType }: JwtIssuer, typ: string | undefined): void {
+  const said = typ?.toLowerCase().replace(/^application\//, '');
+  if (said === 'at+jwt' || (tokenType === 'jwt' && (said === undefined || said === 'jwt'))) return;
+  throw new NotTaken('it is not of the type that is taken');
+}
+
+function read(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
+  const { sub, exp } = payload;
+  if (typeof sub !== 'string' || sub === '' || exp === undefined) throw new NotTaken('it names nobody');
+  // Bound to a key that its holder would have to prove: as a mere bearer token it may be a stolen one.
+  if (payload['cnf'] !== undefined) throw new NotTaken('it is bound to a key, and proofs of one are not taken');
+  const scopes = scopesOf(payload);
+  const roles = issuer.roles === undefined ? [] : rolesOf(payload, issuer.roles.claim);
+  const ceiling = ceilingOf(issuer, roles, scopes);
+  const userId = userNameOf(issuer, sub);
+  return {
+    principal: ceiling && { kind: 'user', userId, via: 'jwt', ceiling },
+    isAdmin: issuer.roles?.admin.some((role) => roles.includes(role)) ?? false,
+    scopes,
+    issuer,
+    until: (exp + issuer.clockToleranceSeconds) * 1000,
+  };
+}
+
+/** Why a token is not taken, for whoever runs Ambit: to a stranger all of them look alike. */
+class NotTaken extends Error {}
+
+/** Of the library's errors only the code and the name of a claim: their words may repeat what was sent. */
+function reasonOf(error: unknown): string {
+  if (error instanceof NotTaken) return error.message;
+  const { code, claim } = error as { readonly code?: unknown; readonly claim?: unknown };
+  if (typeof code !== 'string') return 'it does not verify';
+  return typeof claim === 'string' ? `${code} (${claim})` : code;
+}
