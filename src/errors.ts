@@ -369,6 +369,8 @@ export interface ErrorDetails {
   readonly retryAfterMs?: number;
   /** All the scopes that an access token needs for this. */
   readonly scopes?: readonly string[];
+  /** All the permissions that the tool needs, where some are missing. */
+  readonly needs?: readonly string[];
   readonly cause?: unknown;
 }
 
@@ -382,6 +384,7 @@ export class AmbitError extends Error {
   readonly rule: string | undefined;
   readonly retryAfterMs: number | undefined;
   readonly scopes: readonly string[] | undefined;
+  readonly needs: readonly string[] | undefined;
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
     super(
@@ -394,6 +397,7 @@ export class AmbitError extends Error {
     this.rule = details.rule;
     this.retryAfterMs = details.retryAfterMs;
     this.scopes = details.scopes;
+    this.needs = details.needs;
   }
 
   get row(): ErrorRow {

@@ -27,6 +27,7 @@ import { bindTransport } from './stages/bind-transport.ts';
 import { cacheResults } from './stages/cache-results.ts';
 import { forward } from './stages/forward.ts';
 import { forwardToAll } from './stages/forward-to-all.ts';
+import { heedToken } from './stages/heed-token.ts';
 import { listForUser } from './stages/list-for-user.ts';
 import { permitTools } from './stages/permit-tools.ts';
 import { recallTransport } from './stages/recall-transport.ts';
@@ -77,6 +78,7 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(resolveSession(parts.resolving))
     .through(bindAddress<InSession<Arrived>, Reply>(parts.bindsAddress, parts.marks))
     .through(recallTransport<InSession<Arrived>, Reply>(parts.callers, parts.remembered))
+    .through(heedToken<InSession<Arrived>, Reply>())
     .through(selectWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))
@@ -114,6 +116,7 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
     .through(resolveSession(parts.resolving, true))
     .through(bindAddress<InSession<Visit>, Visited>(parts.bindsAddress, parts.marks))
     .through(recallTransport<InSession<Visit>, Visited>(parts.callers, parts.remembered))
+    .through(heedToken<InSession<Visit>, Visited>())
     .through(standInWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))

@@ -45,6 +45,7 @@ import { fetchedInto, packagesIn } from './fetch-package.ts';
 import { createFilesOfSessions } from './files-of-sessions.ts';
 import type { GatewayOptions } from './gateway-options.ts';
 import { credentialsIn, endWhatCarries, giveCredentials } from './given-credentials.ts';
+import { createJwtIdentity } from './jwt-identity.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { openDirectory } from './open-directory.ts';
@@ -102,6 +103,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
   const opened = openDirectory({ store, sessions, settings, folders, journal, log });
   const { directory, people, open } = opened;
+  const jwt = createJwtIdentity(config.auth.jwt, log);
   const metrics = createMetrics({
     isServer: (name) => name === ownServer || settings.servers().has(name),
     liveSessions: () => sessions.held().length,
@@ -261,7 +263,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     own,
     catalog,
     cached,
-    identity: { sessions, keys: directory.keys, log, ...config.auth },
+    identity: { sessions, keys: directory.keys, verifyJwt: jwt?.verify, log, ...config.auth },
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
     watchStages: options.watchStages,
@@ -288,6 +290,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     openSession: (draft) => open(draft),
     directory,
     people,
+    jwt,
     folders,
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
     async furtherToken(id) {

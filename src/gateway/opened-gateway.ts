@@ -14,6 +14,7 @@ import type { Next } from './chain.ts';
 import type { Arrived } from './exchange.ts';
 import type { CallExplanation } from './explain-call.ts';
 import type { GivenCredentials } from './given-credentials.ts';
+import type { JwtIdentity } from './jwt-identity.ts';
 import type { OpenDirectory } from './open-directory.ts';
 import type { Resolved } from './resolution.ts';
 import type { SandboxState } from './sandbox-state.ts';
@@ -22,6 +23,7 @@ import type { Visit, Visited } from './visit.ts';
 /** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
 export interface Gateway extends Pick<OpenDirectory, 'directory' | 'people'> {
   readonly config: Config;
+  readonly jwt: JwtIdentity | undefined;
   readonly serve: Next<Arrived, Reply>;
   readonly visit: Next<Visit, Visited>;
   readonly sessions: Sessions;

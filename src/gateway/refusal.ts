@@ -11,16 +11,22 @@ export function asAmbitError(error: unknown): AmbitError {
 export function refuse(exchange: Arrived, error: AmbitError): Reply {
   const { message } = exchange;
   if (message.id === undefined || message.kind !== 'request') {
-    return untaken(exchange, refusedRequest('null', error), error.row.http);
+    const reply = untaken(exchange, refusedRequest('null', error), error.row.http);
+    return error.scopes === undefined || reply.kind === 'accepted' ? reply : { ...reply, scopes: error.scopes };
   }
   // A caller without a credential has no business reading results: it gets the status its client acts on.
-  if (error.code === 'UNAUTHENTICATED') {
-    return { kind: 'message', bytes: refusedRequest(message.id, error), status: error.row.http };
-  }
+  if (asksForToken.has(error.code)) return withStatus(refusedRequest(message.id, error), error);
   if (message.method === 'tools/call') {
     return { kind: 'message', bytes: refusedCall(message.id, error, exchange.era === 'modern') };
   }
   return { kind: 'message', bytes: refusedRequest(message.id, error) };
+}
+
+/** What a client answers with another token, or by waiting for the identity provider. */
+const asksForToken = new Set(['UNAUTHENTICATED', 'INSUFFICIENT_SCOPE', 'IDENTITY_UNAVAILABLE']);
+
+function withStatus(bytes: Buffer, { row, scopes }: AmbitError): Reply {
+  return { kind: 'message', bytes, status: row.http, ...(scopes === undefined ? {} : { scopes }) };
 }
 
 /** Nobody waits for an answer to a notification; over HTTP the status still tells that it was not taken. */

@@ -60,7 +60,10 @@ export function createToolBounds({ config, latest }: ToolBoundsOptions): ToolBou
       const policy = of(server);
       if (policy === undefined) return undefined;
       const held = claims(session);
-      return (tool) => policy.could(held, tool);
+      // A tool that only a scope is missing for is shown: calling it is how a client learns which one.
+      const obtainable = Object.keys(session.byToken?.governed ?? {});
+      const perhaps = obtainable.length === 0 ? held : { ...held, permissions: [...held.permissions, ...obtainable] };
+      return (tool) => policy.could(perhaps, tool);
     },
 
     replaced(server) {
@@ -102,10 +105,11 @@ export function toolOf({ bytes, params }: Message): string | undefined {
   return stringAt(bytes, memberOf(params?.shape, 'name'));
 }
 
-function denied(tool: string, { rule, reason, hint }: Decision): AmbitError {
+function denied(tool: string, { rule, reason, hint, needs }: Decision): AmbitError {
   return new AmbitError('PERMISSION_DENIED', {
     what: `The tool "${tool.slice(0, 100)}" may not be called like this: ${reason}.`,
     rule,
     ...(hint === undefined ? {} : { hint }),
+    ...(needs === undefined ? {} : { needs }),
   });
 }

@@ -23,7 +23,12 @@ export type Visited =
   | { readonly kind: 'gone' }
   /** The revision that this transport session negotiated: it decides how a batch is read. */
   | { readonly kind: 'known'; readonly version: string }
-  | { readonly kind: 'refused'; readonly status: number; readonly bytes: Buffer };
+  | {
+      readonly kind: 'refused';
+      readonly status: number;
+      readonly bytes: Buffer;
+      readonly scopes?: readonly string[];
+    };
 
 /** `record` for visits: outermost, and the place where a refusal gets its form. */
 export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
@@ -38,7 +43,9 @@ export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
       }
       const refusal = asAmbitError(error);
       outcome = refusal.code;
-      return { kind: 'refused', status: refusal.row.http, bytes: refusedRequest('null', refusal) };
+      const { scopes } = refusal;
+      const asked = scopes === undefined ? {} : { scopes };
+      return { kind: 'refused', status: refusal.row.http, bytes: refusedRequest('null', refusal), ...asked };
     } finally {
       journal.record({
         kind: 'call',

@@ -10,6 +10,14 @@ export interface Ceiling {
   readonly scopes: readonly string[] | null;
 }
 
+/** Permissions that a token brings with each request, and that are never written into a session. */
+export interface TokenPermissions {
+  /** Those it brings. */
+  readonly brought: readonly string[];
+  /** All that tokens of its issuer decide about, with the scope that brings each: nobody else can give these. */
+  readonly governed: Readonly<Record<string, string>>;
+}
+
 /** A person or program that has proven a name by a credential of its own, and is bound to no session. */
 export interface UserPrincipal {
   readonly kind: 'user';
@@ -18,6 +26,13 @@ export interface UserPrincipal {
   /** The key it was proven by: a session opened with it ends when it is revoked. */
   readonly keyId?: string;
   readonly ceiling: Ceiling;
+  readonly token?: {
+    /** The instant it expires: nothing that stands open is served longer. */
+    readonly until: number;
+    /** What every use of it needs. */
+    readonly scopes: readonly string[];
+    readonly permissions: TokenPermissions;
+  };
 }
 
 /** Who is proven to be calling, and by what. */

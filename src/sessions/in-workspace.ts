@@ -1,3 +1,4 @@
+import { asTokenSays } from './as-token-says.ts';
 import type { Session } from './session.ts';
 
 const views = new WeakMap<Session, Map<string, Session>>();
@@ -20,10 +21,14 @@ export function inWorkspace(session: Session, workspaceId: string): Session {
   return view;
 }
 
-/** The record that counts now, standing where an older one stands. A workspace of the record's own always holds. */
+/**
+ * The record that counts now, standing where an older one stands and with what the same token brings. A workspace of
+ * the record's own always holds.
+ */
 export function standingAs(record: Session, older: Session): Session {
-  if (record.workspaceId !== undefined || older.workspaceId === undefined) return record;
-  return inWorkspace(record, older.workspaceId);
+  const seen = older.byToken === undefined ? record : asTokenSays(record, older.byToken);
+  if (seen.workspaceId !== undefined || older.workspaceId === undefined) return seen;
+  return inWorkspace(seen, older.workspaceId);
 }
 
 /** Names a session where it stands: two workspaces of one session are two places. */

@@ -1,3 +1,4 @@
+import type { TokenPermissions } from '../identity/principal.ts';
 import type { JsonValue, SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 
@@ -20,6 +21,8 @@ export interface Session {
   /** The servers it is limited to; undefined when it has no list of its own. */
   readonly servers: readonly string[] | undefined;
   readonly permissions: readonly string[];
+  /** Only in the view that one request has of it: what the token of that request decides about. */
+  readonly byToken?: TokenPermissions;
   readonly metadata: Metadata;
   readonly createdAt: number;
   readonly ttlSeconds: number;

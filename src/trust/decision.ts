@@ -45,6 +45,8 @@ export interface Decision {
   /** A sentence without its subject: "it needs …". */
   readonly reason: string;
   readonly hint?: string;
+  /** Where permissions are missing: all that the tool needs. */
+  readonly needs?: readonly string[];
   /** What it was decided from, as `session.trustLevel` or `args.path`. */
   readonly claims: readonly string[];
   readonly rules: readonly RuleOutcome[];

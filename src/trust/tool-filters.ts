@@ -47,6 +47,7 @@ export function toolFilters(server: string, texts: ToolFilterTexts | undefined):
       return {
         ...refused(`${key}.permissions`, `it needs the permission "${permission}", which the session does not hold`),
         hint: `Do without this tool, or ask for a session created with "--permission ${permission}".`,
+        needs: needs.filter(fits(tool)).map((need) => need.permission),
         claims: ['session.permissions', 'tool'],
       };
     },

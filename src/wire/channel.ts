@@ -16,7 +16,14 @@ export interface Channel {
 
 /** The final message, or nothing for what is only taken note of. */
 export type Reply =
-  | { readonly kind: 'message'; readonly bytes: Buffer; readonly status?: number; readonly transportId?: string }
+  | {
+      readonly kind: 'message';
+      readonly bytes: Buffer;
+      readonly status?: number;
+      readonly transportId?: string;
+      /** All the scopes that were needed, where an access token lacks some. */
+      readonly scopes?: readonly string[];
+    }
   | { readonly kind: 'accepted' };
 
 export const accepted: Reply = { kind: 'accepted' };

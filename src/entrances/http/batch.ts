@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { blankEntry } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
@@ -17,6 +18,7 @@ const maxElements = 64;
 export async function serveBatch(
   gateway: Gateway,
   approach: HttpApproach,
+  request: IncomingMessage,
   body: Buffer,
   answer: Answer,
 ): Promise<void> {
@@ -29,7 +31,7 @@ export async function serveBatch(
     channel: answer.channel,
   });
   if (visited.kind === 'refused') {
-    finish(answer, { kind: 'message', bytes: visited.bytes, status: visited.status });
+    finish(gateway, approach.server, request, answer, { ...visited, kind: 'message' });
     return;
   }
   if (visited.kind !== 'known' || visited.version !== batchVersion) {

@@ -5,9 +5,11 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import { openAdminToken } from '../../identity/admin-token.ts';
 import type { Log } from '../../log.ts';
 import { createAdminDoor } from '../control/answer-admin.ts';
+import { createAdminCheck } from './admin-check.ts';
 import { createGuards } from './guards.ts';
 import { serveMetrics } from './metrics.ts';
 import { servePost } from './post.ts';
+import { serveResourceMetadata } from './resource-metadata.ts';
 import { serveControl } from './serve-control.ts';
 import { serveVisit } from './visit.ts';
 
@@ -28,6 +30,7 @@ export async function listenHttp(
 ): Promise<Listening> {
   const guard = createGuards(gateway.config.listen);
   const token = await openAdminToken(gateway.places.dataDir);
+  const isAdmin = createAdminCheck(gateway, token);
   let url = '';
   const door = createAdminDoor(gateway, () => gateway.config.listen.publicUrl ?? url);
   let closing = false;
@@ -47,14 +50,15 @@ export async function listenHttp(
       return;
     }
     if (path === '/readyz') return answerReady(response);
-    if (path === '/metrics') return serveMetrics(gateway, token, request, response);
+    if (path === '/metrics') return serveMetrics(gateway, isAdmin, request, response);
     if (path === '/.well-known/jwks.json' && request.method === 'GET') {
       const bytes = Buffer.from(gateway.jwks());
       const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };
       response.writeHead(200, { ...headers, 'content-length': bytes.length }).end(bytes);
       return;
     }
-    if (path.startsWith('/api/')) return serveControl(door, token, request, response);
+    if (path.startsWith('/.well-known/') && serveResourceMetadata(gateway, path, request, response)) return;
+    if (path.startsWith('/api/')) return serveControl(door, isAdmin, request, response);
     const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
     if (server === undefined) {
       request.resume();

@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Gateway } from '../../gateway/gateway.ts';
-import type { AdminToken } from '../../identity/admin-token.ts';
 import { contentType } from '../../metrics/text-format.ts';
+import type { AdminCheck } from './admin-check.ts';
 import { isLoopback, namesLoopback } from './guards.ts';
 
-/** GET /metrics: open to this machine; everybody else has to carry the admin token. */
+/** GET /metrics: open to this machine; everybody else has to be an administrator. */
 export async function serveMetrics(
   gateway: Gateway,
-  token: AdminToken,
+  isAdmin: AdminCheck,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -16,7 +16,7 @@ export async function serveMetrics(
     refuse(gateway, response, 405, { allow: 'GET, HEAD' });
     return;
   }
-  if (!comesFromHere(gateway, request) && !token.isCarriedBy(request.headers.authorization)) {
+  if (!comesFromHere(gateway, request) && !(await isAdmin(request))) {
     refuse(gateway, response, 401, { 'www-authenticate': 'Bearer realm="ambit"' });
     return;
   }

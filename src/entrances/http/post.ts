@@ -10,6 +10,7 @@ import type { TraceHeaders } from '../../wire/trace.ts';
 import { handshakeVersions } from '../../wire/versions.ts';
 import { type Answer, createAnswer } from './answer.ts';
 import { serveBatch } from './batch.ts';
+import { challenge } from './challenge.ts';
 import { credentialOf } from './credential.ts';
 import { isJson } from './guards.ts';
 import { passOver, readBody } from './read-body.ts';
@@ -38,7 +39,7 @@ export async function servePost(
   }
   const approach = approachOf(server, request);
   if (body[firstByte(body)] === openBracket) {
-    await serveBatch(gateway, approach, body, answer);
+    await serveBatch(gateway, approach, request, body, answer);
     return;
   }
   let message: Message;
@@ -71,7 +72,7 @@ export async function servePost(
     }
   }
   const reply = await gateway.serve(arrived(approach, era, message, answer));
-  finish(answer, reply);
+  finish(gateway, server, request, answer, reply);
 }
 
 export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry' | 'correlationId' | 'trace'> & {
@@ -93,21 +94,16 @@ export function arrived(approach: HttpApproach, era: Era, message: Message, answ
   });
 }
 
-export function finish(answer: Answer, reply: Reply): void {
+export function finish(gateway: Gateway, server: string, request: IncomingMessage, answer: Answer, reply: Reply): void {
   if (reply.kind === 'accepted') {
     answer.empty(202);
     return;
   }
   const status = reply.status ?? 200;
-  answer.finish(reply.bytes, status, headersOf(reply.transportId, status));
-}
-
-function headersOf(transportId: string | undefined, status: number): Record<string, string> | undefined {
-  if (transportId === undefined && status !== 401) return undefined;
-  const headers: Record<string, string> = {};
-  if (transportId !== undefined) headers['mcp-session-id'] = transportId;
-  if (status === 401) headers['www-authenticate'] = 'Bearer realm="ambit"';
-  return headers;
+  const { transportId, scopes } = reply;
+  const transport = transportId === undefined ? undefined : { 'mcp-session-id': transportId };
+  const asks = status === 401 || scopes !== undefined;
+  answer.finish(reply.bytes, status, asks ? challenge(gateway, server, request, scopes) : transport);
 }
 
 export function fault(

@@ -1,19 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { problem } from '../../admin/handle.ts';
 import { AmbitError } from '../../errors.ts';
-import type { AdminToken } from '../../identity/admin-token.ts';
 import { type AdminDoor, respond } from '../control/answer-admin.ts';
+import type { AdminCheck } from './admin-check.ts';
 import { isJson } from './guards.ts';
 
-/** The control API over HTTP: who does not carry the admin token learns nothing, not even what there is. */
+/** The control API over HTTP: who is no administrator learns nothing, not even what there is. */
 export async function serveControl(
   door: AdminDoor,
-  token: AdminToken,
+  isAdmin: AdminCheck,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   response.setHeader('cache-control', 'no-store');
-  if (refuseUnlessAdmin(token, request, response)) return;
+  if (await refuseUnlessAdmin(isAdmin, request, response)) return;
   const sent = request.headers['content-length'] ?? request.headers['transfer-encoding'] ?? '0';
   const hasBody = request.method === 'POST' || request.method === 'PATCH' || sent !== '0';
   if (hasBody && !isJson(request)) {
@@ -24,9 +24,13 @@ export async function serveControl(
   await door.answer(request, response);
 }
 
-/** True when it was refused: without the admin token, whatever else was sent. */
-export function refuseUnlessAdmin(token: AdminToken, request: IncomingMessage, response: ServerResponse): boolean {
-  if (token.isCarriedBy(request.headers.authorization)) return false;
+/** True when it was refused: without a credential of an administrator, whatever else was sent. */
+async function refuseUnlessAdmin(
+  isAdmin: AdminCheck,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<boolean> {
+  if (await isAdmin(request)) return false;
   request.resume();
   const { row, code } = new AmbitError('UNAUTHENTICATED');
   const hint = 'Send "Authorization: Bearer <admin token>"; it is in the file admin-token of the data directory.';

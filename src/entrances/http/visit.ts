@@ -4,7 +4,7 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import { modernVersion } from '../../wire/versions.ts';
 import { createAnswer } from './answer.ts';
 import { credentialOf } from './credential.ts';
-import { fault } from './post.ts';
+import { fault, finish } from './post.ts';
 
 /** GET and DELETE /mcp/{server}: the handshake era's stream and goodbye. The modern era has neither. */
 export async function serveVisit(
@@ -37,9 +37,7 @@ export async function serveVisit(
     channel: answer.channel,
   });
   if (visited.kind === 'refused') {
-    const headers: Record<string, string> =
-      visited.status === 401 ? { 'www-authenticate': 'Bearer realm="ambit"' } : {};
-    answer.finish(visited.bytes, visited.status, headers);
+    finish(gateway, server, request, answer, { ...visited, kind: 'message' });
   } else if (visited.kind === 'gone') answer.empty(200);
   else answer.stream();
 }

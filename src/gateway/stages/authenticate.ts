@@ -1,5 +1,6 @@
 import type { Keys } from '../../directory/keys.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
+import { looksLikeJwt } from '../../identity/jwt/verify-jwt.ts';
 import { anonymousUser, localUser, type Principal, type UserPrincipal } from '../../identity/principal.ts';
 import type { PresentedToken } from '../../identity/token.ts';
 import type { Log } from '../../log.ts';
@@ -12,13 +13,12 @@ export interface AuthenticateOptions {
   readonly sessions: Sessions;
   readonly keys: Pick<Keys, 'verify'>;
   /** The user that a JWT proves; UNAUTHENTICATED when it proves none. Absent where no issuer is configured. */
-  readonly verifyJwt?: ((token: string) => Promise<UserPrincipal>) | undefined;
+  readonly verifyJwt?: ((presented: PresentedToken) => UserPrincipal | Promise<UserPrincipal>) | undefined;
   readonly anonymous: 'off' | 'loopback';
   readonly onInvalidKey: 'refuse' | 'anonymous';
   readonly log: Log;
 }
 
-const looksLikeJwt = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$/;
 const remarkEveryMs = 60_000;
 
 /** Second on the inward corridor: from a credential to a principal that is proven. */
@@ -42,7 +42,7 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
   /** A promise only where something has to be asked. */
   function prove(presented: PresentedToken): Principal | Promise<Principal> {
     if (presented.kind === 'ambk') return keys.verify(presented);
-    if (verifyJwt !== undefined && looksLikeJwt.test(presented.token)) return verifyJwt(presented.token);
+    if (verifyJwt !== undefined && looksLikeJwt(presented)) return verifyJwt(presented);
     const session = sessions.prove(presented);
     return session instanceof Promise ? session.then(ofSession) : ofSession(session);
   }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { JWTPayload } from 'jose';
-import type { Ceiling } from '../principal.ts';
+import type { Ceiling, TokenPermissions } from '../principal.ts';
 import type { JwtIssuer, RoleBounds } from './issuer.ts';
 
 const plainSubject = /^[A-Za-z0-9._@|:-]+$/;
@@ -37,10 +37,8 @@ export function rolesOf(payload: JWTPayload, claim: string): string[] {
 }
 
 /** Undefined when roles are asked for and the token has none of them. */
-export function ceilingOf(issuer: JwtIssuer, roles: readonly string[], scopes: readonly string[]): Ceiling | undefined {
-  const permissions = Object.entries(issuer.permissions).filter(([, scope]) => scopes.includes(scope));
-  const brought = Object.keys(issuer.permissions).length === 0 ? null : permissions.map(([permission]) => permission);
-  if (issuer.roles === undefined) return { trustLevel: 'sandboxed', workspaces: null, scopes: brought };
+export function ceilingOf(issuer: JwtIssuer, roles: readonly string[]): Ceiling | undefined {
+  if (issuer.roles === undefined) return { trustLevel: 'sandboxed', workspaces: null, scopes: null };
   const { map } = issuer.roles;
   const held = roles.flatMap((role) => (Object.hasOwn(map, role) ? [map[role] as RoleBounds] : []));
   if (held.length === 0) return undefined;
@@ -48,7 +46,13 @@ export function ceilingOf(issuer: JwtIssuer, roles: readonly string[], scopes: r
     ? null
     : [...new Set(held.flatMap((role) => role.workspaces ?? []))];
   const trustLevel = held.some(({ trust }) => trust === 'direct') ? 'direct' : 'sandboxed';
-  return { trustLevel, workspaces, scopes: brought };
+  // Permissions are not bounded here: those that scopes decide about come with each request anew.
+  return { trustLevel, workspaces, scopes: null };
+}
+
+export function permissionsOf({ permissions }: JwtIssuer, scopes: readonly string[]): TokenPermissions {
+  const brought = Object.keys(permissions).filter((name) => scopes.includes(permissions[name] as string));
+  return { brought, governed: permissions };
 }
 
 function memberOf(value: unknown, key: string): unknown {

@@ -4,7 +4,7 @@ import type { UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
 import type { JwtIssuer } from './issuer.ts';
 import { createIssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
-import { ceilingOf, rolesOf, scopesOf, userNameOf } from './read-claims.ts';
+import { ceilingOf, permissionsOf, rolesOf, scopesOf, userNameOf } from './read-claims.ts';
 
 /** What a token that verifies says. */
 export interface VerifiedJwt {
@@ -112,14 +112,16 @@ function read(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
   if (payload['cnf'] !== undefined) throw new NotTaken('it is bound to a key, and proofs of one are not taken');
   const scopes = scopesOf(payload);
   const roles = issuer.roles === undefined ? [] : rolesOf(payload, issuer.roles.claim);
-  const ceiling = ceilingOf(issuer, roles, scopes);
+  const ceiling = ceilingOf(issuer, roles);
   const userId = userNameOf(issuer, sub);
+  const until = (exp + issuer.clockToleranceSeconds) * 1000;
+  const token = { until, scopes: issuer.scopes, permissions: permissionsOf(issuer, scopes) };
   return {
-    principal: ceiling && { kind: 'user', userId, via: 'jwt', ceiling },
+    principal: ceiling && { kind: 'user', userId, via: 'jwt', ceiling, token },
     isAdmin: issuer.roles?.admin.some((role) => roles.includes(role)) ?? false,
     scopes,
     issuer,
-    until: (exp + issuer.clockToleranceSeconds) * 1000,
+    until,
   };
 }
 

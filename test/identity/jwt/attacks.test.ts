@@ -30,7 +30,7 @@ const claimsOf = (server: KeyServer) => ({ iss: server.issuer, aud: audience, su
 test('a good token names its user after the issuer, and is bounded by default', async () => {
   const server = await keyServer();
   const { verify } = verifying([described(server)]);
-  expect((await verify(await tokenOf(server))).principal).toEqual({
+  expect((await verify(await tokenOf(server))).principal).toMatchObject({
     kind: 'user',
     userId: `${new URL(server.issuer).host}|alice`,
     via: 'jwt',

@@ -72,7 +72,14 @@ export { absent };
 
 export async function tokenOf(server: KeyServer, { claims = {}, header = {}, key = server.first }: TokenDraft = {}) {
   const now = Math.floor(Date.now() / 1000);
-  const all = { iss: server.issuer, aud: audience, sub: 'alice', iat: now, exp: now + 300, ...claims };
+  const all: Record<string, unknown> = {
+    iss: server.issuer,
+    aud: audience,
+    sub: 'alice',
+    iat: now,
+    exp: now + 300,
+    ...claims,
+  };
   const payload = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== absent));
   return new SignJWT(payload)
     .setProtectedHeader({ alg: key.alg, kid: key.kid, typ: 'at+jwt', ...header })

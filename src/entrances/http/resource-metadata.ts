@@ -1,0 +1,63 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { allServers } from '../../gateway/aggregate/for-all.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+
+const wellKnown = '/.well-known/oauth-protected-resource';
+const forms = /^(?:\/mcp(?:\/[a-z0-9-]{1,64})?)?$/;
+
+/** Where clients reach us: as configured, else by the name they used, which the guards have let pass. */
+function baseOf(gateway: Gateway, request: IncomingMessage): string {
+  const { publicUrl } = gateway.config.listen;
+  return (publicUrl ?? `http://${request.headers.host ?? ''}`).replace(/\/$/, '');
+}
+
+/** The address of the metadata for one address of ours, its path after the well-known part (RFC 9728). */
+export function metadataAddress(gateway: Gateway, request: IncomingMessage, server: string): string {
+  const base = baseOf(gateway, request);
+  return `${new URL(base).origin}${wellKnown}${pathOf(base)}/mcp${server === allServers ? '' : `/${server}`}`;
+}
+
+function pathOf(base: string): string {
+  const { pathname } = new URL(base);
+  return pathname === '/' ? '' : pathname;
+}
+
+/** True when it was answered. Every server has the same metadata, so that nobody learns which there are. */
+export function serveResourceMetadata(
+  gateway: Gateway,
+  path: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): boolean {
+  const { jwt } = gateway;
+  if (jwt === undefined || request.method !== 'GET' || !path.startsWith(wellKnown)) return false;
+  const base = baseOf(gateway, request);
+  const [under, within] = [path.slice(wellKnown.length), pathOf(base)];
+  // A proxy may pass on the path it is reached by, or leave it out.
+  const form = under === within || under.startsWith(`${within}/`) ? under.slice(within.length) : under;
+  if (!forms.test(form)) return false;
+  const { issuers, scopes } = jwt;
+  const bytes = Buffer.from(
+    JSON.stringify({
+      resource: resourceOf(gateway, `${base}${form === '' ? '/mcp' : form}`),
+      authorization_servers: issuers,
+      ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
+      bearer_methods_supported: ['header'],
+      resource_name: 'Ambit',
+    }),
+  );
+  request.resume();
+  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' };
+  response.writeHead(200, { ...headers, 'content-length': bytes.length }).end(bytes);
+  return true;
+}
+
+/**
+ * A client asks for a token for this, and it has to be one that is accepted: the address itself, or the one of all
+ * servers where only that is.
+ */
+function resourceOf(gateway: Gateway, address: string): string {
+  const accepted = gateway.config.auth.jwt.flatMap(({ audience }) => audience);
+  const whole = address.replace(/(\/mcp)\/[^/]+$/, '$1');
+  return [address, whole].find((each) => accepted.includes(each)) ?? address;
+}

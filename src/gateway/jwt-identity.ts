@@ -1,0 +1,78 @@
+import type { Config } from '../config/schema.ts';
+import { AmbitError } from '../errors.ts';
+import { createJwtVerifier, type VerifiedJwt } from '../identity/jwt/verify-jwt.ts';
+import type { UserPrincipal } from '../identity/principal.ts';
+import type { PresentedToken } from '../identity/token.ts';
+import type { Log } from '../log.ts';
+
+/** Users and administrators who are known by the access tokens of identity providers. */
+export interface JwtIdentity {
+  /** A promise only when the token is not remembered. */
+  verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
+  /** Whether it is the token of somebody who may use the control API; false for whatever does not verify. */
+  isAdmin(presented: PresentedToken): Promise<boolean>;
+  /** Where tokens are to be had. */
+  readonly issuers: readonly string[];
+  /** The scopes that are of any use here. */
+  readonly scopes: readonly string[];
+  /** Those that a first token should have. */
+  readonly required: readonly string[];
+}
+
+const remarkEveryMs = 60_000;
+
+/** Undefined where no identity provider is configured. */
+export function createJwtIdentity(issuers: Config['auth']['jwt'], log: Log): JwtIdentity | undefined {
+  if (issuers.length === 0) return undefined;
+  const remarked = new Map<string, number>();
+
+  /** Strangers choose how often: each reason is told once in a while, and there are few. */
+  function refused(reason: string, issuer = ''): void {
+    const key = `${issuer} ${reason}`;
+    const now = performance.now();
+    if (now - (remarked.get(key) ?? -Infinity) < remarkEveryMs) return;
+    remarked.set(key, now);
+    log.warn('access token refused', { reason, ...(issuer === '' ? {} : { issuer }) });
+  }
+
+  const verifier = createJwtVerifier({ issuers, refused });
+
+  function admitted(verified: VerifiedJwt): UserPrincipal {
+    const { principal, issuer } = verified;
+    if (!hasRequired(verified)) {
+      throw new AmbitError('INSUFFICIENT_SCOPE', { scopes: issuer.scopes, rule: 'auth.jwt.scopes' });
+    }
+    if (principal !== undefined) return principal;
+    throw new AmbitError('PERMISSION_DENIED', {
+      what: 'None of the roles of this user gives access here.',
+      hint: 'Ask the operator for one of the roles that the configuration names.',
+      rule: 'auth.jwt.roles',
+    });
+  }
+
+  return {
+    verify(presented) {
+      const verified = verifier.verify(presented);
+      return verified instanceof Promise ? verified.then(admitted) : admitted(verified);
+    },
+    async isAdmin(presented) {
+      try {
+        const verified = await verifier.verify(presented);
+        return verified.isAdmin && hasRequired(verified);
+      } catch {
+        return false;
+      }
+    },
+    issuers: issuers.map(({ issuer }) => issuer),
+    scopes: distinct(issuers.flatMap(({ scopes, permissions }) => [...scopes, ...Object.values(permissions)])),
+    required: distinct(issuers.flatMap(({ scopes }) => scopes)),
+  };
+}
+
+function hasRequired({ scopes, issuer }: VerifiedJwt): boolean {
+  return issuer.scopes.every((scope) => scopes.includes(scope));
+}
+
+function distinct(names: readonly string[]): readonly string[] {
+  return [...new Set(names)];
+}

@@ -1,0 +1,50 @@
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import type { UserPrincipal } from '../../identity/principal.ts';
+import { asTokenSays } from '../../sessions/as-token-says.ts';
+import { type Stage, widen } from '../chain.ts';
+import type { Arrived, InSession } from '../exchange.ts';
+import type { Visit } from '../visit.ts';
+
+type Token = NonNullable<UserPrincipal['token']>;
+
+const longestTimer = 2_147_483_647;
+
+/**
+ * After `resolve-session`, for users with an access token: the session is what this very token makes of it. What only
+ * a scope is missing for is refused so that the client can ask for it, and no stream stands open beyond the token.
+ */
+export function heedToken<E extends InSession<Arrived> | InSession<Visit>, Out>(): Stage<E, E, Out> {
+  return function heedToken(exchange, next) {
+    const token = exchange.principal.kind === 'user' ? exchange.principal.token : undefined;
+    if (token === undefined) return next(exchange);
+    endWith(token, exchange);
+    const session = asTokenSays(exchange.session, token.permissions);
+    return next(widen(exchange, { session })).catch((error: unknown) => {
+      throw missingScopes(error, token) ?? error;
+    });
+  };
+}
+
+/** Calls under way are answered; what stands open for what may come is not. */
+function endWith({ until }: Token, exchange: InSession<Arrived> | InSession<Visit>): void {
+  const stays =
+    'intent' in exchange ? exchange.intent === 'stream' : exchange.message.method === 'subscriptions/listen';
+  if (!stays) return;
+  const { channel } = exchange;
+  const timer = setTimeout(() => channel.close(), Math.min(Math.max(0, until - Date.now()), longestTimer)).unref();
+  channel.onGone(() => clearTimeout(timer));
+}
+
+/** Undefined where a further scope would not help. */
+function missingScopes(error: unknown, { scopes, permissions }: Token): AmbitError | undefined {
+  if (!isAmbitError(error) || error.code !== 'PERMISSION_DENIED' || error.needs === undefined) return undefined;
+  const { brought, governed } = permissions;
+  const missing = error.needs.filter((name) => !brought.includes(name));
+  if (missing.length === 0 || !missing.every((name) => Object.hasOwn(governed, name))) return undefined;
+  const needed = error.needs.flatMap((name) => governed[name] ?? []);
+  return new AmbitError('INSUFFICIENT_SCOPE', {
+    what: `${error.message} The access token does not bring it.`,
+    scopes: [...new Set([...scopes, ...needed])],
+    ...(error.rule === undefined ? {} : { rule: error.rule }),
+  });
+}

@@ -1,0 +1,28 @@
+import type { TokenPermissions } from '../identity/principal.ts';
+import type { Session } from './session.ts';
+
+const views = new WeakMap<Session, Map<string, Session>>();
+/** Tokens of one user come with few sets of scopes; whoever varies them without end only loses what is remembered. */
+const mostViews = 16;
+
+/**
+ * The session as it is for a request with this token: of the permissions that scopes decide about it has those that
+ * the token brings and no others, whatever an earlier token brought. The same record and permissions give the same
+ * object, so that whatever is remembered by identity holds for it too.
+ */
+export function asTokenSays(session: Session, byToken: TokenPermissions): Session {
+  const { brought, governed } = byToken;
+  if (session.byToken?.governed === governed && session.byToken.brought.join() === brought.join()) return session;
+  let ofSession = views.get(session);
+  if (ofSession === undefined || ofSession.size >= mostViews) {
+    ofSession = new Map();
+    views.set(session, ofSession);
+  }
+  const key = brought.join();
+  const known = ofSession.get(key);
+  if (known?.byToken?.governed === governed) return known;
+  const own = session.permissions.filter((name) => !Object.hasOwn(governed, name));
+  const view = Object.freeze({ ...session, permissions: Object.freeze([...own, ...brought]), byToken });
+  ofSession.set(key, view);
+  return view;
+}
