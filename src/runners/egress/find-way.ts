@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { canonicalAddress, type HostAndPort, showHostAndPort } from '../../host-and-port.ts';
+import { isSpecial } from '../../special-addresses.ts';
 import type { AllowList } from './allow-list.ts';
-import { isSpecial } from './special-addresses.ts';
 
 /** Every address of a name. */
 export type Resolve = (host: string) => Promise<readonly string[]>;

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { type HostAndPort, readHostAndPort } from '../../../src/host-and-port.ts';
 import { createAllowList } from '../../../src/runners/egress/allow-list.ts';
 import { createWayfinder, type Resolve } from '../../../src/runners/egress/find-way.ts';
-import { isSpecial } from '../../../src/runners/egress/special-addresses.ts';
+import { isSpecial } from '../../../src/special-addresses.ts';
 
 const to = (text: string) => readHostAndPort(text) as HostAndPort;
 const publicAddress = '93.184.215.14';

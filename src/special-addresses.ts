@@ -1,6 +1,6 @@
 import { BlockList, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { canonicalAddress, dotted } from '../../host-and-port.ts';
+import { canonicalAddress, dotted } from './host-and-port.ts';
 
 /** Loopback, private, link-local, shared, for documentation, for tests, for many, and what is not in use. */
 const specialRanges = [
