@@ -24,12 +24,34 @@ export function keyIdOf(secret: Buffer): string {
   return createHash('sha256').update('ambit credentials key ').update(secret).digest('hex').slice(0, 16);
 }
 
-/** The text to be stored. What it is for is bound into it: moved to another place, it cannot be opened. */
-export function seal(place: CredentialPlace, value: string, { id, secret }: SealingKey, setAt: number): string {
+/** What cannot be read, nor opened beside anything but what it is bound to. */
+export function encrypt(value: string, { secret }: SealingKey, boundTo: Buffer): { iv: Buffer; data: Buffer } {
   const iv = randomBytes(ivBytes);
   const cipher = createCipheriv(algorithm, secret, iv, { authTagLength: tagBytes });
-  cipher.setAAD(boundTo(place, setAt));
-  const data = Buffer.concat([cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+  cipher.setAAD(boundTo);
+  return { iv, data: Buffer.concat([cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]) };
+}
+
+/** Undefined when it is not what was encrypted with this key and bound to this. */
+export function decrypt(
+  { iv, data }: Pick<Sealed, 'iv' | 'data'>,
+  key: SealingKey,
+  boundTo: Buffer,
+): string | undefined {
+  if (iv.length !== ivBytes || data.length <= tagBytes) return undefined;
+  try {
+    const decipher = createDecipheriv(algorithm, key.secret, iv, { authTagLength: tagBytes });
+    decipher.setAAD(boundTo);
+    decipher.setAuthTag(data.subarray(-tagBytes));
+    return Buffer.concat([decipher.update(data.subarray(0, -tagBytes)), decipher.final()]).toString('utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+/** The text to be stored. What it is for is bound into it: moved to another place, it cannot be opened. */
+export function seal(place: CredentialPlace, value: string, key: SealingKey, setAt: number): string {
+  const { iv, data } = encrypt(value, key, boundTo(place, setAt));
   const { userId, server, kind, name } = place;
   return JSON.stringify({
     v: 1,
@@ -37,7 +59,7 @@ export function seal(place: CredentialPlace, value: string, { id, secret }: Seal
     server,
     kind,
     name,
-    keyId: id,
+    keyId: key.id,
     setAt,
     iv: iv.toString('base64'),
     data: data.toString('base64'),
@@ -62,15 +84,7 @@ export function readSealed(key: string, text: string): Sealed | undefined {
 
 /** Undefined when it was sealed with another key, or is not what was sealed. */
 export function unseal({ place, keyId, setAt, iv, data }: Sealed, key: SealingKey): string | undefined {
-  if (keyId !== key.id) return undefined;
-  try {
-    const decipher = createDecipheriv(algorithm, key.secret, iv, { authTagLength: tagBytes });
-    decipher.setAAD(boundTo(place, setAt));
-    decipher.setAuthTag(data.subarray(-tagBytes));
-    return Buffer.concat([decipher.update(data.subarray(0, -tagBytes)), decipher.final()]).toString('utf8');
-  } catch {
-    return undefined;
-  }
+  return keyId === key.id ? decrypt({ iv, data }, key, boundTo(place, setAt)) : undefined;
 }
 
 function boundTo({ userId, server, kind, name }: CredentialPlace, setAt: number): Buffer {
