@@ -342,6 +342,20 @@ export const errorTable = {
     rpc: 1058,
     retryable: true,
   },
+  LOGIN_REQUIRED: {
+    sentence: 'The server wants its user to log in there.',
+    hint: 'The user does so with "ambit login SERVER --user U"; then try again.',
+    http: 403,
+    rpc: 1055,
+    retryable: false,
+  },
+  LOGIN_FAILED: {
+    sentence: 'The login to the server did not succeed.',
+    hint: 'Start it again with "ambit login SERVER --user U".',
+    http: 502,
+    rpc: 1056,
+    retryable: false,
+  },
   GATEWAY_UNREACHABLE: {
     sentence: 'No gateway is running for this configuration.',
     hint: 'Start one with "ambit serve".',

@@ -12,7 +12,12 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
   const { tls, ...listen } = config.listen;
   const { webhook } = config.events;
   const servers = Object.entries(config.servers).map(([name, server]) => {
-    if (server.transport === 'http') return [name, server] as const;
+    if (server.transport === 'http') {
+      const { oauth } = server;
+      if (oauth?.clientSecretFile === undefined) return [name, server] as const;
+      const clientSecretFile = absolute(oauth.clientSecretFile);
+      return [name, { ...server, oauth: { ...oauth, clientSecretFile } }] as const;
+    }
     const { sandbox } = server;
     const paths = { readable: sandbox.readable.map(absolute), writable: sandbox.writable.map(absolute) };
     return [name, { ...server, sandbox: { ...sandbox, ...paths } }] as const;

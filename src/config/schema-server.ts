@@ -119,6 +119,21 @@ const cacheSchema = mapOf(
   }),
 );
 
+const oauthSchema = z.strictObject({
+  clientId: line(2048).optional().describe('What Ambit is called there, where it was registered by hand.'),
+  clientSecretFile: filePath.optional().describe('File with the secret that goes with clientId.'),
+  scopes: z
+    .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, { error: 'expected a scope, without spaces' }))
+    .max(100)
+    .optional()
+    .describe('Scopes to ask for; what the server names unless said.'),
+  hosts: z
+    .array(hostAndPort)
+    .max(100)
+    .default([])
+    .describe('Hosts of its authorization server that may be on a private network.'),
+});
+
 const carriers = ['stdio', 'http', 'streamable-http'] as const;
 const serverKeys = z.strictObject({
   command: line(4096).optional().describe('Program to start; it speaks MCP on stdin and stdout.'),
@@ -126,6 +141,7 @@ const serverKeys = z.strictObject({
   env: envMap.optional().meta({ default: {} }).describe('Variables it gets beside the few that Ambit passes.'),
   url: httpUrl.optional().describe('Address of a server that speaks MCP over HTTP.'),
   headers: headerMap.optional().meta({ default: {} }).describe('Headers sent with each request to the url.'),
+  oauth: oauthSchema.optional().describe('How users log in to the url; found out from it unless said.'),
   type: z.enum(carriers).optional().describe('Said in the files of other tools; must agree with command or url.'),
   transport: z.enum(carriers).optional().describe('The same as type.'),
   disabled: z.boolean().default(false).describe('Leave it out.'),
@@ -168,6 +184,10 @@ function checkTogether(server: Partial<ServerKeys>, complain: Complain): void {
     if (server[key] !== undefined && command === undefined && url !== undefined) complain(key, 'goes with command');
   }
   if (server.headers !== undefined && url === undefined && command !== undefined) complain('headers', 'goes with url');
+  if (server.oauth !== undefined && url === undefined && command !== undefined) complain('oauth', 'goes with url');
+  if (server.oauth?.clientSecretFile !== undefined && server.oauth.clientId === undefined) {
+    complain('oauth', 'clientSecretFile goes with clientId');
+  }
   if (server.scope !== undefined && server.scope !== 'session' && command === undefined && url !== undefined) {
     complain('scope', 'goes with command; over HTTP every session has a connection of its own');
   }
@@ -179,7 +199,18 @@ function checkTogether(server: Partial<ServerKeys>, complain: Complain): void {
 
 type Common = Omit<
   ServerKeys,
-  'command' | 'args' | 'env' | 'sandbox' | 'url' | 'headers' | 'type' | 'transport' | 'trust' | 'context' | 'imported'
+  | 'command'
+  | 'args'
+  | 'env'
+  | 'sandbox'
+  | 'url'
+  | 'headers'
+  | 'oauth'
+  | 'type'
+  | 'transport'
+  | 'trust'
+  | 'context'
+  | 'imported'
 > & {
   trust: TrustLevel[];
   context: 'full' | 'pseudonymous' | 'none';
@@ -201,16 +232,20 @@ export type StdioServer = Common & {
   url?: undefined;
 };
 
+type OauthKeys = z.output<typeof oauthSchema>;
+
 /** A server that is reached over HTTP. */
 export type HttpServer = Common & {
   transport: 'http';
   url: string;
   headers: Record<string, string>;
+  oauth?: OauthKeys | undefined;
   command?: undefined;
 };
 
 function complete(server: ServerKeys): StdioServer | HttpServer {
-  const { command, args, env, sandbox, url, headers, type, transport, trust, context, imported, ...own } = server;
+  const { command, args, env, sandbox, url, headers, oauth, type, transport, trust, context, imported, ...own } =
+    server;
   const rest = {
     ...own,
     ...(imported === undefined ? { source: 'operator' as const } : { source: 'imported' as const, file: imported }),
@@ -222,6 +257,7 @@ function complete(server: ServerKeys): StdioServer | HttpServer {
       transport: 'http',
       url,
       headers: headers ?? {},
+      ...(oauth === undefined ? {} : { oauth }),
       trust: levels,
       context: context ?? 'pseudonymous',
     };

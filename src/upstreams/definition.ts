@@ -54,10 +54,20 @@ export interface StdioServer extends Common {
   readonly sandbox: SandboxGrants;
 }
 
+export interface OauthSettings {
+  readonly clientId?: string | undefined;
+  readonly clientSecretFile?: string | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  /** Hosts of logins that may be on a private network, as `host:port`. */
+  readonly hosts: readonly string[];
+}
+
 export interface HttpServer extends Common {
   readonly kind: 'http';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
+  /** How users log in to it, where the operator says more than it does itself. */
+  readonly oauth?: OauthSettings | undefined;
 }
 
 /** An MCP server behind Ambit, as the configuration describes it. */
@@ -107,6 +117,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
         trust: server.trust ?? ['direct'],
         url,
         headers,
+        ...(server.oauth === undefined ? {} : { oauth: server.oauth }),
         definitionHash: hashOf({ kind: 'http', url: url.href, headers: hashedValues(headers) }),
       });
     }
