@@ -38,13 +38,12 @@ import { createComposite } from './aggregate/children.ts';
 import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
 import { createCachedCalls } from './cached-calls.ts';
-import { createCarrying } from './carry-credentials.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import { explainCall } from './explain-call.ts';
 import { fetchedInto, packagesIn } from './fetch-package.ts';
 import { createFilesOfSessions } from './files-of-sessions.ts';
 import type { GatewayOptions } from './gateway-options.ts';
-import { credentialsIn, endWhatCarries, giveCredentials } from './given-credentials.ts';
+import { openGiven } from './given-to-servers.ts';
 import { createJwtIdentity } from './jwt-identity.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
@@ -126,12 +125,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     }
   });
   const deliver = outwardCorridor(journal);
-  const credentials = options.credentials === false ? undefined : await credentialsIn(store, config, dataDir);
-  const carrying = createCarrying({
-    credentials,
-    prefixes: () => settings.config().context.envPrefixes,
-    isApproved: (server) => approvals.check(server).state === 'approved',
-  });
+  const any = options.credentials !== false;
+  const given = await openGiven({ any, store, settings, dataDir, journal, approvals });
+  const { carrying } = given;
   const resolution = createResolution({
     config: settings.config,
     servers: settings.servers,
@@ -163,6 +159,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       watch: observer.processOf,
       toldNothing: metrics.toldNothing,
       headersFor: carrying.headers,
+      refusedBy: carrying.refused,
     }),
     verdicts,
     outward(sent) {
@@ -176,7 +173,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     isApart: folders.isApart,
   });
 
-  if (credentials !== undefined) endWhatCarries(credentials, settings.servers, links);
+  given.follow(links);
   const cache = createResultCache();
   const cached = createCachedCalls({
     cache,
@@ -299,12 +296,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return token;
     },
     explain: resolution.explain,
-    credentials: giveCredentials({
-      credentials,
-      servers: settings.servers,
-      prefixes: () => settings.config().context.envPrefixes,
-      journal,
-    }),
+    credentials: given.credentials,
+    logins: given.logins,
     narrowsTools: (server) => tools.of(server) !== undefined,
     explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
     reload(next) {
@@ -334,7 +327,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await files.close();
       offers.close();
       await sandbox.settled();
-      credentials?.close();
+      given.close();
       directory.close();
       cache.close();
       stopApprovals();

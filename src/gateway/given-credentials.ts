@@ -79,7 +79,11 @@ export function giveCredentials({ credentials, servers, prefixes, journal }: Giv
 }
 
 /** What was started or opened with a credential that is another now, or gone, ends at once. */
-export function endWhatCarries(credentials: Credentials, servers: GivenParts['servers'], links: Links): void {
+export function endWhatCarries(
+  credentials: Pick<Credentials, 'onChange'>,
+  servers: GivenParts['servers'],
+  links: Links,
+): void {
   credentials.onChange(async (concerns, name) => {
     const server = servers().get(name);
     if (server !== undefined && !isForOneUser(server)) return;

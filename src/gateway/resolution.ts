@@ -63,7 +63,7 @@ export interface ResolutionOptions {
   readonly telling: Telling | undefined;
   readonly folders?: SessionFolders;
   /** Left out where no server is given anybody's credential. */
-  readonly carrying?: Carrying;
+  readonly carrying?: Omit<Carrying, 'headers'>;
 }
 
 interface Outcome {

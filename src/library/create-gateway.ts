@@ -10,6 +10,7 @@ import type { StageWatch } from '../gateway/chain.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import type { GivenCredentials } from '../gateway/given-credentials.ts';
+import type { GivenLogins } from '../gateway/given-logins.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
 import type { Log } from '../log.ts';
 import { safeLog } from '../logging/safe-log.ts';
@@ -40,6 +41,8 @@ export interface EmbeddedGateway {
   explain(sessionId: string, tool: string, args?: Readonly<Record<string, unknown>>): Promise<CallExplanation>;
   /** What servers need on behalf of users; values go in and never come out. */
   readonly credentials: GivenCredentials;
+  /** Logins of users to servers over HTTP; tokens never come out. */
+  readonly logins: GivenLogins;
   /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
   connect(sessionId: string, server?: string): McpTransport;
   listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
@@ -107,6 +110,7 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
       return gateway.explainCall(await live(sessionId), tool, given);
     },
     credentials: gateway.credentials,
+    logins: gateway.logins,
     connect: (sessionId, server = allServers) => inProcessTransport(gateway, sessionId, server),
     async listen(address = {}) {
       const { host, port } = gateway.config.listen;

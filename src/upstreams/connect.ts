@@ -9,7 +9,7 @@ import type { Era } from '../wire/channel.ts';
 import type { OurKeys } from '../wire/our-keys.ts';
 import { audienceOf, type HttpServer, type ServerDefinition, type StdioServer } from './definition.ts';
 import { createHttpLink, type HttpManner } from './http/http-link.ts';
-import { connectTo, type Remote } from './http/send.ts';
+import { connectTo, type Refusal, type Remote } from './http/send.ts';
 import type { Tenancy } from './kept-links.ts';
 import type { BaseLink } from './link.ts';
 import type { Seals } from './relay/seals.ts';
@@ -36,7 +36,9 @@ export interface ConnectOptions {
   /** The session as it is now, if it may use the server; throws when it may not, or has ended. */
   readonly admit: (session: Session, server: ServerDefinition) => Session;
   /** What goes along for the session's user on every request; throws when it cannot be had. */
-  readonly headersFor?: (session: Session, server: HttpServer) => Readonly<Record<string, string>>;
+  readonly headersFor?: (session: Session, server: HttpServer) => ReturnType<Remote['carried']>;
+  /** Hears of a server that refused what went along; see `Remote`. */
+  readonly refusedBy?: (session: Session, server: HttpServer, refusal: Refusal) => Promise<boolean>;
   /** Asked before each start; throws as `admit` does. */
   readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
   readonly watch?: (server: string, sessionId: string | undefined) => ProcessWatch;
@@ -119,7 +121,12 @@ export function createConnect(options: ConnectOptions): Connect {
       options.admit(session, server);
       const { limits } = options.config();
       const teller = tellerFor(session, server);
-      const remote = connectTo(server, teller, () => options.headersFor?.(session, server) ?? {});
+      const remote = connectTo(
+        server,
+        teller,
+        () => options.headersFor?.(session, server) ?? {},
+        async (refusal) => (await options.refusedBy?.(session, server, refusal)) ?? false,
+      );
       return createHttpLink({
         server: remote,
         session,

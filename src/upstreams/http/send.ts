@@ -11,16 +11,33 @@ export interface Remote extends HttpServer {
   readonly agent: HttpAgent;
   readonly teller: Teller;
   /** What goes along for the user; throws when it cannot be had, and then nothing is sent. */
-  readonly carried: () => Readonly<Record<string, string>>;
+  readonly carried: () => Carried | Promise<Carried>;
+  /** The upstream refused what went along: true when something else does now. Throws where the user has to act first. */
+  readonly refused: (refusal: Refusal) => Promise<boolean>;
+}
+
+type Carried = Readonly<Record<string, string>>;
+
+/** An upstream's 401 or 403. */
+export interface Refusal {
+  readonly status: number;
+  /** Its `WWW-Authenticate`. */
+  readonly challenge: string | undefined;
+  readonly carried: Carried;
 }
 
 /**
  * Connections are never shared between links: what an upstream says too much on one of them would be read as the
  * answer to the next request, and that must not be another session's.
  */
-export function connectTo(server: HttpServer, teller: Teller, carried: Remote['carried'] = () => ({})): Remote {
+export function connectTo(
+  server: HttpServer,
+  teller: Teller,
+  carried: Remote['carried'] = () => ({}),
+  refused: Remote['refused'] = async () => false,
+): Remote {
   const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
-  return { ...server, agent, teller, carried };
+  return { ...server, agent, teller, carried, refused };
 }
 
 export interface Sending {
@@ -35,18 +52,75 @@ export interface Sending {
  */
 export function send(
   server: Remote,
-  method: 'POST' | 'GET' | 'DELETE',
+  method: Method,
   headers: Readonly<Record<string, string>>,
   body?: Buffer,
   limitMs?: number,
 ): Sending {
-  const secure = server.url.protocol === 'https:';
-  let carried: Readonly<Record<string, string>>;
-  try {
-    carried = server.carried();
-  } catch (error) {
-    return notSent(error);
+  let sending: Sending | undefined;
+  let aborted = false;
+
+  function once(carried: Carried): Promise<IncomingMessage> {
+    if (aborted) throw new AmbitError('UPSTREAM_FAILED', { what: 'The request was given up.' });
+    sending = transmit(server, { method, headers, carried, body, limitMs });
+    return sending.response;
   }
+
+  async function answered(response: IncomingMessage, carried: Carried): Promise<IncomingMessage> {
+    if (!isRefusal(response)) return response;
+    const again = await refusedBy(server, response, carried);
+    if (!again) return response;
+    letGo(response);
+    const other = await server.carried();
+    const last = await once(other);
+    // Whoever has to act is told so; a third time it is not tried.
+    if (isRefusal(last)) await refusedBy(server, last, other);
+    return last;
+  }
+
+  async function begun(): Promise<IncomingMessage> {
+    const known = server.carried();
+    // What need not be waited for is sent at once.
+    const carried = known instanceof Promise ? await known : known;
+    return answered(await once(carried), carried);
+  }
+
+  const response = begun();
+  // Aborting after the answer began must not become an unhandled error.
+  response.catch(() => {});
+  return {
+    response,
+    abort() {
+      aborted = true;
+      sending?.abort();
+    },
+  };
+}
+
+type Method = 'POST' | 'GET' | 'DELETE';
+
+const isRefusal = ({ statusCode }: IncomingMessage) => statusCode === 401 || statusCode === 403;
+
+async function refusedBy(server: Remote, response: IncomingMessage, carried: Carried): Promise<boolean> {
+  const { statusCode: status = 0, headers } = response;
+  try {
+    return await server.refused({ status, challenge: headers['www-authenticate'], carried });
+  } catch (error) {
+    letGo(response);
+    throw error;
+  }
+}
+
+interface Transmission {
+  readonly method: Method;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly carried: Carried;
+  readonly body: Buffer | undefined;
+  readonly limitMs: number | undefined;
+}
+
+function transmit(server: Remote, { method, headers, carried, body, limitMs }: Transmission): Sending {
+  const secure = server.url.protocol === 'https:';
   const request = (secure ? httpsRequest : httpRequest)(server.url, {
     method,
     agent: server.agent,
@@ -71,17 +145,10 @@ export function send(
     const limit = setTimeout(() => request.destroy(new AmbitError('UPSTREAM_TIMEOUT')), limitMs).unref();
     request.once('close', () => clearTimeout(limit));
   }
-  // Aborting after the answer began must not become an unhandled error.
   response.catch(() => {});
   request.on('error', () => {});
   request.end(body);
   return { response, abort: () => request.destroy() };
-}
-
-function notSent(error: unknown): Sending {
-  const response = Promise.reject<IncomingMessage>(error);
-  response.catch(() => {});
-  return { response, abort() {} };
 }
 
 /** Of two spellings of one header, only the credential goes. */

@@ -1,0 +1,59 @@
+import type { Approvals } from '../approvals/approvals.ts';
+import type { Journal } from '../journal/journal.ts';
+import type { SessionStore } from '../stores/store.ts';
+import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { Links } from '../upstreams/links.ts';
+import { createCarrying } from './carry-credentials.ts';
+import { type CarryingLogins, carryLogins } from './carry-logins.ts';
+import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials } from './given-credentials.ts';
+import { type GivenLogins, giveLogins, loginsIn } from './given-logins.ts';
+import type { Settings } from './settings.ts';
+
+/** All that servers are given on behalf of users: what was set for them, and what they logged in for. */
+export interface GivenToServers {
+  readonly carrying: CarryingLogins;
+  readonly credentials: GivenCredentials;
+  readonly logins: GivenLogins;
+  /** From now on, what carries something that is another or gone ends at once. */
+  follow(links: Links): void;
+  close(): void;
+}
+
+export interface GivenOptions {
+  /** False where nobody's may be given to any server. */
+  readonly any: boolean;
+  readonly store: SessionStore;
+  readonly settings: Settings;
+  readonly dataDir: string;
+  readonly journal: Journal;
+  readonly approvals: Approvals;
+}
+
+export async function openGiven(options: GivenOptions): Promise<GivenToServers> {
+  const { any, store, settings, dataDir, journal, approvals } = options;
+  const { servers } = settings;
+  const first = settings.config();
+  const credentials = any ? await credentialsIn(store, first, dataDir) : undefined;
+  const logins = any ? await loginsIn(store, first, dataDir, { journal, servers }) : undefined;
+  const prefixes = () => settings.config().context.envPrefixes;
+  const isApproved = (server: ServerDefinition) => approvals.check(server).state === 'approved';
+  return {
+    carrying: carryLogins({
+      carrying: createCarrying({ credentials, prefixes, isApproved }),
+      logins,
+      isApproved,
+      linkFor: () => undefined,
+    }),
+    credentials: giveCredentials({ credentials, servers, prefixes, journal }),
+    logins: giveLogins({ logins, servers, publicUrl: () => settings.config().listen.publicUrl, isApproved }),
+    follow(links) {
+      for (const given of [credentials, logins]) {
+        if (given !== undefined) endWhatCarries(given, servers, links);
+      }
+    },
+    close() {
+      credentials?.close();
+      logins?.close();
+    },
+  };
+}

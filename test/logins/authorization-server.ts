@@ -1,0 +1,165 @@
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { exportJWK, generateKeyPair } from 'jose';
+
+/** As much of `oidc-provider` as is used here; it brings no types. */
+interface Provider {
+  callback(): RequestListener;
+  on(event: string, listener: (...args: never[]) => void): void;
+  interactionDetails(request: IncomingMessage, response: ServerResponse): Promise<Interaction>;
+  interactionFinished(request: IncomingMessage, response: ServerResponse, result: object): Promise<void>;
+  readonly Grant: (new (owner: object) => Grant) & { find(id: string): Promise<Grant | undefined> };
+}
+
+interface Grant {
+  addOIDCScope(scopes: string): void;
+  addResourceScope(resource: string, scopes: string): void;
+  save(): Promise<string>;
+}
+
+interface Interaction {
+  readonly prompt: { readonly name: string; readonly details: Record<string, unknown> };
+  readonly params: { readonly client_id: string };
+  readonly session?: { readonly accountId: string };
+  readonly grantId?: string;
+}
+
+export interface AuthorizationServer {
+  readonly issuer: string;
+  readonly jwksUri: string;
+  /** How often each path was asked for, with the kind of grant where there is one. */
+  readonly asked: Map<string, number>;
+  /** Everything handed out ends at once. */
+  revokeAll(): void;
+  /** Answers a path otherwise than the provider would; undefined leaves it to the provider. */
+  instead: (path: string, request: IncomingMessage) => { readonly status: number; readonly body: object } | undefined;
+  close(): Promise<void>;
+}
+
+export interface ProviderSettings {
+  readonly tokenSeconds?: number;
+  readonly scopes?: string;
+}
+
+/** A real authorization server, where whoever comes is the person it knows and agrees to everything. */
+export async function authorizationServer({
+  tokenSeconds = 3600,
+  scopes = 'read write',
+}: ProviderSettings = {}): Promise<AuthorizationServer> {
+  const asked = new Map<string, number>();
+  let handle: RequestListener = (_request, response) => response.writeHead(503).end();
+  const http = createServer((request, response) => handle(request, response)).listen(0, '127.0.0.1');
+  await new Promise((resolve) => http.once('listening', resolve));
+  const issuer = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+  const { privateKey } = await generateKeyPair('RS256', { extractable: true });
+  const name = 'oidc-provider';
+  const { default: Provider } = (await import(name)) as { default: new (issuer: string, settings: object) => Provider };
+  let refusing = false;
+  const provider = new Provider(issuer, {
+    jwks: { keys: [{ ...(await exportJWK(privateKey)), kid: 'one', use: 'sig', alg: 'RS256' }] },
+    cookies: { keys: ['tests'] },
+    scopes: ['read', 'write', 'offline_access'],
+    features: {
+      devInteractions: { enabled: false },
+      registration: { enabled: true },
+      revocation: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        useGrantedResource: () => true,
+        getResourceServerInfo: (_ctx: unknown, resource: string) => ({
+          scope: scopes,
+          audience: resource,
+          accessTokenFormat: 'jwt',
+          accessTokenTTL: tokenSeconds,
+          jwt: { sign: { alg: 'RS256' } },
+        }),
+      },
+    },
+    interactions: { url: (_ctx: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
+    findAccount: (_ctx: unknown, id: string) =>
+      refusing ? undefined : { accountId: id, claims: async () => ({ sub: id }) },
+    issueRefreshToken: () => true,
+    rotateRefreshToken: true,
+    ttl: {
+      Interaction: 600,
+      Session: 600,
+      Grant: 600,
+      AccessToken: tokenSeconds,
+      RefreshToken: 600,
+      AuthorizationCode: 60,
+    },
+    renderError(ctx: { body: string }, out: object, error: Error) {
+      ctx.body = JSON.stringify({ ...out, detail: String(error) });
+    },
+  });
+
+  async function interact(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { prompt, params, session, grantId } = await provider.interactionDetails(request, response);
+    if (prompt.name === 'login') {
+      return provider.interactionFinished(request, response, { login: { accountId: 'person' } });
+    }
+    const known = grantId === undefined ? undefined : await provider.Grant.find(grantId);
+    const grant = known ?? new provider.Grant({ accountId: session?.accountId, clientId: params.client_id });
+    const { missingOIDCScope, missingResourceScopes } = prompt.details as Record<string, never>;
+    if (missingOIDCScope !== undefined) grant.addOIDCScope((missingOIDCScope as string[]).join(' '));
+    for (const [resource, missing] of Object.entries((missingResourceScopes ?? {}) as Record<string, string[]>)) {
+      grant.addResourceScope(resource, missing.join(' '));
+    }
+    const consent = { grantId: await grant.save() };
+    return provider.interactionFinished(request, response, { consent });
+  }
+
+  const server: AuthorizationServer = {
+    issuer,
+    jwksUri: `${issuer}/jwks`,
+    asked,
+    instead: () => undefined,
+    revokeAll() {
+      refusing = true;
+    },
+    close: () =>
+      new Promise((resolve) => {
+        http.closeAllConnections();
+        http.close(() => resolve());
+      }),
+  };
+  provider.on('grant.success', (ctx: { oidc: { params: { grant_type: string } } }) => {
+    const { grant_type: kind } = ctx.oidc.params;
+    asked.set(kind, (asked.get(kind) ?? 0) + 1);
+  });
+  const serve = provider.callback();
+  handle = (request, response) => {
+    const path = (request.url ?? '').split('?', 1)[0] as string;
+    asked.set(path, (asked.get(path) ?? 0) + 1);
+    const other = server.instead(path, request);
+    if (other !== undefined) {
+      response.writeHead(other.status, { 'content-type': 'application/json' }).end(JSON.stringify(other.body));
+      return;
+    }
+    if (path.startsWith('/interaction/')) {
+      interact(request, response).catch((error) => response.writeHead(500).end(String(error)));
+      return;
+    }
+    serve(request, response);
+  };
+  return server;
+}
+
+/** A browser with cookies, which goes where it is sent until it is sent back; resolves to that address. */
+export async function browse(start: string, until: (url: string) => boolean): Promise<string> {
+  const jar = new Map<string, string>();
+  let url = start;
+  for (let steps = 0; steps < 12; steps++) {
+    if (until(url)) return url;
+    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join('; ');
+    const response = await fetch(url, { redirect: 'manual', headers: { cookie } });
+    for (const line of response.headers.getSetCookie()) {
+      const [name = '', value = ''] = (line.split(';', 1)[0] as string).split('=');
+      jar.set(name, value);
+    }
+    const location = response.headers.get('location');
+    if (location === null) throw new Error(`${url} leads nowhere: ${response.status} ${await response.text()}`);
+    url = new URL(location, url).href;
+  }
+  throw new Error('sent around without end');
+}
