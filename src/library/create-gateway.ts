@@ -12,6 +12,7 @@ import { openGateway } from '../gateway/gateway.ts';
 import type { GivenCredentials } from '../gateway/given-credentials.ts';
 import type { GivenLogins } from '../gateway/given-logins.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
+import type { People } from '../gateway/people.ts';
 import type { Log } from '../log.ts';
 import { safeLog } from '../logging/safe-log.ts';
 import { stderrLog } from '../logging/stderr-log.ts';
@@ -43,6 +44,8 @@ export interface EmbeddedGateway {
   readonly credentials: GivenCredentials;
   /** Logins of users to servers over HTTP; tokens never come out. */
   readonly logins: GivenLogins;
+  /** Users, teams, and the keys by which users are known over HTTP. */
+  readonly people: People;
   /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
   connect(sessionId: string, server?: string): McpTransport;
   listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
@@ -111,6 +114,7 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
     },
     credentials: gateway.credentials,
     logins: gateway.logins,
+    people: gateway.people,
     connect: (sessionId, server = allServers) => inProcessTransport(gateway, sessionId, server),
     async listen(address = {}) {
       const { host, port } = gateway.config.listen;
