@@ -13,7 +13,7 @@ export interface JwtIdentity {
   isAdmin(presented: PresentedToken): Promise<boolean>;
   /** Where tokens are to be had. */
   readonly issuers: readonly string[];
-  /** The scopes that are of any use here. */
+  /** The scopes that are of any use here, whoever gives them. */
   readonly scopes: readonly string[];
   /** Those that a first token should have. */
   readonly required: readonly string[];
@@ -64,8 +64,8 @@ export function createJwtIdentity(issuers: Config['auth']['jwt'], log: Log): Jwt
       }
     },
     issuers: issuers.map(({ issuer }) => issuer),
-    scopes: distinct(issuers.flatMap(({ scopes, permissions }) => [...scopes, ...Object.values(permissions)])),
-    required: distinct(issuers.flatMap(({ scopes }) => scopes)),
+    scopes: common(issuers.map(({ scopes, permissions }) => [...scopes, ...Object.values(permissions)])),
+    required: common(issuers.map(({ scopes }) => scopes)),
   };
 }
 
@@ -73,6 +73,7 @@ function hasRequired({ scopes, issuer }: VerifiedJwt): boolean {
   return issuer.scopes.every((scope) => scopes.includes(scope));
 }
 
-function distinct(names: readonly string[]): readonly string[] {
-  return [...new Set(names)];
+/** Nobody is sent to an identity provider with the scopes of another: it would refuse them. */
+function common([first = [], ...others]: readonly (readonly string[])[]): readonly string[] {
+  return [...new Set(first)].filter((name) => others.every((each) => each.includes(name)));
 }

@@ -6,7 +6,7 @@ import {
   audience,
   described,
   type KeyServer,
-  keyServer,
+  keyServerForTest,
   signingKey,
   tokenOf,
   verifying,
@@ -28,7 +28,7 @@ function hmac(header: object, claims: object, secret: string | Buffer): string {
 const claimsOf = (server: KeyServer) => ({ iss: server.issuer, aud: audience, sub: 'alice', exp: now() + 60 });
 
 test('a good token names its user after the issuer, and is bounded by default', async () => {
-  const server = await keyServer();
+  const server = await keyServerForTest();
   const { verify } = verifying([described(server)]);
   expect((await verify(await tokenOf(server))).principal).toMatchObject({
     kind: 'user',
@@ -56,20 +56,20 @@ describe('what is refused, and to its sender all alike', () => {
     'bound to a key of its holder': { cnf: { jkt: 'x' } },
   };
   test.each(Object.keys(wrong))('%s', async (name) => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const { verify, reasons } = verifying([described(server)]);
     await expect(verify(await tokenOf(server, { claims: { ...wrong[name] } }))).rejects.toMatchObject(refused);
     expect(reasons).toHaveLength(1);
   });
 
   test.each(['JWT', 'logout+jwt', 'txntoken+jwt', undefined])('the type %s', async (typ) => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const { verify } = verifying([described(server)]);
     await expect(verify(await tokenOf(server, { header: { typ } as object }))).rejects.toMatchObject(refused);
   });
 
   test('with plain JWTs taken, other types are still refused', async () => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const { verify } = verifying([described(server, { tokenType: 'jwt' })]);
     for (const typ of ['JWT', 'application/at+jwt', undefined]) {
       expect((await verify(await tokenOf(server, { header: { typ } as object }))).principal?.via).toBe('jwt');
@@ -78,7 +78,7 @@ describe('what is refused, and to its sender all alike', () => {
   });
 
   test.each(['none', 'None', 'NONE', ''])('no signature, algorithm %j', async (alg) => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const { verify } = verifying([described(server)]);
     const token = forged({ alg, kid: 'first', typ: 'at+jwt' }, claimsOf(server));
     await expect(verify(token)).rejects.toMatchObject(refused);
@@ -86,7 +86,7 @@ describe('what is refused, and to its sender all alike', () => {
   });
 
   test('a secret made of the public key', async () => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const rsa = await signingKey('rsa', 'RS256');
     server.state.keys.push(rsa.publicJwk);
     const pem = await exportSPKI((await importJWK(rsa.publicJwk, 'RS256')) as Parameters<typeof exportSPKI>[0]);
@@ -98,7 +98,7 @@ describe('what is refused, and to its sender all alike', () => {
   });
 
   test('a shared secret that the issuer itself publishes', async () => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const k = Buffer.from('0123456789abcdef0123456789abcdef');
     server.state.keys.push({ kty: 'oct', kid: 'shared', k: k.toString('base64url') } as JWK);
     const { verify } = verifying([described(server)]);
@@ -107,15 +107,15 @@ describe('what is refused, and to its sender all alike', () => {
   });
 
   test('an algorithm that the operator left out', async () => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const { verify } = verifying([described(server, { algorithms: ['RS256'] })]);
     await expect(verify(await tokenOf(server))).rejects.toMatchObject(refused);
   });
 
   test('a key that comes with the token, or an address of one', async () => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const mine = await signingKey('first');
-    const evil = await keyServer();
+    const evil = await keyServerForTest();
     const { verify } = verifying([described(server)]);
     for (const header of [{ jwk: mine.publicJwk }, { jku: evil.jwksUri }, { x5u: evil.jwksUri }]) {
       await expect(verify(await tokenOf(server, { key: mine, header }))).rejects.toMatchObject(refused);
@@ -124,14 +124,14 @@ describe('what is refused, and to its sender all alike', () => {
   });
 
   test('the keys of one issuer under the name of another', async () => {
-    const [a, b] = [await keyServer(), await keyServer()];
+    const [a, b] = [await keyServerForTest(), await keyServerForTest()];
     const { verify } = verifying([described(a), described(b)]);
     await expect(verify(await tokenOf(a, { key: b.first }))).rejects.toMatchObject(refused);
     expect((await verify(await tokenOf(b))).principal?.userId).toBe(`${new URL(b.issuer).host}|alice`);
   });
 
   test('a header that must be understood and is not', async () => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const { verify, reasons } = verifying([described(server)]);
     const good = (await tokenOf(server)).split('.');
     const header = { alg: 'ES256', kid: 'first', typ: 'at+jwt', crit: ['\u001b[31mevil'], '\u001b[31mevil': 1 };
@@ -141,7 +141,7 @@ describe('what is refused, and to its sender all alike', () => {
   });
 
   test('a token whose claims were changed, and what is no token', async () => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const { verify } = verifying([described(server)]);
     const [head, , signature] = (await tokenOf(server)).split('.');
     const body = Buffer.from(JSON.stringify({ ...claimsOf(server), sub: 'root' })).toString('base64url');
@@ -155,7 +155,7 @@ describe('names of users', () => {
   test.each(['a b', 'Ünïcode', 'https://x/y', 'x'.repeat(200), 'sha256:aa', 'a\u0000b'])(
     'the subject %j goes by its hash',
     async (sub) => {
-      const server = await keyServer();
+      const server = await keyServerForTest();
       const { verify } = verifying([described(server)]);
       const name = (await verify(await tokenOf(server, { claims: { sub } }))).principal?.userId;
       expect(name).toMatch(/^127\.0\.0\.1:\d+\|sha256:[0-9a-f]{64}$/);
@@ -163,7 +163,7 @@ describe('names of users', () => {
   );
 
   test('nobody can choose a subject that is read as the hash of another', async () => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     const { verify } = verifying([described(server, { userPrefix: 'corp' })]);
     const victim = (await verify(await tokenOf(server, { claims: { sub: 'a b' } }))).principal?.userId ?? '';
     const sub = victim.slice('corp|'.length);

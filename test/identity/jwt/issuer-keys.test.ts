@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { described, keyServer, signingKey, tokenOf, verifying } from './key-server.ts';
+import { described, keyServerForTest, signingKey, tokenOf, verifying } from './key-server.ts';
 
 const unavailable = { code: 'IDENTITY_UNAVAILABLE' };
 const refused = { code: 'UNAUTHENTICATED' };
 const many = counts(40, 400);
 
 test('a flood of unknown keys asks the issuer once more at most', async () => {
-  const server = await keyServer();
+  const server = await keyServerForTest();
   const { verify } = verifying([described(server)]);
   await verify(await tokenOf(server));
   const strange = await signingKey('strange');
@@ -19,7 +19,7 @@ test('a flood of unknown keys asks the issuer once more at most', async () => {
 });
 
 test('the same flood, all at once, at an issuer that answers with errors', async () => {
-  const server = await keyServer();
+  const server = await keyServerForTest();
   server.state.status = 500;
   const { verify, clock } = verifying([described(server)]);
   const tokens = await Promise.all(
@@ -34,7 +34,7 @@ test('the same flood, all at once, at an issuer that answers with errors', async
 });
 
 test('a new key is found, and one that is gone is no longer taken', async () => {
-  const server = await keyServer();
+  const server = await keyServerForTest();
   const { verify, clock } = verifying([described(server)]);
   await verify(await tokenOf(server));
   const second = await signingKey('second');
@@ -45,7 +45,7 @@ test('a new key is found, and one that is gone is no longer taken', async () => 
 });
 
 test('known keys serve for an hour while the issuer is away, then no token can be judged', async () => {
-  const server = await keyServer();
+  const server = await keyServerForTest();
   const { verify, clock } = verifying([described(server)]);
   await verify(await tokenOf(server));
   server.state.status = 503;
@@ -57,7 +57,7 @@ test('known keys serve for an hour while the issuer is away, then no token can b
 });
 
 test('a redirect is not followed', async () => {
-  const [server, other] = [await keyServer(), await keyServer()];
+  const [server, other] = [await keyServerForTest(), await keyServerForTest()];
   server.state.status = 302;
   server.state.headers = { location: other.jwksUri };
   const { verify } = verifying([described(server)]);
@@ -68,7 +68,7 @@ test('a redirect is not followed', async () => {
 test.each(['{"keys":', '[]', '{"keys":7}', `{"keys":[],"x":"${'x'.repeat(2 * 1024 * 1024)}"}`])(
   'an answer that is no key set is no key set',
   async (body) => {
-    const server = await keyServer();
+    const server = await keyServerForTest();
     server.state.body = body;
     const { verify } = verifying([described(server)]);
     await expect(verify(await tokenOf(server))).rejects.toMatchObject(unavailable);
@@ -76,7 +76,7 @@ test.each(['{"keys":', '[]', '{"keys":7}', `{"keys":[],"x":"${'x'.repeat(2 * 102
 );
 
 test('a token is remembered for a minute, and never beyond its end', async () => {
-  const server = await keyServer();
+  const server = await keyServerForTest();
   const { verify, clock } = verifying([described(server, { clockToleranceSeconds: 0 })]);
   const token = await tokenOf(server, { claims: { exp: Math.floor(Date.now() / 1000) + 30 } });
   const first = await verify(token);
@@ -90,7 +90,7 @@ test('a token is remembered for a minute, and never beyond its end', async () =>
 });
 
 test('roles and scopes become a ceiling by the configuration alone', async () => {
-  const server = await keyServer();
+  const server = await keyServerForTest();
   const roles = {
     claim: 'realm_access.roles',
     map: { dev: { trust: 'sandboxed', workspaces: ['a'] }, lead: { trust: 'direct', workspaces: ['b'] } },

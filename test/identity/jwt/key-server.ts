@@ -36,12 +36,19 @@ export async function keyServer() {
     response.end(state.body ?? JSON.stringify({ keys: state.keys }));
   });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const close = () => {
     server.closeAllConnections();
     server.close();
-  });
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { issuer, jwksUri: `${issuer}/jwks`, state, first };
+  };
+  return { issuer, jwksUri: `${issuer}/jwks`, state, first, close };
+}
+
+/** The same, which is gone with the test. */
+export async function keyServerForTest(): Promise<KeyServer> {
+  const server = await keyServer();
+  onTestFinished(server.close);
+  return server;
 }
 
 export type KeyServer = Awaited<ReturnType<typeof keyServer>>;

@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { answerOf, bearer, callModern, sendModern, shakeHands, textOf } from '../journeys/forgery/speaking.ts';
+import { jwtGateway } from './jwt-gateway.ts';
+
+const open = () =>
+  jwtGateway(
+    {
+      plain: { clockToleranceSeconds: 0 },
+      steps: { scopes: ['use'], permissions: { 'notes:write': 'notes.write' } },
+      other: { permissions: { 'other:write': 'x' } },
+      roles: { scopes: ['use'], roles: { map: { lead: { trust: 'direct' }, dev: {} }, admin: ['ops'] } },
+      away: {},
+    },
+    { sessions: { defaultTrust: 'direct' } },
+  );
+const told = async (sent: Parameters<typeof textOf>[0]) => JSON.parse(await textOf(sent)) as Record<string, unknown>;
+const read = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}';
+
+let at: Awaited<ReturnType<typeof open>>;
+beforeAll(async () => {
+  at = await open();
+});
+afterAll(() => at.close());
+
+describe('scopes', () => {
+  test('a call that lacks one is told all of them, and goes through with them in the same session', async () => {
+    const { url, token } = at;
+    const [few, more] = [await token('steps', { scope: 'use' }), await token('steps', { scope: 'use notes.write' })];
+    const first = await told(callModern(url, few, 'read', '{}'));
+    const refused = await callModern(url, few, 'write', '{}');
+    expect(refused.status).toBe(403);
+    expect(refused.headers['www-authenticate']).toContain('error="insufficient_scope", scope="use notes.write"');
+    expect(await told(callModern(url, more, 'write', '{}'))).toEqual({ ...first, permissions: ['notes:write'] });
+    // Whatever a better token brought is gone with it.
+    expect((await callModern(url, few, 'write', '{}')).status).toBe(403);
+    expect(await told(callModern(url, few, 'read', '{}'))).toEqual({ ...first, permissions: [] });
+  });
+
+  test('the same in the handshake era, at the address of one server and of all', async () => {
+    const { url, origin, token } = at;
+    const [few, more] = [await token('steps', { scope: 'use' }), await token('steps', { scope: 'use notes.write' })];
+    for (const [address, name] of [
+      [url, 'write'],
+      [`${origin}/mcp`, 'notes__write'],
+    ] as const) {
+      const client = await shakeHands(address, few);
+      const body = read.replace('"read"', JSON.stringify(name));
+      const refused = await client.post(body);
+      expect([refused.status, refused.headers['www-authenticate']]).toEqual([
+        403,
+        expect.stringContaining('scope="use notes.write"'),
+      ]);
+      expect(await told(client.post(body, bearer(more)))).toMatchObject({ permissions: ['notes:write'] });
+      expect((await client.post(body)).status).toBe(403);
+    }
+  });
+
+  test('a tool that a scope would open is listed; one that it would not is refused as ever', async () => {
+    const { url, token } = at;
+    const listed = async (each: string) =>
+      JSON.stringify(await answerOf(sendModern(url, each, { method: 'tools/list' })));
+    expect(await listed(await token('steps', { scope: 'use' }))).toContain('"write"');
+    const other = await token('other', { scope: 'x' });
+    expect(await textOf(callModern(url, other, 'write', '{}'))).toContain('PERMISSION_DENIED');
+    expect(await listed(other)).not.toContain('"write"');
+  });
+
+  test('a session that was opened with the permission has it only with the scope', async () => {
+    const { url, token, gateway } = at;
+    const permissions = ['notes:write', 'kept'];
+    const { id } = await gateway.createSession({ userId: 'steps|alice', permissions, trustLevel: 'sandboxed' });
+    const meta = `"ambit/use-session":${JSON.stringify(id)}`;
+    const few = await token('steps', { scope: 'use' });
+    expect((await callModern(url, few, 'write', '{}', { meta })).status).toBe(403);
+    const own = await told(callModern(url, few, 'read', '{}', { meta }));
+    expect(own).toMatchObject({ sessionId: id, permissions: ['kept'] });
+  });
+
+  test('a token without those that all need is of no use', async () => {
+    const { url, token } = at;
+    const few = await callModern(url, await token('steps', { scope: 'notes.write' }), 'read', '{}');
+    expect([few.status, few.headers['www-authenticate']]).toEqual([
+      403,
+      expect.stringContaining('Bearer realm="ambit", error="insufficient_scope", scope="use", resource_metadata='),
+    ]);
+    await expect(shakeHands(url, await token('steps'))).rejects.toThrow('403');
+  });
+});
+
+describe('sessions', () => {
+  test('are of the user that the token names, and of nobody else', async () => {
+    const { url, token } = at;
+    const [alice, bob] = [await token('plain'), await token('plain', { sub: 'bob' })];
+    const hers = await told(callModern(url, alice, 'read', '{}'));
+    const his = await told(callModern(url, bob, 'read', '{}'));
+    expect([hers['userId'], his['userId'], hers['trustLevel']]).toEqual(['plain|alice', 'plain|bob', 'sandboxed']);
+    expect(hers['sessionId']).not.toBe(his['sessionId']);
+    const meta = `"ambit/use-session":${JSON.stringify(hers['sessionId'])}`;
+    expect(await textOf(callModern(url, bob, 'read', '{}', { meta }))).toContain('SESSION_NOT_FOUND');
+    // The same subject of another issuer is somebody else.
+    expect(await textOf(callModern(url, await token('other'), 'read', '{}', { meta }))).toContain('SESSION_NOT_FOUND');
+    const client = await shakeHands(url, alice);
+    expect((await client.post(read, bearer(bob))).status).toBe(404);
+    const renewed = await token('plain', { jti: 'renewed' });
+    expect(await told(client.post(read, bearer(renewed)))).toMatchObject({ userId: 'plain|alice' });
+  });
+
+  test('above the roles of the token now presented are out of reach', async () => {
+    const { url, token } = at;
+    const of = (role: string) => token('roles', { roles: [role], scope: 'use' });
+    const [lead, dev, ops] = [await of('lead'), await of('dev'), await of('ops')];
+    const client = await shakeHands(url, lead);
+    const high = await told(client.post(read));
+    expect(high['trustLevel']).toBe('direct');
+    expect((await client.post(read, bearer(dev))).status).toBe(404);
+    const meta = `"ambit/use-session":${JSON.stringify(high['sessionId'])}`;
+    expect(await textOf(callModern(url, dev, 'read', '{}', { meta }))).toContain('SESSION_NOT_FOUND');
+    expect(await told(callModern(url, dev, 'read', '{}'))).toMatchObject({ trustLevel: 'sandboxed' });
+    expect(await textOf(callModern(url, ops, 'read', '{}'))).toContain('PERMISSION_DENIED');
+  });
+
+  test('are not served while the keys of the issuer cannot be had', async () => {
+    const { url, token, keys } = at;
+    keys('away').state.status = 500;
+    expect((await callModern(url, await token('away'), 'read', '{}')).status).toBe(503);
+  });
+
+  test('have no stream that outlives the token', async () => {
+    const { url, token } = at;
+    const client = await shakeHands(url, await token('plain'));
+    const short = await token('plain', { exp: Math.floor(Date.now() / 1000) + 2 });
+    const headers = { ...bearer(short), accept: 'text/event-stream', 'mcp-session-id': client.transportId };
+    const stream = await fetch(url, { headers });
+    expect(stream.status).toBe(200);
+    // Ends by itself, or this waits until the test times out.
+    await stream.text();
+    expect((await fetch(url, { headers })).status).toBe(401);
+  });
+});
+
+test('the control API is for the role that the configuration names', async () => {
+  const { origin, token } = at;
+  const status = async (claims: Record<string, unknown>) =>
+    (await fetch(`${origin}/api/v1/sessions`, { headers: bearer(await token('roles', claims)) })).status;
+  expect(await status({ roles: ['ops'], scope: 'use' })).toBe(200);
+  expect(await status({ roles: ['ops'] })).toBe(401);
+  expect(await status({ roles: ['dev'], scope: 'use' })).toBe(401);
+  expect(await status({ roles: ['ops'], scope: 'use', aud: 'other' })).toBe(401);
+  expect(await status({ roles: ['ops'], scope: 'use', exp: 1 })).toBe(401);
+});
+
+test('a token goes no further than the gateway: to no server, into no log and no journal', async () => {
+  const { url, token, upstream, lines, journal, gateway } = at;
+  const tokens = [
+    await token('steps', { scope: 'use' }),
+    await token('steps', { scope: 'none' }),
+    await token('plain', { exp: 1 }),
+  ];
+  for (const each of tokens) await (await callModern(url, each, 'read', '{}')).rest();
+  const client = await shakeHands(url, tokens[0] as string);
+  await (await client.call('read', '{}')).rest();
+  await gateway.close();
+  const seen = [JSON.stringify(upstream.asked), lines.join('\n'), journal()].join('\n');
+  for (const each of tokens) for (const part of each.split('.').slice(1)) expect(seen).not.toContain(part);
+  expect(lines.join('\n')).toContain('access token refused');
+  expect(journal()).toContain('steps|alice');
+});
