@@ -14,6 +14,7 @@ type Issuer = NonNullable<NonNullable<ConfigInput['auth']>['jwt']>[number];
 export async function jwtGateway<Name extends string>(
   issuers: Readonly<Record<Name, Partial<Issuer>>>,
   more: Partial<ConfigInput> = {},
+  port = 0,
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-jwt-'));
   const names = Object.keys(issuers) as Name[];
@@ -46,7 +47,7 @@ export async function jwtGateway<Name extends string>(
     dataDir: join(folder, 'data'),
     log: { info: note, warn: note, debug: note },
   });
-  const { origin } = new URL((await gateway.listen({ port: 0 })).url);
+  const { origin } = new URL((await gateway.listen({ port })).url);
   return {
     origin,
     url: `${origin}/mcp/notes`,
