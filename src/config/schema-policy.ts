@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { teamName, userName } from '../people-names.ts';
 import { isMap, line, oneOrMore, prose } from './schema-parts.ts';
 
 const ruleSchema = z
@@ -45,23 +46,23 @@ const governanceScope = z
   .default('org')
   .describe('For whom it holds: org, team:T, user:U or workspace:W.');
 
-const personName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/, {
+const person = z.string().regex(userName, {
   error: 'expected up to 128 letters, digits and "._@|:-", a letter or digit first',
 });
-const teamName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
+const team = z.string().regex(teamName, {
   error: 'expected up to 64 letters, digits, ".", "_" and "-", a letter or digit first',
 });
 
 const peopleKeys = {
   organisation: line(128).optional().describe('What the organisation is called.'),
-  teams: z.array(teamName).max(1000).default([]).describe('The teams there are.'),
+  teams: z.array(team).max(1000).default([]).describe('The teams there are.'),
   users: z
     .array(
       z.strictObject({
-        name: personName
+        name: person
           .refine((name) => name !== 'anonymous', { error: 'this is the name of those who prove none' })
           .describe('What sessions and tools call them.'),
-        teams: z.array(teamName).max(100).default([]).describe('The teams they are in.'),
+        teams: z.array(team).max(100).default([]).describe('The teams they are in.'),
       }),
     )
     .max(10_000)
@@ -84,8 +85,8 @@ function knownTeams(
       });
     }
     names.add(user.name);
-    for (const [at, team] of user.teams.entries()) {
-      if (teams.includes(team)) continue;
+    for (const [at, each] of user.teams.entries()) {
+      if (teams.includes(each)) continue;
       context.addIssue({
         code: 'custom',
         path: ['users', index, 'teams', at],

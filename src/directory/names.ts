@@ -1,9 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import { anonymousUser } from '../identity/principal.ts';
-
-/** What a user may be called: as in a session, so that a session can be opened for every user. */
-const userName = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
-const teamName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+import { teamName, userName } from '../people-names.ts';
 
 export function checkUserName(name: string): void {
   if (!userName.test(name)) {

@@ -1,6 +1,7 @@
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { type Ceiling, localUser } from '../identity/principal.ts';
+import { userName } from '../people-names.ts';
 import { checkMetadata } from './check-metadata.ts';
 import { checkPermissions } from './check-permissions.ts';
 import { checkServers } from './check-servers.ts';
@@ -11,7 +12,6 @@ import { directBound, type TrustBound, trustWithin } from './trust-bounds.ts';
 import { draftWithin, noParent } from './within-parent.ts';
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
-const userPattern = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
 
 export type OpenedSession = Awaited<ReturnType<Sessions['create']>>;
 
@@ -39,8 +39,8 @@ export async function openSession(
     throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
   }
   checkWord('name', draft.name, namePattern);
-  checkWord('user', draft.userId, userPattern);
-  checkWord('agent', draft.agentId, userPattern);
+  checkWord('user', draft.userId, userName);
+  checkWord('agent', draft.agentId, userName);
   checkTtl(draft.ttlSeconds, config.sessions.maxLifetimeSeconds);
   checkMetadata(draft.metadata, config.sessions.metadataBytes);
   const permissions = checkPermissions(draft.permissions ?? []);
