@@ -59,7 +59,7 @@ const id = {
   description: 'The id, or a beginning of it that fits only one.',
 };
 
-export const peoplePaths = {
+export const peoplePaths: Readonly<Record<string, unknown>> = {
   '/api/v1/users': {
     get: {
       summary: 'The users there are, declared or added',
