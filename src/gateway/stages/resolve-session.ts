@@ -31,7 +31,8 @@ export function resolveSession<E extends Approach, Out>(
   /** One that is not this caller's does not exist for this caller. */
   async function ofTransport(principal: Principal, transportId: string): Promise<Session> {
     const id = callers.get(transportId)?.sessionId ?? (await options.whose(principal.userId, transportId));
-    const session = id === undefined ? undefined : await sessions.load(id);
+    const held = id === undefined || strictly ? undefined : sessions.get(id);
+    const session = id === undefined ? undefined : (held ?? (await sessions.load(id)));
     if (session === undefined || !isTheirs(session, principal)) throw unknownTransport();
     return session;
   }
