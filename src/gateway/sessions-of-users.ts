@@ -29,6 +29,7 @@ export interface OfUsersOptions {
 /** A session found by name counts as found for this long: with each request it is used, so it does not expire. */
 const foundMs = 750;
 const mostFound = 10_000;
+const mostTries = 16;
 
 export function createSessionsOfUsers({ sessions, keys, open, log }: OfUsersOptions): SessionsOfUsers {
   const found = new Map<string, { readonly id: string; readonly at: number }>();
@@ -75,7 +76,7 @@ export function createSessionsOfUsers({ sessions, keys, open, log }: OfUsersOpti
     const key = `${userId} ${name}`;
     const known = remembered(key);
     if (known !== undefined && isTheirs(known, principal)) return known;
-    for (;;) {
+    for (let tries = 0; tries < mostTries; tries++) {
       const at = performance.now();
       const record = await sessions.find(name, { userId });
       const session = record?.name === name ? sessions.get(record.id) : undefined;
@@ -88,6 +89,7 @@ export function createSessionsOfUsers({ sessions, keys, open, log }: OfUsersOpti
         if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
       }
     }
+    throw new AmbitError('OVERLOADED');
   }
 
   return {
