@@ -35,7 +35,7 @@ interface Facts {
   readonly expiresAt: number;
 }
 
-export function createAttempts(store: SessionStore, keys: SealingKeys, now: () => number = Date.now): Attempts {
+export function createAttempts(store: SessionStore, keys: SealingKeys, now: () => number = () => Date.now()): Attempts {
   const isFacts = ({ expiresAt }: Record<string, unknown>) => typeof expiresAt === 'number';
   const bound = (key: string) => ['ambit login attempt', 1, key];
 

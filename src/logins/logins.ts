@@ -86,7 +86,7 @@ export interface Logins {
 type Listener = Parameters<Logins['onChange']>[0];
 
 export async function openLogins(options: LoginsOptions): Promise<Logins> {
-  const { store, keys, told, now = Date.now } = options;
+  const { store, keys, told, now = () => Date.now() } = options;
   const listeners = new Set<Listener>();
   const ids = new Map<string, string>();
   const opened = new WeakMap<object, Login>();

@@ -35,7 +35,7 @@ const youngMs = 5000;
  * A refresh token that is good for one use and is used twice is taken for stolen, and then the whole login is over. So
  * whoever renews says so in the store first, and who said so and never came back has used it.
  */
-export function createRenewal({ store, keys, ask, told, now = Date.now }: RenewalOptions): Renewal {
+export function createRenewal({ store, keys, ask, told, now = () => Date.now() }: RenewalOptions): Renewal {
   const ourselves = randomUUID();
   const underWay = new Map<string, Promise<Login | undefined>>();
 
