@@ -1,6 +1,7 @@
 import { credentialShape, nameShape } from './credentials.ts';
 import { askedShape } from './explain-call.ts';
 import { mergeShape } from './folders.ts';
+import { callbackShape, startShape, whoseShape } from './logins.ts';
 import { answers, instant, nullableText, query, taking, texts } from './openapi-parts.ts';
 import { peoplePaths, peopleSchemas } from './openapi-people.ts';
 import { viaShape } from './servers.ts';
@@ -206,6 +207,29 @@ export function openApi(): object {
         },
       },
       ...peoplePaths,
+      '/api/v1/logins': {
+        get: {
+          summary: 'Who is logged in to which server',
+          responses: answers(200, 'The logins; never tokens', object),
+        },
+        post: {
+          summary: 'Starts a login; the browser of the user goes to the address in the answer',
+          requestBody: taking(startShape),
+          responses: answers(201, 'authorizationUrl and redirectUri', object),
+        },
+        delete: {
+          summary: 'Ends a login, here and at the authorization server',
+          requestBody: taking(whoseShape),
+          responses: answers(200, 'Whether there was one', object),
+        },
+      },
+      '/api/v1/logins/complete': {
+        post: {
+          summary: 'Ends what was started, with the address that the browser was sent back to',
+          requestBody: taking(callbackShape),
+          responses: answers(200, 'The login', object),
+        },
+      },
       '/api/v1/events': {
         get: {
           summary: 'What happens to sessions, as it happens (server-sent events)',

@@ -3,6 +3,7 @@ import { listCredentials, removeCredential, setCredential } from './credentials.
 import { explainCall } from './explain-call.ts';
 import { diffFolder, discardFolder, mergeFolder } from './folders.ts';
 import type { AdminAnswer } from './handle.ts';
+import { completeLogin, listLogins, removeLogin, startLogin } from './logins.ts';
 import { openApi } from './openapi.ts';
 import {
   addUser,
@@ -40,6 +41,7 @@ const sessions = '/api/v1/sessions';
 const credentials = '/api/v1/credentials';
 const users = '/api/v1/users';
 const keys = '/api/v1/keys';
+const logins = '/api/v1/logins';
 
 /** The table of contents of the control API; beside it stands the stream of events, which is no question. */
 export const routes: readonly Route[] = [
@@ -69,6 +71,10 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: `${keys}/{id}`, handle: showKey },
   { method: 'DELETE', path: `${keys}/{id}`, handle: revokeKey },
   { method: 'POST', path: `${keys}/{id}/rotate`, handle: rotateKey },
+  { method: 'GET', path: logins, handle: listLogins },
+  { method: 'POST', path: logins, handle: startLogin },
+  { method: 'DELETE', path: logins, handle: removeLogin },
+  { method: 'POST', path: `${logins}/complete`, handle: completeLogin },
   { method: 'GET', path: '/api/v1/openapi.json', handle: () => ({ status: 200, body: openApi() }) },
 ];
 

@@ -1,4 +1,5 @@
 import type { CredentialView } from '../gateway/given-credentials.ts';
+import type { LoginView } from '../gateway/given-logins.ts';
 import { type Command, jsonFlag, text } from './command.ts';
 import { askGateway } from './control-client.ts';
 import { credentialFlags } from './credential-name.ts';
@@ -6,7 +7,7 @@ import { columns, cut, print, table } from './output.ts';
 
 export const credentialList: Command = {
   path: ['credential', 'list'],
-  help: 'the credentials there are, without their values',
+  help: 'the credentials and logins there are, without their values',
   flags: {
     user: credentialFlags.user,
     server: credentialFlags.server,
@@ -14,23 +15,26 @@ export const credentialList: Command = {
   },
   async run(invocation) {
     const [user, server] = [text(invocation, 'user'), text(invocation, 'server')];
-    const path = '/api/v1/credentials';
-    const all = (await askGateway<{ credentials: CredentialView[] }>(invocation, 'GET', path)).credentials;
-    const credentials = all.filter(
-      (each) => (user === undefined || each.userId === user) && (server === undefined || each.server === server),
-    );
-    print(invocation, { credentials }, () => (credentials.length === 0 ? 'No credentials.' : shown(credentials)));
+    const fits = (each: { readonly userId: string; readonly server: string }) =>
+      (user === undefined || each.userId === user) && (server === undefined || each.server === server);
+    const given = await askGateway<{ credentials: CredentialView[] }>(invocation, 'GET', '/api/v1/credentials');
+    const made = await askGateway<{ logins: LoginView[] }>(invocation, 'GET', '/api/v1/logins');
+    const [credentials, logins] = [given.credentials.filter(fits), made.logins.filter(fits)];
+    const rows = [...credentials.map(credentialRow), ...logins.map(loginRow)];
+    const show = () => (rows.length === 0 ? 'No credentials.' : table(['USER', 'SERVER', 'NAME', 'SET', ''], rows));
+    print(invocation, { credentials, logins }, show);
     return 0;
   },
 };
 
-function shown(credentials: readonly CredentialView[]): string {
-  const rows = credentials.map(({ userId, server, env, header, setAt, usable }) => [
-    cut(userId, columns / 4),
-    server,
-    cut(env ?? `${header}:`, columns / 4),
-    setAt.slice(0, 10),
-    usable ? '' : 'cannot be opened with the key here',
-  ]);
-  return table(['USER', 'SERVER', 'NAME', 'SET', ''], rows);
+function credentialRow({ userId, server, env, header, setAt, usable }: CredentialView): string[] {
+  const name = cut(env ?? `${header}:`, columns / 4);
+  const state = usable ? '' : 'cannot be opened with the key here';
+  return [cut(userId, columns / 4), server, name, setAt.slice(0, 10), state];
+}
+
+const loginStates = { active: '', lost: 'lost: log in again', wanted: 'log in again: more is wanted' };
+
+function loginRow({ userId, server, madeAt, state }: LoginView): string[] {
+  return [cut(userId, columns / 4), server, '(login)', madeAt.slice(0, 10), loginStates[state]];
 }

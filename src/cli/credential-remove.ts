@@ -1,5 +1,5 @@
 import { AmbitError } from '../errors.ts';
-import { type Command, jsonFlag } from './command.ts';
+import { type Command, type Invocation, jsonFlag, text, UsageFault } from './command.ts';
 import { askGateway } from './control-client.ts';
 import { credentialFlags, credentialName } from './credential-name.ts';
 import { print } from './output.ts';
@@ -7,8 +7,13 @@ import { print } from './output.ts';
 export const credentialRemove: Command = {
   path: ['credential', 'remove'],
   help: 'forget a credential, and end what was started with it',
-  flags: { ...credentialFlags, json: jsonFlag },
+  flags: {
+    ...credentialFlags,
+    login: { type: 'boolean', help: 'the login of the user there' },
+    json: jsonFlag,
+  },
   async run(invocation) {
+    if (invocation.flags['login'] === true) return removeLogin(invocation);
     const which = credentialName(invocation);
     const { removed } = await askGateway<{ removed: boolean }>(invocation, 'DELETE', '/api/v1/credentials', which);
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such credential.' });
@@ -16,3 +21,16 @@ export const credentialRemove: Command = {
     return 0;
   },
 };
+
+async function removeLogin(invocation: Invocation): Promise<number> {
+  const [userId, server] = [text(invocation, 'user'), text(invocation, 'server')];
+  if (userId === undefined || server === undefined) throw new UsageFault('--user U and --server S are needed');
+  if (text(invocation, 'env') !== undefined || text(invocation, 'header') !== undefined) {
+    throw new UsageFault('say either --login or the name of a credential');
+  }
+  const which = { userId, server };
+  const { removed } = await askGateway<{ removed: boolean }>(invocation, 'DELETE', '/api/v1/logins', which);
+  if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such login.' });
+  print(invocation, { ...which, login: true, removed }, () => `${userId} is logged out of ${server}.`);
+  return 0;
+}

@@ -34,6 +34,7 @@ export const verbs: readonly Verb[] = [
   { path: ['key', 'list'], load: async () => (await import('./key-list.ts')).keyList },
   { path: ['key', 'revoke'], load: async () => (await import('./key-revoke.ts')).keyRevoke },
   { path: ['key', 'rotate'], load: async () => (await import('./key-rotate.ts')).keyRotate },
+  { path: ['login'], load: async () => (await import('./login.ts')).loginCommand },
   { path: ['workspace', 'list'], load: async () => (await import('./workspace-list.ts')).workspaceList },
   { path: ['workspace', 'show'], load: async () => (await import('./workspace-show.ts')).workspaceShow },
   { path: ['doctor'], load: async () => (await import('./doctor.ts')).doctorCommand },

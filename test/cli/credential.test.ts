@@ -46,7 +46,7 @@ async function setListRemove(): Promise<void> {
       { userId: 'ada', server: 'search', header: 'authorization', usable: true },
     ],
   });
-  expect((await credential(['list', '--user', 'eve'])).data).toEqual({ credentials: [] });
+  expect((await credential(['list', '--user', 'eve'])).data).toEqual({ credentials: [], logins: [] });
   expect(await credential(['remove', ...header])).toMatchObject({ code: 0 });
   expect(await credential(['remove', ...header])).toMatchObject({ code: 1 });
   expect(await credential(['remove', ...named])).toMatchObject({ code: 0 });
@@ -88,7 +88,7 @@ test.each([
 ])('set %j is refused', async (words, value, code, says) => {
   const exited = await credential(['set', ...words], value);
   expect(exited).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(says) });
-  expect((await credential(['list'])).data).toEqual({ credentials: [] });
+  expect((await credential(['list'])).data).toEqual({ credentials: [], logins: [] });
 });
 
 test('at a terminal nothing typed is shown', async () => {

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { exportJWK, generateKeyPair } from 'jose';
+import { exportJWK, generateKeyPair, type JWK } from 'jose';
 
 /** As much of `oidc-provider` as is used here; it brings no types. */
 interface Provider {
@@ -29,8 +29,6 @@ export interface AuthorizationServer {
   readonly jwksUri: string;
   /** How often each path was asked for, with the kind of grant where there is one. */
   readonly asked: Map<string, number>;
-  /** Everything handed out ends at once. */
-  revokeAll(): void;
   /** Answers a path otherwise than the provider would; undefined leaves it to the provider. */
   instead: (path: string, request: IncomingMessage) => { readonly status: number; readonly body: object } | undefined;
   close(): Promise<void>;
@@ -39,6 +37,14 @@ export interface AuthorizationServer {
 export interface ProviderSettings {
   readonly tokenSeconds?: number;
   readonly scopes?: string;
+}
+
+let key: Promise<JWK> | undefined;
+
+/** Making one takes longer than a login. */
+function signingKey(): Promise<JWK> {
+  key ??= generateKeyPair('RS256', { extractable: true }).then(({ privateKey }) => exportJWK(privateKey));
+  return key;
 }
 
 /** A real authorization server, where whoever comes is the person it knows and agrees to everything. */
@@ -51,12 +57,10 @@ export async function authorizationServer({
   const http = createServer((request, response) => handle(request, response)).listen(0, '127.0.0.1');
   await new Promise((resolve) => http.once('listening', resolve));
   const issuer = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
-  const { privateKey } = await generateKeyPair('RS256', { extractable: true });
   const name = 'oidc-provider';
   const { default: Provider } = (await import(name)) as { default: new (issuer: string, settings: object) => Provider };
-  let refusing = false;
   const provider = new Provider(issuer, {
-    jwks: { keys: [{ ...(await exportJWK(privateKey)), kid: 'one', use: 'sig', alg: 'RS256' }] },
+    jwks: { keys: [{ ...(await signingKey()), kid: 'one', use: 'sig', alg: 'RS256' }] },
     cookies: { keys: ['tests'] },
     scopes: ['read', 'write', 'offline_access'],
     features: {
@@ -76,16 +80,15 @@ export async function authorizationServer({
       },
     },
     interactions: { url: (_ctx: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
-    findAccount: (_ctx: unknown, id: string) =>
-      refusing ? undefined : { accountId: id, claims: async () => ({ sub: id }) },
+    findAccount: (_ctx: unknown, id: string) => ({ accountId: id, claims: async () => ({ sub: id }) }),
     issueRefreshToken: () => true,
     rotateRefreshToken: true,
     ttl: {
       Interaction: 600,
       Session: 600,
-      Grant: 600,
+      Grant: 86_400,
       AccessToken: tokenSeconds,
-      RefreshToken: 600,
+      RefreshToken: 86_400,
       AuthorizationCode: 60,
     },
     renderError(ctx: { body: string }, out: object, error: Error) {
@@ -114,9 +117,6 @@ export async function authorizationServer({
     jwksUri: `${issuer}/jwks`,
     asked,
     instead: () => undefined,
-    revokeAll() {
-      refusing = true;
-    },
     close: () =>
       new Promise((resolve) => {
         http.closeAllConnections();
