@@ -1,34 +1,11 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
-import type { EmbeddedGateway } from '../../src/index.ts';
-import { credentialGateways } from '../gateway/credential-gateway.ts';
-import { authorizationServer, browse, type ProviderSettings } from './authorization-server.ts';
-import { guardedUpstream } from './guarded-upstream.ts';
+import { describe, expect, test, vi } from 'vitest';
+import { later, logIn, loginScenes } from './login-scene.ts';
 
-const on = credentialGateways();
-const port = 45_999;
-const isBack = (url: string) => url.startsWith(`http://127.0.0.1:${port}/`);
-
-async function scene(settings: ProviderSettings = {}) {
-  const as = on.closing(await authorizationServer(settings));
-  const far = on.closing(await guardedUpstream(as.issuer, as.jwksUri));
-  const gateway = await on.start({ notes: { url: far.url, era: 'modern' } });
-  return { as, far, gateway };
-}
-
-async function logIn(gateway: EmbeddedGateway, userId: string): Promise<string> {
-  const { authorizationUrl } = await gateway.logins.start({ userId, server: 'notes' }, port);
-  const callback = await browse(authorizationUrl, isBack);
-  await gateway.logins.complete(callback, { userId, server: 'notes' });
-  return callback;
-}
-
-const journal = () => readFileSync(join(on.folder, 'data', 'journal', 'journal.jsonl'), 'utf8');
+const on = loginScenes();
 
 describe('a server behind a real authorization server', () => {
   test('P14: whoever has not logged in is told how; who has is let in with a token of their own', async () => {
-    const { as, far, gateway } = await scene();
+    const { as, far, gateway } = await on.scene();
     const [ada, eve] = [await on.clientOf(gateway, 'ada', 'notes'), await on.clientOf(gateway, 'eve', 'notes')];
     const refusal = await ada.call('read');
     expect(refusal).toContain('LOGIN_REQUIRED');
@@ -40,8 +17,75 @@ describe('a server behind a real authorization server', () => {
       { userId: 'ada', server: 'notes', state: 'active', issuer: as.issuer },
     ]);
     const [token = ''] = far.tokens;
-    const told = JSON.stringify(gateway.logins.list()) + on.lines.join('') + journal();
+    const told = JSON.stringify(gateway.logins.list()) + on.lines.join('') + on.journal();
     expect(token).not.toBe('');
     expect(told).not.toContain(token);
+  });
+
+  test('P14: fifty calls of two gateways at once renew it once, ahead of its end', async () => {
+    const { as, far, gateway } = await on.scene({ tokenSeconds: 600 });
+    const other = await on.start({ notes: { url: far.url, era: 'modern' } });
+    await logIn(gateway, 'ada');
+    const clients = [await on.clientOf(gateway, 'ada', 'notes'), await on.clientOf(other, 'ada', 'notes')];
+    for (const client of clients) expect(await client.call('read')).toBe('done: read');
+    later(590);
+    far.tokens.splice(0);
+    const calls = Array.from({ length: 50 }, (_, i) => clients[i % 2]?.call('read'));
+    expect(new Set(await Promise.all(calls))).toEqual(new Set(['done: read']));
+    expect(as.asked.get('refresh_token')).toBe(1);
+    expect(new Set(far.tokens).size).toBe(1);
+    later(590);
+    expect(await clients[1]?.call('read')).toBe('done: read');
+    expect(as.asked.get('refresh_token')).toBe(2);
+    vi.useRealTimers();
+    await vi.waitFor(() => expect(on.journal().match(/login-renewed/g)).toHaveLength(2));
+  });
+
+  test('a token that the server refuses is renewed once for all who carry it', async () => {
+    const { as, far, gateway } = await on.scene();
+    await logIn(gateway, 'ada');
+    const ada = await on.clientOf(gateway, 'ada', 'notes');
+    await ada.call('read');
+    far.refused.add(far.tokens[0] as string);
+    // So young, it is not refused for its age: nothing is renewed.
+    expect(await ada.call('read')).toContain('LOGIN_REQUIRED');
+    later(60);
+    const calls = await Promise.all(Array.from({ length: 20 }, () => ada.call('read')));
+    expect(new Set(calls)).toEqual(new Set(['done: read']));
+    expect(as.asked.get('refresh_token')).toBe(1);
+  });
+
+  test('what was revoked there is lost here: the user is asked again, and then goes on', async () => {
+    const { as, far, gateway } = await on.scene({ tokenSeconds: 600 });
+    await logIn(gateway, 'ada');
+    const ada = await on.clientOf(gateway, 'ada', 'notes');
+    expect(await ada.call('read')).toBe('done: read');
+    as.instead = (path) => (path === '/token' ? { status: 400, body: { error: 'invalid_grant' } } : undefined);
+    later(650);
+    expect(await ada.call('read')).toContain('LOGIN_REQUIRED');
+    expect(await ada.call('read')).toContain('ambit login notes --user ada');
+    expect(gateway.logins.list()).toMatchObject([{ state: 'lost' }]);
+    expect(as.asked.get('/token')).toBe(2);
+    as.instead = () => undefined;
+    await logIn(gateway, 'ada');
+    expect(await ada.call('read')).toBe('done: read');
+    vi.useRealTimers();
+    await vi.waitFor(() => expect(on.journal()).toContain('login-lost'));
+    expect(far.offered.filter((each) => each !== undefined)).not.toContain('Bearer undefined');
+  });
+
+  test('an authorization server that is away for a while loses nobody', async () => {
+    const { as, gateway } = await on.scene({ tokenSeconds: 600 });
+    await logIn(gateway, 'ada');
+    const ada = await on.clientOf(gateway, 'ada', 'notes');
+    as.instead = (path) => (path === '/token' ? { status: 503, body: {} } : undefined);
+    later(590);
+    expect(await ada.call('read')).toBe('done: read');
+    later(20);
+    expect(await ada.call('read')).toContain('UPSTREAM_FAILED');
+    as.instead = () => undefined;
+    later(10);
+    expect(await ada.call('read')).toBe('done: read');
+    expect(gateway.logins.list()).toMatchObject([{ state: 'active' }]);
   });
 });

@@ -1,0 +1,67 @@
+import { describe, expect, test } from 'vitest';
+import { authorizationServer, browse } from './authorization-server.ts';
+import { guardedUpstream } from './guarded-upstream.ts';
+import { isBack, later, logIn, loginScenes, port } from './login-scene.ts';
+
+const on = loginScenes();
+
+describe('a login that is not what it was', () => {
+  test('where the server wants more, the user is asked for both', async () => {
+    const { far, gateway } = await on.scene();
+    far.metadata = { ...far.metadata, scopes_supported: ['read'] };
+    await logIn(gateway, 'ada');
+    const ada = await on.clientOf(gateway, 'ada', 'notes');
+    expect(await ada.call('read')).toBe('done: read');
+    const refusal = await ada.call('write');
+    expect(refusal).toContain('LOGIN_REQUIRED');
+    expect(refusal).toContain('write');
+    expect(await ada.call('read')).toBe('done: read');
+    expect(gateway.logins.list()).toMatchObject([{ state: 'wanted' }]);
+    const { authorizationUrl } = await gateway.logins.start({ userId: 'ada', server: 'notes' }, port);
+    expect(new URL(authorizationUrl).searchParams.get('scope')?.split(' ')).toEqual(
+      expect.arrayContaining(['read', 'write']),
+    );
+    await gateway.logins.complete(await browse(authorizationUrl, isBack), { userId: 'ada', server: 'notes' });
+    expect(await ada.call('write')).toBe('done: write');
+  });
+
+  test('removing it revokes it there and ends what carried it', async () => {
+    const { as, gateway } = await on.scene();
+    await logIn(gateway, 'ada');
+    const ada = await on.clientOf(gateway, 'ada', 'notes');
+    expect(await ada.call('read')).toBe('done: read');
+    expect(await gateway.logins.remove({ userId: 'ada', server: 'notes' })).toBe(true);
+    expect(as.asked.get('/token/revocation')).toBe(2);
+    expect(await ada.call('read')).toContain('LOGIN_REQUIRED');
+    expect(await gateway.logins.remove({ userId: 'ada', server: 'notes' })).toBe(false);
+  });
+
+  test('a server under the same name at another address gets nothing of it', async () => {
+    const { as, far, gateway } = await on.scene();
+    await logIn(gateway, 'ada');
+    const other = on.closing(await guardedUpstream(as.issuer, as.jwksUri));
+    await gateway.reload({
+      version: 1,
+      sessions: { defaultTrust: 'direct' },
+      servers: { notes: { url: other.url, era: 'modern' } },
+    });
+    const ada = await on.clientOf(gateway, 'ada', 'notes');
+    expect(await ada.call('read')).toContain('LOGIN_REQUIRED');
+    expect(other.offered.filter((each) => each !== undefined)).toEqual([]);
+    expect(far.tokens).toEqual([]);
+  });
+
+  test('a server whose authorization server is another now is asked anew', async () => {
+    const { as, far, gateway } = await on.scene();
+    await logIn(gateway, 'ada');
+    const ada = await on.clientOf(gateway, 'ada', 'notes');
+    await ada.call('read');
+    far.refused.add(far.tokens[0] as string);
+    const next = on.closing(await authorizationServer());
+    far.metadata = { ...far.metadata, authorization_servers: [next.issuer] };
+    later(60);
+    expect(await ada.call('read')).toContain('LOGIN_REQUIRED');
+    expect(as.asked.get('refresh_token')).toBeUndefined();
+    expect(gateway.logins.list()).toMatchObject([{ state: 'lost' }]);
+  });
+});
