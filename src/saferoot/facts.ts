@@ -18,10 +18,13 @@ export interface Facts {
   readonly version: string;
 }
 
-/** What is known of something, and where the path led, links followed. */
-export interface Located extends Facts {
+/** Where a path led, links followed. */
+export interface Resolved {
   readonly path: string;
 }
+
+/** What is known of something, and where it is. */
+export interface Located extends Facts, Resolved {}
 
 export function factsOf(stats: Stats): Facts {
   return {

@@ -16,6 +16,8 @@ import {
   append,
   type CreateOptions,
   create,
+  type MayWriteOptions,
+  mayWrite,
   type ReplaceOptions,
   replace,
   type WrittenFile,
@@ -34,6 +36,8 @@ export interface SafeRoot {
   read(path: string, options?: ReadOptions): Promise<Buffer>;
   create(path: string, content: Content, options?: CreateOptions): Promise<WrittenFile>;
   replace(path: string, content: Content, options?: ReplaceOptions): Promise<WrittenFile>;
+  /** Refuses what `create` or `replace` would refuse, folders made on the way, and touches nothing. */
+  mayWrite(path: string, options?: MayWriteOptions): Promise<facts.Resolved>;
   append(path: string, content: string | Uint8Array, options?: AppendOptions): Promise<void>;
   mkdir(path: string, options?: MkdirOptions): Promise<MadeFolder>;
   remove(path: string): Promise<RemovedTree>;
@@ -94,6 +98,7 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
     read: (path, options) => during(path, () => read(folder, path, options)),
     create: (path, content, options) => during(path, () => create(folder, path, content, options)),
     replace: (path, content, options) => during(path, () => replace(folder, path, content, options)),
+    mayWrite: (path, options) => during(path, () => mayWrite(folder, path, options)),
     append: (path, content, options) => during(path, () => append(folder, path, content, options)),
     mkdir: (path, options) => during(path, () => mkdir(folder, path, options)),
     remove: (path) => during(path, () => remove(folder, path)),

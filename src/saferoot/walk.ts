@@ -95,7 +95,7 @@ export function walkAlong(
       const last = isLast();
       if (options.make === 'all' || (options.make === 'parents' && !last)) makeFolder(name);
       // A path that ends in a slash can only mean a folder.
-      else if (last && ahead.length === 0) missing = name;
+      else if (last && ahead.length === 0) standHere(name);
       else if (options.make === 'none') standBefore(name);
       else throw error;
       return;
@@ -110,8 +110,7 @@ export function walkAlong(
   }
 
   function makeFolder(name: string): void {
-    // All that is to come is asked for before the first is made: below what is missing there are no links.
-    if (made === 0) for (const way of waysAhead(names(name), ahead)) ask(deed, () => way, undefined);
+    if (made === 0) askAhead(name);
     else ask(deed, () => names(name), 'folder');
     try {
       mkdirSync(at(here(), name));
@@ -123,12 +122,24 @@ export function walkAlong(
     ahead.push(name);
   }
 
+  /** Whatever would be there could not be reached again if it lay too deep. */
+  function standHere(name: string): void {
+    if (trail.length >= maxDepth) throw new SafeRootError('TOO_DEEP');
+    missing = name;
+  }
+
   function standBefore(name: string): void {
+    inside = askAhead(name);
+    missing = name;
+    ahead.length = 0;
+  }
+
+  /** All that is to come is asked for before the first is made: below what is missing there are no links. */
+  function askAhead(name: string): string[] {
     const ways = waysAhead(names(name), ahead);
     for (const way of ways) ask(deed, () => way, undefined);
-    missing = name;
-    inside = ways.at(-1);
-    ahead.length = 0;
+    if (ways.some((way) => way.length >= maxDepth)) throw new SafeRootError('TOO_DEEP');
+    return ways.at(-1) as string[];
   }
 
   function follow(name: string): void {

@@ -2,9 +2,9 @@ import { accessSync, constants, fchmodSync, fchownSync, fstatSync, renameSync, t
 import { asPath } from './admit.ts';
 import { noteChange } from './changes.ts';
 import { assertSize, type Content, writeAll } from './content.ts';
-import { factsOf, type Located, versionOf } from './facts.ts';
-import { assertFile, type Folder, type FolderWalk, found, isSame, placeOf, walkedUntil } from './folder.ts';
-import { at } from './ground.ts';
+import { factsOf, type Located, type Resolved, versionOf } from './facts.ts';
+import { assertFile, type Folder, type FolderWalk, found, isSame, placeOf, walked, walkedUntil } from './folder.ts';
+import { at, type Handle } from './ground.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { takeFileName } from './take-name.ts';
 import { writeBeside } from './temporary-file.ts';
@@ -46,6 +46,24 @@ const walking = (options: WriteOptions): FolderWalk => ({
   make: options.parents ? 'parents' : undefined,
 });
 
+export interface MayWriteOptions {
+  /** As `create` would: not even a link may bear the name. */
+  readonly absent?: boolean;
+  /** As `replace` would with it. */
+  readonly version?: string;
+}
+
+/** Where a file would be written, or the refusal that writing it would meet. Nothing is made or changed. */
+export function mayWrite(folder: Folder, path: string, { absent = false, version }: MayWriteOptions = {}): Resolved {
+  const make = version === undefined ? 'none' : undefined;
+  return walked(folder, path, { deed: 'write', make, keepLastLink: absent }, (end) => {
+    if (absent && end.node !== undefined) throw new SafeRootError('EXISTS');
+    if (end.node !== undefined || version !== undefined) assertReplaceable(folder, end, version);
+    accessSync(placeOf(end).folder.path, constants.W_OK | constants.X_OK);
+    return { path: asPath(end.inside) };
+  });
+}
+
 /** A new file, whole from the moment it is there. Nothing that exists is touched, not even a link to nowhere. */
 export async function create(
   folder: Folder,
@@ -73,12 +91,8 @@ export async function replace(
     if (end.node === undefined && options.create && options.version === undefined) {
       return putNew(folder, end, content, options);
     }
-    const old = found(end);
-    assertFile(old, folder);
-    // A rename asks only the folder; a file that is write-protected stays so.
-    accessSync(old.path, constants.W_OK);
+    const old = assertReplaceable(folder, end, options.version);
     const place = placeOf(end);
-    assertVersion(old.stats, options.version);
     const mode = options.changeMode ?? old.stats.mode;
     const adorn = (descriptor: number) => keepOwner(descriptor, old.stats, mode);
     return writeBeside(place.folder, content, { ...options, mode: 0o600, adorn }, (temporary) => {
@@ -121,6 +135,15 @@ export async function append(
       await file.close();
     }
   });
+}
+
+function assertReplaceable(folder: Folder, end: Walked, version: string | undefined): Handle {
+  const old = found(end);
+  assertFile(old, folder);
+  // A rename asks only the folder; a file that is write-protected stays so.
+  accessSync(old.path, constants.W_OK);
+  assertVersion(old.stats, version);
+  return old;
 }
 
 function putNew(folder: Folder, end: Walked, content: Content, options: CreateOptions): Promise<WrittenFile> {

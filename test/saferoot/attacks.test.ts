@@ -198,6 +198,10 @@ test.runIf(canChange)('W3: an ordinary account is refused the same, and what it 
   const asked = [
     ...questions,
     ['done', 'read', 'protected'],
+    ['NO_PERMISSION', 'mayWrite', 'protected'],
+    ['NO_PERMISSION', 'mayWrite', 'closed/g'],
+    ['NO_PERMISSION', 'mayWrite', 'closed/g/deep'],
+    ['done', 'mayWrite', 'g'],
     ['NO_PERMISSION', 'replace', 'protected', 'y'],
     ['NO_PERMISSION', 'append', 'protected', 'y'],
     ['NO_PERMISSION', 'read', 'unreadable'],
