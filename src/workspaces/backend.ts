@@ -13,6 +13,8 @@ export interface WorkspaceBackend {
   open(path: string): Promise<OpenedFile>;
   /** The whole content at once: whoever reads sees the old or the new one, never half. Missing folders are made. */
   write(path: string, content: Uint8Array, options?: WriteOptions): Promise<Written>;
+  /** Where `write` would write with these options, or the refusal it would meet. Nothing is made or changed. */
+  mayWrite(path: string, options?: WriteOptions): Promise<Resolved>;
   /** With those missing on the way. One that is there already is fine. */
   makeFolder(path: string): Promise<MadeFolder>;
   /** A file, a link itself, or an empty folder; with `recursive` also a folder with all that is in it. */

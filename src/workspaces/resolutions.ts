@@ -79,6 +79,6 @@ export function leadingTo<E extends Error>(error: E, resolved: string): E {
   return Object.assign(error, { [ledToKey]: resolved });
 }
 
-function ledTo(error: unknown): string | undefined {
+export function ledTo(error: unknown): string | undefined {
   return typeof error === 'object' && error !== null ? (error as { [ledToKey]?: string })[ledToKey] : undefined;
 }

@@ -51,6 +51,8 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
         pathOf,
       ),
 
+    mayWrite: (path, options) => resolutions.of('may-write', path, () => backend.mayWrite(path, options), pathOf),
+
     makeFolder: (path) =>
       resolutions.of(
         'make-folder',

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { WorkspaceBackend } from '../../src/workspaces/backend.ts';
 import { type BackendGround, noRules, type Suite } from './suite/ground.ts';
+import { describeMayWrite } from './suite/may-write.ts';
 import { describeRaces } from './suite/races.ts';
 import { describeReading } from './suite/reading.ts';
 import { describeRules } from './suite/rules.ts';
@@ -49,6 +50,7 @@ export function describeWorkspaceBackend(
 
     describeReading(suite);
     describeWriting(suite);
+    describeMayWrite(suite);
     describeTrees(suite);
     describeRaces(suite);
     describeRules(suite);

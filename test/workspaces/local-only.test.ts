@@ -35,6 +35,8 @@ const everyDeed = (files: WorkspaceBackend, path: string): (() => Promise<unknow
   () => files.list(path),
   () => files.write(path, bytes('planted')),
   () => files.write(path, bytes('planted'), { expected: 'absent' }),
+  () => files.mayWrite(path),
+  () => files.mayWrite(path, { expected: 'absent' }),
   () => files.makeFolder(path),
   () => files.move('a/f.txt', path),
   () => files.move(path, 'taken'),
@@ -77,7 +79,7 @@ describe('W3: a folder of the host', () => {
     const path = fc.array(segment, { minLength: 1, maxLength: 8 }).map((segments) => segments.join('/'));
     const before = [snapshot(scene.outside()), openDescriptors()];
     await fc.assert(
-      fc.asyncProperty(path, fc.nat(9), async (asked, which) => {
+      fc.asyncProperty(path, fc.nat(11), async (asked, which) => {
         const told = await everyDeed(files, asked)
           [which]?.()
           .catch((error: AmbitError) => {
@@ -119,6 +121,7 @@ describe('W3: a folder of the host', () => {
     const files = openScene(scene);
     expect(await files.stat('pipe')).toMatchObject({ kind: 'special' });
     expect(await codeOf(files.open('pipe'))).toBe('FILE_WRONG_KIND');
+    expect(await codeOf(files.mayWrite('pipe'))).toBe('FILE_WRONG_KIND');
     expect(await codeOf(files.write('pipe', bytes('')))).toBe('FILE_WRONG_KIND');
   });
 
@@ -133,7 +136,12 @@ describe('W3: a folder of the host', () => {
     const scene = sceneOfTest();
     writeFileSync(scene.inside('f'), '');
     chmodSync(scene.inside('f'), 0o400);
-    expect(await codeOf(openScene(scene).write('f', bytes('x')))).toBe('FILE_FAILED');
+    mkdirSync(scene.inside('d'), { mode: 0o500 });
+    const files = openScene(scene);
+    for (const path of ['f', 'd/new', 'd/new/deep']) {
+      expect(await codeOf(files.mayWrite(path)), path).toBe('FILE_FAILED');
+      expect(await codeOf(files.write(path, bytes('x'))), path).toBe('FILE_FAILED');
+    }
   });
 
   test('after it is closed there is nothing to be had', async () => {
@@ -152,7 +160,7 @@ describe('W6: what writes leave', () => {
     writeFileSync(scene.inside(name), 'half');
     expect((await files.list('.')).entries).toEqual([]);
     for (const path of [name, `./${name}`, `${name}/x`]) {
-      for (const deed of everyDeed(files, path).slice(0, 6)) expect(await codeOf(deed())).toBe('PATH_PROTECTED');
+      for (const deed of everyDeed(files, path).slice(0, 8)) expect(await codeOf(deed())).toBe('PATH_PROTECTED');
     }
   });
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../escape-controls.ts';
+import { leadingTo } from '../resolutions.ts';
 import { fileCodes } from './file-codes.ts';
 
 /** What the program beside the files says is looked at as if a stranger said it, and nothing more of it is taken. */
@@ -9,9 +10,10 @@ const name = z
   .min(1)
   .max(1024)
   .refine((text) => !text.includes('/') && text !== '.' && text !== '..');
+/** Links can lead further than any path that is asked for; names and folders have an end there too. */
 const path = z
   .string()
-  .max(8192)
+  .max(32_768)
   .refine((text) => text === '.' || text.split('/').every((part) => part !== '' && part !== '.' && part !== '..'));
 const kind = z.enum(['file', 'folder', 'link', 'special']);
 const count = z.int().nonnegative();
@@ -27,6 +29,7 @@ export const found = z.object({
 });
 
 export const written = found.extend({ created: z.boolean(), folders: count });
+export const resolved = z.object({ path });
 export const madeFolder = z.object({ path, folders: count });
 export const removed = z.object({ path, kind, entries: count });
 export const moved = z.object({ from: path, to: path, kind, folders: count });
@@ -56,10 +59,12 @@ const refusal = z.object({
   what: words.exactOptional(),
   hint: words.exactOptional(),
   rule: z.string().max(200).exactOptional(),
+  resolved: path.exactOptional(),
 });
 
 /** Throws a ZodError for what is no refusal. */
 export function refusalOf(said: unknown): AmbitError {
-  const { code, ...details } = refusal.parse(said);
-  return new AmbitError(code, details);
+  const { code, resolved, ...details } = refusal.parse(said);
+  const error = new AmbitError(code, details);
+  return resolved === undefined ? error : leadingTo(error, resolved);
 }

@@ -86,6 +86,7 @@ export function openContainer(shared: SharedContainer, settings: FilesSettings):
       if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
       return ask({ do: 'write', path: sent(path), options: how }, answers.written, content);
     },
+    mayWrite: async (path, options = {}) => ask({ do: 'mayWrite', path: sent(path), options }, answers.resolved),
     makeFolder: async (path) => ask({ do: 'makeFolder', path: sent(path) }, answers.madeFolder),
     remove: async (path, options = {}) => ask({ do: 'remove', path: sent(path), options }, answers.removed),
     move: async (from, to, options = {}) => ask({ do: 'move', from: sent(from), to: sent(to), options }, answers.moved),

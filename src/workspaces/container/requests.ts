@@ -28,6 +28,7 @@ export type FilesWork =
   | { readonly do: 'read'; readonly file: number; readonly offset: number; readonly length: number }
   | { readonly do: 'close'; readonly file: number }
   | { readonly do: 'write'; readonly path: string; readonly options: WriteOptions }
+  | { readonly do: 'mayWrite'; readonly path: string; readonly options: WriteOptions }
   | { readonly do: 'makeFolder'; readonly path: string }
   | { readonly do: 'remove'; readonly path: string; readonly options: RemoveOptions }
   | { readonly do: 'move'; readonly from: string; readonly to: string; readonly options: MoveOptions }

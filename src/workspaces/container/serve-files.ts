@@ -1,5 +1,6 @@
 import { isAmbitError } from '../../errors.ts';
 import type { OpenedFile, WorkspaceBackend } from '../backend.ts';
+import { ledTo } from '../resolutions.ts';
 import { isFileCode } from './file-codes.ts';
 import type { Head } from './frames.ts';
 import { documentBytes, type FilesRequest, type FilesSettings, inlineBytes } from './requests.ts';
@@ -88,6 +89,8 @@ export function createFilesServer(
       }
       case 'write':
         return { ok: await files.write(request.path, body, request.options) };
+      case 'mayWrite':
+        return { ok: await files.mayWrite(request.path, request.options) };
       case 'makeFolder':
         return { ok: await files.makeFolder(request.path) };
       case 'remove':
@@ -119,5 +122,5 @@ export function createFilesServer(
 function told(error: unknown): Head {
   if (!isAmbitError(error) || !isFileCode(error.code)) return { code: 'FILE_FAILED' };
   const { code, message: what, hint, rule } = error;
-  return { code, what, hint, rule };
+  return { code, what, hint, rule, resolved: ledTo(error) };
 }

@@ -12,7 +12,7 @@ import { createChanges } from './changes.ts';
 import { intentsOf } from './intents.ts';
 import { listTree } from './list-tree.ts';
 import { moveInTree } from './move-in-tree.ts';
-import { createChildrenOf, type FileNode, type Node } from './nodes.ts';
+import { createChildrenOf, type FileNode, type FolderNode, type Node } from './nodes.ts';
 import { objectsOf, piecesOf } from './objects.ts';
 import { openFile } from './open-file.ts';
 import { sweepObjects } from './sweep-objects.ts';
@@ -57,8 +57,7 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
   let [closed, writes, sweptMs] = [false, 0, 0];
   let sweeping = Promise.resolve(0);
 
-  const walk = (root: Parameters<typeof walkTree>[0], path: string, how: TreeWalk) =>
-    walkTree(root, path, how, childrenOf, guard.refusal);
+  const walk = (root: FolderNode, path: string, how: TreeWalk) => walkTree(root, path, how, childrenOf, guard.refusal);
 
   async function lookAt(path: string): Promise<{ readonly inside: readonly string[]; readonly node: Node }> {
     const { inside, node } = await walk(await changes.root(), path, { deed: 'read' });
@@ -105,19 +104,32 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
     void sweep().catch(() => {});
   }
 
+  /** Where a file would be written, and the one that is there. */
+  async function aim(root: FolderNode, asked: string, expected: WriteOptions['expected']) {
+    const anew = expected === undefined || expected === 'absent';
+    const how: TreeWalk = anew ? { deed: 'write', make: 'parents' } : { deed: 'write' };
+    const { inside, node: old } = await walk(root, asked, how).catch((error: unknown) => {
+      const gone = !anew && error instanceof SafeRootError && error.code === 'FILE_NOT_FOUND';
+      throw gone ? changedMeanwhile(asked) : error;
+    });
+    if (expected === 'absent' && old !== undefined) throw new SafeRootError('EXISTS');
+    if (old?.kind === 'folder') throw new SafeRootError('IS_A_DIRECTORY');
+    if (!anew && old?.version !== expected.version) throw new SafeRootError('CHANGED');
+    return { inside, old };
+  }
+
+  async function assertFileName(asked: string): Promise<void> {
+    if (typeof asked !== 'string' || !endsAsFolder(asked)) return;
+    // A path that leads out or is closed is refused as such.
+    await walk(await changes.root(), asked, { deed: 'write', make: 'all' });
+    throw notAFileName(asked);
+  }
+
   async function write(asked: string, content: Uint8Array, { expected, mode = 0o644 }: WriteOptions): Promise<Written> {
     const early = piecesOf(content.byteLength) > fewPieces ? await changes.upload(content) : undefined;
     try {
       return await changes.change(async (tree) => {
-        const anew = expected === undefined || expected === 'absent';
-        const how: TreeWalk = anew ? { deed: 'write', make: 'parents' } : { deed: 'write' };
-        const { inside, node: old } = await walk(tree.root, asked, how).catch((error: unknown) => {
-          const gone = !anew && error instanceof SafeRootError && error.code === 'FILE_NOT_FOUND';
-          throw gone ? changedMeanwhile(asked) : error;
-        });
-        if (expected === 'absent' && old !== undefined) throw new SafeRootError('EXISTS');
-        if (old?.kind === 'folder') throw new SafeRootError('IS_A_DIRECTORY');
-        if (!anew && old?.version !== expected.version) throw new SafeRootError('CHANGED');
+        const { inside, old } = await aim(tree.root, asked, expected);
         const node: FileNode = {
           kind: 'file',
           bytes: content.byteLength,
@@ -159,13 +171,16 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
     write: (asked, content, how = {}) =>
       doing(asked, async () => {
         if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
-        if (typeof asked === 'string' && endsAsFolder(asked)) {
-          // A path that leads out or is closed is refused as such.
-          await walk(await changes.root(), asked, { deed: 'write', make: 'all' });
-          throw notAFileName(asked);
-        }
+        await assertFileName(asked);
         tidy();
         return write(asked, content, how);
+      }),
+
+    mayWrite: (asked, { expected } = {}) =>
+      doing(asked, async () => {
+        await assertFileName(asked);
+        const { inside } = await aim(await changes.root(), asked, expected);
+        return { path: asPath(inside) };
       }),
 
     makeFolder: (asked) =>

@@ -74,11 +74,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     if (expected === 'absent') return writtenOf(await root.create(asked, content, { ...how, parents: true }));
     if (expected !== undefined) {
       const replaced = root.replace(asked, content, { ...how, version: expected.version });
-      return writtenOf(
-        await replaced.catch((error: unknown) => {
-          throw codeOf(error) === 'FILE_NOT_FOUND' ? changedMeanwhile(asked) : error;
-        }),
-      );
+      return writtenOf(await replaced.catch(unlessGone(asked)));
     }
     for (let left = attempts; ; left--) {
       try {
@@ -87,6 +83,15 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
         if (left === 0 || !['EXISTS', 'CHANGED'].includes(codeOf(error) ?? '')) throw error;
       }
     }
+  }
+
+  async function assertFileName(asked: string): Promise<void> {
+    if (typeof asked !== 'string' || !endsAsFolder(asked)) return;
+    // A path that leads out or is closed is refused as such.
+    await root.stat(asked).catch((error: unknown) => {
+      if (codeOf(error) !== 'FILE_NOT_FOUND') throw error;
+    });
+    throw notAFileName(asked);
   }
 
   return {
@@ -107,14 +112,16 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     write: (asked, content, how = {}) =>
       doing(asked, async () => {
         if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
-        if (typeof asked === 'string' && endsAsFolder(asked)) {
-          // A path that leads out or is closed is refused as such.
-          await root.stat(asked).catch((error: unknown) => {
-            if (codeOf(error) !== 'FILE_NOT_FOUND') throw error;
-          });
-          throw notAFileName(asked);
-        }
+        await assertFileName(asked);
         return write(asked, content, how);
+      }),
+
+    mayWrite: (asked, { expected } = {}) =>
+      doing(asked, async () => {
+        await assertFileName(asked);
+        if (expected === undefined || expected === 'absent')
+          return root.mayWrite(asked, { absent: expected === 'absent' });
+        return root.mayWrite(asked, expected).catch(unlessGone(asked));
       }),
 
     makeFolder: (asked) => doing(asked, () => root.mkdir(asked, { parents: true })),
@@ -151,6 +158,13 @@ function rootAt(path: string, admit: NonNullable<Parameters<typeof openRoot>[1]>
       cause: error,
     });
   }
+}
+
+/** Whoever expects a version has seen the file. */
+function unlessGone(asked: string): (error: unknown) => never {
+  return (error) => {
+    throw codeOf(error) === 'FILE_NOT_FOUND' ? changedMeanwhile(asked) : error;
+  };
 }
 
 const codeOf = (error: unknown): string | undefined => (error instanceof SafeRootError ? error.code : undefined);

@@ -5,6 +5,7 @@ import * as answers from '../../../src/workspaces/container/answers.ts';
 import { type Connection, connect, type Question } from '../../../src/workspaces/container/connection.ts';
 import { createFrameReader, frameOf, type Head } from '../../../src/workspaces/container/frames.ts';
 import { openedFileOf } from '../../../src/workspaces/container/opened-file.ts';
+import { ledTo } from '../../../src/workspaces/resolutions.ts';
 
 const facts = { path: 'a', kind: 'file', bytes: 1, mode: 0o644, modifiedMs: 1.5, version: '1:1' };
 
@@ -84,6 +85,7 @@ describe('what comes back from beside the files', () => {
     ['content where none belongs', ({ say }) => say({ id: 1, ok: facts }, Buffer.alloc(1))],
     ['a refusal of another kind', ({ say }) => say({ id: 1, error: { code: 'UNAUTHENTICATED', what: 'Log in' } })],
     ['a refusal without end', ({ say }) => say({ id: 1, error: { code: 'FILE_FAILED', what: 'x'.repeat(5000) } })],
+    ['a refusal that leads out', ({ say }) => say({ id: 1, error: { code: 'PATH_PROTECTED', resolved: '../../x' } })],
     ['a head larger than any', ({ raw }) => raw(Buffer.from([255, 255, 255, 255, 0, 0, 0, 0]))],
     [
       'a body larger than any',
@@ -126,7 +128,11 @@ describe('what comes back from beside the files', () => {
     const { connection, arrived, say, broken } = far();
     const refused = caught(connection.ask(stat));
     await arrived(1);
-    say({ id: 1, error: { code: 'FILE_NOT_FOUND', what: 'not \u001b[2Jthere', hint: 'Look.', rule: 'r' } });
+    say({
+      id: 1,
+      error: { code: 'FILE_NOT_FOUND', what: 'not \u001b[2Jthere', hint: 'Look.', rule: 'r', resolved: 'a/b' },
+    });
+    expect(ledTo(await refused)).toBe('a/b');
     expect(await refused).toMatchObject({
       code: 'FILE_NOT_FOUND',
       message: 'not \\u001b[2Jthere',

@@ -11,6 +11,7 @@ export function describeRules({ files, folder, open, ground, links }: Suite): vo
     write: session.write(path, bytes('planted')),
     absent: session.write(path, bytes('planted'), { expected: 'absent' }),
     version: session.write(path, bytes('planted'), { expected: { version: 'x' } }),
+    mayWrite: session.mayWrite(path),
     makeFolder: session.makeFolder(path),
     remove: session.remove(path),
     tree: session.remove(path, { recursive: true }),
