@@ -60,6 +60,7 @@ describe.each(eras)('in the %s era', (era) => {
     const client = await on.connect(id, era);
     await client.call('session_read_file', { session: 'current', path: 'link.txt' });
     await client.call('session_edit_file', { session: 'current', path: 'tools/pre-commit', content: '#!/bin/sh\n' });
+    await client.call('session_edit_file', { session: 'current', path: 'link.txt', content: 'x', dryRun: true });
     await client.call('session_read_file', { session: 'current', path: '../data/admin-token' });
     const told = () => on.journal().filter(({ kind }) => kind === 'file');
     await until(
@@ -75,6 +76,11 @@ describe.each(eras)('in the %s era', (era) => {
       resolved: 'notes.txt',
       decision: 'allowed',
       id: calls[0]?.['id'],
+    });
+    expect(told().find(({ operation }) => operation === 'may-write')).toMatchObject({
+      asked: 'link.txt',
+      resolved: 'notes.txt',
+      decision: 'allowed',
     });
     expect(told().filter(({ decision }) => decision === 'refused')).toMatchObject([
       { asked: 'tools/pre-commit', resolved: '.git/hooks/pre-commit', code: 'PATH_PROTECTED' },

@@ -1,7 +1,7 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { countLines, lineEndingOf } from '../../text/line-endings.ts';
 import { unifiedDiff } from '../../text/unified-diff.ts';
-import type { FoundFile, Written } from '../../workspaces/backend.ts';
+import type { FoundFile, Resolved, WriteOptions } from '../../workspaces/backend.ts';
 import type { SessionFiles } from '../../workspaces/session-files.ts';
 import { changedSince, leadsNowhere, tooLargeToEdit } from './edit-refusals.ts';
 import { type Change, type Current, currentOf, newContent, sha256 } from './new-content.ts';
@@ -39,12 +39,9 @@ async function editOnce(files: SessionFiles, { path, change, dryRun, expectedSha
   assertSize(files, next.bytes.length);
   const before = there?.current;
   const isSame = before !== undefined && Buffer.compare(before.bytes, next.bytes) === 0;
-  const written: Pick<Written, 'path'> =
-    dryRun || isSame
-      ? { path: shownPath }
-      : await files.write(path, next.bytes, {
-          expected: there === undefined ? 'absent' : { version: there.facts.version },
-        });
+  const how: WriteOptions = { expected: there === undefined ? 'absent' : { version: there.facts.version } };
+  const write = () => (dryRun ? files.mayWrite(path, how) : files.write(path, next.bytes, how));
+  const written: Resolved = isSame ? { path: shownPath } : await write();
   const old = there === undefined ? '' : before?.decoded?.text;
   const diff = old === undefined ? undefined : unifiedDiff(written.path, old, next.text);
   return {

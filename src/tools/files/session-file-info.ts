@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import { isAmbitError } from '../../errors.ts';
+import { type ErrorCode, isAmbitError } from '../../errors.ts';
 import { encodingOf, headBytes } from '../../text/encoding.ts';
 import { imageType, mediaType } from '../../text/media-type.ts';
-import type { FoundFile, OpenedFile } from '../../workspaces/backend.ts';
+import type { OpenedFile } from '../../workspaces/backend.ts';
 import type { SessionFiles } from '../../workspaces/session-files.ts';
 import { sessionArgument } from '../shown-session.ts';
 import { type Tool, tool } from '../tool.ts';
@@ -31,6 +31,7 @@ const output = z.strictObject({
     .strictObject({ path: z.string(), kind })
     .nullable()
     .describe('What a link leads to within the workspace; null for all else.'),
+  writable: z.boolean().describe('Whether session_edit_file may change it, or the file a link leads to.'),
   content: content.nullable().describe('Of a file, or of the one a link leads to.'),
 });
 
@@ -52,7 +53,7 @@ export function sessionFileInfo(access: FileAccess): Tool {
 
 async function infoOf(files: SessionFiles, path: string): Promise<z.input<typeof output>> {
   const own = await files.stat(path, { link: true });
-  const target = own.kind === 'link' ? await targetOf(files, path) : undefined;
+  const target = own.kind === 'link' ? await unlessRefused(files.stat(path)) : undefined;
   const isFile = (target ?? own).kind === 'file';
   return {
     path: own.path,
@@ -61,19 +62,23 @@ async function infoOf(files: SessionFiles, path: string): Promise<z.input<typeof
     modified: new Date(own.modifiedMs).toISOString(),
     mode: (own.mode & 0o7777).toString(8).padStart(3, '0'),
     target: target === undefined ? null : { path: target.path, kind: target.kind },
+    writable: isFile && (await unlessRefused(files.mayWrite(path))) !== undefined,
     content: isFile ? await withFile(files.open(path), contentOf) : null,
   };
 }
 
-/** A link that leads nowhere, or where the session may not go, is still a link. */
-async function targetOf(files: SessionFiles, path: string): Promise<FoundFile | undefined> {
+/** A link that leads nowhere is still a link, and a file that may not be changed still a file. */
+async function unlessRefused<T>(asking: Promise<T>): Promise<T | undefined> {
   try {
-    return await files.stat(path);
+    return await asking;
   } catch (error) {
-    if (isAmbitError(error) && error.code !== 'INTERNAL') return undefined;
+    if (isAmbitError(error) && !unknowing.has(error.code)) return undefined;
     throw error;
   }
 }
+
+/** Whoever could not look has not refused anything. */
+const unknowing: ReadonlySet<string> = new Set<ErrorCode>(['INTERNAL', 'WORKSPACE_UNAVAILABLE']);
 
 async function contentOf(file: OpenedFile): Promise<z.input<typeof content>> {
   const head = await file.read(0, headBytes);

@@ -238,6 +238,31 @@ describe('with others', () => {
     expect(readdirSync(all.folder)).toEqual(['a']);
   });
 
+  test('a dry run is refused wherever the edit would be', async () => {
+    all.put('.git/config', 'kept');
+    all.put('file', 'x');
+    symlinkSync('none', join(all.folder, 'dangling'));
+    symlinkSync('.git/config', join(all.folder, 'link'));
+    for (const path of [
+      '.git/config',
+      '.git/hooks/new',
+      'link',
+      '.env',
+      'n/.env',
+      'dangling',
+      'file/x',
+      'n/',
+      '../x',
+      '.',
+    ]) {
+      const dry = await all.refused('edit_file', { path, content: 'other', dryRun: true });
+      expect(dry, path).toEqual(await all.refused('edit_file', { path, content: 'other' }));
+      expect(dry.code, path).toBeDefined();
+    }
+    expect(readdirSync(all.folder).sort()).toEqual(['.git', 'dangling', 'file', 'link']);
+    expect(all.get('.git/config')).toBe('kept');
+  });
+
   test('expectedSha256 guards against what was not read', async () => {
     all.put('a', 'one');
     const args = { path: 'a', edits: [{ oldText: 'one', newText: 'two' }] };

@@ -97,6 +97,7 @@ describe('info', () => {
       modified: '2001-09-09T01:46:40.000Z',
       mode: '640',
       target: null,
+      writable: true,
       content: {
         binary: false,
         mimeType: 'application/json',
@@ -114,19 +115,29 @@ describe('info', () => {
 
   test('folders, links, and links that lead nowhere or outside', async () => {
     all.put('dir/a', 'x\n');
+    all.put('.git/config', 'kept\n');
     symlinkSync('dir/a', join(all.folder, 'link'));
+    symlinkSync('.git/config', join(all.folder, 'kept'));
     symlinkSync('none', join(all.folder, 'dangling'));
     symlinkSync('/etc/hostname', join(all.folder, 'out'));
-    expect(await all.data('file_info', { path: '.' })).toMatchObject({ kind: 'folder', content: null });
+    expect(await all.data('file_info', { path: '.' })).toMatchObject({
+      kind: 'folder',
+      writable: false,
+      content: null,
+    });
     expect(await all.data('file_info', { path: 'link' })).toMatchObject({
       path: 'link',
       kind: 'link',
       target: { path: 'dir/a', kind: 'file' },
+      writable: true,
       content: { lines: 1 },
     });
+    for (const path of ['kept', '.git/config']) {
+      expect(await all.data('file_info', { path })).toMatchObject({ writable: false, content: { lines: 1 } });
+    }
     for (const path of ['dangling', 'out']) {
       const result = await all.call('file_info', { path });
-      expect(result.structuredContent).toMatchObject({ kind: 'link', target: null, content: null });
+      expect(result.structuredContent).toMatchObject({ kind: 'link', target: null, writable: false, content: null });
       expect(JSON.stringify(result)).not.toContain('hostname');
     }
     expect((await all.refused('file_info', { path: 'none' })).code).toBe('FILE_NOT_FOUND');
