@@ -1,4 +1,7 @@
 import { z } from 'zod';
+import { GlobError } from '../text/braces.ts';
+import { foldName } from '../text/fold-name.ts';
+import { compileGlob } from '../text/glob.ts';
 import {
   byteCount,
   count,
@@ -13,7 +16,17 @@ import {
 
 const oneServerName = z.string().regex(serverName, { error: 'expected the name of a server' });
 
-const patterns = z.array(line(512)).max(1000).default([]);
+/** One that cannot be read would close nothing, and nobody would notice. */
+const glob = line(512).superRefine((text, context) => {
+  try {
+    compileGlob(foldName(text));
+  } catch (error) {
+    if (!(error instanceof GlobError)) throw error;
+    context.addIssue({ code: 'custom', message: `this is no glob: ${error.message}` });
+  }
+});
+
+const patterns = z.array(glob).max(1000).default([]);
 
 const filesSchema = z.strictObject({
   hide: patterns.describe('Further paths that no session may read or write, as globs; "**" crosses folders.'),

@@ -1,4 +1,6 @@
-import { compileGlob, type Glob } from './glob.ts';
+import { expandBraces } from '../text/braces.ts';
+import { foldName } from '../text/fold-name.ts';
+import { compileGlob, type Glob } from '../text/glob.ts';
 import type { PathRules } from './path-rules.ts';
 
 export interface PathGuard {
@@ -13,6 +15,8 @@ const OPEN = 4;
 interface Rule {
   readonly bit: number;
   readonly glob: Glob;
+  /** It is about a name in any folder, not about a path. */
+  readonly anywhere: boolean;
 }
 
 /** Names come in great numbers and few kinds. */
@@ -24,8 +28,8 @@ const mostRemembered = 10_000;
  */
 export function createPathGuard(rules: PathRules): PathGuard {
   const all = [...rulesOf(rules.hidden, HIDDEN), ...rulesOf(rules.kept, KEPT), ...rulesOf(rules.open, OPEN)];
-  const byName = all.filter(({ glob }) => glob.anywhere);
-  const byPath = all.filter(({ glob }) => !glob.anywhere);
+  const byName = all.filter(({ anywhere }) => anywhere);
+  const byPath = all.filter(({ anywhere }) => !anywhere);
   const remembered = new Map<string, { readonly bits: number; readonly forms: readonly string[] }>();
 
   function judged(name: string) {
@@ -83,25 +87,15 @@ function bitsOf(rules: readonly Rule[], ways: readonly (readonly string[])[]): n
 }
 
 const rulesOf = (patterns: readonly string[], bit: number): Rule[] =>
-  patterns.flatMap((pattern) => compileGlob(pattern, fold).map((glob) => ({ bit, glob })));
+  patterns
+    .flatMap((pattern) => expandBraces(foldName(pattern)))
+    .map((pattern) => ({ bit, glob: compileGlob(pattern), anywhere: isOneName(pattern) }));
 
-/**
- * One spelling for all that some file system takes for the same name: case, composed or not, wide or narrow, with
- * characters that nobody sees.
- */
-function fold(text: string): string {
-  if (/^[\x20-\x7e]*$/.test(text)) return text.toLowerCase();
-  return text
-    .normalize('NFKD')
-    .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
-    .toUpperCase()
-    .toLowerCase()
-    .normalize('NFKC');
-}
+const isOneName = (pattern: string): boolean => !pattern.replace(/^(?:\.\/)+|\/+$/g, '').includes('/');
 
 /** The spelling of a name, and what is left of it where dots and blanks at its end, or all after a colon, do not count. */
 function formsOf(name: string): readonly string[] {
-  const plain = fold(name);
+  const plain = foldName(name);
   const bare = (text: string) => text.replace(/[. ]+$/, '');
   const forms = new Set([plain, bare(plain), bare(plain.split(':')[0] as string)]);
   forms.delete('');

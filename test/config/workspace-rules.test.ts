@@ -51,3 +51,14 @@ test('P7: a server that no one describes is a warning with its line: it can only
   ]);
   expect(config.workspaces['w']?.capabilities.servers).toEqual(['notes', 'serach']);
 });
+
+test('W7: a pattern for paths that cannot be read is refused: it would close nothing', async () => {
+  const files = (pattern: string) =>
+    `${servers}workspaces: { w: { path: /w, files: { hide: [${JSON.stringify(pattern)}] } } }\n`;
+  for (const pattern of ['[secret', 'a{b,c', 'x\\', '{a,b}'.repeat(20), '\uff3bsecret']) {
+    const [problem, ...others] = await refusal(files(pattern));
+    expect(problem).toContain('workspaces.w.files.hide[0]: this is no glob');
+    expect(others).toEqual([]);
+  }
+  expect((await load(files('secrets/**/{a,b}[0-9].json'))).warnings).toEqual([]);
+});

@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../escape-controls.ts';
-import { GlobError } from '../../workspaces/search/braces.ts';
+import { GlobError } from '../../text/braces.ts';
+import { compileGlob, type Glob } from '../../text/glob.ts';
 import { findFiles } from '../../workspaces/search/find-files.ts';
-import { compileGlob, type Glob } from '../../workspaces/search/glob.ts';
 import { sessionArgument } from '../shown-session.ts';
 import { shown, type Tool, tool } from '../tool.ts';
 import type { FileAccess } from './file-access.ts';

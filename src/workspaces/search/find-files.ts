@@ -1,6 +1,6 @@
+import type { Glob } from '../../text/glob.ts';
 import type { SessionFiles } from '../session-files.ts';
 import { createBudget, type SearchBounds, type Stopped } from './bounds.ts';
-import type { Glob } from './glob.ts';
 import { below } from './ignore-levels.ts';
 import { type WalkedEntry, walkFiles } from './walk-files.ts';
 

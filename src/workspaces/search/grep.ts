@@ -1,7 +1,7 @@
+import type { Glob } from '../../text/glob.ts';
 import type { SessionFiles } from '../session-files.ts';
 import { type Budget, createBudget, type SearchBounds, type Stopped } from './bounds.ts';
 import type { Expression } from './expression.ts';
-import type { Glob } from './glob.ts';
 import { type FoundMatch, grepFile } from './grep-file.ts';
 import {
   below,

@@ -1,4 +1,4 @@
-import { compileGlob, type Glob } from './glob.ts';
+import { compileGlob, type Glob } from '../../text/glob.ts';
 
 /** What one `.gitignore` says of paths below its folder; undefined where it says nothing. */
 export type IgnoreFile = (path: string, isFolder: boolean) => 'ignored' | 'wanted' | undefined;

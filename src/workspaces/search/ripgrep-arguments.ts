@@ -1,5 +1,5 @@
+import type { Glob } from '../../text/glob.ts';
 import { largestSearched } from './file-text.ts';
-import type { Glob } from './glob.ts';
 
 /** More than these are not worth telling. */
 const mostNames = 32;

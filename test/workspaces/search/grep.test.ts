@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { compileGlob } from '../../../src/text/glob.ts';
 import { readExpression } from '../../../src/workspaces/search/expression.ts';
-import { compileGlob } from '../../../src/workspaces/search/glob.ts';
 import { grep } from '../../../src/workspaces/search/grep.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';

@@ -7,6 +7,8 @@ import { type NamePattern, namePattern } from './name-pattern.ts';
  */
 export interface Glob {
   matches(path: string): boolean;
+  /** The same for the names of a path. */
+  fits(names: readonly string[]): boolean;
   /** Whether something in this folder could match. */
   mayHold(folder: string): boolean;
   /** The last part of each of its alternatives: whatever matches has a name that fits one of them. */
@@ -29,16 +31,24 @@ export function compileGlob(glob: string, { anywhere = false }: GlobOptions = {}
   if (glob.length > longest) throw new GlobError(`it is longer than ${longest} characters`);
   const whole = anywhere && !glob.includes('/') ? `**/${glob}` : glob;
   const alternatives = expandBraces(whole).map(partsOf);
-  const walk = (path: string) => {
-    const names = path.split('/');
-    return alternatives.map((parts) => names.reduce((states, name) => step(parts, states, name), start(parts)));
-  };
+  const fits = (names: readonly string[]) => alternatives.some((parts) => partsFit(parts, names));
   return {
-    matches: (path) => walk(path).some((states, index) => states.has((alternatives[index] as Part[]).length)),
+    matches: (path) => fits(path.split('/')),
+    fits,
     mayHold: (folder) =>
-      folder === '.' || walk(folder).some((states, index) => hasMore(states, (alternatives[index] as Part[]).length)),
+      folder === '.' || alternatives.some((parts) => hasMore(walk(parts, folder.split('/')), parts.length)),
     names: expandBraces(whole).map((each) => withoutTrailing(each).split('/').at(-1) as string),
   };
+}
+
+function partsFit(parts: readonly Part[], names: readonly string[]): boolean {
+  if (parts.includes('folders')) return walk(parts, names).has(parts.length);
+  // Nearly every glob is of this kind, and some are asked about every path.
+  return parts.length === names.length && parts.every((part, at) => (part as NamePattern)(names[at] as string));
+}
+
+function walk(parts: readonly Part[], names: readonly string[]): ReadonlySet<number> {
+  return names.reduce((states, name) => step(parts, states, name), start(parts));
 }
 
 function hasMore(states: ReadonlySet<number>, end: number): boolean {

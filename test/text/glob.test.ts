@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compileGlob } from '../../../src/workspaces/search/glob.ts';
-import { readIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
-import { counts } from '../../proof.ts';
+import { compileGlob } from '../../src/text/glob.ts';
+import { counts } from '../proof.ts';
 
 const anywhere = (glob: string) => compileGlob(glob, { anywhere: true });
 
@@ -23,6 +22,10 @@ describe('globs over paths', () => {
     ['a**b', ['ab', 'axxb'], ['a/b']],
     ['**', ['a', 'a/b/c'], []],
     ['ünï/*', ['ünï/x'], ['uni/x']],
+    ['/top', ['top'], ['a/top']],
+    ['a/**/z', ['a/z', 'a/b/c/z'], ['z', 'a/b']],
+    ['./a/', ['a'], ['b/a']],
+    ['*a*b*c*', ['xxaxxbxxcxx'], ['xxaxxcxxbxx']],
   ])('%s', (glob, fitting, others) => {
     for (const path of fitting) expect(anywhere(glob).matches(path), path).toBe(true);
     for (const path of others) expect(anywhere(glob).matches(path), path).toBe(false);
@@ -40,6 +43,22 @@ describe('globs over paths', () => {
     ['x'.repeat(2000), 'longer than'],
   ])('what cannot be read is refused: %s', (glob, why) => {
     expect(() => anywhere(glob)).toThrow(why);
+  });
+
+  test('stars fit as the plainest matcher says', () => {
+    const slow = (pattern: string, name: string): boolean => {
+      if (pattern === '') return name === '';
+      if (pattern[0] === '*') return slow(pattern.slice(1), name) || (name !== '' && slow(pattern, name.slice(1)));
+      return name !== '' && (pattern[0] === '?' || pattern[0] === name[0]) && slow(pattern.slice(1), name.slice(1));
+    };
+    const letters = (characters: string, most: number) =>
+      fc.array(fc.constantFrom(...characters), { minLength: 1, maxLength: most }).map((all) => all.join(''));
+    fc.assert(
+      fc.property(letters('ab*?', 8), letters('ab', 10), (pattern, name) => {
+        fc.pre(pattern !== '**');
+        expect(compileGlob(pattern).fits([name])).toBe(slow(pattern, name));
+      }),
+    );
   });
 
   test('a folder is entered only when something in it could fit', () => {
@@ -67,47 +86,5 @@ describe('globs over paths', () => {
     const hostile = [`${'*a'.repeat(400)}b`, `${'**/'.repeat(60)}x`, `${'?*'.repeat(400)}b`, `${'{a,aa}'.repeat(8)}b`];
     const paths = ['a'.repeat(4000), Array(1000).fill('a').join('/'), `${'a'.repeat(250)}/`.repeat(10)];
     for (const glob of hostile) for (const path of paths) expect(anywhere(glob).matches(path)).toBe(false);
-  });
-});
-
-describe('lines of .gitignore', () => {
-  const says = (text: string, path: string, isFolder = false) => readIgnoreFile(text)(path, isFolder);
-
-  test.each([
-    ['*.log', 'a/b.log', 'ignored'],
-    ['*.log\n!keep.log', 'a/keep.log', 'wanted'],
-    ['!keep.log\n*.log', 'keep.log', 'ignored'],
-    ['/build', 'build', 'ignored'],
-    ['/build', 'a/build', undefined],
-    ['doc/*.txt', 'doc/a.txt', 'ignored'],
-    ['doc/*.txt', 'x/doc/a.txt', undefined],
-    ['a/**', 'a', undefined],
-    ['a/**', 'a/b/c', 'ignored'],
-    ['# comment', '# comment', undefined],
-    ['\\#x', '#x', 'ignored'],
-    ['\\!x', '!x', 'ignored'],
-    ['trailing   ', 'trailing', 'ignored'],
-    ['space\\ ', 'space ', 'ignored'],
-    ['crlf\r', 'crlf', 'ignored'],
-    ['\ufefffirst', 'first', 'ignored'],
-    ['[unclosed\nx', 'x', 'ignored'],
-    ['?', 'x', 'ignored'],
-    ['?', 'é', undefined],
-    ['??é', 'éé', 'ignored'],
-    ['/', 'x', undefined],
-    ['', 'x', undefined],
-  ])('%j says of %s: %s', (text, path, expected) => {
-    expect(says(text, path)).toBe(expected);
-  });
-
-  test('a line that ends in a slash is about folders only', () => {
-    expect(says('build/', 'a/build', true)).toBe('ignored');
-    expect(says('build/', 'a/build', false)).toBe(undefined);
-  });
-
-  test('a file of a million lines is bounded', () => {
-    const rules = readIgnoreFile(`${'{a,b,c,d}*x\n'.repeat(1_000_000)}needle`);
-    expect(rules('needle', false)).toBe(undefined);
-    expect(rules('ax', false)).toBe('ignored');
   });
 });

@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'vitest';
+import { readIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
+
+describe('lines of .gitignore', () => {
+  const says = (text: string, path: string, isFolder = false) => readIgnoreFile(text)(path, isFolder);
+
+  test.each([
+    ['*.log', 'a/b.log', 'ignored'],
+    ['*.log\n!keep.log', 'a/keep.log', 'wanted'],
+    ['!keep.log\n*.log', 'keep.log', 'ignored'],
+    ['/build', 'build', 'ignored'],
+    ['/build', 'a/build', undefined],
+    ['doc/*.txt', 'doc/a.txt', 'ignored'],
+    ['doc/*.txt', 'x/doc/a.txt', undefined],
+    ['a/**', 'a', undefined],
+    ['a/**', 'a/b/c', 'ignored'],
+    ['# comment', '# comment', undefined],
+    ['\\#x', '#x', 'ignored'],
+    ['\\!x', '!x', 'ignored'],
+    ['trailing   ', 'trailing', 'ignored'],
+    ['space\\ ', 'space ', 'ignored'],
+    ['crlf\r', 'crlf', 'ignored'],
+    ['\ufefffirst', 'first', 'ignored'],
+    ['[unclosed\nx', 'x', 'ignored'],
+    ['?', 'x', 'ignored'],
+    ['?', 'é', undefined],
+    ['??é', 'éé', 'ignored'],
+    ['/', 'x', undefined],
+    ['', 'x', undefined],
+  ])('%j says of %s: %s', (text, path, expected) => {
+    expect(says(text, path)).toBe(expected);
+  });
+
+  test('a line that ends in a slash is about folders only', () => {
+    expect(says('build/', 'a/build', true)).toBe('ignored');
+    expect(says('build/', 'a/build', false)).toBe(undefined);
+  });
+
+  test('a file of a million lines is bounded', () => {
+    const rules = readIgnoreFile(`${'{a,b,c,d}*x\n'.repeat(1_000_000)}needle`);
+    expect(rules('needle', false)).toBe(undefined);
+    expect(rules('ax', false)).toBe('ignored');
+  });
+});
