@@ -1,65 +1,114 @@
-import { formatPatch, type StructuredPatchHunk, structuredPatch } from 'diff';
+import { differences, type Hunk, linesOf } from './line-diff.ts';
 import { countLines } from './line-endings.ts';
 
-export interface Diff {
-  /** Null where it would be longer than is of use to anybody. */
-  readonly text: string | null;
+export interface Hunks {
+  /** The hunks, as `git apply` and `patch` take them; without the lines that name the files. */
+  readonly text: string;
   readonly added: number;
   readonly removed: number;
 }
 
-const context = 3;
-/** Beyond these the parts that differ are told as wholly other, or only counted: finding out more takes their product. */
-const mostCompared = 1_000_000;
-const mostChanges = 1000;
-const mostWhole = 65_536;
-const mostText = 262_144;
+export interface Diff extends Omit<Hunks, 'text'> {
+  /** Null where it would be longer than is of use to anybody. */
+  readonly text: string | null;
+}
 
-/** What differs, as patches have it. Works only on the part between the lines that are alike at both ends. */
-export function unifiedDiff(path: string, before: string, after: string): Diff {
+const context = 3;
+/** Beyond this the part that differs is only counted. */
+const mostCompared = 1_000_000;
+const mostShown = 262_144;
+
+/** What became of a file, with its name, for somebody who looks at it now. */
+export function shownDiff(path: string, before: string, after: string): Diff {
   if (before === after) return { text: '', added: 0, removed: 0 };
+  const { old, fresh, skipped } = between(before, after);
+  if (old.length + fresh.length > mostCompared) {
+    return { text: null, added: countLines(fresh), removed: countLines(old) };
+  }
+  const { text, added, removed } = hunksOf(old, fresh, skipped);
+  const whole = `--- ${quotedName(`a/${path}`)}\n+++ ${quotedName(`b/${path}`)}\n${text}`;
+  return { text: whole.length > mostShown ? null : whole, added, removed };
+}
+
+export function unifiedDiff(before: string, after: string): Hunks {
+  const { old, fresh, skipped } = between(before, after);
+  return hunksOf(old, fresh, skipped);
+}
+
+/** The parts between what both begin and end with, whole lines: of large files they are mostly small. */
+function between(before: string, after: string) {
   const head = alikeAtStart(before, after);
   const tail = alikeAtEnd(before, after, head);
-  const old = before.slice(head, before.length - tail);
-  const now = after.slice(head, after.length - tail);
-  const hunks = old.length + now.length > mostCompared ? undefined : (compared(old, now) ?? exchanged(old, now));
-  if (hunks === undefined) return { text: null, added: countLines(now), removed: countLines(old) };
-  const count = (sign: string) => hunks.flatMap(({ lines }) => lines).filter((line) => line.startsWith(sign)).length;
-  const skipped = countLines(before.slice(0, head));
-  const placed = hunks.map((hunk) => ({
-    ...hunk,
-    oldStart: hunk.oldStart + skipped,
-    newStart: hunk.newStart + skipped,
-  }));
-  const files = { oldFileName: `a/${path}`, newFileName: `b/${path}`, oldHeader: undefined, newHeader: undefined };
-  const text = formatPatch(
-    { ...files, hunks: placed },
-    { includeIndex: false, includeUnderline: false, includeFileHeaders: true },
-  );
-  return { text: text.length > mostText ? null : text, added: count('+'), removed: count('-') };
+  return {
+    old: before.slice(head, before.length - tail),
+    fresh: after.slice(head, after.length - tail),
+    skipped: countLines(before.slice(0, head)),
+  };
 }
 
-function compared(old: string, now: string): StructuredPatchHunk[] | undefined {
-  return structuredPatch('', '', old, now, undefined, undefined, { context, maxEditLength: mostChanges })?.hunks;
+function hunksOf(before: string, after: string, skipped: number): Hunks {
+  const [old, fresh] = [linesOf(before), linesOf(after)];
+  const hunks = differences(old, fresh);
+  const added = hunks.reduce((sum, { start, end }) => sum + end - start, 0);
+  const removed = hunks.reduce((sum, { from, to }) => sum + to - from, 0);
+  const text = grouped(hunks).map((group) => oneGroup(old, fresh, group, skipped));
+  return { text: text.join(''), added, removed };
 }
 
-function exchanged(old: string, now: string): StructuredPatchHunk[] | undefined {
-  if (old.length + now.length > mostWhole) return undefined;
-  const lines = [...marked(old, '-'), ...marked(now, '+')];
-  const oldLines = countLines(old);
-  const newLines = countLines(now);
-  return [{ oldStart: 1, newStart: 1, oldLines, newLines, lines }];
+/** Hunks whose context would overlap are shown together. */
+function grouped(hunks: readonly Hunk[]): Hunk[][] {
+  const groups: Hunk[][] = [];
+  for (const hunk of hunks) {
+    const before = groups.at(-1)?.at(-1);
+    if (before !== undefined && hunk.from - before.to <= 2 * context) groups.at(-1)?.push(hunk);
+    else groups.push([hunk]);
+  }
+  return groups;
 }
 
-function marked(text: string, sign: string): string[] {
-  if (text === '') return [];
-  const lines = text.split('\n');
-  const unfinished = lines.pop() as string;
-  const whole = lines.map((line) => sign + line);
-  return unfinished === '' ? whole : [...whole, sign + unfinished, '\\ No newline at end of file'];
+function oneGroup(old: readonly string[], fresh: readonly string[], hunks: readonly Hunk[], skipped: number): string {
+  const [first, last] = [hunks[0] as Hunk, hunks.at(-1) as Hunk];
+  const lead = Math.min(context, first.from);
+  const trail = Math.min(context, old.length - last.to);
+  const lines: string[] = [];
+  const say = (sign: string, from: readonly string[], start: number, end: number): void => {
+    for (const line of from.slice(start, end)) {
+      lines.push(line.endsWith('\n') ? sign + line : `${sign}${line}\n\\ No newline at end of file\n`);
+    }
+  };
+  let done = first.from - lead;
+  for (const { from, to, start, end } of hunks) {
+    say(' ', old, done, from);
+    say('-', old, from, to);
+    say('+', fresh, start, end);
+    done = to;
+  }
+  say(' ', old, done, last.to + trail);
+  const before = range('-', skipped + first.from - lead, skipped + last.to + trail);
+  const after = range('+', skipped + first.start - lead, skipped + last.end + trail);
+  return `@@ ${before} ${after} @@\n${lines.join('')}`;
 }
 
-/** The length of what both begin with, whole lines only, but for the lines that are shown around a difference. */
+/** Counted from one, except where there are none. */
+function range(sign: string, start: number, end: number): string {
+  const count = end - start;
+  const first = count === 0 ? start : start + 1;
+  return count === 1 ? `${sign}${first}` : `${sign}${first},${count}`;
+}
+
+const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\t': '\\t', '\r': '\\r', '"': '\\"', '\\': '\\\\' };
+
+/** As git writes names in which something could be mistaken. */
+export function quotedName(name: string): string {
+  if (!/[\p{Cc}"\\]/u.test(name)) return name;
+  const escaped = name.replace(/[\p{Cc}"\\]/gu, (character) => {
+    const bytes = [...Buffer.from(character)].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`);
+    return escapes[character] ?? bytes.join('');
+  });
+  return `"${escaped}"`;
+}
+
+/** Without the lines that are shown around a difference. */
 function alikeAtStart(a: string, b: string): number {
   const most = Math.min(a.length, b.length);
   let same = 0;

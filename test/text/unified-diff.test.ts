@@ -1,7 +1,7 @@
 import { applyPatch } from 'diff';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { unifiedDiff } from '../../src/text/unified-diff.ts';
+import { shownDiff } from '../../src/text/unified-diff.ts';
 import { counts } from '../proof.ts';
 
 const line = fc.constantFrom('a', 'b', '', 'c c', 'é😀', '- x', '+ y', '\\ z');
@@ -16,7 +16,7 @@ test('what differs makes the one text of the other', () => {
         [before, after],
         [head + before + tail, head + after + tail],
       ] as const) {
-        const diff = unifiedDiff('x', old, now);
+        const diff = shownDiff('x', old, now);
         if (old === now) expect(diff.text).toBe('');
         else expect(applyPatch(old, diff.text as string, { autoConvertLineEndings: false })).toBe(now);
         const lines = (all: string) => all.split('\n').length - (all.endsWith('\n') || all === '' ? 1 : 0);
@@ -29,7 +29,7 @@ test('what differs makes the one text of the other', () => {
 
 test('reads as patches do', () => {
   const old = Array.from({ length: 30 }, (_, i) => `line ${i + 1}\n`).join('');
-  expect(unifiedDiff('src/a.ts', old, old.replace('line 20\n', 'line twenty\n'))).toEqual({
+  expect(shownDiff('src/a.ts', old, old.replace('line 20\n', 'line twenty\n'))).toEqual({
     added: 1,
     removed: 1,
     text: [
@@ -51,15 +51,15 @@ test('reads as patches do', () => {
 
 test('wholly other texts are told as such, and very long ones only counted', () => {
   const many = (word: string, count: number) => Array.from({ length: count }, (_, i) => `${word} ${i}\n`).join('');
-  const exchanged = unifiedDiff('x', many('a', 1500), many('b', 1400));
+  const exchanged = shownDiff('x', many('a', 1500), many('b', 1400));
   expect(exchanged).toMatchObject({ added: 1400, removed: 1500 });
   expect(applyPatch(many('a', 1500), exchanged.text as string)).toBe(many('b', 1400));
-  expect(unifiedDiff('x', many('a', 200_000), many('b', 200_000))).toEqual({
+  expect(shownDiff('x', many('a', 200_000), many('b', 200_000))).toEqual({
     text: null,
     added: 200_000,
     removed: 200_000,
   });
   // One line of a file of several megabytes is still one line.
   const large = many('a', 300_000);
-  expect(unifiedDiff('x', large, large.replace('a 150000\n', 'b\n')).text?.split('\n')).toHaveLength(12);
+  expect(shownDiff('x', large, large.replace('a 150000\n', 'b\n')).text?.split('\n')).toHaveLength(12);
 });

@@ -1,6 +1,6 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { countLines, lineEndingOf } from '../../text/line-endings.ts';
-import { unifiedDiff } from '../../text/unified-diff.ts';
+import { shownDiff } from '../../text/unified-diff.ts';
 import type { FoundFile, Resolved, WriteOptions } from '../../workspaces/backend.ts';
 import type { SessionFiles } from '../../workspaces/session-files.ts';
 import { changedSince, leadsNowhere, tooLargeToEdit } from './edit-refusals.ts';
@@ -43,7 +43,7 @@ async function editOnce(files: SessionFiles, { path, change, dryRun, expectedSha
   const write = () => (dryRun ? files.mayWrite(path, how) : files.write(path, next.bytes, how));
   const written: Resolved = isSame ? { path: shownPath } : await write();
   const old = there === undefined ? '' : before?.decoded?.text;
-  const diff = old === undefined ? undefined : unifiedDiff(written.path, old, next.text);
+  const diff = old === undefined ? undefined : shownDiff(written.path, old, next.text);
   return {
     path: written.path,
     created: there === undefined,

@@ -1,9 +1,9 @@
 import type { SafeRoot } from '../../saferoot/open-root.ts';
+import { quotedName, unifiedDiff } from '../../text/unified-diff.ts';
 import { asText } from './as-text.ts';
 import { mostTextBytes, type ReadBefore } from './base-content.ts';
 import type { Change } from './changes.ts';
 import type { Content } from './snapshot.ts';
-import { unifiedDiff } from './unified-diff.ts';
 import { unlessGone } from './walk-tree.ts';
 
 export interface FileDiff {
@@ -56,7 +56,7 @@ async function diffOfOne(
   const binary = !same && (old === undefined || fresh === undefined);
   const diff = same || binary ? undefined : unifiedDiff(old as string, fresh as string);
   const [added, removed] = same ? [0, 0] : [diff?.added ?? null, diff?.removed ?? null];
-  const [from, to] = [quoted(`a/${path}`), quoted(`b/${path}`)];
+  const [from, to] = [quotedName(`a/${path}`), quotedName(`b/${path}`)];
   const names = [before === undefined ? '/dev/null' : from, after === undefined ? '/dev/null' : to];
   const text = [
     `diff --git ${from} ${to}\n`,
@@ -88,16 +88,4 @@ function modeOf(content: Content | undefined): string | null {
   if (content === undefined) return null;
   if (content.kind === 'link') return '120000';
   return content.executable ? '100755' : '100644';
-}
-
-const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\t': '\\t', '\r': '\\r', '"': '\\"', '\\': '\\\\' };
-
-/** As git writes names in which something could be mistaken. */
-function quoted(name: string): string {
-  if (!/[\p{Cc}"\\]/u.test(name)) return name;
-  const escaped = name.replace(/[\p{Cc}"\\]/gu, (character) => {
-    const bytes = [...Buffer.from(character)].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`);
-    return escapes[character] ?? bytes.join('');
-  });
-  return `"${escaped}"`;
 }

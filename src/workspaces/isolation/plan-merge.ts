@@ -3,10 +3,10 @@ import { createReadStream } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import type { SafeRoot } from '../../saferoot/open-root.ts';
+import { mergeLines } from '../../text/merge-lines.ts';
 import { asText } from './as-text.ts';
 import { mostTextBytes, type ReadBefore } from './base-content.ts';
 import type { Change } from './changes.ts';
-import { mergeLines } from './merge-lines.ts';
 import { type Content, contentAt, isSame } from './snapshot.ts';
 import { unlessGone } from './walk-tree.ts';
 

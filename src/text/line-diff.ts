@@ -8,6 +8,8 @@ export interface Hunk {
 
 /** Beyond this many differing lines the search for the shortest way costs more than it tells. */
 const mostSteps = 1500;
+/** Each step may look at every line, so there are fewer where there are very many. */
+const mostWork = 100_000_000;
 
 /** Each line with its line break, so that a last one without differs from one with. */
 export function linesOf(text: string): string[] {
@@ -50,7 +52,7 @@ type Step = readonly [x: number, y: number];
 /** The corners of the way from one text to the other, last one first; undefined when it is too long. */
 function shortestPath({ a, b }: Numbered): Step[] | undefined {
   const [n, m] = [a.length, b.length];
-  const limit = Math.min(n + m, mostSteps);
+  const limit = Math.min(n + m, mostSteps, Math.floor(mostWork / (n + m)));
   const reach = new Int32Array(2 * limit + 3);
   const offset = limit + 1;
   const trace: Int32Array[] = [];

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { differences, linesOf } from '../../../src/workspaces/isolation/line-diff.ts';
-import { mergeLines } from '../../../src/workspaces/isolation/merge-lines.ts';
-import { unifiedDiff } from '../../../src/workspaces/isolation/unified-diff.ts';
-import { counts } from '../../proof.ts';
+import { differences, linesOf } from '../../src/text/line-diff.ts';
+import { mergeLines } from '../../src/text/merge-lines.ts';
+import { unifiedDiff } from '../../src/text/unified-diff.ts';
+import { counts } from '../proof.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-lines-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -107,4 +107,10 @@ test('texts that have nothing in common are still told apart in good time', () =
   const [before, after] = ['a', 'b'].map((word) => Array.from({ length: 20_000 }, (_, i) => `${word}${i}\n`).join(''));
   const { added, removed } = unifiedDiff(before as string, after as string);
   expect([added, removed]).toEqual([20_000, 20_000]);
+  // Lines that are nearly all alike leave the most ways to try.
+  const alike = 'a\n'.repeat(150_000);
+  const other = (word: string) => Array.from({ length: 400 }, (_, i) => `${word}${i}\n`).join('');
+  expect(unifiedDiff(other('x') + alike + other('y'), `${other('y')}a\n${alike}${other('x')}`).added).toBeGreaterThan(
+    800,
+  );
 });
