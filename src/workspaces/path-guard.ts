@@ -11,6 +11,7 @@ export interface PathGuard {
 const HIDDEN = 1;
 const KEPT = 2;
 const OPEN = 4;
+const SHOWN = 8;
 
 interface Rule {
   readonly bit: number;
@@ -27,7 +28,12 @@ const mostRemembered = 10_000;
  * a pattern that opens fits further in.
  */
 export function createPathGuard(rules: PathRules): PathGuard {
-  const all = [...rulesOf(rules.hidden, HIDDEN), ...rulesOf(rules.kept, KEPT), ...rulesOf(rules.open, OPEN)];
+  const all = [
+    ...rulesOf(rules.hidden, HIDDEN),
+    ...rulesOf(rules.kept, KEPT),
+    ...rulesOf(rules.open, OPEN),
+    ...rulesOf(rules.shown ?? [], SHOWN),
+  ];
   const byName = all.filter(({ anywhere }) => anywhere);
   const byPath = all.filter(({ anywhere }) => !anywhere);
   const remembered = new Map<string, { readonly bits: number; readonly forms: readonly string[] }>();
@@ -62,6 +68,7 @@ export function createPathGuard(rules: PathRules): PathGuard {
         }
         closed |= bits & (HIDDEN | KEPT);
         if (bits & OPEN) closed = 0;
+        if (bits & SHOWN) closed &= ~HIDDEN;
       }
       if (closed & HIDDEN) return 'is hidden from sessions';
       return closed & KEPT && deed === 'write' ? 'may be read by sessions, but not changed' : undefined;
@@ -77,9 +84,8 @@ function bitsOf(rules: readonly Rule[], ways: readonly (readonly string[])[]): n
   let bits = 0;
   for (const { bit, glob } of rules) {
     if ((bits & bit) !== 0) continue;
-    if (
-      bit === OPEN ? ways.length === 1 && glob.fits(ways[0] as readonly string[]) : ways.some((way) => glob.fits(way))
-    ) {
+    const opens = bit === OPEN || bit === SHOWN;
+    if (opens ? ways.length === 1 && glob.fits(ways[0] as readonly string[]) : ways.some((way) => glob.fits(way))) {
       bits |= bit;
     }
   }

@@ -10,6 +10,8 @@ export interface PathRules {
   readonly kept: readonly string[];
   /** Free although a pattern above fits. */
   readonly open: readonly string[];
+  /** No secret although a pattern of `hidden` fits. What is kept stays kept: a folder in it may bear any name. */
+  readonly shown?: readonly string[];
 }
 
 /** Keys, passwords and other secrets that lie about in the folders people work in. */
@@ -42,7 +44,7 @@ export const hiddenByDefault: readonly string[] = [
 ];
 
 /** Copies without secrets that projects keep beside the real thing, and halves of keys that are public. */
-export const openByDefault: readonly string[] = ['.env.example', '.env.sample', '.env.template', '.env.dist', '*.pub'];
+export const shownByDefault: readonly string[] = ['.env.example', '.env.sample', '.env.template', '.env.dist', '*.pub'];
 
 /** What a person or a trusted program later runs, or takes orders from, without being asked. */
 export const keptByDefault: readonly string[] = [
@@ -81,6 +83,7 @@ export function pathRules({ hide, keep, open }: ConfiguredPaths): PathRules {
   return {
     hidden: [...hiddenByDefault, ...hide],
     kept: [...keptByDefault, ...keep],
-    open: [...openByDefault, ...open],
+    open,
+    shown: shownByDefault,
   };
 }

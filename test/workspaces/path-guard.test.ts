@@ -52,6 +52,10 @@ describe('W7: the guard', () => {
     ['.vscode/a.json', 'free'],
     ['.vscode/b.json', 'kept'],
     ['.vscode', 'kept'],
+    ['.git/hooks/x.pub', 'kept'],
+    ['.devcontainer/x.pub/devcontainer.json', 'kept'],
+    ['.claude/skills/.env.example/SKILL.md', 'kept'],
+    ['.ssh/id_rsa.pub', 'free'],
   ])('%s is %s', (path, expected) => {
     expect(verdict(path)).toBe(expected);
   });
