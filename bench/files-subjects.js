@@ -63,7 +63,6 @@ export async function ambitFiles(folder, workspace) {
     ...['--config', config, '--data-dir', data, '--workspace', 'bench', '--trust', 'sandboxed'],
   ]);
   const session = 'current';
-  let engine = '';
   return {
     label: 'Ambit, everything on',
     read: () => server.call('session_read_file', { session, path: readPath }),
@@ -75,11 +74,7 @@ export async function ambitFiles(folder, workspace) {
     list: () => server.call('session_list_dir', { session, path: 'listed' }),
     search: () => server.call('session_file_search', { session, pattern: '**/*.json' }),
     readLines: (path, startLine, endLine) => server.call('session_read_file', { session, path, startLine, endLine }),
-    async grep(pattern) {
-      const { structuredContent } = await server.call('session_grep_search', { session, pattern });
-      engine = structuredContent?.engine ?? '';
-    },
-    grepEngine: () => engine,
+    grep: (pattern) => server.call('session_grep_search', { session, pattern }),
     cpuMs: server.cpuMs,
     residentMb: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))?.[1]) / 1024,
     close: server.close,
