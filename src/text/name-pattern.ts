@@ -20,7 +20,7 @@ export function namePattern(glob: string): NamePattern {
 }
 
 /** The one name that fits, where no other does. */
-export function literalOf(glob: string): string | undefined {
+function literalOf(glob: string): string | undefined {
   return /[*?[\\]/.test(glob) ? undefined : glob;
 }
 

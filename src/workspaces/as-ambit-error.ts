@@ -1,5 +1,6 @@
 import { AmbitError, type ErrorCode } from '../errors.ts';
 import { type SafeRootCode, SafeRootError } from '../saferoot/saferoot-error.ts';
+import { plainNames } from './plain-names.ts';
 import { changedMeanwhile, closedInside, closedPath, tooManyEntries } from './refusals.ts';
 
 const codes: Readonly<Record<SafeRootCode, ErrorCode>> = {
@@ -54,13 +55,7 @@ export function asAmbitError(error: unknown, path: string): unknown {
 }
 
 function notAdmitted({ what, inside = '.' }: SafeRootError, path: string): AmbitError {
-  const below = inside.startsWith(`${plain(path)}/`);
+  const below = inside.startsWith(`${plainNames(path).join('/')}/`);
   if (below && !path.includes('..')) return closedInside(path, inside);
   return closedPath(path, what, inside);
 }
-
-const plain = (path: string): string =>
-  path
-    .split('/')
-    .filter((name) => name !== '' && name !== '.')
-    .join('/');

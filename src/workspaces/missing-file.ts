@@ -1,4 +1,5 @@
 import { AmbitError } from '../errors.ts';
+import { plainNames } from './plain-names.ts';
 import { shownPath } from './shown-path.ts';
 
 /** The names in a folder, those that may be told; undefined where there is no such folder or it may not be read. */
@@ -9,7 +10,7 @@ const mostSuggestions = 3;
 
 /** Says what there is instead: the nearest folder on the way, and names in it that are much like the one asked for. */
 export async function missingFile(path: string, namesIn: NamesIn): Promise<AmbitError> {
-  const names = path.split('/').filter((name) => name !== '' && name !== '.');
+  const names = plainNames(path);
   const tried = [...names.keys()].reverse().slice(0, mostParents);
   for (const depth of names.includes('..') ? [] : tried) {
     const folder = names.slice(0, depth);
@@ -27,7 +28,7 @@ export async function missingFile(path: string, namesIn: NamesIn): Promise<Ambit
 const inWords = (all: readonly string[]): string =>
   all.length === 1 ? (all[0] as string) : `${all.slice(0, -1).join(', ')} and ${all.at(-1)}`;
 
-export function similarNames(wanted: string, names: readonly string[]): string[] {
+function similarNames(wanted: string, names: readonly string[]): string[] {
   const sought = wanted.normalize('NFC').toLowerCase();
   const near = Math.max(1, Math.floor(Math.min(sought.length, 30) / 3));
   return names

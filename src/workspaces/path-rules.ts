@@ -1,3 +1,5 @@
+import { guardedNames } from '../guarded-names.ts';
+
 /**
  * What sessions may not do to which paths of a workspace, as plain data, so that it can be handed to where the files lie.
  * Patterns are globs over paths relative to the workspace; one without a slash fits a name in any folder, and whatever
@@ -15,7 +17,7 @@ export interface PathRules {
 }
 
 /** Keys, passwords and other secrets that lie about in the folders people work in. */
-export const hiddenByDefault: readonly string[] = [
+const hiddenByDefault: readonly string[] = [
   '.env',
   '.env.*',
   '*.pem',
@@ -44,34 +46,10 @@ export const hiddenByDefault: readonly string[] = [
 ];
 
 /** Copies without secrets that projects keep beside the real thing, and halves of keys that are public. */
-export const shownByDefault: readonly string[] = ['.env.example', '.env.sample', '.env.template', '.env.dist', '*.pub'];
+const shownByDefault: readonly string[] = ['.env.example', '.env.sample', '.env.template', '.env.dist', '*.pub'];
 
-/** What a person or a trusted program later runs, or takes orders from, without being asked. */
-export const keptByDefault: readonly string[] = [
-  '.git',
-  '.mcp.json',
-  '.claude',
-  '.codex',
-  '.cursor',
-  '.gemini',
-  '.vscode',
-  '.idea',
-  '.devcontainer',
-  '.husky',
-  '.githooks',
-  '.gitconfig',
-  '.gitmodules',
-  '.pre-commit-config.yaml',
-  '.envrc',
-  '.npmrc',
-  '.yarnrc.yml',
-  '.bashrc',
-  '.bash_profile',
-  '.profile',
-  '.zshrc',
-  '.zprofile',
-  '.zshenv',
-];
+/** The repository, and what others run or take orders from. */
+const keptByDefault: readonly string[] = ['.git', ...guardedNames];
 
 export interface ConfiguredPaths {
   readonly hide: readonly string[];

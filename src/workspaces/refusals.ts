@@ -21,7 +21,8 @@ export function absolutePath(relative: string | undefined): AmbitError {
 export function tooLargeToWrite(bytes: number, most: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
     what: `The file would have ${bytes} bytes; ${most} are allowed.`,
-    hint: 'Write it in several smaller files; the operator can raise workspaces.<name>.files.',
+    hint: 'Write it in several smaller files, or ask the operator to raise the bound.',
+    rule: 'workspaces.*.files.fileBytes',
   });
 }
 

@@ -1,6 +1,7 @@
-import { AmbitError } from '../errors.ts';
 import type { WorkspaceBackend } from './backend.ts';
 import type { OneAtATime } from './one-at-a-time.ts';
+import { plainNames } from './plain-names.ts';
+import { tooLargeToWrite } from './refusals.ts';
 import type { Resolutions } from './resolutions.ts';
 import type { SessionFiles } from './session-files.ts';
 import type { WriteLimits, WrittenSoFar } from './written-so-far.ts';
@@ -26,7 +27,8 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
     kind: backend.kind,
     fileBytes,
     candidates: backend.candidates,
-    alone: (path, work) => oneAtATime(`${place}\0${plain(path)}`, work),
+    // Links are beyond this; versions guard against those.
+    alone: (path, work) => oneAtATime(`${place}\0${plainNames(path).join('/')}`, work),
     stat: (path, options) => resolutions.of('stat', path, () => backend.stat(path, options), pathOf),
     open: (path) =>
       resolutions.of(
@@ -42,7 +44,7 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
         'write',
         path,
         async () => {
-          if (content.byteLength > fileBytes) throw tooLarge(fileBytes);
+          if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
           await written.admit(sessionId, content.byteLength, limits);
           const file = await backend.write(path, content, options);
           written.add(sessionId, content.byteLength, file.folders + (file.created ? 1 : 0));
@@ -86,20 +88,4 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
       return moved;
     },
   };
-}
-
-/** The same path however it is written; links are beyond this, and versions guard against those. */
-function plain(path: string): string {
-  return path
-    .split('/')
-    .filter((name) => name !== '' && name !== '.')
-    .join('/');
-}
-
-function tooLarge(most: number): AmbitError {
-  return new AmbitError('FILE_TOO_LARGE', {
-    what: `The file would be larger than ${most} bytes, the most that may be written here.`,
-    hint: 'Write less, or part it among several files.',
-    rule: 'workspaces.*.files.fileBytes',
-  });
 }

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
-import { guardedInGit, guardedNames } from '../bwrap/executed-later.ts';
+import { guardedNames } from '../../guarded-names.ts';
+import { guardedInGit } from '../bwrap/executed-later.ts';
 
 /** Everything by its real path: the kernel of macOS compares with that and nothing else. */
 export interface Seatbelt {

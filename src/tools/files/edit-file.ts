@@ -2,6 +2,7 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { countLines, lineEndingOf } from '../../text/line-endings.ts';
 import { shownDiff } from '../../text/unified-diff.ts';
 import type { FoundFile, Resolved, WriteOptions } from '../../workspaces/backend.ts';
+import { tooLargeToWrite } from '../../workspaces/refusals.ts';
 import type { SessionFiles } from '../../workspaces/session-files.ts';
 import { changedSince, leadsNowhere, tooLargeToEdit } from './edit-refusals.ts';
 import { type Change, type Current, currentOf, newContent, sha256 } from './new-content.ts';
@@ -36,7 +37,7 @@ async function editOnce(files: SessionFiles, { path, change, dryRun, expectedSha
   const there = await find(files, path, change, expectedSha256);
   const shownPath = there?.facts.path ?? path;
   const next = await newContent(shownPath, there?.current, change);
-  assertSize(files, next.bytes.length);
+  if (next.bytes.length > files.fileBytes) throw tooLargeToWrite(next.bytes.length, files.fileBytes);
   const before = there?.current;
   const isSame = before !== undefined && Buffer.compare(before.bytes, next.bytes) === 0;
   const how: WriteOptions = { expected: there === undefined ? 'absent' : { version: there.facts.version } };
@@ -92,14 +93,6 @@ async function find(
       if (actual !== expected) throw changedSince(facts.path, actual ?? 'not known');
     }
     return { facts, current };
-  });
-}
-
-function assertSize({ fileBytes }: SessionFiles, bytes: number): void {
-  if (bytes <= fileBytes) return;
-  throw new AmbitError('FILE_TOO_LARGE', {
-    what: `The file would have ${bytes} bytes; ${fileBytes} are allowed here.`,
-    hint: 'Write less, or part it among several files.',
   });
 }
 

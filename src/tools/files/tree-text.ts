@@ -30,7 +30,7 @@ function lineOf({ kind, bytes, ignored, closed }: WalkedEntry, name: string): st
   return `${escapeControls(name)}${marks[kind]}${size}${closed ? ' (closed)' : ''}${ignored ? ' (ignored)' : ''}`;
 }
 
-export function sizeText(bytes: number): string {
+function sizeText(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
   const units = ['KiB', 'MiB', 'GiB', 'TiB'];
   const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10));

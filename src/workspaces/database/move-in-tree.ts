@@ -4,7 +4,7 @@ import { asSafeRootError, SafeRootError } from '../../saferoot/saferoot-error.ts
 import type { Moved, MoveOptions } from '../backend.ts';
 import type { Changing } from './changes.ts';
 import type { ChildrenOf, Node } from './nodes.ts';
-import { surveyTree, type TreeEnd, walkTree } from './walk-tree.ts';
+import { type PathEnd, surveyTree, walkPath } from './walk-path.ts';
 
 /** Both ends in one change: nobody sees the thing at both names or at none. */
 export async function moveInTree(
@@ -15,7 +15,7 @@ export async function moveInTree(
   childrenOf: ChildrenOf,
   admit: Admit,
 ): Promise<Moved> {
-  const source = await walkTree(tree.root, from, { deed: 'write' }, childrenOf, admit);
+  const source = await walkPath(tree.root, from, { deed: 'write' }, childrenOf, admit);
   const { node } = source;
   if (node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
   assertNotTop(source);
@@ -35,16 +35,16 @@ export async function moveInTree(
   return { ...moved, folders: tree.made() };
 
   /** A failure on this way is about the new name, not the old one. */
-  async function walkTo(aim: string): Promise<TreeEnd> {
+  async function walkTo(aim: string): Promise<PathEnd> {
     try {
-      return await walkTree(tree.root, aim, { deed: 'write', make: 'parents' }, childrenOf, admit);
+      return await walkPath(tree.root, aim, { deed: 'write', make: 'parents' }, childrenOf, admit);
     } catch (error) {
       throw asSafeRootError(error, to);
     }
   }
 }
 
-function assertNotTop({ inside }: TreeEnd, path?: string): void {
+function assertNotTop({ inside }: PathEnd, path?: string): void {
   if (inside.length === 0) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself', path });
 }
 

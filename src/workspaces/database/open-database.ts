@@ -16,7 +16,7 @@ import { createChildrenOf, type FileNode, type FolderNode, type Node } from './n
 import { objectsOf, piecesOf } from './objects.ts';
 import { openFile } from './open-file.ts';
 import { sweepObjects } from './sweep-objects.ts';
-import { surveyTree, type TreeWalk, walkTree } from './walk-tree.ts';
+import { type PathWalk, surveyTree, walkPath } from './walk-path.ts';
 
 export interface DatabaseOptions {
   readonly rules: PathRules;
@@ -57,7 +57,7 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
   let [closed, writes, sweptMs] = [false, 0, 0];
   let sweeping = Promise.resolve(0);
 
-  const walk = (root: FolderNode, path: string, how: TreeWalk) => walkTree(root, path, how, childrenOf, guard.refusal);
+  const walk = (root: FolderNode, path: string, how: PathWalk) => walkPath(root, path, how, childrenOf, guard.refusal);
 
   async function lookAt(path: string): Promise<{ readonly inside: readonly string[]; readonly node: Node }> {
     const { inside, node } = await walk(await changes.root(), path, { deed: 'read' });
@@ -107,7 +107,7 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
   /** Where a file would be written, and the one that is there. */
   async function aim(root: FolderNode, asked: string, expected: WriteOptions['expected']) {
     const anew = expected === undefined || expected === 'absent';
-    const how: TreeWalk = anew ? { deed: 'write', make: 'parents' } : { deed: 'write' };
+    const how: PathWalk = anew ? { deed: 'write', make: 'parents' } : { deed: 'write' };
     const { inside, node: old } = await walk(root, asked, how).catch((error: unknown) => {
       const gone = !anew && error instanceof SafeRootError && error.code === 'FILE_NOT_FOUND';
       throw gone ? changedMeanwhile(asked) : error;

@@ -3,13 +3,13 @@ import { componentsOf } from '../../saferoot/components.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { ChildrenOf, FolderNode, Node } from './nodes.ts';
 
-export interface TreeWalk {
+export interface PathWalk {
   readonly deed: Deed;
   /** Folders that are missing on the way are taken to be there; `all` the last one too. */
   readonly make?: 'parents' | 'all';
 }
 
-export interface TreeEnd {
+export interface PathEnd {
   readonly inside: readonly string[];
   /** What is there, or undefined when nothing bears the last name. */
   readonly node: Node | undefined;
@@ -19,13 +19,13 @@ const maxDepth = 127;
 const maxSteps = 1024;
 
 /** The same way a SafeRoot walks a folder, where there are no links. */
-export async function walkTree(
+export async function walkPath(
   root: FolderNode,
   path: string,
-  { deed, make }: TreeWalk,
+  { deed, make }: PathWalk,
   childrenOf: ChildrenOf,
   admit: Admit,
-): Promise<TreeEnd> {
+): Promise<PathEnd> {
   const ahead = componentsOf(path).reverse();
   const names: string[] = [];
   /** Undefined from where on nothing is there. */

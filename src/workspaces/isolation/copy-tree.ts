@@ -4,7 +4,7 @@ import { AmbitError } from '../../errors.ts';
 import type { SafeRoot } from '../../saferoot/open-root.ts';
 import { unlessGone, walkTree } from './walk-tree.ts';
 
-export const mostCopiedBytes = 32 * 1024 ** 3;
+const mostCopiedBytes = 32 * 1024 ** 3;
 
 export interface Copied {
   readonly entries: number;

@@ -20,7 +20,7 @@ export type Content =
 /** What a session started from, or what was last merged of it: path by path. */
 export type Base = ReadonlyMap<string, Content>;
 
-export function isExecutable({ mode }: Pick<Facts, 'mode'>): boolean {
+function isExecutable({ mode }: Pick<Facts, 'mode'>): boolean {
   return (mode & 0o100) !== 0;
 }
 

@@ -8,7 +8,7 @@ export interface SearchBounds {
   readonly ms: number;
 }
 
-export const ordinaryBounds: SearchBounds = { entries: 200_000, ms: 10_000 };
+const ordinaryBounds: SearchBounds = { entries: 200_000, ms: 10_000 };
 
 /** Names between two slashes, at most, in a path that is looked at. */
 export const deepest = 64;
