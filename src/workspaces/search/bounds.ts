@@ -38,7 +38,7 @@ export function createBudget({ entries, ms }: SearchBounds = ordinaryBounds, sig
       return stopped;
     },
     count() {
-      return --left % entriesPerLook === 0 || left <= 0;
+      return --left % entriesPerLook === 0 || left <= 0 || performance.now() - began > longestTurnMs;
     },
     leaveOut(why) {
       stopped ??= why;

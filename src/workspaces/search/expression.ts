@@ -14,6 +14,8 @@ export interface Expression {
   readonly rust: string;
   /** Every line that matches contains it, as it is written here. */
   readonly needs: string | undefined;
+  /** Characters and classes in it, repetitions written out: what one character of a line may cost. */
+  readonly size: number;
 }
 
 const longest = 1000;
@@ -33,6 +35,7 @@ export function readExpression(pattern: string, caseSensitive: boolean): Express
   const whole = caseSensitive ? text : `(?i:${text})`;
   const compiled = compile(whole.replaceAll(boundary, '\\b').replaceAll(noBoundary, '\\B'), pattern);
   return {
+    size: Math.max(1, size),
     find(line) {
       if (!compiled.test(line)) return -1;
       const matcher = compiled.matcher(line);

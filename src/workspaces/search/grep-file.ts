@@ -19,6 +19,9 @@ export interface FoundMatch extends FoundLine {
 const longestLine = 65_536;
 const longestShown = 500;
 const linesPerLook = 256;
+/** Characters of a line times the size of the expression: an expression can be made to take that many steps. */
+const mostWork = 2 ** 22;
+const workPerLook = 2 ** 20;
 
 export interface GrepFileOptions {
   readonly expression: Expression;
@@ -38,10 +41,15 @@ export async function grepFile(bytes: Uint8Array, options: GrepFileOptions): Pro
   if (file === undefined) return [];
   const lines = createLines(file.text);
   const found: FoundMatch[] = [];
+  let work = 0;
   for (let number = 1; lines.next(); number++) {
-    if (number % linesPerLook === 0 && !(await budget.goesOn())) break;
+    if (number % linesPerLook === 0 || work > workPerLook) {
+      work = 0;
+      if (!(await budget.goesOn())) break;
+    }
     const text = lines.current();
-    if (text.length > longestLine) continue;
+    if (text.length > Math.min(longestLine, mostWork / expression.size)) continue;
+    work += text.length * expression.size;
     const at = expression.find(file.searched(text));
     if (at === -1) continue;
     const { before, after } = lines.around(contextLines);

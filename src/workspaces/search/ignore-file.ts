@@ -1,7 +1,11 @@
 import { compileGlob, type Glob } from '../../text/glob.ts';
 
 /** What one `.gitignore` says of paths below its folder; undefined where it says nothing. */
-export type IgnoreFile = (path: string, isFolder: boolean) => 'ignored' | 'wanted' | undefined;
+export interface IgnoreFile {
+  (path: string, isFolder: boolean): 'ignored' | 'wanted' | undefined;
+  /** How many globs it is made of. */
+  readonly globs: number;
+}
 
 interface Line {
   readonly glob: Glob;
@@ -11,24 +15,28 @@ interface Line {
 
 /** A file like this can be written by an agent, and is asked about every path. */
 const mostLines = 1000;
-const mostGlobs = 2000;
+export const mostGlobs = 2000;
+const mostCharacters = 65_536;
 
 /** Lines as git reads them, and as ripgrep does where the two differ: then both searches agree. The last that fits decides. */
-export function readIgnoreFile(text: string): IgnoreFile {
+export function readIgnoreFile(text: string, most = mostGlobs): IgnoreFile {
   let globs = 0;
   const lines = text
     .replace(/^\ufeff/, '')
+    .slice(0, mostCharacters)
     .split('\n', mostLines)
     .flatMap(readLine)
     .filter(({ glob }) => {
+      if (globs + glob.names.length > most) return false;
       globs += glob.names.length;
-      return globs <= mostGlobs;
+      return true;
     })
     .reverse();
-  return (path, isFolder) => {
+  const says = (path: string, isFolder: boolean) => {
     const bytes = asBytes(path);
     return lines.find((line) => (isFolder || !line.onlyFolders) && line.glob.matches(bytes))?.says;
   };
+  return Object.assign(says, { globs });
 }
 
 /** A character for each byte: `?` and `[…]` stand for one byte there, not for a character. */

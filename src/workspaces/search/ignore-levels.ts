@@ -1,6 +1,6 @@
 import type { ListedEntry } from '../backend.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { type IgnoreFile, readIgnoreFile } from './ignore-file.ts';
+import { type IgnoreFile, mostGlobs, readIgnoreFile } from './ignore-file.ts';
 
 /** What the ignore files of a folder and of those above it say together. */
 export interface IgnoreLevel {
@@ -9,6 +9,8 @@ export interface IgnoreLevel {
   readonly own: IgnoreFile | undefined;
   /** `.git/info/exclude`: asked when no `.gitignore` says anything. */
   readonly exclude: IgnoreFile | undefined;
+  /** Of all levels together: each path is held against all of them. */
+  readonly globs: number;
 }
 
 /** Of the names that say where there may be rules, those that a folder has. */
@@ -47,10 +49,16 @@ export async function enterLevel(
   present?: Present,
 ): Promise<IgnoreLevel> {
   const there = present ?? (await namesIn(files, folder));
-  const own = there.has(fileName) ? await readRules(files, join(folder, fileName)) : undefined;
-  const exclude = there.has(repositoryName) ? await readRules(files, join(folder, excludeFile)) : undefined;
+  let globs = above?.globs ?? 0;
+  const rulesIn = async (path: string) => {
+    const rules = await readRules(files, path, mostGlobs - globs);
+    globs += rules?.globs ?? 0;
+    return rules;
+  };
+  const own = there.has(fileName) ? await rulesIn(join(folder, fileName)) : undefined;
+  const exclude = there.has(repositoryName) ? await rulesIn(join(folder, excludeFile)) : undefined;
   if (own === undefined && exclude === undefined && above !== undefined) return above;
-  return { folder, above, own, exclude };
+  return { folder, above, own, exclude, globs };
 }
 
 /** The level of a folder, with those of all folders above it. */
@@ -78,11 +86,15 @@ async function namesIn(files: Pick<SessionFiles, 'list'>, folder: string): Promi
   }
 }
 
-async function readRules(files: Pick<SessionFiles, 'open'>, path: string): Promise<IgnoreFile | undefined> {
+async function readRules(
+  files: Pick<SessionFiles, 'open'>,
+  path: string,
+  most: number,
+): Promise<IgnoreFile | undefined> {
   try {
     const file = await files.open(path);
     try {
-      return readIgnoreFile(Buffer.from(await file.read(0, largest)).toString());
+      return readIgnoreFile(Buffer.from(await file.read(0, largest)).toString(), most);
     } finally {
       await file.close();
     }
