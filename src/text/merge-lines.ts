@@ -7,7 +7,8 @@ import { differences, type Hunk, linesOf } from './line-diff.ts';
 export function mergeLines(base: string, ours: string, theirs: string): string | undefined {
   const [old, one, other] = [linesOf(base), linesOf(ours), linesOf(theirs)];
   const [mine, yours] = [differences(old, one), differences(old, other)];
-  const merged: string[] = [];
+  // Pieces, not lines: a file may have more lines than a call can have arguments.
+  const merged: string[][] = [];
   let [i, j, done] = [0, 0, 0];
   while (i < mine.length || j < yours.length) {
     const [first, last] = [i, j];
@@ -22,17 +23,17 @@ export function mergeLines(base: string, ours: string, theirs: string): string |
       if (hunk === mine[i]) i++;
       else j++;
     }
-    merged.push(...old.slice(done, from));
+    merged.push(old.slice(done, from));
     done = to;
     const a = regionOf(one, mine.slice(first, i), from, to, shiftBefore(mine, first));
     const b = regionOf(other, yours.slice(last, j), from, to, shiftBefore(yours, last));
-    if (last === j) merged.push(...a);
-    else if (first === i) merged.push(...b);
-    else if (a.join('') === b.join('')) merged.push(...a);
+    if (last === j) merged.push(a);
+    else if (first === i) merged.push(b);
+    else if (a.join('') === b.join('')) merged.push(a);
     else return undefined;
   }
-  merged.push(...old.slice(done));
-  return merged.join('');
+  merged.push(old.slice(done));
+  return merged.flat().join('');
 }
 
 /** How much further down a line stands in the new text than in the old one, before this hunk. */

@@ -7,6 +7,7 @@ import { afterAll, expect, test } from 'vitest';
 import { differences, linesOf } from '../../src/text/line-diff.ts';
 import { mergeLines } from '../../src/text/merge-lines.ts';
 import { unifiedDiff } from '../../src/text/unified-diff.ts';
+import { asText } from '../../src/workspaces/isolation/as-text.ts';
 import { counts } from '../proof.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-lines-'));
@@ -113,4 +114,15 @@ test('texts that have nothing in common are still told apart in good time', () =
   expect(unifiedDiff(other('x') + alike + other('y'), `${other('y')}a\n${alike}${other('x')}`).added).toBeGreaterThan(
     800,
   );
+});
+
+test('texts of more lines than a call can have arguments are put together', () => {
+  const base = Array.from({ length: 300_000 }, (_, i) => `${i}\n`).join('');
+  const [ours, theirs] = [base.replace('\n5\n', '\nfive\n'), base.replace('\n299990\n', '\nnear the end\n')];
+  expect(mergeLines(base, ours, theirs)).toBe(ours.replace('\n299990\n', '\nnear the end\n'));
+});
+
+test('a file of hardly anything but line breaks is not taken for text', () => {
+  expect(asText(Buffer.from('a\n'.repeat(400_000)))).toBeDefined();
+  expect(asText(Buffer.from('\n'.repeat(400_001)))).toBeUndefined();
 });
