@@ -13,14 +13,18 @@ export type EditOutcome =
   | { readonly kind: 'missing' }
   | { readonly kind: 'ambiguous'; readonly lines: readonly number[] }
   | { readonly kind: 'not-empty' }
-  | { readonly kind: 'too-many' };
+  | { readonly kind: 'too-many' }
+  | { readonly kind: 'too-large' };
 
 /** More than can be told apart are only counted up to here. */
 export const mostPlaces = 1000;
 const mostReplacements = 100_000;
 
-/** One text for another, literally. `lines` are those on which the matches begin, in the text as it was. */
-export function applyEdit(text: string, edit: TextEdit): EditOutcome {
+/**
+ * One text for another, literally. `lines` are those on which the matches begin, in the text as it was. A text that would
+ * become longer than `most` is not made: a long one in a hundred thousand places is more than there is memory.
+ */
+export function applyEdit(text: string, edit: TextEdit, most = Number.POSITIVE_INFINITY): EditOutcome {
   if (edit.oldText === '') {
     if (text !== '') return { kind: 'not-empty' };
     return { kind: 'applied', text: edit.newText, strategy: 'exact', lines: [1] };
@@ -35,9 +39,12 @@ export function applyEdit(text: string, edit: TextEdit): EditOutcome {
 
   const pieces: string[] = [];
   let from = 0;
+  let length = text.length;
   for (const [i, match] of matches.entries()) {
     const fitted = inPlace(edit, found, match, places[i]?.ending ?? '\n');
     if (fitted === undefined) return { kind: 'missing' };
+    length += fitted.length - (match.end - match.start);
+    if (length > most && fitted.length > match.end - match.start) return { kind: 'too-large' };
     pieces.push(text.slice(from, match.start), fitted);
     from = match.end;
   }

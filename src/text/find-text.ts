@@ -13,7 +13,7 @@ export interface Found {
 }
 
 /** In longer texts only the first two ways are gone: the others take time that belongs to other sessions too. */
-const mostLoosely = 2 * 1024 * 1024;
+const mostLoosely = 512 * 1024;
 
 /** At most so many; none when no strategy finds any. */
 export function findText(text: string, sought: string, most: number): Found | undefined {

@@ -9,7 +9,7 @@ export interface Hunk {
 /** Beyond this many differing lines the search for the shortest way costs more than it tells. */
 const mostSteps = 1500;
 /** Each step may look at every line, so there are fewer where there are very many. */
-const mostWork = 100_000_000;
+const mostWork = 20_000_000;
 
 /** Each line with its line break, so that a last one without differs from one with. */
 export function linesOf(text: string): string[] {

@@ -14,20 +14,20 @@ export interface Diff extends Omit<Hunks, 'text'> {
 }
 
 const context = 3;
-/** Beyond this the part that differs is only counted. */
+/** Beyond these the part that differs is only counted. */
 const mostCompared = 1_000_000;
+const mostLines = 100_000;
 const mostShown = 262_144;
 
 /** What became of a file, with its name, for somebody who looks at it now. */
 export function shownDiff(path: string, before: string, after: string): Diff {
   if (before === after) return { text: '', added: 0, removed: 0 };
   const { old, fresh, skipped } = between(before, after);
-  if (old.length + fresh.length > mostCompared) {
-    return { text: null, added: countLines(fresh), removed: countLines(old) };
-  }
-  const { text, added, removed } = hunksOf(old, fresh, skipped);
+  const [added, removed] = [countLines(fresh), countLines(old)];
+  if (old.length + fresh.length > mostCompared || added + removed > mostLines) return { text: null, added, removed };
+  const { text, ...counted } = hunksOf(old, fresh, skipped);
   const whole = `--- ${quotedName(`a/${path}`)}\n+++ ${quotedName(`b/${path}`)}\n${text}`;
-  return { text: whole.length > mostShown ? null : whole, added, removed };
+  return { text: whole.length > mostShown ? null : whole, ...counted };
 }
 
 export function unifiedDiff(before: string, after: string): Hunks {

@@ -217,3 +217,11 @@ describe('hostile texts', () => {
     expect(edited(text, oldText, 'x')).toBe('missing');
   });
 });
+
+test('what would become too large is not made', () => {
+  const text = 'a\n'.repeat(100_000);
+  const bomb = { oldText: 'a', newText: 'x'.repeat(1_000_000), replaceAll: true };
+  expect(applyEdit(text, bomb, 16 * 1024 * 1024)).toEqual({ kind: 'too-large' });
+  expect(applyEdit('aaa', { oldText: 'a', newText: '', replaceAll: true }, 1).kind).toBe('applied');
+  expect(applyEdit('ab', { oldText: 'a', newText: 'x' }, 2)).toMatchObject({ kind: 'applied', text: 'xb' });
+});

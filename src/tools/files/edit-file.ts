@@ -36,7 +36,7 @@ export function editFile(files: SessionFiles, edit: EditFile) {
 async function editOnce(files: SessionFiles, { path, change, dryRun, expectedSha256 }: EditFile) {
   const there = await find(files, path, change, expectedSha256);
   const shownPath = there?.facts.path ?? path;
-  const next = await newContent(shownPath, there?.current, change);
+  const next = await newContent(shownPath, there?.current, change, files.fileBytes);
   if (next.bytes.length > files.fileBytes) throw tooLargeToWrite(next.bytes.length, files.fileBytes);
   const before = there?.current;
   const isSame = before !== undefined && Buffer.compare(before.bytes, next.bytes) === 0;

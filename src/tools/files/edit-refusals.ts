@@ -35,6 +35,11 @@ export function editRefusal(
         what: `${which}: oldText is in "${path}" too many times to replace them all.`,
         hint: 'Give more of the text around it.',
       });
+    case 'too-large':
+      return new AmbitError('FILE_TOO_LARGE', {
+        what: `${which}: "${path}" would become larger than any file that may be written here.`,
+        hint: 'Write less, or replace fewer places.',
+      });
   }
 }
 

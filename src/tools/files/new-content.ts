@@ -40,7 +40,12 @@ export function sha256(bytes: Uint8Array): string {
 }
 
 /** All of the change or nothing. What the file has of encoding, mark and line endings stays. */
-export async function newContent(path: string, current: Current | undefined, change: Change): Promise<NewContent> {
+export async function newContent(
+  path: string,
+  current: Current | undefined,
+  change: Change,
+  fileBytes: number,
+): Promise<NewContent> {
   const encoding = current?.decoded?.encoding ?? plain;
   if ('content' in change) {
     const given = withMark(change.content, encoding);
@@ -52,7 +57,7 @@ export async function newContent(path: string, current: Current | undefined, cha
   const edits: EditMade[] = [];
   for (const [i, edit] of change.edits.entries()) {
     if (text.length > large) await others();
-    const outcome = applyEdit(text, edit);
+    const outcome = applyEdit(text, edit, fileBytes);
     if (outcome.kind !== 'applied') throw editRefusal(outcome, `edits[${i}]`, path, text, edit);
     edits.push({ strategy: outcome.strategy, replacements: outcome.lines.length, line: outcome.lines[0] ?? 1 });
     text = outcome.text;

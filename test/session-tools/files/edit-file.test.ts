@@ -149,6 +149,15 @@ describe('edits', () => {
   });
 });
 
+test('W6: a short edit that would make a file without end is refused before it is made', async () => {
+  all.put('bomb', 'a\n'.repeat(20_000));
+  const bomb = { path: 'bomb', edits: [{ oldText: 'a', newText: 'x'.repeat(500_000), replaceAll: true }] };
+  const { code, text } = await all.refused('edit_file', bomb);
+  expect(code).toBe('FILE_TOO_LARGE');
+  expect(text).toContain('edits[0]');
+  expect(all.get('bomb')).toBe('a\n'.repeat(20_000));
+});
+
 describe('content', () => {
   test('W1: creates a file and its folders, and replaces one', async () => {
     expect(await all.call('edit_file', { path: 'a/b/c.txt', content: 'new\n' })).toMatchObject({
