@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import type { Admit } from './admit.ts';
 import type { Content } from './content.ts';
 import * as facts from './facts.ts';
@@ -52,6 +53,8 @@ export interface SafeRoot {
   sweep(options?: SweepOptions): Promise<number>;
   /** The descriptor of the folder, where the platform has one: for mounting exactly this folder elsewhere. */
   readonly descriptor: number | undefined;
+  /** Whether the path it was opened by leads to something else by now, or to nothing. */
+  isElsewhere(): boolean;
   /** Operations under way still finish. Files that were opened stay open. */
   close(): void;
 }
@@ -110,6 +113,15 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
     readlink: (path, options) => during(path, () => facts.readlink(folder, path, options)),
     symlink: (path, target, options) => during(path, () => symlink(folder, path, target, options)),
     descriptor: folder.root.descriptor,
+    isElsewhere() {
+      const { ino, dev } = folder.root.stats;
+      try {
+        const now = statSync(path);
+        return now.ino !== ino || now.dev !== dev;
+      } catch {
+        return true;
+      }
+    },
     close() {
       if (closed) return;
       closed = true;

@@ -28,6 +28,8 @@ export interface WorkspaceBackend {
    * where that cannot be told. A name is all that may be taken from here; what is in a file only `open` may say.
    */
   readonly candidates?: ((query: CandidateQuery) => Promise<readonly string[] | undefined>) | undefined;
+  /** Whether what it was opened for is something else by now, and has to be opened anew. */
+  readonly isElsewhere?: (() => boolean) | undefined;
   close(): Promise<void>;
 }
 

@@ -40,8 +40,22 @@ export function createKeptOpen(): KeptOpen {
     if (kept.get(key) === each) kept.delete(key);
   }
 
+  /** A folder that was taken away and made anew is another one, whatever its path. */
+  async function takeCurrent(key: string, open: () => Promise<WorkspaceBackend>): Promise<Kept> {
+    const each = take(key, open);
+    const backend = await each.backend.catch(() => undefined);
+    if (backend?.isElsewhere?.() !== true) return each;
+    forget(key, each);
+    leave(key, each);
+    return take(key, open);
+  }
+
   function leave(key: string, each: Kept): void {
     if (--each.users > 0) return;
+    if (kept.get(key) !== each) {
+      closeLater(each);
+      return;
+    }
     each.leaving = setTimeout(() => {
       forget(key, each);
       closeLater(each);
@@ -59,7 +73,7 @@ export function createKeptOpen(): KeptOpen {
 
   return {
     async use(key, open, work) {
-      const each = take(key, open);
+      const each = await takeCurrent(key, open);
       try {
         return await work(await each.backend);
       } finally {

@@ -142,6 +142,8 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     candidates:
       ripgrep === undefined || descriptor === undefined ? undefined : (query) => ripgrep.candidates(descriptor, query),
 
+    isElsewhere: root.isElsewhere,
+
     async close() {
       root.close();
       await swept;
