@@ -18,7 +18,6 @@ export interface MadeFolder {
 }
 
 export function mkdir(folder: Folder, path: string, options: MkdirOptions = {}): MadeFolder {
-  noteChange();
   if (options.parents) {
     return walked(folder, path, { deed: 'write', make: 'all' }, (end) => {
       if (!found(end).stats.isDirectory()) throw new SafeRootError('EXISTS');
@@ -28,6 +27,7 @@ export function mkdir(folder: Folder, path: string, options: MkdirOptions = {}):
   return walked(folder, withoutLastSlash(path), { deed: 'write', keepLastLink: true }, (end) => {
     if (end.node !== undefined) throw new SafeRootError('EXISTS');
     const { folder: parent, name } = placeOf(end);
+    noteChange(parent);
     mkdirSync(at(parent, name));
     return { path: asPath(end.inside), folders: 1 };
   });

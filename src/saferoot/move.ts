@@ -1,6 +1,6 @@
 import { renameSync, unlinkSync } from 'node:fs';
 import { asPath } from './admit.ts';
-import { changesSoFar, noteChange } from './changes.ts';
+import { changedIn, changesSoFar, noteChange } from './changes.ts';
 import { withoutLastSlash } from './components.ts';
 import { type Kind, kindOf } from './facts.ts';
 import { type Folder, found, isSame, placeOf, walked, walkedUntil, walkIn } from './folder.ts';
@@ -27,24 +27,58 @@ export interface Renamed {
 
 /** A folder with more is not moved where all that is in it must be admitted. */
 const maxEntries = 100_000;
+/** Somebody may go on working in it: it is looked through so often before that is told. */
+const attempts = 5;
+/** Few enough to be looked through while everybody waits. */
+const maxAtOnce = 2000;
 
 /** Moves a file, a folder, or a link itself. A special file is moved without being opened. */
 export async function rename(folder: Folder, from: string, to: string, options: RenameOptions = {}): Promise<Renamed> {
-  const before = changesSoFar();
-  const seen = folder.admit && (await surveyFirst(folder, from, to));
-  // From here on there is no pause: what was found holds until it is done.
+  for (let left = attempts; ; left--) {
+    const seen = folder.admit && (await surveyFirst(folder, from, to));
+    try {
+      return renameNow(folder, { from, to }, seen, options);
+    } catch (error) {
+      if (error !== surveyAgain) throw error;
+      if (left === 1) throw new SafeRootError('CHANGED', { path: from });
+    }
+  }
+}
+
+/** What a folder was seen to hold, and when. */
+interface Seen {
+  readonly node: Handle;
+  readonly folders: ReadonlySet<string>;
+  readonly since: number;
+  /** By the names that led there, and that it will have. */
+  readonly survey: SurveyOptions;
+}
+
+const surveyAgain = Symbol('it is not as it was seen');
+
+/** There is no pause: what was found holds until it is done. */
+function renameNow(
+  folder: Folder,
+  { from, to }: { readonly from: string; readonly to: string },
+  seen: Seen | undefined,
+  options: RenameOptions,
+): Renamed {
   return walked(folder, from, { deed: 'write', keepLastLink: true }, (source) => {
     const node = found(source);
     const old = placeOf(source);
-    const aim = node.stats.isDirectory() ? withoutLastSlash(to) : to;
-    if (folder.admit !== undefined && node.stats.isDirectory()) {
-      const unchanged = seen !== undefined && isSame(seen, node) && changesSoFar() === before;
-      if (!unchanged) surveyedAtOnce(folder, node, surveyFor(source, wayTo(folder, aim)));
+    const isFolder = node.stats.isDirectory();
+    const aim = isFolder ? withoutLastSlash(to) : to;
+    if (isFolder) {
+      const way = wayTo(folder, aim);
+      // Before the folders on the way are made, which would be in it.
+      const isWithin = way.length > source.inside.length && source.inside.every((name, i) => name === way[i]);
+      if (isWithin) throw new SafeRootError('INTO_ITSELF', { path: from });
+      if (folder.admit !== undefined) assertSeen(folder, node, seen, surveyFor(source, way));
     }
     const target = about(aim, () =>
       walkIn(folder, aim, { deed: 'write', keepLastLink: true, make: options.parents ? 'parents' : undefined }),
     );
-    noteChange();
+    if (target.place !== undefined) noteChange(target.place.folder);
     try {
       if (options.overwrite) moveOver(node, old, target);
       else moveAside(node, old, target);
@@ -60,13 +94,26 @@ export async function rename(folder: Folder, from: string, to: string, options: 
 }
 
 /** What lies in a folder goes with it: it must be admitted where it is and where it will be. */
-function surveyFirst(folder: Folder, from: string, to: string): Promise<Handle | undefined> {
+function surveyFirst(folder: Folder, from: string, to: string): Promise<Seen | undefined> {
   return walkedUntil(folder, from, { deed: 'write', keepLastLink: true }, async (source) => {
     const node = found(source);
     if (!node.stats.isDirectory()) return undefined;
-    await surveyed(folder, node, surveyFor(source, wayTo(folder, withoutLastSlash(to))));
-    return node;
+    const [folders, since] = [new Set<string>(), changesSoFar()];
+    const survey = surveyFor(source, wayTo(folder, withoutLastSlash(to)));
+    await surveyed(folder, node, { ...survey, folders });
+    return { node, folders, since, survey };
   });
+}
+
+/** As it was seen, or looked through once more; where that would take long, not before others had their turn. */
+function assertSeen(folder: Folder, node: Handle, seen: Seen | undefined, survey: SurveyOptions): void {
+  const sameWays = seen !== undefined && JSON.stringify(seen.survey.ways) === JSON.stringify(survey.ways);
+  if (sameWays && isSame(seen.node, node) && !changedIn(seen.folders, seen.since)) return;
+  try {
+    surveyedAtOnce(folder, node, { ...survey, maxEntries: maxAtOnce });
+  } catch (error) {
+    throw error instanceof SafeRootError && error.code === 'TOO_MANY_ENTRIES' ? surveyAgain : error;
+  }
 }
 
 const surveyFor = (source: Walked, target: readonly string[]): SurveyOptions => ({

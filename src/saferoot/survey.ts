@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { assertAdmitted } from './admit.ts';
+import { folderKey } from './changes.ts';
 import type { Folder } from './folder.ts';
 import type { Handle } from './ground.ts';
 import { namesIn, stepIfThere } from './names-in.ts';
@@ -13,6 +14,8 @@ export interface SurveyOptions {
   readonly maxEntries: number;
   /** A tree that holds another mount is refused. */
   readonly oneMount: boolean;
+  /** Told of each folder that was looked into. */
+  readonly folders?: Set<string>;
 }
 
 export const maxTreeDepth = 128;
@@ -32,12 +35,17 @@ export function surveyedAtOnce(folder: Folder, node: Handle, options: SurveyOpti
   return count;
 }
 
-function* survey(folder: Folder, tree: Handle, { ways, maxEntries, oneMount }: SurveyOptions): Generator<void> {
+function* survey(
+  folder: Folder,
+  tree: Handle,
+  { ways, maxEntries, oneMount, folders }: SurveyOptions,
+): Generator<void> {
   let left = maxEntries;
   yield* below(tree, ways, 1);
 
   function* below(node: Handle, here: readonly (readonly string[])[], depth: number): Generator<void> {
     if (depth > maxTreeDepth) throw new SafeRootError('TOO_DEEP');
+    folders?.add(folderKey(node));
     for (const { name, kind } of namesIn(node)) {
       if (--left < 0) throw new SafeRootError('TOO_MANY_ENTRIES');
       yield;

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { mkdirSync, readlinkSync } from 'node:fs';
 import { type Admit, assertAdmitted, type Deed } from './admit.ts';
+import { noteChange } from './changes.ts';
 import { componentsOf } from './components.ts';
 import { type Kind, kindOf } from './facts.ts';
 import { at, type Ground, type Handle } from './ground.ts';
@@ -113,6 +114,7 @@ export function walkAlong(
     if (made === 0) askAhead(name);
     else ask(deed, () => names(name), 'folder');
     try {
+      noteChange(here());
       mkdirSync(at(here(), name));
       made++;
     } catch (error) {

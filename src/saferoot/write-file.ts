@@ -167,7 +167,7 @@ function assertPlace(folder: Folder, end: Walked, place: Place): void {
 }
 
 function settled(folder: Folder, end: Walked, place: Place, created: boolean): WrittenFile {
-  noteChange();
+  noteChange(place.folder);
   const now = folder.ground.step(place.folder, place.name);
   folder.ground.release(now);
   return { ...factsOf(now.stats), path: asPath(end.inside), created, folders: end.made };
