@@ -23,6 +23,18 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
   const { fileBytes } = limits;
   const pathOf = ({ path }: { readonly path: string }) => path;
 
+  /** Does it within what the session may still write. */
+  async function within<T>(bytes: number, work: () => Promise<T>, entriesOf: (result: T) => number): Promise<T> {
+    const held = await written.hold(sessionId, bytes, limits);
+    try {
+      const result = await work();
+      held.written(entriesOf(result));
+      return result;
+    } finally {
+      held.release();
+    }
+  }
+
   return {
     kind: backend.kind,
     fileBytes,
@@ -45,10 +57,11 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
         path,
         async () => {
           if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
-          await written.admit(sessionId, content.byteLength, limits);
-          const file = await backend.write(path, content, options);
-          written.add(sessionId, content.byteLength, file.folders + (file.created ? 1 : 0));
-          return file;
+          return within(
+            content.byteLength,
+            () => backend.write(path, content, options),
+            ({ folders, created }) => folders + (created ? 1 : 0),
+          );
         },
         pathOf,
       ),
@@ -59,24 +72,28 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
       resolutions.of(
         'make-folder',
         path,
-        async () => {
-          await written.admit(sessionId, 0, limits);
-          const made = await backend.makeFolder(path);
-          written.add(sessionId, 0, made.folders);
-          return made;
-        },
+        () =>
+          within(
+            0,
+            () => backend.makeFolder(path),
+            ({ folders }) => folders,
+          ),
         pathOf,
       ),
 
     remove: (path, options) => resolutions.of('remove', path, () => backend.remove(path, options), pathOf),
 
     async move(from, to, options) {
-      await written.admit(sessionId, 0, limits);
-      const moved = await resolutions.of(
-        'move',
-        from,
-        () => backend.move(from, to, options),
-        (each) => each.from,
+      const moved = await within(
+        0,
+        () =>
+          resolutions.of(
+            'move',
+            from,
+            () => backend.move(from, to, options),
+            (each) => each.from,
+          ),
+        ({ folders }) => folders,
       );
       await resolutions.of(
         'move-to',
@@ -84,7 +101,6 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
         async () => moved,
         (each) => each.to,
       );
-      written.add(sessionId, 0, moved.folders);
       return moved;
     },
   };

@@ -3,11 +3,20 @@ import type { Documents } from '../stores/documents.ts';
 
 /** How much a session has written in its life, and how much it may. */
 export interface WrittenSoFar {
-  /** Throws WORKSPACE_FULL where this many more bytes are too many, or where no more entries may be made. */
-  admit(sessionId: string, bytes: number, limits: WriteLimits): Promise<void>;
-  add(sessionId: string, bytes: number, entries: number): void;
+  /**
+   * Throws WORKSPACE_FULL where this many more bytes are too many, or where no more entries may be made. Else they are
+   * taken for written until it is said how it went, so that many writes at once are no way round the bound.
+   */
+  hold(sessionId: string, bytes: number, limits: WriteLimits): Promise<Held>;
   forget(sessionId: string): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface Held {
+  /** It was written, and so many files and folders were made. */
+  written(entries: number): void;
+  /** Nothing was. After `written` it does nothing. */
+  release(): void;
 }
 
 export interface WriteLimits {
@@ -22,12 +31,18 @@ interface Count {
   /** What it has not been told yet. */
   freshBytes: number;
   freshEntries: number;
+  /** Of writes under way. */
+  heldBytes: number;
+  heldEntries: number;
+  /** Its session is gone, and a write that was under way is not counted any more. */
+  isForgotten: boolean;
 }
 
 const collection = 'files-written';
 /** Counters may lag by a second; that is half of it. */
 const settleMs = 500;
 const mostHeld = 10_000;
+const nothing = { freshBytes: 0, freshEntries: 0, heldBytes: 0, heldEntries: 0, isForgotten: false };
 
 export function createWrittenSoFar(documents: Documents): WrittenSoFar {
   const counts = new Map<string, Promise<Count>>();
@@ -38,7 +53,7 @@ export function createWrittenSoFar(documents: Documents): WrittenSoFar {
   function countOf(id: string): Promise<Count> {
     let count = counts.get(id);
     if (count === undefined) {
-      count = documents.get(collection, id).then((found) => ({ ...read(found?.text), freshBytes: 0, freshEntries: 0 }));
+      count = documents.get(collection, id).then((found) => ({ ...read(found?.text), ...nothing }));
       count.catch(() => counts.delete(id));
       // Whoever has waited longest is read again when it writes again.
       for (const other of counts.keys()) {
@@ -86,21 +101,36 @@ export function createWrittenSoFar(documents: Documents): WrittenSoFar {
   }
 
   return {
-    async admit(id, bytes, limits) {
+    async hold(id, bytes, limits) {
       const count = await countOf(id);
-      if (count.bytes + count.freshBytes + bytes > limits.sessionBytes) throw full(limits.sessionBytes, 'bytes');
-      if (count.entries + count.freshEntries >= limits.sessionEntries) throw full(limits.sessionEntries, 'entries');
-    },
-
-    add(id, bytes, entries) {
-      void counts.get(id)?.then((count) => {
-        count.freshBytes += bytes;
-        count.freshEntries += entries;
-        later(id, count);
-      });
+      const { sessionBytes, sessionEntries } = limits;
+      if (count.bytes + count.freshBytes + count.heldBytes + bytes > sessionBytes) throw full(sessionBytes, 'bytes');
+      if (count.entries + count.freshEntries + count.heldEntries >= sessionEntries) {
+        throw full(sessionEntries, 'entries');
+      }
+      count.heldBytes += bytes;
+      count.heldEntries++;
+      let isHeld = true;
+      const release = () => {
+        if (!isHeld) return;
+        isHeld = false;
+        count.heldBytes -= bytes;
+        count.heldEntries--;
+      };
+      return {
+        release,
+        written(entries) {
+          release();
+          count.freshBytes += bytes;
+          count.freshEntries += entries;
+          if (!count.isForgotten) later(id, count);
+        },
+      };
     },
 
     async forget(id) {
+      const count = await counts.get(id)?.catch(() => undefined);
+      if (count !== undefined) count.isForgotten = true;
       counts.delete(id);
       unsettled.delete(id);
       await settling;

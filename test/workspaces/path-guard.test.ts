@@ -55,7 +55,7 @@ describe('W7: the guard', () => {
     ['.git/hooks/x.pub', 'kept'],
     ['.devcontainer/x.pub/devcontainer.json', 'kept'],
     ['.claude/skills/.env.example/SKILL.md', 'kept'],
-    ['.ssh/id_rsa.pub', 'free'],
+    ['.ssh/id_rsa.pub', 'kept'],
   ])('%s is %s', (path, expected) => {
     expect(verdict(path)).toBe(expected);
   });
