@@ -28,6 +28,8 @@ export interface LinesRead {
   readonly next: LinePlace | undefined;
   /** `maxBytes` was reached before the last line asked for. */
   readonly truncated: boolean;
+  /** How far was looked without coming to the lines asked for: they lie too far in. */
+  readonly givenUp: LinePlace | undefined;
   readonly lineEnding: LineEnding;
   readonly sha256: string | null;
 }
@@ -36,6 +38,9 @@ export interface LinesRead {
 export const longestLine = 2000;
 /** As many bytes as that many characters can have. */
 const mostOfLine = longestLine * 4;
+
+/** More of a file is not gone through for one answer: it may be a hole of many terabytes. */
+const mostScanned = 2 * 1024 ** 3;
 
 /** Lines that lie next to each other and are short, or one that may have to be cut. */
 interface Stretch {
@@ -51,6 +56,7 @@ export async function readLines(
   encoding: Encoding,
   { startLine, endLine, maxBytes }: LineRange,
   from: LinePlace = { line: 1, offset: encoding.mark.length },
+  most = mostScanned,
 ): Promise<LinesRead> {
   const isWhole = file.facts.bytes <= mostWhole;
   const begin = isWhole ? { line: 1, offset: encoding.mark.length } : from;
@@ -92,11 +98,16 @@ export async function readLines(
     hash?.update(piece);
     scan.push(piece);
     offset += piece.length;
-    if (!isWhole && next !== undefined) {
+    if (isWhole || offset >= file.facts.bytes) continue;
+    const isFar = offset - begin.offset > most;
+    // All that was asked for is there: how long the line after it is need not be known.
+    if (line > endLine || (isFar && last >= startLine)) next ??= { line, offset: lineStart };
+    if (next !== undefined || isFar) {
       isEnd = false;
       break;
     }
   }
+  const givenUp = isEnd || next !== undefined ? undefined : { line, offset: lineStart };
   if (isEnd && lineStart < offset) take(offset);
 
   const { content, cutLines } = await decodeStretches(file, encoding, stretches, maxBytes);
@@ -107,6 +118,7 @@ export async function readLines(
     totalLines: isEnd ? line - 1 : null,
     next,
     truncated: next !== undefined && next.line <= endLine,
+    givenUp,
     lineEnding: lineEndingFrom(breaks, withReturns),
     sha256: hash?.digest('hex') ?? null,
   };

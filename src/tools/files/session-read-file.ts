@@ -84,6 +84,10 @@ async function readFile(file: OpenedFile, range: LineRange, places: LinePlaces, 
   const key = `${whose}\0${path}\0${version}`;
   const read = await readLines(file, encoding, range, places.before(key, range.startLine));
   if (read.totalLines === null && read.next !== undefined) places.keep(key, read.next);
+  if (read.givenUp !== undefined) {
+    places.keep(key, read.givenUp);
+    throw tooFarIn(path, read.givenUp.line);
+  }
   const { content, next, sha256, endLine, totalLines, truncated, cutLines, lineEnding } = read;
   if (content === undefined) return describe(file, head, encoding);
   if (endLine < range.startLine && range.startLine > 1) throw beyond(path, totalLines ?? 0);
@@ -159,6 +163,13 @@ async function describe(file: OpenedFile, head: Uint8Array, encoding?: Encoding)
         ? 'It is not text and is not shown.'
         : `It is not valid ${encoding.name.toUpperCase()} and is not shown.`;
   return shown(answer, { type: 'text', text: `${what} ${why} It can be moved, deleted, or replaced whole.` });
+}
+
+function tooFarIn(path: string, line: number): AmbitError {
+  return new AmbitError('FILE_TOO_LARGE', {
+    what: `The lines asked for lie too far into "${path}": after as much as is looked through at once it was line ${line}.`,
+    hint: 'Ask again to go on from there, or begin at that line.',
+  });
 }
 
 function beyond(path: string, lines: number): AmbitError {
