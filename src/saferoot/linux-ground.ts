@@ -33,8 +33,9 @@ export function linuxGround(strict: boolean): Ground {
     platform: 'linux',
     root: (path) => hold(openSync(path, O_PATH | constants.O_DIRECTORY), undefined),
     step: (from, name) => hold(openSync(at(from, name), O_PATH | constants.O_NOFOLLOW), from),
-    reopen: (file, flags) => open(file.path, flags),
-    reopenToRead: (file) => openSync(file.path, constants.O_RDONLY),
+    // Without waiting: whoever has a lease on a file could hold up all who open one, for most of a minute each time.
+    reopen: (file, flags) => open(file.path, flags | constants.O_NONBLOCK),
+    reopenToRead: (file) => openSync(file.path, constants.O_RDONLY | constants.O_NONBLOCK),
     release: (handle) => closeSync(handle.descriptor as number),
     onSameMount,
   };

@@ -46,6 +46,7 @@ const systemCodes: Readonly<Record<string, SafeRootCode>> = {
   EDQUOT: 'NO_SPACE',
   EFBIG: 'TOO_LARGE',
   EXDEV: 'OTHER_DEVICE',
+  EAGAIN: 'BUSY',
   EBUSY: 'BUSY',
   ETXTBSY: 'BUSY',
   // The walk never gives the kernel a link to follow; one can only have been put there since.

@@ -1,4 +1,17 @@
-import { chmodSync, chownSync, linkSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  constants,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { isTemporaryName } from '../../src/saferoot/temporary-file.ts';
@@ -8,7 +21,29 @@ async function* pieces(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);
 }
 
+/** How a file of this process is open, as the kernel has it. */
+function flagsOf(path: string): number {
+  const descriptor = readdirSync('/proc/self/fd').find((each) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${each}`) === path;
+    } catch {
+      return false;
+    }
+  });
+  const said = readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1');
+  return Number.parseInt(/^flags:\s*(\d+)/m.exec(said)?.[1] ?? '', 8);
+}
+
 describe('reading', () => {
+  test.runIf(process.platform === 'linux')('does not wait for whoever holds a lease on the file', async () => {
+    const scene = sceneOfTest();
+    writeFileSync(scene.inside('f.txt'), 'x');
+    const file = await scene.open().open('f.txt');
+    expect(flagsOf(realpathSync(scene.inside('f.txt'))) & constants.O_NONBLOCK).not.toBe(0);
+    expect((await file.read(0, 10)).toString()).toBe('x');
+    await file.close();
+  });
+
   test('a file, a part of it, and the same file after its name is gone', async () => {
     const scene = sceneOfTest();
     mkdirSync(scene.inside('a'));
