@@ -66,3 +66,14 @@ test('a folder renamed under its path is not written to any more', async () => {
   expect(readFileSync(scene.inside('ws/3.txt'), 'utf8')).toBe('x');
   expect(await codeOf(use((files) => files.stat('a.txt')))).toBe('FILE_NOT_FOUND');
 });
+
+test('W3: a link put in the place of the folder is not followed', async () => {
+  const scene = sceneOfTest();
+  mkdirSync(scene.inside('ws'));
+  writeFileSync(scene.inside('ws/f.txt'), 'mine');
+  const { use } = keptAt(scene.inside('ws'));
+  await use((files) => files.stat('.'));
+  renameSync(scene.inside('ws'), scene.inside('put-aside'));
+  symlinkSync(scene.outside(), scene.inside('ws'));
+  expect(await use((files) => contentOf(files, 'f.txt'))).toBe('mine');
+});

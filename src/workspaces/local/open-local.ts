@@ -42,7 +42,9 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const root = rootAt(path, (deed, names) =>
     names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(deed, names),
   );
-  const homes = new Set([posix.normalize(path), realpathSync(path)].map((home) => home.replace(/\/+$/, '')));
+  const real = realpathSync(path);
+  const homes = new Set([posix.normalize(path), real].map((home) => home.replace(/\/+$/, '')));
+  const isPlain = homes.size === 1;
   const { ripgrep } = options;
   const { descriptor } = root;
   const swept = options.sweep === false ? Promise.resolve(0) : root.sweep().catch(() => 0);
@@ -67,6 +69,15 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
         () => false,
       ));
     return there ? meant : undefined;
+  }
+
+  /** Whoever works in a folder above could put a link in its place: it was the folder that was named, not the link. */
+  function hasBecomeLink(): boolean {
+    try {
+      return isPlain && realpathSync(path) !== real;
+    } catch {
+      return false;
+    }
   }
 
   async function write(asked: string, content: Uint8Array, { expected, mode }: WriteOptions): Promise<Written> {
@@ -142,7 +153,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     candidates:
       ripgrep === undefined || descriptor === undefined ? undefined : (query) => ripgrep.candidates(descriptor, query),
 
-    isElsewhere: root.isElsewhere,
+    isElsewhere: () => root.isElsewhere() && !hasBecomeLink(),
 
     async close() {
       root.close();
