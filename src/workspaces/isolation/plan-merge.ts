@@ -145,7 +145,10 @@ function conflictOf(before: Content | undefined, after: Content | undefined, fou
 function linkOut(path: string, after: Content | undefined): string | undefined {
   if (after?.kind !== 'link') return undefined;
   const target = posix.normalize(posix.join(posix.dirname(path), after.target));
-  const out = after.target.startsWith('/') || target === '..' || target.startsWith('../');
+  // Behind a name, which may be another link, nobody can say what ".." means.
+  const parts = after.target.split('/').filter((part) => part !== '' && part !== '.');
+  const unclear = parts.some((part, i) => part === '..' && (parts[i - 1] ?? '..') !== '..');
+  const out = after.target.startsWith('/') || target === '..' || target.startsWith('../') || unclear;
   return out || after.target.split('/').includes('.git') ? 'a link that leads out of the workspace' : undefined;
 }
 

@@ -69,6 +69,24 @@ describe.each(['worktree', 'copy'] as const)('what a session must not bring in b
     expect(contents(outside)).toEqual({ 'secret.txt': 'secret\n' });
   });
 
+  test('links that lead out one through another are refused', async () => {
+    const at = await opened(isolation);
+    put(join(at.folder, 'outside'), { 'secret.txt': 'secret\n' });
+    const folder = (await at.folders.folderFor(at.session('one'))) as string;
+    put(folder, { 'a/b/c.txt': 'c\n' });
+    symlinkSync('../..', join(folder, 'a/b/top'));
+    symlinkSync('a/b/top/../outside', join(folder, 'way'));
+    symlinkSync('./../../readme.md', join(folder, 'a/b/fine'));
+    const { files } = await at.folders.merge(name('one'), {});
+    expect(files.map(({ path, outcome }) => `${path} ${outcome}`)).toEqual([
+      'a/b/c.txt taken',
+      'a/b/fine taken',
+      'a/b/top taken',
+      'way refused',
+    ]);
+    expect(existsSync(join(at.workspace, 'way/secret.txt'))).toBe(false);
+  });
+
   test('links of the workspace that lead out are not written through', async () => {
     const at = await opened(isolation, { files: { 'dir/a.txt': 'a\n', 'b.txt': 'b\n' } });
     const folder = (await at.folders.folderFor(at.session('one'))) as string;
