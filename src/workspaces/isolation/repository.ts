@@ -1,4 +1,14 @@
-import { lstatSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  type Stats,
+  statSync,
+} from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { isInside } from '../../config/stations.ts';
 
@@ -47,11 +57,11 @@ function ownFolder(gitDir: string): Pick<Repository, 'gitDir' | 'commonDir'> | u
 /** A worktree's `.git` is a file that names its place in the repository, and that place names the file. */
 function pointedTo(file: string): Pick<Repository, 'gitDir' | 'commonDir'> | undefined {
   try {
-    const target = /^gitdir: (.+?)\n?$/.exec(readFileSync(file, 'utf8'))?.[1];
+    const target = /^gitdir: (.+?)\n?$/.exec(readNote(file))?.[1];
     if (target === undefined) return undefined;
     const gitDir = realpathSync.native(resolve(dirname(file), target));
     if (pointerIn(gitDir) !== file) return undefined;
-    const commonDir = realpathSync.native(resolve(gitDir, readFileSync(join(gitDir, 'commondir'), 'utf8').trim()));
+    const commonDir = realpathSync.native(resolve(gitDir, readNote(join(gitDir, 'commondir')).trim()));
     return dirname(gitDir) === join(commonDir, 'worktrees') ? { gitDir, commonDir } : undefined;
   } catch {
     return undefined;
@@ -60,9 +70,23 @@ function pointedTo(file: string): Pick<Repository, 'gitDir' | 'commonDir'> | und
 
 /** The `.git` file that a worktree's place in its repository is for. */
 export function pointerIn(adminDir: string): string {
-  const folder = dirname(resolve(adminDir, readFileSync(join(adminDir, 'gitdir'), 'utf8').trim()));
+  const folder = dirname(resolve(adminDir, readNote(join(adminDir, 'gitdir')).trim()));
   return join(lookAt(folder) === undefined ? folder : realpathSync.native(folder), '.git');
 }
+
+/** What a small file of a repository says. A pipe in its place would be waited for, with all of the gateway. */
+export function readNote(path: string): string {
+  const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  try {
+    const stats = fstatSync(descriptor);
+    if (!stats.isFile() || stats.size > mostNoted) throw new Error('not a small file');
+    return readFileSync(descriptor, 'utf8');
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+const mostNoted = 65_536;
 
 function isTrusted(stats: Stats, workspace: string): boolean {
   return [process.getuid?.(), 0, statSync(workspace).uid].includes(stats.uid);

@@ -1,5 +1,6 @@
-import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { openRoot } from '../../saferoot/open-root.ts';
 import { type GitPlace, runGit } from './git.ts';
 
 /**
@@ -41,13 +42,25 @@ export async function hasUncommitted(
   // A copy of the checkout's index knows which files need no second look, and is ours to refresh.
   const index = join(shadow.gitDir, 'index-of-checkout');
   try {
-    await copyFile(join(checkout.gitDir, 'index'), index);
+    await copyIndex(checkout.gitDir, index);
     const args = ['status', '--porcelain', '-z', '--untracked-files=normal', '--ignore-submodules=all'];
     return (await runGit({ ...shadow, workTree: checkout.top, index }, args, { limitMs: patienceMs })).length > 0;
   } catch {
     return undefined;
   } finally {
     await rm(index, { force: true });
+  }
+}
+
+/** By a handle: a pipe in its place is not waited for, and a link is not followed out of there. */
+async function copyIndex(gitDir: string, target: string): Promise<void> {
+  await rm(target, { force: true });
+  const root = openRoot(gitDir);
+  try {
+    const file = await root.open('index');
+    await file.copyTo(target).finally(() => file.close());
+  } finally {
+    root.close();
   }
 }
 

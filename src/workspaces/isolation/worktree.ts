@@ -1,11 +1,11 @@
-import { lstatSync, readFileSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { removeFolder } from '../../runners/remove-folder.ts';
 import { openRoot } from '../../saferoot/open-root.ts';
 import type { FolderPlace, WorktreeOrigin } from './folder-record.ts';
 import { GitError, runGit } from './git.ts';
-import { pointerIn, type Repository } from './repository.ts';
+import { pointerIn, type Repository, readNote } from './repository.ts';
 import { checkOut, makeShadow, throughShadow } from './shadow.ts';
 
 /** The commit that the checkout stands on; undefined before the first one. */
@@ -56,7 +56,7 @@ async function addWorktree(gitDir: string, tree: string, commit: string, branche
 
 /** Read once, before anybody else has seen the folder. */
 function adminDirOf(tree: string, commonDir: string): string {
-  const target = /^gitdir: (.+?)\n?$/.exec(readFileSync(join(tree, '.git'), 'utf8'))?.[1] ?? '';
+  const target = /^gitdir: (.+?)\n?$/.exec(readNote(join(tree, '.git')))?.[1] ?? '';
   const adminDir = resolve(tree, target);
   if (dirname(adminDir) !== join(commonDir, 'worktrees')) throw new GitError('git put the worktree somewhere else');
   return adminDir;
@@ -94,7 +94,7 @@ function findAdminDir(commonDir: string, tree: string): string | undefined {
 }
 
 function branchIn(adminDir: string): string {
-  const head = readFileSync(join(adminDir, 'HEAD'), 'utf8');
+  const head = readNote(join(adminDir, 'HEAD'));
   return /^ref: refs\/heads\/(ambit[/-][A-Za-z0-9._-]+)\n$/.exec(head)?.[1] ?? '';
 }
 

@@ -202,3 +202,17 @@ test('a pipe where git looks for what to ignore does not hold it up for ever', a
   const shadow = throughShadow(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
   expect(await ignoredIn(shadow, 300)).toEqual([]);
 });
+
+test('pipes where a repository says what it is are not waited for', async () => {
+  const at = await opened('worktree');
+  const [dot, aside] = [join(at.workspace, '.git'), join(at.folder, 'aside')];
+  rmSync(join(dot, 'index'));
+  execFileSync('mkfifo', [join(dot, 'index')]);
+  expect(await at.folders.folderFor(at.session('one'))).toBeDefined();
+
+  renameSync(dot, aside);
+  mkdirSync(join(at.workspace, 'x'));
+  writeFileSync(dot, 'gitdir: x\n');
+  execFileSync('mkfifo', [join(at.workspace, 'x/gitdir'), join(at.workspace, 'x/commondir')]);
+  await expect(at.folders.folderFor(at.session('two'))).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+});
