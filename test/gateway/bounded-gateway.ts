@@ -74,8 +74,9 @@ export function boundedGateway(): BoundedGateway {
       ),
     journal: () =>
       readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8')
-        .trim()
         .split('\n')
+        // What is behind the last line break is still being written, or nothing.
+        .slice(0, -1)
         .map((line) => JSON.parse(line) as Record<string, unknown>),
   };
 }

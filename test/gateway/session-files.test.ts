@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { volumeNameOf } from '../../src/workspaces/container/volume-name.ts';
 import { hasPodman } from '../needs/podman.ts';
 import { until } from '../runners/tagged-processes.ts';
@@ -106,9 +106,14 @@ describe.each(eras)('in the %s era', (era) => {
     expect(missing).toMatchObject({ code: 'FILE_NOT_FOUND' });
   });
 
-  test('O5: the workspace is the one that the client announced for the call', async () => {
+  test('O5: the workspace is the one that the client announced for the call, whatever the environment says', async () => {
     await start(era);
+    vi.stubEnv('AMBIT_WORKSPACE_ID', 'cellar');
+    vi.stubEnv('AMBIT_WORKSPACE_PATH', join(on.folder, 'cellar'));
+    onTestFinished(() => void vi.unstubAllEnvs());
     const { id } = await on.gateway.createSession();
+    const without = await on.connect(id, era);
+    expect(await refused(without, 'session_list_dir', {})).toMatchObject({ code: 'WORKSPACE_REQUIRED' });
     const meta = { ambit: { workspace: 'garden' } };
     const client = await rawClient(on.gateway.connect(id), era, { meta });
     expect(await client.call('session_read_file', { session: 'current', path: 'notes.txt' })).toContain('roses');

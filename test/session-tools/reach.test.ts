@@ -29,7 +29,7 @@ async function info(reference: unknown, caller: ToolCaller): Promise<string> {
 }
 
 describe('who reaches which session', () => {
-  test('L13: by id, unique name, unique prefix and "current"', async () => {
+  test('W2: by id, unique name, unique prefix and "current"', async () => {
     for (const reference of ['current', ada.id, 'task#1', 'aaaa'])
       expect(await info(reference, holder(ada))).toBe(ada.id);
     for (const reference of [child.id, 'task#2', 'aaab']) expect(await info(reference, holder(ada))).toBe(child.id);
