@@ -3,13 +3,18 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load.ts';
 import { repository } from '../../house/source-files.ts';
+import { searching } from './searching.ts';
 import { someFiles } from './some-files.ts';
 
-const page = readFileSync(join(repository, 'docs/how-to/from-edit-file-to-session-edit-file.md'), 'utf8');
-const blocks = [...page.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({
-  language: language as string,
-  text: text as string,
-}));
+function blocksOf(page: string) {
+  const text = readFileSync(join(repository, page), 'utf8');
+  return [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, content]) => ({
+    language: language as string,
+    text: content as string,
+  }));
+}
+
+const blocks = blocksOf('docs/how-to/from-edit-file-to-session-edit-file.md');
 
 test('W11: the calls of the guide, in order, are answered as it says', async () => {
   const calls = blocks.filter(({ language }) => language === 'json');
@@ -24,6 +29,31 @@ test('W11: the calls of the guide, in order, are answered as it says', async () 
       expect(content[0].text.trimEnd(), text).toBe(answers[i]?.text.trimEnd());
     }
     expect(all.get('src/greet.js')).toMatch(/`Hello .{7}!`/);
+  } finally {
+    await all.close();
+  }
+});
+
+test('W11: the calls of the reference, in order, are answered as it says', async () => {
+  const shown = blocksOf('docs/reference/tools.md');
+  const all = someFiles();
+  const search = searching(all.files);
+  try {
+    all.put('src/app.js', '// The address is in the settings.\nexport const port = 8080;\n');
+    all.put('old/note.md', 'x');
+    all.put('.env', 'SECRET=1\n');
+    const called = new Set<string>();
+    for (const [i, { language, text }] of shown.entries()) {
+      if (language !== 'json') continue;
+      const { name, arguments: args } = JSON.parse(text) as { name: string; arguments: Record<string, unknown> };
+      const tool = name.replace(/^session_/, '');
+      const { content, isError } = await (/list|search/.test(tool) ? search.call(tool, args) : all.call(tool, args));
+      expect(isError, text).not.toBe(true);
+      const next = shown[i + 1];
+      if (next?.language === 'text') expect(content[0].text.trimEnd(), text).toBe(next.text.trimEnd());
+      called.add(name);
+    }
+    expect(called.size).toBe(7);
   } finally {
     await all.close();
   }
