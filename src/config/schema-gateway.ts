@@ -86,7 +86,9 @@ export const sessionsSchema = z.strictObject({
   allowDirect: z
     .enum(['auto', 'always', 'never'])
     .default('auto')
-    .describe('Direct stdio sessions; "auto" refuses them once keys of more than one user exist.'),
+    .describe(
+      'Direct stdio sessions; "auto" refuses them once keys of more than one user or an identity provider exist.',
+    ),
   bindAddress: z.boolean().default(false).describe('Tie a session to the network address it was first used from.'),
 });
 

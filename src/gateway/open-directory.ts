@@ -38,8 +38,10 @@ export function openDirectory({ store, sessions, settings, folders, journal, log
   const { documents, watch } = store;
   const directory = createDirectory({ documents, watch, declared: () => config().governance });
   const { keys } = directory;
+  // An identity provider has more users than one, or will have.
+  const ofSeveralUsers = async () => config().auth.jwt.length > 0 || keys.areOfSeveralUsers();
   const open = (draft: SessionDraft, bounds: OpeningBounds = {}) =>
-    openInFolder(sessions, config(), folders, draft, { ...bounds, ofSeveralUsers: keys.areOfSeveralUsers });
+    openInFolder(sessions, config(), folders, draft, { ...bounds, ofSeveralUsers });
   return {
     directory,
     people: createPeople({ directory, sessions, config, journal }),

@@ -10,7 +10,7 @@ export interface TrustBound {
   readonly why?: string;
 }
 
-/** Keys of several users: whoever acts with the operator's own authority could read what belongs to the others. */
+/** Several users: whoever acts with the operator's own authority could read what belongs to the others. */
 export async function directBound(
   { allowDirect }: Config['sessions'],
   ofSeveralUsers: (() => Promise<boolean>) | undefined,
@@ -18,7 +18,7 @@ export async function directBound(
   const rule = 'sessions.allowDirect';
   if (allowDirect === 'never') return { most: 'sandboxed', rule };
   if (allowDirect === 'always' || (await ofSeveralUsers?.()) !== true) return { most: 'direct', rule };
-  const why = 'keys of more than one user exist, and a direct server could read what is not its own user’s';
+  const why = 'more than one user can call here, and a direct server could read what is not its own user’s';
   return { most: 'sandboxed', rule, why };
 }
 

@@ -11,7 +11,7 @@ const open = () =>
       roles: { scopes: ['use'], roles: { map: { lead: { trust: 'direct' }, dev: {} }, admin: ['ops'] } },
       away: {},
     },
-    { sessions: { defaultTrust: 'direct' } },
+    { sessions: { defaultTrust: 'direct', allowDirect: 'always' } },
   );
 const told = async (sent: Parameters<typeof textOf>[0]) => JSON.parse(await textOf(sent)) as Record<string, unknown>;
 const read = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}';

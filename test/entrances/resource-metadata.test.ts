@@ -57,6 +57,13 @@ test('behind a public address, it is that address whose tokens are accepted', as
   await other.close();
 });
 
+test('users of an identity provider are several: nobody has a direct session unless the operator says so', async () => {
+  await expect(at.gateway.createSession({ trustLevel: 'direct' })).rejects.toMatchObject({
+    code: 'TRUST_REQUIRED',
+    rule: 'sessions.allowDirect',
+  });
+});
+
 test('without an identity provider nothing is said', async () => {
   const log = { info() {}, warn() {} };
   const gateway = await createGateway({ config: { version: 1, store: { kind: 'memory' } }, log });
