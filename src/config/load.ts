@@ -13,7 +13,7 @@ import { resolvePaths } from './resolve-paths.ts';
 import { misplacedPatterns, ruleProblems } from './rule-problems.ts';
 import { type Config, configSchema } from './schema.ts';
 import { showPath } from './show.ts';
-import { overrideProblems, unknownServers } from './workspace-rules.ts';
+import { overrideProblems, unknownServers, unknownWorkspaces } from './workspace-rules.ts';
 import { readYaml } from './yaml-source.ts';
 
 export type ConfigSource = { readonly file: string } | { readonly text: string; readonly file: string };
@@ -50,7 +50,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   const own = resolvePaths(parsed.data, folder, homedir());
   const included = await includeServers(own, folder);
   const config = { ...own, servers: { ...own.servers, ...included.servers } };
-  const warnings = [...notBuilt, ...unknownServers(config), ...misplacedPatterns(config)]
+  const warnings = [...notBuilt, ...unknownServers(config), ...unknownWorkspaces(config), ...misplacedPatterns(config)]
     .map((problem) => ({ problem, line: yaml.locate(problem).line }))
     .sort((a, b) => a.line - b.line)
     .map(({ problem, line }) => `${file}:${line} ${showPath(problem.path)}: ${problem.message}`);

@@ -17,6 +17,22 @@ export function overrideProblems(config: ConfigDraft): Problem[] {
   );
 }
 
+/** Workspaces that roles name and nobody describes. A warning each: they give nobody more. */
+export function unknownWorkspaces(config: ConfigDraft): Problem[] {
+  const known = Object.keys(config.workspaces);
+  return config.auth.jwt.flatMap(({ roles }, index) =>
+    Object.entries(roles?.map ?? {}).flatMap(([role, { workspaces = [] }]) =>
+      workspaces.flatMap((name, at): Problem[] => {
+        if (known.includes(name)) return [];
+        const meant = closest(name, known);
+        const suggestion = meant === undefined ? '' : `; did you mean "${meant}"?`;
+        const path = ['auth', 'jwt', index, 'roles', 'map', role, 'workspaces', at];
+        return [{ path, at: 'value', message: `there is no workspace "${name}"${suggestion}` }];
+      }),
+    ),
+  );
+}
+
 /**
  * Servers that workspaces name and nobody describes. A warning each: the included file that describes one may be
  * missing today, and a name too many gives nobody more.

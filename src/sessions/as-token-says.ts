@@ -21,8 +21,14 @@ export function asTokenSays(session: Session, byToken: TokenPermissions): Sessio
   const key = brought.join();
   const known = ofSession.get(key);
   if (known?.byToken?.governed === governed) return known;
-  const own = session.permissions.filter((name) => !Object.hasOwn(governed, name));
-  const view = Object.freeze({ ...session, permissions: Object.freeze([...own, ...brought]), byToken });
+  const permissions = Object.freeze(permissionsWith(session.permissions, byToken));
+  const view = Object.freeze({ ...session, permissions, byToken });
   ofSession.set(key, view);
   return view;
+}
+
+/** What of a session's permissions holds for a request with this token, and what the token brings beside. */
+export function permissionsWith(held: readonly string[], byToken: TokenPermissions | undefined): string[] {
+  if (byToken === undefined) return [...held];
+  return [...held.filter((name) => !Object.hasOwn(byToken.governed, name)), ...byToken.brought];
 }

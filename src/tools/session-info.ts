@@ -22,7 +22,7 @@ export function sessionInfo(reach: Reach, store: Pick<SessionStore, 'usage'>): T
       const use = await store.usage(record.id);
       if (use === undefined) throw notFound();
       const { calls, bytes, underWay } = use;
-      return { session: showSession(record, caller.session.id), use: { calls, bytes, underWay } };
+      return { session: showSession(record, caller.session), use: { calls, bytes, underWay } };
     },
   });
 }

@@ -26,7 +26,7 @@ export function sessionList(reach: Reach): Tool {
     async run({ session, workspace, cursor, limit = usual }, caller) {
       await reach.find(session, caller);
       const page = await reach.list(caller, { workspaceId: workspace, after: cursor, limit });
-      return { sessions: page.sessions.map((record) => showSession(record, caller.session.id)), next: page.next };
+      return { sessions: page.sessions.map((record) => showSession(record, caller.session)), next: page.next };
     },
   });
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod';
-import { viewOf } from '../sessions/session.ts';
+import { permissionsWith } from '../sessions/as-token-says.ts';
+import { type Session, viewOf } from '../sessions/session.ts';
 import type { SessionRecord } from '../stores/record.ts';
 
 /** The argument that every tool has. */
@@ -29,12 +30,12 @@ export const shownSession = z.strictObject({
 });
 
 /** Its metadata stays with the orchestrator that wrote it. */
-export function showSession(record: SessionRecord, currentId: string): z.input<typeof shownSession> {
+export function showSession(record: SessionRecord, current: Session): z.input<typeof shownSession> {
   const { metadata: _, servers, permissions, ...rest } = viewOf(record);
   return {
     ...rest,
     servers: servers === null ? null : [...servers],
-    permissions: [...permissions],
-    current: record.id === currentId,
+    permissions: permissionsWith(permissions, current.byToken),
+    current: record.id === current.id,
   };
 }

@@ -33,6 +33,14 @@ test.each([
   expect((await refusal(written(one))).join()).toContain(said);
 });
 
+test('a role that names a workspace nobody has is told of', async () => {
+  const roles = 'roles: { map: { dev: { workspaces: [my-projct] } } }';
+  const text = `${written(entry(`issuer: "https://id.example", ${roles}`))}workspaces: { my-project: { path: /w } }\n`;
+  const { warnings } = await load(text);
+  expect(warnings).toHaveLength(1);
+  expect(warnings[0]).toContain('there is no workspace "my-projct"; did you mean "my-project"?');
+});
+
 test('on this machine plain HTTP is taken', async () => {
   const keys = 'issuer: "http://localhost:9000", audience: [a], jwksUri: "http://[::1]:9000/jwks"';
   expect((await load(written(`{ ${keys} }`))).warnings).toEqual([]);

@@ -136,6 +136,21 @@ describe('sessions', () => {
     await stream.text();
     expect((await fetch(url, { headers })).status).toBe(401);
   });
+
+  test('the same in the modern era', async () => {
+    const { origin, token } = at;
+    const short = await token('plain', { exp: Math.floor(Date.now() / 1000) + 2 });
+    const listen = { method: 'subscriptions/listen', params: '"notifications":{"toolsListChanged":true}' };
+    const heard = await (await sendModern(`${origin}/mcp/ambit`, short, listen)).rest();
+    expect(heard.join()).toContain('notifications/subscriptions/acknowledged');
+  });
+
+  test('show the permissions that hold for the request', async () => {
+    const { origin, token } = at;
+    const more = await token('steps', { scope: 'use notes.write' });
+    const info = await answerOf(callModern(`${origin}/mcp/ambit`, more, 'session_info', '{"session":"current"}'));
+    expect(info.result).toMatchObject({ structuredContent: { session: { permissions: ['notes:write'] } } });
+  });
 });
 
 test('the control API is for the role that the configuration names', async () => {
