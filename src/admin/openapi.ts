@@ -249,7 +249,11 @@ export function openApi(): object {
     components: {
       schemas,
       securitySchemes: {
-        admin: { type: 'http', scheme: 'bearer', description: 'The admin token, or none on the control socket.' },
+        admin: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'The admin token, or an access token with the admin role; none on the control socket.',
+        },
       },
     },
   };

@@ -2,8 +2,8 @@ import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 
 export interface IssuerKeysOptions {
   readonly jwksUri: string;
-  readonly now: () => number;
-  readonly fetch?: typeof fetch;
+  /** Milliseconds that only ever go on: a clock that is set back must not keep old keys in use. */
+  readonly elapsed: () => number;
 }
 
 const freshMs = 600_000;
@@ -18,24 +18,26 @@ const longest = 1024 * 1024;
  * The public keys of an issuer, asked for when a token needs them. A token that names a key nobody knows is a reason to
  * ask again, since keys are rotated; but not for each such token, or strangers could have us flood the issuer.
  */
-export async function createIssuerKeys(options: IssuerKeysOptions): Promise<JWTVerifyGetKey> {
+export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions): Promise<JWTVerifyGetKey> {
   const { createLocalJWKSet, errors } = await import('jose');
-  const { jwksUri, now } = options;
   let known: { readonly keys: ReturnType<typeof createLocalJWKSet>; readonly at: number } | undefined;
   let askedAt = -Infinity;
   let asking: Promise<void> | undefined;
+  let failure = '';
 
   /** Resolves when it is done; what is known says whether it was any use. */
   function ask(): Promise<void> {
     if (asking !== undefined) return asking;
-    if (now() - askedAt < cooldownMs) return Promise.resolve();
-    askedAt = now();
+    if (elapsed() - askedAt < cooldownMs) return Promise.resolve();
+    askedAt = elapsed();
     const at = askedAt;
-    asking = fetchKeys(jwksUri, options.fetch ?? fetch)
+    asking = fetchKeys(jwksUri)
       .then((set) => {
         known = { keys: createLocalJWKSet(set), at };
       })
-      .catch(() => {})
+      .catch((error: unknown) => {
+        failure = whyNot(error);
+      })
       .finally(() => {
         asking = undefined;
       });
@@ -43,9 +45,9 @@ export async function createIssuerKeys(options: IssuerKeysOptions): Promise<JWTV
   }
 
   return async function issuerKeys(header, token) {
-    if (known === undefined || now() - known.at >= freshMs) await ask();
+    if (known === undefined || elapsed() - known.at >= freshMs) await ask();
     const held = known;
-    if (held === undefined || now() - held.at >= staleMs) throw new IssuerUnreachable();
+    if (held === undefined || elapsed() - held.at >= staleMs) throw new IssuerUnreachable(failure);
     try {
       return await held.keys(header, token);
     } catch (error) {
@@ -62,9 +64,16 @@ export class IssuerUnreachable extends Error {
   override readonly name = 'IssuerUnreachable';
 }
 
+/** In few words, none of them the issuer's own. */
+function whyNot(error: unknown): string {
+  const { name, message, cause } = error as Error & { readonly cause?: { readonly code?: string } };
+  if (name === 'TimeoutError') return 'no answer in time';
+  return cause?.code ?? (error instanceof SyntaxError ? 'no JSON' : message);
+}
+
 /** Redirects are not followed: the operator has named the one address that is asked. */
-async function fetchKeys(jwksUri: string, ask: typeof fetch): Promise<JSONWebKeySet> {
-  const response = await ask(jwksUri, {
+async function fetchKeys(jwksUri: string): Promise<JSONWebKeySet> {
+  const response = await fetch(jwksUri, {
     redirect: 'manual',
     signal: AbortSignal.timeout(patienceMs),
     headers: { accept: 'application/jwk-set+json, application/json' },

@@ -28,7 +28,7 @@ export interface JwtOptions {
   readonly refused?: (why: string, issuer: string | undefined) => void;
   /** For tests that move time by hand. */
   readonly now?: () => number;
-  readonly fetch?: typeof fetch;
+  readonly elapsed?: () => number;
 }
 
 /** A verified token is taken without another look for this long. */
@@ -41,29 +41,31 @@ export function looksLikeJwt({ token, kind }: PresentedToken): boolean {
   return kind === undefined && shape.test(token);
 }
 
-export function createJwtVerifier({ issuers, refused, now = Date.now, fetch: ask }: JwtOptions): JwtVerifier {
+export function createJwtVerifier(options: JwtOptions): JwtVerifier {
+  const { issuers, refused, now = Date.now, elapsed = () => performance.now() } = options;
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
   const keys = new Map<string, Promise<JWTVerifyGetKey>>();
-  const remembered = new Map<string, { readonly verified: VerifiedJwt; readonly until: number }>();
+  const remembered = new Map<string, { readonly verified: VerifiedJwt; readonly at: number }>();
 
   function keysOf({ jwksUri, issuer }: JwtIssuer): Promise<JWTVerifyGetKey> {
     const known = keys.get(issuer);
     if (known !== undefined) return known;
-    const made = createIssuerKeys({ jwksUri, now, ...(ask === undefined ? {} : { fetch: ask }) });
+    const made = createIssuerKeys({ jwksUri, elapsed });
     keys.set(issuer, made);
     return made;
   }
 
   function recalled(digest: string): VerifiedJwt | undefined {
     const found = remembered.get(digest);
-    if (found === undefined || now() < found.until) return found?.verified;
+    if (found === undefined) return undefined;
+    if (elapsed() - found.at < rememberedMs && now() < found.verified.until) return found.verified;
     remembered.delete(digest);
     return undefined;
   }
 
   function remember(digest: string, verified: VerifiedJwt): void {
     if (remembered.size >= mostRemembered) remembered.delete(remembered.keys().next().value as string);
-    remembered.set(digest, { verified, until: Math.min(verified.until, now() + rememberedMs) });
+    remembered.set(digest, { verified, at: elapsed() });
   }
 
   async function byKeys(presented: PresentedToken): Promise<VerifiedJwt> {
@@ -87,7 +89,8 @@ export function createJwtVerifier({ issuers, refused, now = Date.now, fetch: ask
       return verified;
     } catch (error) {
       const unreachable = error instanceof IssuerUnreachable;
-      refused?.(unreachable ? 'the keys of its issuer cannot be had' : reasonOf(error), issuer?.issuer);
+      const why = unreachable ? `the keys of its issuer cannot be had: ${error.message}` : reasonOf(error);
+      refused?.(why, issuer?.issuer);
       if (unreachable) throw new AmbitError('IDENTITY_UNAVAILABLE');
       throw new AmbitError('UNAUTHENTICATED', { hint: newToken });
     }

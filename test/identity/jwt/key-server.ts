@@ -100,6 +100,7 @@ export function verifying(issuers: readonly JwtIssuer[]) {
   const verifier = createJwtVerifier({
     issuers,
     now: () => Date.now() + clock.ahead,
+    elapsed: () => performance.now() + clock.ahead,
     refused: (why) => reasons.push(why),
   });
   return {
