@@ -381,6 +381,8 @@ export interface ErrorDetails {
   /** The rule that decided, where one did. */
   readonly rule?: string;
   readonly retryAfterMs?: number;
+  /** Where the person can put it right, in a browser. */
+  readonly link?: string;
   /** All the scopes that an access token needs for this. */
   readonly scopes?: readonly string[];
   /** All the permissions that the tool needs, where some are missing. */
@@ -397,6 +399,7 @@ export class AmbitError extends Error {
   readonly hint: string;
   readonly rule: string | undefined;
   readonly retryAfterMs: number | undefined;
+  readonly link: string | undefined;
   readonly scopes: readonly string[] | undefined;
   readonly needs: readonly string[] | undefined;
 
@@ -410,6 +413,7 @@ export class AmbitError extends Error {
     this.hint = details.hint ?? errorTable[code].hint;
     this.rule = details.rule;
     this.retryAfterMs = details.retryAfterMs;
+    this.link = details.link;
     this.scopes = details.scopes;
     this.needs = details.needs;
   }

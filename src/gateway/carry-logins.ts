@@ -23,7 +23,7 @@ export interface CarryingLoginsOptions {
   readonly logins: Logins | undefined;
   readonly isApproved: (server: ServerDefinition) => boolean;
   /** Where the user's browser may log in to a server, if anywhere. */
-  readonly linkFor: (userId: string, server: string) => string | undefined;
+  readonly linkFor: (userId: string, server: string) => Promise<string | undefined>;
 }
 
 const header = 'authorization';
@@ -37,10 +37,11 @@ export function carryLogins({ carrying, logins, isApproved, linkFor }: CarryingL
     return isApproved(server) ? logins : undefined;
   }
 
-  function required({ userId }: Session, server: HttpServer, why: string): AmbitError {
-    const link = linkFor(userId, server.name);
+  async function required({ userId }: Session, server: HttpServer, why: string): Promise<AmbitError> {
+    const link = await linkFor(userId, server.name);
     const command = `ambit login ${server.name} --user ${quoted(userId)}`;
     return new AmbitError('LOGIN_REQUIRED', {
+      ...(link === undefined ? {} : { link }),
       what: `The server "${server.name}" ${why}.`,
       hint:
         link === undefined
@@ -78,16 +79,16 @@ export function carryLogins({ carrying, logins, isApproved, linkFor }: CarryingL
         if (challenge?.error !== 'insufficient_scope' || token === undefined) return false;
         await kept.want(session.userId, server.name, challenge.scopes);
         const scopes = challenge.scopes.length === 0 ? '' : `: ${challenge.scopes.join(' ')}`;
-        throw required(session, server, `wants more than its user has agreed to${scopes}`);
+        throw await required(session, server, `wants more than its user has agreed to${scopes}`);
       }
       if (token === undefined) {
         const isFixed = Object.keys(server.headers).some((name) => name.toLowerCase() === header);
         // Without a word of bearer tokens it may want something that no login brings.
         if (isFixed || (challenge === undefined && server.oauth === undefined)) return false;
-        throw required(session, server, 'wants its user to log in there');
+        throw await required(session, server, 'wants its user to log in there');
       }
       if ((await kept.replace(session.userId, server, token, challenge)) !== undefined) return true;
-      throw required(session, server, 'no longer accepts the login of its user');
+      throw await required(session, server, 'no longer accepts the login of its user');
     },
   };
 }

@@ -3,6 +3,7 @@ import { openSealingKeys } from '../credentials/sealing-key.ts';
 import { AmbitError } from '../errors.ts';
 import { anonymousUser } from '../identity/principal.ts';
 import type { Journal } from '../journal/journal.ts';
+import { clientDocument } from '../logins/choose-client.ts';
 import type { LoginView } from '../logins/login.ts';
 import { type Logins, openLogins, type Started } from '../logins/logins.ts';
 import type { SessionStore } from '../stores/store.ts';
@@ -24,6 +25,10 @@ export interface GivenLogins {
   /** False when there was none. */
   remove(which: WhoseLogin): Promise<boolean>;
   list(): LoginView[];
+  /** Whose login a link that was given out is for; undefined when it has run out, or is none of ours. */
+  linked(ticket: string): WhoseLogin | undefined;
+  /** What Ambit is, for the authorization server with that tag; undefined where it has no address of its own. */
+  client(tag: string): Record<string, unknown> | undefined;
 }
 
 export interface LoginParts {
@@ -88,6 +93,11 @@ export function giveLogins({ logins, servers, publicUrl, isApproved }: LoginPart
       kept().complete(callback, { ...which, ...(browser === undefined ? {} : { browser }) }),
     remove: ({ userId, server }) => kept().remove(userId, server),
     list: () => kept().list(),
+    linked: (ticket) => logins?.tickets.read(ticket),
+    client(tag) {
+      const url = publicUrl();
+      return url === undefined ? undefined : clientDocument(url, tag);
+    },
   };
 }
 

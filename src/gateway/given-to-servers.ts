@@ -37,15 +37,19 @@ export async function openGiven(options: GivenOptions): Promise<GivenToServers> 
   const logins = any ? await loginsIn(store, first, dataDir, { journal, servers }) : undefined;
   const prefixes = () => settings.config().context.envPrefixes;
   const isApproved = (server: ServerDefinition) => approvals.check(server).state === 'approved';
+  const publicUrl = () => settings.config().listen.publicUrl?.replace(/\/$/, '');
   return {
     carrying: carryLogins({
       carrying: createCarrying({ credentials, prefixes, isApproved }),
       logins,
       isApproved,
-      linkFor: () => undefined,
+      async linkFor(userId, server) {
+        const base = publicUrl();
+        return base === undefined ? undefined : `${base}/login/${await logins?.tickets.make(userId, server)}`;
+      },
     }),
     credentials: giveCredentials({ credentials, servers, prefixes, journal }),
-    logins: giveLogins({ logins, servers, publicUrl: () => settings.config().listen.publicUrl, isApproved }),
+    logins: giveLogins({ logins, servers, publicUrl, isApproved }),
     follow(links) {
       for (const given of [credentials, logins]) {
         if (given !== undefined) endWhatCarries(given, servers, links);

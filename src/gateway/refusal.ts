@@ -1,6 +1,7 @@
 import { AmbitError, isAmbitError } from '../errors.ts';
 import { accepted, type Reply } from '../wire/channel.ts';
 import { refusedCall, refusedRequest } from '../wire/compose.ts';
+import { askToLogIn } from './ask-to-log-in.ts';
 import type { Arrived } from './exchange.ts';
 
 export function asAmbitError(error: unknown): AmbitError {
@@ -16,6 +17,8 @@ export function refuse(exchange: Arrived, error: AmbitError): Reply {
   }
   // A caller without a credential has no business reading results: it gets the status its client acts on.
   if (asksForToken.has(error.code)) return withStatus(refusedRequest(message.id, error), error);
+  const asked = error.link === undefined ? undefined : askToLogIn(exchange, error);
+  if (asked !== undefined) return { kind: 'message', bytes: asked };
   if (message.method === 'tools/call') {
     return { kind: 'message', bytes: refusedCall(message.id, error, exchange.era === 'modern') };
   }

@@ -26,6 +26,7 @@ import {
 } from './login.ts';
 import { createReach, type Reach, type Resolve } from './reach.ts';
 import { cannotOpen, createRenewal, factsOf } from './renewal.ts';
+import { createTickets, type Tickets } from './tickets.ts';
 import { renew, revoke } from './token-calls.ts';
 
 export interface LoginsOptions {
@@ -78,6 +79,8 @@ export interface Logins {
   /** False when there was none. */
   remove(userId: string, server: string): Promise<boolean>;
   list(): LoginView[];
+  /** For links that start a login in a browser. */
+  readonly tickets: Tickets;
   /** Tells whose login to which server is another now, or gone; not of renewals. */
   onChange(listener: (concerns: (userId: string, server: string) => boolean, server: string) => Promise<void>): void;
   close(): void;
@@ -207,7 +210,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
         attempt !== undefined &&
         (userId === undefined || attempt.userId === userId) &&
         (server === undefined || attempt.server === server) &&
-        attempt.browser === (browser === undefined ? undefined : hashOf(browser));
+        (attempt.browser === undefined || (browser !== undefined && attempt.browser === hashOf(browser)));
       if (!fits) {
         throw new AmbitError('LOGIN_FAILED', { what: 'This login was not started here, has ended, or took too long.' });
       }
@@ -246,6 +249,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
         .all()
         .flatMap(({ sealed }) => (sealed === undefined ? [] : [loginView(sealed.facts)]))
         .sort((a, b) => (JSON.stringify([a.userId, a.server]) < JSON.stringify([b.userId, b.server]) ? -1 : 1)),
+    tickets: createTickets(keys, now),
     onChange: (listener) => void listeners.add(listener),
     close: held.close,
   };

@@ -7,6 +7,8 @@ export interface GuardedUpstream {
   readonly url: string;
   /** The bearer tokens of the requests that were let in. */
   readonly tokens: string[];
+  /** What it was asked by those it let in. */
+  readonly bodies: string[];
   /** Every `authorization` that came, let in or not. */
   readonly offered: (string | undefined)[];
   /** What it says of itself; changed by tests that lie. */
@@ -48,6 +50,7 @@ export async function guardedUpstream(issuer: string, jwksUri: string): Promise<
       if (body.includes('"name":"write"') && !scopes.includes('write'))
         return { status: 403, error: 'insufficient_scope' };
       upstream.tokens.push(token);
+      upstream.bodies.push(body);
       return undefined;
     } catch {
       return { status: 401, error: 'invalid_token' };
@@ -85,6 +88,7 @@ export async function guardedUpstream(issuer: string, jwksUri: string): Promise<
   const upstream: GuardedUpstream = {
     url,
     tokens: [],
+    bodies: [],
     offered: [],
     refused: new Set(),
     metadata: { resource: url, authorization_servers: [issuer], scopes_supported: ['read', 'write'] },

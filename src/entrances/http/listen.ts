@@ -11,6 +11,7 @@ import { serveMetrics } from './metrics.ts';
 import { servePost } from './post.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
 import { serveControl } from './serve-control.ts';
+import { isLoginPath, serveLogins } from './serve-logins.ts';
 import { serveVisit } from './visit.ts';
 
 export interface Listening {
@@ -59,6 +60,7 @@ export async function listenHttp(
     }
     if (path.startsWith('/.well-known/') && serveResourceMetadata(gateway, path, request, response)) return;
     if (path.startsWith('/api/')) return serveControl(door, isAdmin, request, response);
+    if (isLoginPath(path)) return serveLogins(gateway, request, response);
     const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
     if (server === undefined) {
       request.resume();

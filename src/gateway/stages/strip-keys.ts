@@ -2,6 +2,7 @@ import { applyEdits, type Edit } from '../../wire/edit.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
 import { type OurKeys, stripOurKeys } from '../../wire/our-keys.ts';
 import { keysWithTrace, type Trace, traceEdits } from '../../wire/trace.ts';
+import { withoutLoginAnswer } from '../ask-to-log-in.ts';
 import { type Stage, widen } from '../chain.ts';
 
 const noEdits: readonly Edit[] = [];
@@ -15,7 +16,9 @@ export function stripKeys<E extends { readonly message: Message; readonly trace:
 ): Stage<E, E & { readonly edits: readonly Edit[] }, Out> {
   return function stripKeys(exchange, next) {
     const { message, trace } = exchange;
-    const stripped = stripOurKeys(message, keysWithTrace(message, trace, keys()));
+    const ours = stripOurKeys(message, keysWithTrace(message, trace, keys()));
+    const answered = withoutLoginAnswer(message);
+    const stripped = answered.length === 0 ? ours : [...ours, ...answered];
     const edits = trace?.from === 'meta' ? [...stripped, ...traceEdits(message, trace)] : stripped;
     // A handshake is remembered and repeated: what may not go on must not be in what is kept either.
     if (message.method === 'initialize' && edits.length > 0) {

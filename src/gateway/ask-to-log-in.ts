@@ -1,0 +1,54 @@
+import type { AmbitError } from '../errors.ts';
+import type { Caller } from '../upstreams/caller.ts';
+import { errorMessage, resultMessage } from '../wire/compose.ts';
+import { type Edit, removeMembers } from '../wire/edit.ts';
+import type { Message } from '../wire/message.ts';
+import { type Member, memberOf, type Shape, shapeAt } from '../wire/scan.ts';
+import type { Arrived } from './exchange.ts';
+
+/** What the question is called between us and a modern client. */
+const question = 'ambit/login';
+const firstWithLinks = '2025-11-25';
+const elicitationRequired = -32042;
+
+/**
+ * A login that is wanted, as a client that shows links to people is asked for it: by an error before 2026-07-28, by a
+ * question since. Undefined where the client cannot, or was asked already: then the model reads what to do.
+ */
+export function askToLogIn(exchange: Arrived, { link, message: words }: AmbitError): Buffer | undefined {
+  const { message, era } = exchange;
+  if (link === undefined || message.id === undefined || message.method !== 'tools/call') return undefined;
+  const params = { mode: 'url', url: link, message: words };
+  if (era === 'modern') {
+    const capabilities = memberOf(message.meta, 'io.modelcontextprotocol/clientCapabilities');
+    if (!showsLinks(message, capabilities) || answerIn(message) !== undefined) return undefined;
+    const inputRequests = { [question]: { method: 'elicitation/create', params } };
+    return resultMessage(message.id, JSON.stringify({ resultType: 'input_required', inputRequests }));
+  }
+  const { caller } = exchange as { readonly caller?: Caller | undefined };
+  if (caller === undefined || caller.version < firstWithLinks) return undefined;
+  const { initialize } = caller;
+  if (!showsLinks(initialize, memberOf(initialize.params?.shape, 'capabilities'))) return undefined;
+  const elicitations = [{ ...params, elicitationId: exchange.correlationId }];
+  return errorMessage(message.id, elicitationRequired, words, { elicitations });
+}
+
+/** The answer to that question is ours; the server never asked. */
+export function withoutLoginAnswer(message: Message): readonly Edit[] {
+  const params = message.params?.shape;
+  if (params === undefined || answerIn(message) === undefined) return [];
+  return removeMembers(params, ({ key }) => key === 'inputResponses');
+}
+
+function answerIn(message: Message): Member | undefined {
+  return memberOf(within(message, memberOf(message.params?.shape, 'inputResponses')), question);
+}
+
+function showsLinks(message: Message, capabilities: Member | undefined): boolean {
+  const elicitation = memberOf(within(message, capabilities), 'elicitation');
+  return memberOf(within(message, elicitation), 'url') !== undefined;
+}
+
+function within(message: Message, member: Member | undefined): Shape | undefined {
+  return member === undefined ? undefined : shapeAt(message.bytes, member);
+}
