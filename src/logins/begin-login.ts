@@ -90,6 +90,9 @@ function knownOf(as: AuthorizationServer): KnownIssuer {
     issuer: as.issuer,
     ...(as.token_endpoint === undefined ? {} : { token_endpoint: as.token_endpoint }),
     ...(as.revocation_endpoint === undefined ? {} : { revocation_endpoint: as.revocation_endpoint }),
+    ...(Array.isArray(as.id_token_signing_alg_values_supported)
+      ? { id_token_signing_alg_values_supported: as.id_token_signing_alg_values_supported }
+      : {}),
     ...(as.authorization_response_iss_parameter_supported === true
       ? { authorization_response_iss_parameter_supported: true }
       : {}),

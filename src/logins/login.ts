@@ -34,6 +34,7 @@ export type KnownIssuer = Pick<
   | 'token_endpoint'
   | 'revocation_endpoint'
   | 'authorization_response_iss_parameter_supported'
+  | 'id_token_signing_alg_values_supported'
 >;
 
 export interface LoginFacts {

@@ -24,6 +24,7 @@ import {
   type SealedLogin,
   sealLogin,
 } from './login.ts';
+import { createPace } from './pace.ts';
 import { createReach, type Reach, type Resolve } from './reach.ts';
 import { cannotOpen, createRenewal, factsOf } from './renewal.ts';
 import { createTickets, type Tickets } from './tickets.ts';
@@ -86,6 +87,9 @@ export interface Logins {
   close(): void;
 }
 
+const mostBegun = 20;
+const spanMs = 600_000;
+
 type Listener = Parameters<Logins['onChange']>[0];
 
 export async function openLogins(options: LoginsOptions): Promise<Logins> {
@@ -110,6 +114,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     if (sealed !== undefined) ids.set(loginPrefix(sealed.facts.userId, sealed.facts.server), sealed.facts.id);
   }
   const attempts = createAttempts(store, keys, now);
+  const mayBegin = createPace(mostBegun, spanMs, now);
   const renewal = createRenewal({
     store,
     keys,
@@ -181,18 +186,21 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
       const key = loginKey(userId, server);
       const found = await store.documents.get(loginsCollection, key);
       const sealed = found === undefined ? undefined : readLogin(key, found.text);
-      if (found === undefined || sealed === undefined) return;
+      // What is being renewed is left to whoever does that; the server will say it again.
+      if (found === undefined || sealed === undefined || sealed.facts.lease !== undefined) return;
       const { facts } = sealed;
       const wanted = [...new Set([...facts.wanted, ...scopes])].filter((each) => !facts.scopes.includes(each));
       if (wanted.length === facts.wanted.length) return;
       const text = JSON.stringify({ ...sealed, facts: { ...facts, wanted: wanted.slice(0, 100) } });
-      // Where it is being renewed this very moment, the server will say it again.
       await store.documents.put(loginsCollection, key, text, { expectedVersion: found.version });
       await followed(userId, server);
       told('login-wanted', facts);
     },
 
     async start(userId, server, back, browser) {
+      if (!mayBegin(loginPrefix(userId, server.name))) {
+        throw new AmbitError('OVERLOADED', { what: `Too many logins of this user to "${server.name}" were started.` });
+      }
       const before = safely(() => known(userId, server.name), undefined);
       const agreed = isFor(before, server) ? [...before.scopes, ...before.wanted] : [];
       const { attempt, ...more } = await beginLogin({ userId, server, back, agreed, reach: reachOf(server) });

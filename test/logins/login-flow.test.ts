@@ -16,6 +16,9 @@ describe('a server behind a real authorization server', () => {
     expect(gateway.logins.list()).toMatchObject([
       { userId: 'ada', server: 'notes', state: 'active', issuer: as.issuer },
     ]);
+    // An agent SDK that calls the server itself would have to be shown the token.
+    expect(await gateway.resolve(ada.session.id)).toMatchObject({ mcpServers: {}, servers: [{ rule: 'credentials' }] });
+    expect(Object.keys((await gateway.resolve(eve.session.id)).mcpServers)).toEqual(['notes']);
     const [token = ''] = far.tokens;
     const told = JSON.stringify(gateway.logins.list()) + on.lines.join('') + on.journal();
     expect(token).not.toBe('');
