@@ -1,6 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import { type EditOutcome, mostPlaces, type TextEdit } from '../../text/apply-edit.ts';
 import { mostCharacters, nearestLines } from '../../text/nearest-lines.ts';
+import { shownPath } from '../../workspaces/shown-path.ts';
 
 const mostLinesNamed = 10;
 
@@ -15,29 +16,29 @@ export function editRefusal(
   switch (outcome.kind) {
     case 'missing':
       return new AmbitError('EDIT_NO_MATCH', {
-        what: `${which}: oldText is not in "${path}".${nearest(text, oldText)}`,
+        what: `${which}: oldText is not in ${shownPath(path)}.${nearest(text, oldText)}`,
       });
     case 'ambiguous': {
       const { lines } = outcome;
       const count = lines.length < mostPlaces ? `${lines.length} times` : `${mostPlaces} times or more`;
       const named = lines.slice(0, mostLinesNamed).join(', ') + (lines.length > mostLinesNamed ? ', …' : '');
       return new AmbitError('EDIT_AMBIGUOUS', {
-        what: `${which}: oldText is in "${path}" ${count}, on lines ${named}.`,
+        what: `${which}: oldText is in ${shownPath(path)} ${count}, on lines ${named}.`,
       });
     }
     case 'not-empty':
       return new AmbitError('REQUEST_INVALID', {
-        what: `${which}: oldText is empty, but "${path}" is not.`,
+        what: `${which}: oldText is empty, but ${shownPath(path)} is not.`,
         hint: 'Give the text to replace; to replace the whole file, give "content" instead of "edits".',
       });
     case 'too-many':
       return new AmbitError('REQUEST_INVALID', {
-        what: `${which}: oldText is in "${path}" too many times to replace them all.`,
+        what: `${which}: oldText is in ${shownPath(path)} too many times to replace them all.`,
         hint: 'Give more of the text around it.',
       });
     case 'too-large':
       return new AmbitError('FILE_TOO_LARGE', {
-        what: `${which}: "${path}" would become larger than any file that may be written here.`,
+        what: `${which}: ${shownPath(path)} would become larger than any file that may be written here.`,
         hint: 'Write less, or replace fewer places.',
       });
   }
@@ -56,19 +57,19 @@ function nearest(text: string, oldText: string): string {
 
 export function notText(path: string): AmbitError {
   return new AmbitError('FILE_WRONG_KIND', {
-    what: `"${path}" is not a text file, so no text in it can be replaced.`,
+    what: `${shownPath(path)} is not a text file, so no text in it can be replaced.`,
     hint: 'Give "content" to replace it whole, or leave it.',
   });
 }
 
 export function changedSince(path: string, actual: string | undefined): AmbitError {
   const now = actual === undefined ? 'it is not there any more' : `its sha256 is ${actual} now`;
-  return new AmbitError('FILE_CHANGED', { what: `"${path}" is not as expected: ${now}.` });
+  return new AmbitError('FILE_CHANGED', { what: `${shownPath(path)} is not as expected: ${now}.` });
 }
 
 export function tooLargeToEdit(path: string, bytes: number, most: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
-    what: `"${path}" has ${bytes} bytes; files of up to ${most} are edited.`,
+    what: `${shownPath(path)} has ${bytes} bytes; files of up to ${most} are edited.`,
     hint: 'Give "content" to replace it with something smaller, or write the new part to a file of its own.',
   });
 }
@@ -96,7 +97,7 @@ export function sameText(which: string): AmbitError {
 
 export function leadsNowhere(path: string): AmbitError {
   return new AmbitError('FILE_EXISTS', {
-    what: `"${path}" is a link that leads nowhere, so nothing can be written there.`,
+    what: `${shownPath(path)} is a link that leads nowhere, so nothing can be written there.`,
     hint: 'Delete it first with session_delete_file, or choose another name.',
   });
 }

@@ -19,7 +19,7 @@ export function showEntry(entry: WalkedEntry): z.input<typeof foundEntry> {
     path,
     kind,
     bytes: kind === 'file' ? (bytes ?? null) : null,
-    modified: modifiedMs === undefined ? null : new Date(modifiedMs).toISOString(),
+    modified: modifiedMs === undefined ? null : shownTime(modifiedMs),
   };
   if (!ignored && !closed && !unrepresentable) return shown;
   return {
@@ -28,6 +28,14 @@ export function showEntry(entry: WalkedEntry): z.input<typeof foundEntry> {
     ...(closed ? { closed } : {}),
     ...(unrepresentable ? { unrepresentable } : {}),
   };
+}
+
+/** The last moment that a date can name. */
+const endOfTime = 8.64e15;
+
+/** Some file systems keep times that no date has, and whoever owns a file sets its time. */
+export function shownTime(ms: number): string {
+  return new Date(Math.max(-endOfTime, Math.min(ms, endOfTime))).toISOString();
 }
 
 /** Why there may be more than is told. */

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { escapeControls } from '../../escape-controls.ts';
 import { sessionArgument } from '../shown-session.ts';
 import { shown, type Tool, tool } from '../tool.ts';
 import type { FileAccess } from './file-access.ts';
@@ -32,7 +33,7 @@ export function sessionDeleteFile(access: FileAccess): Tool {
       const more = entries > 1 ? `, ${entries} entries in all` : '';
       return shown(
         { path: removed.path, kind, entries },
-        { type: 'text', text: `Deleted ${kind} ${removed.path}${more}.` },
+        { type: 'text', text: `Deleted ${kind} ${escapeControls(removed.path)}${more}.` },
       );
     },
   });

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { escapeControls } from '../../escape-controls.ts';
 import { isWhole } from '../../text/encoding.ts';
 import { sessionArgument } from '../shown-session.ts';
 import { shown, type Tool, tool } from '../tool.ts';
@@ -89,7 +90,7 @@ function changeOf(content: string | undefined, edits: z.output<typeof edit>[] | 
 }
 
 function summary({
-  path,
+  path: where,
   created,
   changed,
   dryRun,
@@ -100,6 +101,7 @@ function summary({
   diff,
   edits,
 }: z.input<typeof output>) {
+  const path = escapeControls(where);
   const loose = edits.filter(({ strategy }) => strategy !== 'exact').map(({ strategy }) => strategy);
   const ways = loose.length === 0 ? '' : ` Found but for ${[...new Set(loose)].join(', ')}.`;
   const size = `${lines} ${lines === 1 ? 'line' : 'lines'}, ${bytes} bytes`;

@@ -7,6 +7,7 @@ import type { SessionFiles } from '../../workspaces/session-files.ts';
 import { sessionArgument } from '../shown-session.ts';
 import { type Tool, tool } from '../tool.ts';
 import type { FileAccess } from './file-access.ts';
+import { shownTime } from './found-entry.ts';
 import { pathArgument, sha256Shown } from './path-argument.ts';
 import { mostWhole, sha256Of, withFile } from './pieces-of.ts';
 import { readLines } from './read-lines.ts';
@@ -59,7 +60,7 @@ async function infoOf(files: SessionFiles, path: string): Promise<z.input<typeof
     path: own.path,
     kind: own.kind,
     bytes: own.bytes,
-    modified: new Date(own.modifiedMs).toISOString(),
+    modified: shownTime(own.modifiedMs),
     mode: (own.mode & 0o7777).toString(8).padStart(3, '0'),
     target: target === undefined ? null : { path: target.path, kind: target.kind },
     writable: isFile && (await unlessRefused(files.mayWrite(path))) !== undefined,

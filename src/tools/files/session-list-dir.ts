@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
+import { escapeControls } from '../../escape-controls.ts';
 import { createBudget } from '../../workspaces/search/bounds.ts';
 import { below } from '../../workspaces/search/ignore-levels.ts';
 import { type WalkedEntry, walkFiles } from '../../workspaces/search/walk-files.ts';
@@ -56,7 +57,7 @@ export function sessionListDir(access: FileAccess): Tool {
         const tree = entries.length === 0 ? '(nothing)' : treeText(start, entries);
         return shown(
           { path: start, entries: entries.map(showEntry), next, truncated: stopped },
-          { type: 'text', text: [`${start}/`, tree, ...notes].join('\n') },
+          { type: 'text', text: [`${escapeControls(start)}/`, tree, ...notes].join('\n') },
         );
       });
     },

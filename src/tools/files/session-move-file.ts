@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { escapeControls } from '../../escape-controls.ts';
 import { sessionArgument } from '../shown-session.ts';
 import { shown, type Tool, tool } from '../tool.ts';
 import type { FileAccess } from './file-access.ts';
@@ -27,7 +28,8 @@ export function sessionMoveFile(access: FileAccess): Tool {
         files.alone(from, () => files.move(from, to, { overwrite })),
       );
       const answer = { from: moved.from, to: moved.to, kind: moved.kind };
-      return shown(answer, { type: 'text', text: `Moved ${moved.kind} ${moved.from} to ${moved.to}.` });
+      const [old, now] = [escapeControls(moved.from), escapeControls(moved.to)];
+      return shown(answer, { type: 'text', text: `Moved ${moved.kind} ${old} to ${now}.` });
     },
   });
 }

@@ -1,8 +1,10 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
+import { escapeControls } from '../../escape-controls.ts';
 import { type Encoding, encodingOf, headBytes } from '../../text/encoding.ts';
 import { imageType, mediaType } from '../../text/media-type.ts';
 import type { OpenedFile } from '../../workspaces/backend.ts';
+import { shownPath } from '../../workspaces/shown-path.ts';
 import { sessionArgument } from '../shown-session.ts';
 import { type Shown, shown, type Tool, tool } from '../tool.ts';
 import type { FileAccess } from './file-access.ts';
@@ -151,7 +153,7 @@ async function describe(file: OpenedFile, head: Uint8Array, encoding?: Encoding)
     lineEnding: null,
     mimeType,
   };
-  const what = `${path}: ${mimeType}, ${bytes} bytes.`;
+  const what = `${escapeControls(path)}: ${mimeType}, ${bytes} bytes.`;
   if (image !== undefined && bytes <= mostImageBytes) {
     const data = Buffer.from(await file.read(0, bytes)).toString('base64');
     return shown(answer, { type: 'text', text: what }, { type: 'image', data, mimeType });
@@ -167,14 +169,14 @@ async function describe(file: OpenedFile, head: Uint8Array, encoding?: Encoding)
 
 function tooFarIn(path: string, line: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
-    what: `The lines asked for lie too far into "${path}": after as much as is looked through at once it was line ${line}.`,
+    what: `The lines asked for lie too far into ${shownPath(path)}: after as much as is looked through at once it was line ${line}.`,
     hint: 'Ask again to go on from there, or begin at that line.',
   });
 }
 
 function beyond(path: string, lines: number): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
-    what: `startLine lies beyond the end: "${path}" has ${lines} ${lines === 1 ? 'line' : 'lines'}.`,
+    what: `startLine lies beyond the end: ${shownPath(path)} has ${lines} ${lines === 1 ? 'line' : 'lines'}.`,
     hint: 'Begin at one of those.',
   });
 }
