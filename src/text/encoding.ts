@@ -86,21 +86,25 @@ function swap16(bytes: Uint8Array): Uint8Array {
 function decodeWide(bytes: Uint8Array, little: boolean): string {
   if (bytes.length % 4 !== 0) throw new RangeError('part of a unit');
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const parts: string[] = [];
+  const units = Buffer.alloc(bytes.length);
+  let length = 0;
   for (let at = 0; at < bytes.length; at += 4) {
     const point = view.getUint32(at, little);
-    if (point >= 0xd800 && point <= 0xdfff) throw new RangeError('half a character');
-    parts.push(String.fromCodePoint(point));
+    if ((point >= 0xd800 && point <= 0xdfff) || point > 0x10ffff) throw new RangeError('no character');
+    if (point > 0xffff) length = units.writeUInt16LE(0xd7c0 + (point >> 10), length);
+    length = units.writeUInt16LE(point > 0xffff ? 0xdc00 | (point & 0x3ff) : point, length);
   }
-  return parts.join('');
+  return units.toString('utf16le', 0, length);
 }
 
 function encodeWide(text: string, little: boolean): Uint8Array {
-  const points = Array.from(text, (character) => character.codePointAt(0) as number);
-  const bytes = new Uint8Array(points.length * 4);
+  const bytes = new Uint8Array(text.length * 4);
   const view = new DataView(bytes.buffer);
-  points.forEach((point, i) => {
-    view.setUint32(i * 4, point, little);
-  });
-  return bytes;
+  let length = 0;
+  for (let i = 0; i < text.length; i++, length += 4) {
+    const point = text.codePointAt(i) as number;
+    view.setUint32(length, point, little);
+    if (point > 0xffff) i++;
+  }
+  return bytes.subarray(0, length);
 }
