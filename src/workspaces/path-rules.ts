@@ -36,7 +36,7 @@ const hiddenByDefault: readonly string[] = [
   '.aws',
   '.azure',
   '.kube',
-  '.docker/config.json',
+  '**/.docker/config.json',
   '.netrc',
   '_netrc',
   '.pgpass',

@@ -37,6 +37,7 @@ describe('W7: the guard', () => {
     ['.docker/config.json', 'hidden'],
     ['.DOCKER/CONFIG.json.', 'hidden'],
     ['.docker/other.json', 'free'],
+    ['home/me/.docker/config.json', 'hidden'],
     ['secrets/a/b/c.json', 'hidden'],
     ['secrets/c.json', 'hidden'],
     ['secrets/c.txt', 'free'],
