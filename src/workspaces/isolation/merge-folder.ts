@@ -5,7 +5,7 @@ import { AmbitError } from '../../errors.ts';
 import { withLongLock } from '../../file-lock.ts';
 import { removeFolder } from '../../runners/remove-folder.ts';
 import type { Admit } from '../../saferoot/admit.ts';
-import { openRoot } from '../../saferoot/open-root.ts';
+import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
 import type { PathGuard } from '../path-guard.ts';
 import { applyMerge, MergeInterrupted } from './apply-merge.ts';
 import { withBefore } from './base-content.ts';
@@ -57,13 +57,15 @@ export async function mergeFolder(
   // Two merges at once would each find the workspace as it was before the other.
   return withLongLock(lock, patienceMs, async () => {
     const session = openRoot(path);
-    const workspace = openRoot(workspacePath, { admit });
+    let workspace: SafeRoot | undefined;
     try {
+      workspace = openRoot(workspacePath, { admit });
       await mkdir(staging, { mode: 0o700 });
       const base = readBase(place.base);
       const changes = await changesOf(session, base, place, record);
+      const places = { session, workspace, staging };
       const plan = await withBefore(common, place, record, changes, (read) =>
-        planMerge({ session, workspace, staging }, changes, read, { closed, prefer: options.prefer }),
+        planMerge(places, changes, read, { closed, prefer: options.prefer }),
       );
       const fits = plan.every(({ outcome }) => outcome !== 'conflict');
       const dryRun = options.dryRun === true;
@@ -81,7 +83,7 @@ export async function mergeFolder(
       });
     } finally {
       session.close();
-      workspace.close();
+      workspace?.close();
       await removeFolder(staging);
     }
   });

@@ -150,13 +150,13 @@ export function createSessionFolders({ config, dataDir, log, record: note }: Ses
   }
 
   async function unmerged(place: FolderPlace, record: FolderRecord): Promise<number> {
-    const [session, workspace] = [openRoot(record.path), openRoot(record.workspacePath)];
+    const session = openRoot(record.path);
     try {
       const changes = await changesOf(session, readBase(place.base), place, record);
-      return (await missingFrom(workspace, changes)).length;
+      const workspace = openRoot(record.workspacePath);
+      return (await missingFrom(workspace, changes).finally(() => workspace.close())).length;
     } finally {
       session.close();
-      workspace.close();
     }
   }
 

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
+import { openDescriptors } from '../../saferoot/scene.ts';
 import { contents, put, type Scene, scene } from './scene.ts';
 
 const scenes: Scene[] = [];
@@ -15,6 +16,18 @@ afterEach(() => {
 });
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
+
+test('a workspace that is gone costs no descriptors, however often a merge is tried', async () => {
+  const at = await opened('copy');
+  const folder = (await at.folders.folderFor(at.session('one'))) as string;
+  put(folder, { 'new.txt': 'n\n' });
+  rmSync(at.workspace, { recursive: true });
+  const tried = () => at.folders.merge(name('one'), {}).catch(() => 'failed');
+  expect(await tried()).toBe('failed');
+  const before = openDescriptors();
+  for (let times = 0; times < 3; times++) expect(await tried()).toBe('failed');
+  expect(openDescriptors()).toBe(before);
+});
 
 describe.each(['worktree', 'copy'] as const)('what a session must not bring in by a merge (%s)', (isolation) => {
   test('files that are closed to sessions are refused, the rest is merged', async () => {
