@@ -4,6 +4,7 @@ import { shownDiff } from '../../text/unified-diff.ts';
 import type { FoundFile, Resolved, WriteOptions } from '../../workspaces/backend.ts';
 import { tooLargeToWrite } from '../../workspaces/refusals.ts';
 import type { SessionFiles } from '../../workspaces/session-files.ts';
+import { createTurns } from '../../workspaces/turns.ts';
 import { changedSince, leadsNowhere, tooLargeToEdit } from './edit-refusals.ts';
 import { type Change, type Current, currentOf, newContent, sha256 } from './new-content.ts';
 import { sha256Of, withFile } from './pieces-of.ts';
@@ -17,6 +18,9 @@ export interface EditFile {
 
 /** Others who write the same file may be in between so often before it is told. */
 const mostTries = 5;
+/** Larger files are edited one after the other, whoever edits: each takes several times its size while it lasts. */
+const large = 2 * 1024 * 1024;
+const oneLargeAtATime = createTurns();
 
 /** Reads, changes and writes a file as one step: what someone else wrote meanwhile is never lost. */
 export function editFile(files: SessionFiles, edit: EditFile) {
@@ -33,8 +37,19 @@ export function editFile(files: SessionFiles, edit: EditFile) {
   });
 }
 
-async function editOnce(files: SessionFiles, { path, change, dryRun, expectedSha256 }: EditFile) {
-  const there = await find(files, path, change, expectedSha256);
+async function editOnce(files: SessionFiles, edit: EditFile) {
+  let over = () => {};
+  const beforeReading = async (bytes: number) => {
+    if (bytes > large) over = await oneLargeAtATime();
+  };
+  try {
+    return await changed(files, edit, await find(files, edit, beforeReading));
+  } finally {
+    over();
+  }
+}
+
+async function changed(files: SessionFiles, { path, change, dryRun }: EditFile, there: There | undefined) {
   const shownPath = there?.facts.path ?? path;
   const next = await newContent(shownPath, there?.current, change, files.fileBytes);
   if (next.bytes.length > files.fileBytes) throw tooLargeToWrite(next.bytes.length, files.fileBytes);
@@ -72,9 +87,8 @@ interface There {
 
 async function find(
   files: SessionFiles,
-  path: string,
-  change: Change,
-  expected: string | undefined,
+  { path, change, expectedSha256: expected }: EditFile,
+  beforeReading: (bytes: number) => Promise<void>,
 ): Promise<There | undefined> {
   const creates = 'content' in change || change.edits[0]?.oldText === '';
   const opened = await files.open(path).catch((error: unknown) => {
@@ -87,6 +101,7 @@ async function find(
     const { facts } = file;
     const isLarge = facts.bytes > files.fileBytes;
     if (isLarge && !('content' in change)) throw tooLargeToEdit(facts.path, facts.bytes, files.fileBytes);
+    if (!isLarge) await beforeReading(facts.bytes);
     const current = isLarge ? undefined : currentOf(await file.read(0, facts.bytes));
     if (expected !== undefined) {
       const actual = current === undefined ? await sha256Of(file) : sha256(current.bytes);

@@ -1,5 +1,6 @@
 import { isAmbitError } from '../../errors.ts';
 import type { SessionFiles } from '../session-files.ts';
+import { createTurns } from '../turns.ts';
 import { largestSearched } from './file-text.ts';
 
 export interface ReadFile {
@@ -66,18 +67,4 @@ async function read(files: SessionFiles, path: string, most: number): Promise<Ui
     if (isAmbitError(error)) return undefined;
     throw error;
   }
-}
-
-/** Waits for its turn, and answers with what ends it. */
-function createTurns(): () => Promise<() => void> {
-  let last: Promise<void> = Promise.resolve();
-  return async () => {
-    const before = last;
-    let end = () => {};
-    last = new Promise((resolve) => {
-      end = resolve;
-    });
-    await before;
-    return end;
-  };
 }

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { editFile } from '../../../src/tools/files/edit-file.ts';
+import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { counts } from '../../proof.ts';
 import { type SomeFiles, someFiles } from './some-files.ts';
 
@@ -327,4 +329,42 @@ describe('with others', () => {
       { numRuns: counts(60, 3000) },
     );
   });
+});
+
+test('large files are edited one after the other, and all are', async () => {
+  const large = someFiles();
+  onTestFinished(() => large.close());
+  const names = ['a', 'b', 'c', 'd'];
+  for (const name of names) large.put(name, `${'x\n'.repeat(1_200_000)}end\n`);
+  let reading = 0;
+  let most = 0;
+  const files: SessionFiles = {
+    ...large.files,
+    async open(path) {
+      const file = await large.files.open(path);
+      return {
+        ...file,
+        async read(offset, length) {
+          most = Math.max(most, ++reading);
+          return file.read(offset, length);
+        },
+      };
+    },
+    async write(...args) {
+      const written = await large.files.write(...args);
+      reading--;
+      return written;
+    },
+  };
+  const change = { edits: [{ oldText: 'end', newText: 'END' }] };
+  await Promise.all(names.map((path) => editFile(files, { path, change, dryRun: false, expectedSha256: undefined })));
+  for (const name of names) expect(large.get(name)).toMatch(/END\n$/);
+  expect(most).toBe(1);
+  const missing = { edits: [{ oldText: 'end', newText: 'END' }] };
+  await expect(
+    editFile(large.files, { path: 'a', change: missing, dryRun: false, expectedSha256: undefined }),
+  ).rejects.toMatchObject({ code: 'EDIT_NO_MATCH' });
+  // Whoever fails makes room too.
+  await editFile(large.files, { path: 'a', change: { content: '' }, dryRun: false, expectedSha256: undefined });
+  expect(large.get('a')).toBe('');
 });
