@@ -173,7 +173,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     isApart: folders.isApart,
   });
 
-  given.follow(links);
+  given.follow(links, (server) => announceChange(callers, [server]));
   const cache = createResultCache();
   const cached = createCachedCalls({
     cache,

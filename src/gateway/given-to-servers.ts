@@ -14,8 +14,8 @@ export interface GivenToServers {
   readonly carrying: CarryingLogins;
   readonly credentials: GivenCredentials;
   readonly logins: GivenLogins;
-  /** From now on, what carries something that is another or gone ends at once. */
-  follow(links: Links): void;
+  /** From now on, what carries something that is another or gone ends at once; `announce` hears that lists may be others. */
+  follow(links: Links, announce: (server: string) => void): void;
   close(): void;
 }
 
@@ -50,9 +50,11 @@ export async function openGiven(options: GivenOptions): Promise<GivenToServers> 
     }),
     credentials: giveCredentials({ credentials, servers, prefixes, journal }),
     logins: giveLogins({ logins, servers, publicUrl, isApproved }),
-    follow(links) {
+    follow(links, announce) {
       for (const given of [credentials, logins]) {
-        if (given !== undefined) endWhatCarries(given, servers, links);
+        if (given === undefined) continue;
+        endWhatCarries(given, servers, links);
+        given.onChange(async (_concerns, server) => announce(server));
       }
     },
     close() {

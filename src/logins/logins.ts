@@ -82,7 +82,7 @@ export interface Logins {
   list(): LoginView[];
   /** For links that start a login in a browser. */
   readonly tickets: Tickets;
-  /** Tells whose login to which server is another now, or gone; not of renewals. */
+  /** Tells whose login to which server was made, is another now, or gone; not of renewals. */
   onChange(listener: (concerns: (userId: string, server: string) => boolean, server: string) => Promise<void>): void;
   close(): void;
 }
@@ -104,7 +104,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     const before = ids.get(prefix) ?? '';
     ids.set(prefix, id);
     if (id === '') ids.delete(prefix);
-    if (before === '' || before === id) return;
+    if (before === id) return;
     const server = prefix.split('/')[1] ?? '';
     const concerns = (userId: string, name: string) => loginPrefix(userId, name) === prefix;
     await Promise.all([...listeners].map((listener) => listener(concerns, server)));

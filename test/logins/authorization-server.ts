@@ -37,6 +37,8 @@ export interface AuthorizationServer {
 export interface ProviderSettings {
   readonly tokenSeconds?: number;
   readonly scopes?: string;
+  /** Registered by hand; without any, everybody may register. */
+  readonly clients?: readonly object[];
 }
 
 let key: Promise<JWK> | undefined;
@@ -51,6 +53,7 @@ function signingKey(): Promise<JWK> {
 export async function authorizationServer({
   tokenSeconds = 3600,
   scopes = 'read write',
+  clients,
 }: ProviderSettings = {}): Promise<AuthorizationServer> {
   const asked = new Map<string, number>();
   let handle: RequestListener = (_request, response) => response.writeHead(503).end();
@@ -62,10 +65,11 @@ export async function authorizationServer({
   const provider = new Provider(issuer, {
     jwks: { keys: [{ ...(await signingKey()), kid: 'one', use: 'sig', alg: 'RS256' }] },
     cookies: { keys: ['tests'] },
+    clients: clients ?? [],
     scopes: ['read', 'write', 'offline_access'],
     features: {
       devInteractions: { enabled: false },
-      registration: { enabled: true },
+      registration: { enabled: clients === undefined },
       revocation: { enabled: true },
       resourceIndicators: {
         enabled: true,

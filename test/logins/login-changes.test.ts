@@ -1,3 +1,5 @@
+import { chmodSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { authorizationServer, browse } from './authorization-server.ts';
 import { guardedUpstream } from './guarded-upstream.ts';
@@ -64,4 +66,34 @@ describe('a login that is not what it was', () => {
     expect(as.asked.get('refresh_token')).toBeUndefined();
     expect(gateway.logins.list()).toMatchObject([{ state: 'lost' }]);
   });
+});
+
+test('a client that was registered by hand, with its secret', async () => {
+  const secret = 'a-secret-of-more-than-24-characters';
+  const client = {
+    client_id: 'ambit-by-hand',
+    client_secret: secret,
+    application_type: 'native',
+    redirect_uris: [`http://127.0.0.1:${port}/callback`],
+    grant_types: ['authorization_code', 'refresh_token'],
+  };
+  const as = on.closing(await authorizationServer({ clients: [client], tokenSeconds: 600 }));
+  const far = on.closing(await guardedUpstream(as.issuer, as.jwksUri));
+  const file = join(on.folder, 'client.secret');
+  const unregistered = await on.start({ notes: { url: far.url } });
+  await expect(unregistered.logins.start({ userId: 'ada', server: 'notes' }, port)).rejects.toMatchObject({
+    hint: expect.stringContaining('servers.notes.oauth.clientId'),
+  });
+  const oauth = { clientId: 'ambit-by-hand', clientSecretFile: file, scopes: ['write'] };
+  const gateway = await on.start({ notes: { url: far.url, era: 'modern', oauth } });
+  await expect(logIn(gateway, 'ada')).rejects.toMatchObject({ code: 'LOGIN_FAILED' });
+  writeFileSync(file, secret, { mode: 0o644 });
+  await expect(logIn(gateway, 'ada')).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
+  chmodSync(file, 0o600);
+  await logIn(gateway, 'ada');
+  const ada = await on.clientOf(gateway, 'ada', 'notes');
+  expect(await ada.call('write')).toBe('done: write');
+  later(700);
+  expect(await ada.call('write')).toBe('done: write');
+  expect(as.asked.get('refresh_token')).toBe(1);
 });

@@ -72,7 +72,15 @@ test('P14: a server of the official SDK, to clients of both eras: refused, logge
   expect(before.opened?.error?.message).toContain('LOGIN_REQUIRED');
   const modern = await on.clientOf(gateway, 'ada', 'notes');
   expect(await modern.call('who')).toContain('LOGIN_REQUIRED');
+  const list = await (await on.clientOf(gateway, 'ada')).request('tools/list');
+  expect(JSON.stringify(list.result?.['_meta'])).toMatch(/ambit\/unavailable.*notes.*LOGIN_REQUIRED/);
+  // Whoever listed the tools before hears that there are others now.
+  const early = await on.clientOf(gateway, 'ada', undefined, 'handshake');
+  expect(await early.tools()).toEqual([]);
+  const told = early.told('notifications/tools/list_changed');
   await logIn(gateway, 'ada');
+  await told;
+  expect(await early.tools()).toEqual(['notes__who']);
   const handshake = await on.clientOf(gateway, 'ada', 'notes', 'handshake');
   const all = await on.clientOf(gateway, 'ada');
   expect(await all.tools()).toEqual(['notes__who']);
