@@ -98,10 +98,13 @@ function range(sign: string, start: number, end: number): string {
 
 const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\t': '\\t', '\r': '\\r', '"': '\\"', '\\': '\\\\' };
 
+/** What ends a line, cannot be seen, or turns the direction of what follows. */
+const mistakable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}"\\]/u;
+
 /** As git writes names in which something could be mistaken. */
 export function quotedName(name: string): string {
-  if (!/[\p{Cc}"\\]/u.test(name)) return name;
-  const escaped = name.replace(/[\p{Cc}"\\]/gu, (character) => {
+  if (!mistakable.test(name)) return name;
+  const escaped = name.replace(new RegExp(mistakable, 'gu'), (character) => {
     const bytes = [...Buffer.from(character)].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`);
     return escapes[character] ?? bytes.join('');
   });

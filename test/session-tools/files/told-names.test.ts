@@ -35,7 +35,7 @@ test('a name with line breaks does not write lines of its own into an answer', a
 });
 
 test('a time that no date has does not fail the whole list', () => {
-  const entry = { path: 'x', kind: 'file', ignored: false, closed: false, unrepresentable: false } as const;
+  const entry = { path: 'x', kind: 'file', bytes: 0, ignored: false, closed: false, unrepresentable: false } as const;
   expect(showEntry({ ...entry, modifiedMs: 9e18 }).modified).toBe('+275760-09-13T00:00:00.000Z');
   expect(shownTime(-9e18)).toBe('-271821-04-20T00:00:00.000Z');
   expect(shownTime(0)).toBe('1970-01-01T00:00:00.000Z');
