@@ -4,6 +4,7 @@ import { mergeShape } from './folders.ts';
 import { callbackShape, startShape, whoseShape } from './logins.ts';
 import { answers, instant, nullableText, query, taking, texts } from './openapi-parts.ts';
 import { peoplePaths, peopleSchemas } from './openapi-people.ts';
+import { policyPaths } from './openapi-policies.ts';
 import { viaShape } from './servers.ts';
 import { draftShape, narrowingShape } from './sessions.ts';
 
@@ -230,6 +231,7 @@ export function openApi(): object {
           responses: answers(200, 'The login', object),
         },
       },
+      ...policyPaths,
       '/api/v1/events': {
         get: {
           summary: 'What happens to sessions, as it happens (server-sent events)',

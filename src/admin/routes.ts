@@ -18,6 +18,15 @@ import {
   showKey,
   showUser,
 } from './people.ts';
+import {
+  addObjective,
+  listObjectives,
+  listPolicies,
+  previewPolicies,
+  removeObjective,
+  removePolicy,
+  setPolicy,
+} from './policies.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
 import { createSession, endSession, listCalls, listSessions, restrictSession, showSession } from './sessions.ts';
 
@@ -42,6 +51,8 @@ const credentials = '/api/v1/credentials';
 const users = '/api/v1/users';
 const keys = '/api/v1/keys';
 const logins = '/api/v1/logins';
+const policies = '/api/v1/policies';
+const objectives = '/api/v1/objectives';
 
 /** The table of contents of the control API; beside it stands the stream of events, which is no question. */
 export const routes: readonly Route[] = [
@@ -75,6 +86,13 @@ export const routes: readonly Route[] = [
   { method: 'POST', path: logins, handle: startLogin },
   { method: 'DELETE', path: logins, handle: removeLogin },
   { method: 'POST', path: `${logins}/complete`, handle: completeLogin },
+  { method: 'GET', path: policies, handle: listPolicies },
+  { method: 'POST', path: policies, handle: setPolicy },
+  { method: 'DELETE', path: policies, handle: removePolicy },
+  { method: 'GET', path: `${policies}/effective`, handle: previewPolicies },
+  { method: 'GET', path: objectives, handle: listObjectives },
+  { method: 'POST', path: objectives, handle: addObjective },
+  { method: 'DELETE', path: objectives, handle: removeObjective },
   { method: 'GET', path: '/api/v1/openapi.json', handle: () => ({ status: 200, body: openApi() }) },
 ];
 

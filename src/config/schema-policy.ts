@@ -96,10 +96,21 @@ function knownTeams(
   }
 }
 
+const isEnabled = z.boolean().default(true).describe('Whether it counts.');
+const rank = z
+  .int()
+  .min(-1_000_000)
+  .max(1_000_000)
+  .default(0)
+  .describe('Among those of its scope; the lower ones come first.');
+
 export const governanceSchema = z
   .strictObject({
     ...peopleKeys,
-    carrier: z.enum(['first-result']).default('first-result').describe('How they reach the model.'),
+    carrier: z
+      .enum(['first-result', 'instructions', 'both'])
+      .default('first-result')
+      .describe('How they reach the model: with the first result, in the instructions, or both.'),
     policies: z
       .array(
         z.strictObject({
@@ -112,9 +123,30 @@ export const governanceSchema = z
           scope: governanceScope,
           mode: z.enum(['prepend', 'append']).default('prepend').describe('Before or after the prompts of a server.'),
           text: prose.describe('What the model is to read.'),
+          locked: z.boolean().default(false).describe('Whether no nearer level may have another of this name.'),
+          enabled: isEnabled,
+          order: rank,
         }),
       )
       .max(1000)
+      .superRefine(
+        (policies, context) => {
+          const seen = new Set<string>();
+          for (const [index, policy] of policies.entries()) {
+            if (!isMap(policy)) continue;
+            const place = `${policy.scope}/${policy.name}`;
+            if (seen.has(place)) {
+              context.addIssue({
+                code: 'custom',
+                path: [index, 'name'],
+                message: 'its scope already has one of this name',
+              });
+            }
+            seen.add(place);
+          }
+        },
+        { when: ({ value }) => Array.isArray(value) },
+      )
       .default([])
       .describe('What the model must keep to.'),
     objectives: z
@@ -122,6 +154,8 @@ export const governanceSchema = z
         z.strictObject({
           scope: governanceScope,
           text: prose.describe('What the model is to read.'),
+          enabled: isEnabled,
+          order: rank,
         }),
       )
       .max(1000)

@@ -1,3 +1,4 @@
+import type { Governance } from '../governance/governance.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
@@ -36,6 +37,7 @@ import { renewLink } from './stages/renew-link.ts';
 import { type ResolveOptions, resolveSession } from './stages/resolve-session.ts';
 import { type SelectOptions, selectWorkspace, standInWorkspace } from './stages/select-workspace.ts';
 import { stripKeys } from './stages/strip-keys.ts';
+import { noteSilence, tellContext } from './stages/tell-context.ts';
 import { vetTools } from './stages/vet-tools.ts';
 import type { ToolBounds } from './tool-bounds.ts';
 import type { ToolListeners } from './tool-listeners.ts';
@@ -63,6 +65,7 @@ export interface CorridorParts {
   readonly identity: AuthenticateOptions;
   readonly resolving: ResolveOptions;
   readonly selecting: SelectOptions;
+  readonly governance: Governance;
   /** What a client may not pass on. */
   readonly keys: () => OurKeys;
   readonly watchStages: StageWatch | undefined;
@@ -72,6 +75,7 @@ export interface CorridorParts {
 export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
   const opens = ({ message }: Arrived) => message.method === 'initialize';
   const inSession = journeyFrom<Arrived, Reply>(parts.watchStages)
+    .through(tellContext(parts.governance, parts.callers))
     .through(record(parts))
     .through(authenticate(parts.identity))
     .through(listForUser(parts.resolving))
@@ -79,7 +83,8 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(bindAddress<InSession<Arrived>, Reply>(parts.bindsAddress, parts.marks))
     .through(recallTransport<InSession<Arrived>, Reply>(parts.callers, parts.remembered))
     .through(heedToken<InSession<Arrived>, Reply>())
-    .through(selectWorkspace(parts.selecting));
+    .through(selectWorkspace(parts.selecting))
+    .through(noteSilence<Arrived, Reply>(parts.governance));
   const one = inSession
     .through(authorize(parts.resolution))
     .through(admit(parts.sessions))

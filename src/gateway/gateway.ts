@@ -44,6 +44,7 @@ import { fetchedInto, packagesIn } from './fetch-package.ts';
 import { createFilesOfSessions } from './files-of-sessions.ts';
 import type { GatewayOptions } from './gateway-options.ts';
 import { openGiven } from './given-to-servers.ts';
+import { govern } from './governing.ts';
 import { createJwtIdentity } from './jwt-identity.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
@@ -193,7 +194,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     dataDir,
     log,
   });
-  const own = createOwnTools(createSessionTools({ sessions, store, files }), tools);
+  const { governance, policies } = govern({ store, config: settings.config, directory, keys, journal, log });
+  const { contextOf } = governance;
+  const own = createOwnTools(createSessionTools({ sessions, store, files, contextOf }), tools);
   const remembered = createRememberedTransports({
     marks: store.marks,
     callers,
@@ -203,6 +206,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       if (server === ownServer) return quietLink(session, ownServer);
       return absentLink(session.id, placeOf(session), server);
     },
+    forgotten: governance.forget,
   });
   const aggregate = createAggregate({
     links,
@@ -258,6 +262,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     listeners,
     aggregate,
     own,
+    governance,
     catalog,
     cached,
     identity: { sessions, keys: directory.keys, verifyJwt: jwt?.verify, log, ...config.auth },
@@ -298,6 +303,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     explain: resolution.explain,
     credentials: given.credentials,
     logins: given.logins,
+    policies,
     narrowsTools: (server) => tools.of(server) !== undefined,
     explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
     reload(next) {
@@ -323,6 +329,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       const told = heardAll(store).then(() => webhook?.close());
       await sessions.close();
       await lives.stopped();
+      await governance.close();
       await links.close();
       await files.close();
       offers.close();

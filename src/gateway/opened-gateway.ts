@@ -15,6 +15,7 @@ import type { Arrived } from './exchange.ts';
 import type { CallExplanation } from './explain-call.ts';
 import type { GivenCredentials } from './given-credentials.ts';
 import type { GivenLogins } from './given-logins.ts';
+import type { Policies } from './governing.ts';
 import type { JwtIdentity } from './jwt-identity.ts';
 import type { OpenDirectory } from './open-directory.ts';
 import type { Resolved } from './resolution.ts';
@@ -50,6 +51,7 @@ export interface Gateway extends Pick<OpenDirectory, 'directory' | 'people'> {
   /** What a sandboxed session's servers run in. */
   sandbox(): Promise<SandboxState>;
   readonly credentials: GivenCredentials;
+  readonly policies: Policies;
   readonly logins: GivenLogins;
   /** Folders that sessions have for themselves. */
   readonly folders: SessionFolders;

@@ -27,6 +27,8 @@ export interface RememberOptions {
   readonly sessions: Sessions;
   /** A link for a client that is known but not connected. */
   linkFor(session: Session, server: string, initialize: Message): Link;
+  /** One that will not come back: what else is written about it can go. */
+  forgotten?(sessionId: string, transportId: string): Promise<void>;
 }
 
 interface Written {
@@ -73,6 +75,7 @@ export function createRememberedTransports(options: RememberOptions): Remembered
       try {
         const put = await marks.put(sessionId, key, value);
         if (put.outcome !== 'present') return;
+        await options.forgotten?.(sessionId, (JSON.parse(put.value) as Written).id);
         await marks.delete(sessionId, key);
         await marks.put(sessionId, key, value);
       } catch {
@@ -104,6 +107,7 @@ export function createRememberedTransports(options: RememberOptions): Remembered
     async forget({ id, sessionId }) {
       const key = keyOf(id);
       if (key !== undefined && (await written(sessionId, id)) !== undefined) await marks.delete(sessionId, key);
+      await options.forgotten?.(sessionId, id);
     },
   };
 }

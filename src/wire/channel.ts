@@ -14,6 +14,13 @@ export interface Channel {
   close(): void;
 }
 
+/** Hears what became of a final message: one of the two, once. */
+export interface Delivery {
+  /** All of it was handed to the connection. */
+  delivered(): void;
+  lost(): void;
+}
+
 /** The final message, or nothing for what is only taken note of. */
 export type Reply =
   | {
@@ -23,6 +30,7 @@ export type Reply =
       readonly transportId?: string;
       /** All the scopes that were needed, where an access token lacks some. */
       readonly scopes?: readonly string[];
+      readonly delivery?: Delivery;
     }
   | { readonly kind: 'accepted' };
 

@@ -9,6 +9,7 @@ const names = [
   'session_info',
   'session_list',
   'session_end',
+  'session_context',
   'session_state_get',
   'session_state_set',
   'session_state_list',

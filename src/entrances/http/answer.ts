@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Channel } from '../../wire/channel.ts';
+import type { Channel, Delivery } from '../../wire/channel.ts';
 import { oneLine } from '../../wire/one-line.ts';
 
 /**
@@ -12,6 +12,8 @@ export interface Answer {
   /** Starts the stream without saying anything yet. */
   stream(headers?: Readonly<Record<string, string>>): void;
   finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void;
+  /** Tells each of them, once, whether the whole answer got out; to be asked before the answer is finished. */
+  tell(deliveries: readonly Delivery[]): void;
   /** Ends without a message. */
   empty(status: number, headers?: Readonly<Record<string, string>>): void;
 }
@@ -157,6 +159,22 @@ class HttpAnswer implements Answer, Channel {
       // Progress counts: a slow reader gets all the time it needs, one that has stopped does not.
       response.setTimeout(stuckMs, () => response.destroy());
     }
+  }
+
+  tell(deliveries: readonly Delivery[]): void {
+    const response = this.owner;
+    if (deliveries.length === 0) return;
+    if (this.#gone || response.destroyed) {
+      for (const delivery of deliveries) delivery.lost();
+      return;
+    }
+    // Once closed, whatever was not finished before never will be.
+    response.once('finish', () => {
+      for (const delivery of deliveries) delivery.delivered();
+    });
+    response.once('close', () => {
+      for (const delivery of deliveries) if (!response.writableFinished) delivery.lost();
+    });
   }
 
   empty(status: number, headers?: Readonly<Record<string, string>>): void {

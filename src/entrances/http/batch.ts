@@ -60,6 +60,7 @@ export async function serveBatch(
   const said = replies.flatMap((reply, index) =>
     reply.kind === 'message' && messages[index]?.kind === 'request' ? [reply.bytes] : [],
   );
+  answer.tell(replies.flatMap((reply) => (reply.kind === 'message' ? (reply.delivery ?? []) : [])));
   if (said.length === 0) answer.empty(202);
   else if (answer.isStreaming()) {
     for (const bytes of said) answer.channel.emit(bytes);

@@ -103,6 +103,7 @@ export function finish(gateway: Gateway, server: string, request: IncomingMessag
   const { transportId, scopes } = reply;
   const transport = transportId === undefined ? undefined : { 'mcp-session-id': transportId };
   const asks = status === 401 || scopes !== undefined;
+  if (reply.delivery !== undefined) answer.tell([reply.delivery]);
   answer.finish(reply.bytes, status, asks ? challenge(gateway, server, request, scopes) : transport);
 }
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { newExchange } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import type { Channel, Era, Reply } from '../../wire/channel.ts';
+import type { Channel, Delivery, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
@@ -36,13 +36,19 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   /** Messages that come before the handshake is answered wait for it. */
   let shaking: Promise<unknown> = Promise.resolve();
 
-  function write(bytes: Buffer): boolean {
-    if (gone || output.destroyed) return true;
+  function write(bytes: Buffer, deliveries: readonly Delivery[] = []): boolean {
+    if (gone || output.destroyed) {
+      for (const delivery of deliveries) delivery.lost();
+      return true;
+    }
     const line = oneLine(bytes);
     const out = Buffer.allocUnsafe(line.length + 1);
     line.copy(out);
     out[line.length] = 0x0a;
-    const room = output.write(out);
+    const told = (error?: Error | null) => {
+      for (const delivery of deliveries) error ? delivery.lost() : delivery.delivered();
+    };
+    const room = deliveries.length === 0 ? output.write(out) : output.write(out, told);
     if (!room) holdBack();
     return room;
   }
@@ -63,7 +69,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     return {
       owner: connection,
       isGone: () => gone,
-      emit: write,
+      emit: (message) => write(message),
       onDrain(listener) {
         // It may have drained between the full write and the question.
         if (!output.writableNeedDrain) listener();
@@ -147,7 +153,8 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     const messages = elements.map(read).filter((message) => message !== undefined);
     const replies = await Promise.all(messages.filter((message) => message.method !== 'initialize').map(one));
     const said = replies.flatMap((reply) => (reply.kind === 'message' ? [reply.bytes.toString()] : []));
-    if (said.length > 0) write(Buffer.from(`[${said.join(',')}]`));
+    const deliveries = replies.flatMap((reply) => (reply.kind === 'message' ? (reply.delivery ?? []) : []));
+    if (said.length > 0) write(Buffer.from(`[${said.join(',')}]`), deliveries);
   }
 
   function read(line: Buffer): Message | undefined {
@@ -163,7 +170,9 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   }
 
   function say(reply: Reply): void {
-    if (reply.kind === 'message') write(reply.bytes);
+    if (reply.kind !== 'message') return;
+    if (reply.delivery === undefined) write(reply.bytes);
+    else write(reply.bytes, [reply.delivery]);
   }
 
   output.on('error', () => leave());

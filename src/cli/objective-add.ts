@@ -1,0 +1,21 @@
+import type { ObjectiveView } from '../gateway/governing.ts';
+import { type Command, jsonFlag } from './command.ts';
+import { askGateway } from './control-client.ts';
+import { print } from './output.ts';
+import { placeFlags, placeOf, scopeFlag, scopeOf, textOf } from './policy-flags.ts';
+
+export const objectiveAdd: Command = {
+  path: ['objective', 'add'],
+  operands: 'TEXT',
+  help: 'what the work is for, in words for the model',
+  flags: { scope: scopeFlag, ...placeFlags, json: jsonFlag },
+  async run(invocation) {
+    const objective = await askGateway<ObjectiveView>(invocation, 'POST', '/api/v1/objectives', {
+      scope: scopeOf(invocation),
+      text: textOf(invocation),
+      ...placeOf(invocation),
+    });
+    print(invocation, objective, () => `Objective ${objective.id} holds for ${objective.scope}.`);
+    return 0;
+  },
+};

@@ -1,0 +1,19 @@
+import type { ObjectiveView } from '../gateway/governing.ts';
+import { type Command, jsonFlag } from './command.ts';
+import { askGateway } from './control-client.ts';
+import { columns, cut, print, table } from './output.ts';
+
+export const objectiveList: Command = {
+  path: ['objective', 'list'],
+  help: 'the objectives there are',
+  flags: { json: jsonFlag },
+  async run(invocation) {
+    const found = await askGateway<{ objectives: readonly ObjectiveView[] }>(invocation, 'GET', '/api/v1/objectives');
+    const rows = found.objectives.map(({ id, scope, text, enabled, declared }) => {
+      const notes = [enabled ? '' : 'disabled', declared ? 'in the configuration' : ''];
+      return [id, scope, notes.filter((note) => note !== '').join(', '), cut(text, columns / 2)];
+    });
+    print(invocation, found, () => (rows.length === 0 ? 'No objectives.' : table(['ID', 'FROM', '', ''], rows)));
+    return 0;
+  },
+};

@@ -1,0 +1,97 @@
+import type { Config } from '../config/schema.ts';
+import type { SigningKeys } from '../context/signing-keys.ts';
+import type { Directory } from '../directory/directory.ts';
+import { userCollection } from '../directory/users.ts';
+import { createGovernance, type Governance, type Person, type Preview } from '../governance/governance.ts';
+import type { ObjectiveDraft, PolicyDraft } from '../governance/governed-texts.ts';
+import type { People } from '../governance/in-use.ts';
+import type { Declared, Objective, Policy } from '../governance/policy.ts';
+import type { Journal } from '../journal/journal.ts';
+import type { Log } from '../log.ts';
+import type { SessionStore } from '../stores/store.ts';
+
+export type PolicyView = Declared<Policy>;
+export type ObjectiveView = Declared<Objective>;
+export type { Preview };
+
+/** Policies and objectives as an operator handles them; whatever changes is recorded. */
+export interface Policies {
+  list(): Promise<PolicyView[]>;
+  set(draft: PolicyDraft): Promise<PolicyView>;
+  /** False when there was none. */
+  remove(scope: string, name: string): Promise<boolean>;
+  objectives(): Promise<ObjectiveView[]>;
+  addObjective(draft: ObjectiveDraft): Promise<ObjectiveView>;
+  removeObjective(id: string): Promise<boolean>;
+  preview(person: Person): Promise<Preview>;
+}
+
+export interface GoverningParts {
+  readonly store: SessionStore;
+  readonly config: () => Config;
+  readonly directory: Directory;
+  readonly keys: SigningKeys;
+  readonly journal: Journal;
+  readonly log: Log;
+}
+
+export function govern(parts: GoverningParts): { readonly governance: Governance; readonly policies: Policies } {
+  const { store, config, directory, keys, journal, log } = parts;
+  const governance = createGovernance({
+    store,
+    settings: () => config().governance,
+    people: peopleOf(directory, config, store),
+    keys,
+    issuer: config().listen.publicUrl ?? keys.name,
+    log,
+    told: ({ sessionId, userId }, kind) =>
+      journal.record({
+        kind: 'session',
+        event: kind === 'block' ? 'context-given' : 'context-noticed',
+        sessionId,
+        userId,
+      }),
+  });
+  const { texts } = governance;
+  const note = (event: string, facts: Readonly<Record<string, string | number | boolean>>) =>
+    journal.record({ kind: 'gateway', event, ...facts });
+
+  const policies: Policies = {
+    list: () => texts.policies(),
+    async set(draft) {
+      const policy = await texts.setPolicy(draft);
+      const { scope, name, mode, locked, enabled } = policy;
+      note('policy-set', { scope, name, mode, locked, enabled });
+      return policy;
+    },
+    async remove(scope, name) {
+      const removed = await texts.removePolicy(scope, name);
+      if (removed) note('policy-removed', { scope, name });
+      return removed;
+    },
+    objectives: () => texts.objectives(),
+    async addObjective(draft) {
+      const objective = await texts.addObjective(draft);
+      note('objective-added', { scope: objective.scope, name: objective.id });
+      return objective;
+    },
+    async removeObjective(id) {
+      const removed = await texts.removeObjective(id);
+      if (removed !== undefined) note('objective-removed', { scope: removed.scope, name: id });
+      return removed !== undefined;
+    },
+    preview: governance.preview,
+  };
+  return { governance, policies };
+}
+
+function peopleOf({ teamsOf }: Directory, config: () => Config, { documents }: SessionStore): People {
+  return {
+    teamsOf,
+    async any() {
+      if (config().governance.users.length > 0) return true;
+      return (await documents.list(userCollection, { limit: 1 })).documents.length > 0;
+    },
+    collections: [userCollection],
+  };
+}

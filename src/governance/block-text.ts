@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+import { isInherited, type Objective, type Policy } from './policy.ts';
+
+/** What somebody is given: policies in the order they are read, then objectives. */
+export interface Effective {
+  readonly policies: readonly Policy[];
+  readonly objectives: readonly Objective[];
+}
+
+export const headerLine = '═══ SESSION CONTEXT (auto-injected) ═══';
+const lastLine = '═'.repeat(headerLine.length);
+
+/** A block is read by a model that came for something else: beyond this it is told where the rest is. */
+const longestText = 2000;
+const longestBlock = 12_000;
+const cutHere = '… (cut here: session_context has the whole text)';
+
+/** The block as the model reads it; `whole` leaves nothing out. */
+export function blockText({ policies, objectives }: Effective, whole = false): string {
+  const room = { left: whole ? Number.POSITIVE_INFINITY : longestBlock };
+  const shortOrWhole = (text: string) => indented(whole ? text : shortened(text));
+  const sections = [
+    section('Policies', room, policies, ({ mode, name, text, scope }) => {
+      return `[${mode}] ${name}: ${shortOrWhole(text)} (${isInherited(scope) ? 'inherited' : 'local'})`;
+    }),
+    section('Objectives', room, objectives, ({ text }) => shortOrWhole(text)),
+  ].filter((lines) => lines !== undefined);
+  return framed(sections.length === 0 ? 'No policies or objectives configured.' : sections.join('\n\n'));
+}
+
+/** For whoever was given the block before. */
+export function noticeText(): string {
+  return framed(
+    'The policies or objectives of this session have changed since they were given here.\n' +
+      'Call session_context with "session": "current" to read them as they are now.',
+  );
+}
+
+/** What tells one text from another. */
+export function revisionOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
+}
+
+function framed(body: string): string {
+  return `${headerLine}\n\n${body}\n\n${lastLine}`;
+}
+
+function section<T>(
+  title: string,
+  room: { left: number },
+  items: readonly T[],
+  show: (item: T) => string,
+): string | undefined {
+  if (items.length === 0) return undefined;
+  const lines = [`${title}:`];
+  for (const [index, item] of items.entries()) {
+    const line = `  - ${show(item)}`;
+    room.left -= line.length;
+    if (room.left < 0) {
+      lines.push(`  - … (${items.length - index} more: session_context has them all)`);
+      break;
+    }
+    lines.push(line);
+  }
+  return lines.join('\n');
+}
+
+function shortened(text: string): string {
+  const points = [...text];
+  return points.length <= longestText ? text : `${points.slice(0, longestText).join('')}${cutHere}`;
+}
+
+/** Further lines of a text stay visibly within it. */
+function indented(text: string): string {
+  return text.trim().replaceAll(/\r?\n/g, '\n    ');
+}
