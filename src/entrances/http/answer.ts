@@ -168,13 +168,14 @@ class HttpAnswer implements Answer, Channel {
       for (const delivery of deliveries) delivery.lost();
       return;
     }
-    // Once closed, whatever was not finished before never will be.
-    response.once('finish', () => {
-      for (const delivery of deliveries) delivery.delivered();
-    });
-    response.once('close', () => {
-      for (const delivery of deliveries) if (!response.writableFinished) delivery.lost();
-    });
+    const { socket } = response;
+    const over = () => {
+      // Node says that an answer has finished also when its connection broke under it.
+      const delivered = socket !== null && !socket.destroyed;
+      for (const delivery of deliveries) delivered ? delivery.delivered() : delivery.lost();
+    };
+    response.once('finish', over);
+    response.once('close', over);
   }
 
   empty(status: number, headers?: Readonly<Record<string, string>>): void {

@@ -1,0 +1,158 @@
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { describe, expect, test } from 'vitest';
+import { headerLine } from '../../src/governance/block-text.ts';
+import { sharedData } from '../gateway/shared-data.ts';
+import { enter, eras } from '../journeys/abandoned/visitor.ts';
+import { somePolicies } from './governed-gateway.ts';
+
+const script = join(import.meta.dirname, '..', 'fixtures', 'governed', 'server.js');
+const it = { command: process.execPath, args: [script] };
+const data = sharedData();
+
+const blocksIn = (texts: readonly { readonly text?: string }[] | undefined) =>
+  (texts ?? []).filter(({ text }) => text?.startsWith(headerLine)).length;
+
+interface Caller {
+  call(tool?: string): Promise<{ readonly text?: string }[]>;
+  readonly instructions: string | undefined;
+  close(): Promise<void>;
+}
+
+const clients = {
+  'the 1.x SDK, handshake era': async (url: string, token: string | undefined): Promise<Caller> => {
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const client = new ClientV1({ name: 'one', version: '1' });
+    await client.connect(new TransportV1(new URL(url), { requestInit: { headers } }) as Transport);
+    return {
+      call: async (tool = 'say') =>
+        (await client.callTool({ name: tool, arguments: { session: 'current' } })).content as { text?: string }[],
+      instructions: client.getInstructions(),
+      close: () => client.close(),
+    };
+  },
+  'the 2.x SDK, modern era': async (url: string, token: string | undefined): Promise<Caller> => {
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const client = new Client({ name: 'two', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
+    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+    return {
+      call: async (tool = 'say') =>
+        (await client.callTool({ name: tool, arguments: { session: 'current' } })).content as { text?: string }[],
+      instructions: client.getInstructions(),
+      close: () => client.close(),
+    };
+  },
+};
+
+describe.each(Object.entries(clients))('with %s', (name, connect) => {
+  const modern = name.includes('modern');
+
+  test('G1: the first call has the block, the second does not, other sessions and reconnects do', async () => {
+    const here = await data.serve({ servers: { it }, governance: somePolicies });
+    const [one, other] = [await here.open({ userId: 'ann' }), await here.open({ userId: 'ann' })];
+    const client = await connect(here.mcp('it'), one.token);
+    expect(client.instructions).toContain('SESSION CONTEXT (auto-injected)');
+    expect(await client.call()).toMatchObject([{ text: expect.stringContaining(headerLine) }, { text: 'said' }]);
+    expect(await client.call()).toMatchObject([{ text: 'said' }]);
+    const second = await connect(here.mcp('it'), other.token);
+    expect(blocksIn(await second.call())).toBe(1);
+    // A handshake is a new beginning; without one, a session goes on.
+    const again = await connect(here.mcp('it'), one.token);
+    expect(blocksIn(await again.call())).toBe(modern ? 0 : 1);
+    for (const each of [client, second, again]) await each.close();
+  });
+
+  test('G3: without a key, and with a bad one that is let pass, the tool works and there is no block', async () => {
+    const auth = { anonymous: 'loopback', onInvalidKey: 'anonymous' } as const;
+    const here = await data.serve({ auth, governance: somePolicies });
+    for (const token of [undefined, 'ambs_bad_bad']) {
+      const client = await connect(here.mcp('ambit'), token);
+      expect(client.instructions).toContain('SESSION CONTEXT (auto-injected)');
+      const content = await client.call('session_info');
+      expect(content).toMatchObject([{ text: expect.stringContaining('"userId":"anonymous"') }]);
+      await client.close();
+    }
+  });
+});
+
+describe.each(eras)('in the %s era', (era) => {
+  test('a client that leaves in mid-answer gets the block with the next', async () => {
+    const here = await data.serve({ servers: { it }, governance: somePolicies });
+    const { token, id } = await here.open({ userId: 'ann' });
+    const door = { url: here.mcp('it'), token };
+    const visitor = await enter(era, door);
+    const body = {
+      jsonrpc: '2.0',
+      id: 'a',
+      method: 'tools/call',
+      params: {
+        name: 'say',
+        arguments: { long: 12_000_000 },
+        ...(era === 'modern'
+          ? {
+              _meta: {
+                'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+                'io.modelcontextprotocol/clientCapabilities': {},
+              },
+            }
+          : {}),
+      },
+    };
+    const head = await firstPiece(door, JSON.stringify(body), {
+      'mcp-protocol-version': era === 'modern' ? '2026-07-28' : '2025-11-25',
+      ...(era === 'modern' ? { 'mcp-method': 'tools/call', 'mcp-name': 'say' } : {}),
+      ...(visitor.transportId === undefined ? {} : { 'mcp-session-id': visitor.transportId }),
+    });
+    expect(head).toContain(headerLine);
+    const answers = [];
+    for (let i = 0; i < 3; i++) answers.push((await visitor.call('say').answered).message?.result?.content);
+    // Nearly always the very next; the other side has to hear first that nobody is there.
+    expect(answers.map(blocksIn).sort()).toEqual([0, 0, 1]);
+    await here.close();
+    const told = data.journal().filter(({ event }) => event === 'context-given');
+    expect(told).toMatchObject([{ sessionId: id, userId: 'ann' }]);
+  });
+
+  test('G8: after a restart it is not told again to whoever was told', async () => {
+    const before = await data.serve({ servers: { it }, governance: somePolicies });
+    const { token } = await before.open({ userId: 'ann' });
+    const visitor = await enter(era, { url: before.mcp('it'), token });
+    expect(blocksIn((await visitor.call('say').answered).message?.result?.content)).toBe(1);
+    await before.close();
+    const after = await data.serve({ servers: { it }, governance: somePolicies });
+    const same = await enter(era, { url: after.mcp('it'), token }, {}, visitor.transportId);
+    expect((await same.call('say').answered).message?.result?.content).toMatchObject([{ text: 'said' }]);
+  });
+});
+
+/** Reads the beginning of an answer, and is gone. Resolves when the other side can know. */
+function firstPiece(
+  { url, token }: { readonly url: string; readonly token: string },
+  body: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const asking = request(url, {
+      method: 'POST',
+      headers: {
+        ...headers,
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      },
+    });
+    asking.on('error', reject);
+    asking.on('response', (response) => {
+      response.once('data', (chunk: Buffer) => {
+        response.once('close', () => resolve(chunk.toString()));
+        response.on('error', () => {});
+        asking.destroy();
+      });
+    });
+    asking.end(body);
+  });
+}
