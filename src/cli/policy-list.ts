@@ -1,3 +1,4 @@
+import { escapeControls } from '../escape-controls.ts';
 import type { ObjectiveView, PolicyView } from '../gateway/governing.ts';
 import { type Command, type Invocation, jsonFlag, text, UsageFault } from './command.ts';
 import { askGateway } from './control-client.ts';
@@ -35,9 +36,10 @@ async function effective(invocation: Invocation): Promise<number> {
   const found = await askGateway<Effective>(invocation, 'GET', `/api/v1/policies/effective?${query}`);
   const { policies, objectives, block } = found;
   print(invocation, found, () => {
+    const plain = block.split('\n').map(escapeControls).join('\n');
     const why = policies.length === 0 ? [] : [shown(policies, (each) => reasonOf(each)), ''];
     const from = objectives.map((each) => [each.scope, each.id, cut(each.text, columns / 2)]);
-    return [...why, ...(from.length === 0 ? [] : [table(['FROM', 'OBJECTIVE', ''], from), '']), block].join('\n');
+    return [...why, ...(from.length === 0 ? [] : [table(['FROM', 'OBJECTIVE', ''], from), '']), plain].join('\n');
   });
   return 0;
 }

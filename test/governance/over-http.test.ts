@@ -6,6 +6,7 @@ import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextproto
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { describe, expect, test } from 'vitest';
 import { headerLine } from '../../src/governance/block-text.ts';
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { sharedData } from '../gateway/shared-data.ts';
 import { enter, eras } from '../journeys/abandoned/visitor.ts';
 import { somePolicies } from './governed-gateway.ts';
@@ -127,6 +128,29 @@ describe.each(eras)('in the %s era', (era) => {
     const same = await enter(era, { url: after.mcp('it'), token }, {}, visitor.transportId);
     expect((await same.call('say').answered).message?.result?.content).toMatchObject([{ text: 'said' }]);
   });
+});
+
+test('G7: what is written about a client goes with it, and all the rest with the session', async () => {
+  const store = openMemoryStore();
+  const here = await data.serve({ governance: somePolicies }, { store });
+  const { token, id } = await here.open({ userId: 'ann' });
+  const door = { url: here.mcp('ambit'), token };
+  const marked = (what: string) => store.marks.get(id, `block:${what}`);
+  /** It is written a moment after the answer has left. */
+  const written = async (what: string) => {
+    while ((await marked(what)) === undefined) await new Promise((resolve) => setImmediate(resolve));
+  };
+  const [first, second] = [await enter('handshake', door), await enter('handshake', door)];
+  for (const visitor of [first, second, await enter('modern', door)]) {
+    const { message } = await visitor.call('session_info', { session: 'current' }).answered;
+    expect(blocksIn(message?.result?.content)).toBe(1);
+    await written(visitor.transportId ?? 'session');
+  }
+  await first.leave();
+  expect(await marked(first.transportId as string)).toBeUndefined();
+  expect(await marked(second.transportId as string)).toBeDefined();
+  await here.gateway.sessions.end(id);
+  for (const what of [second.transportId as string, 'session']) expect(await marked(what)).toBeUndefined();
 });
 
 /** Reads the beginning of an answer, and is gone. Resolves when the other side can know. */
