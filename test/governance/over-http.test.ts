@@ -67,6 +67,20 @@ describe.each(Object.entries(clients))('with %s', (name, connect) => {
     for (const each of [client, second, again]) await each.close();
   });
 
+  test('G1: with a key it is what the user of the key is given, teams and all', async () => {
+    const governance = { ...somePolicies, teams: ['core'], users: [{ name: 'ann', teams: ['core'] }] };
+    const here = await data.serve({ servers: { it }, governance });
+    await here.gateway.policies.set({ scope: 'team:core', name: 'teams-own', mode: 'append', text: 'Ask Bo.' });
+    await here.gateway.policies.set({ scope: 'team:other', name: 'not-hers', mode: 'append', text: 'Ask Cy.' });
+    const { key } = await here.gateway.people.keys.create({ userId: 'ann' });
+    const client = await connect(here.mcp('it'), key);
+    const [block] = await client.call();
+    expect(block?.text).toContain('  - [append] teams-own: Ask Bo. (inherited)');
+    expect(block?.text).not.toContain('not-hers');
+    expect(blocksIn(await client.call())).toBe(0);
+    await client.close();
+  });
+
   test('G3: without a key, and with a bad one that is let pass, the tool works and there is no block', async () => {
     const auth = { anonymous: 'loopback', onInvalidKey: 'anonymous' } as const;
     const here = await data.serve({ auth, governance: somePolicies });
