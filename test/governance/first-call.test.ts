@@ -83,6 +83,22 @@ describe.each(eras)('in the %s era', (era) => {
     }
   });
 
+  test('what our own file tools return is the file, byte for byte', async () => {
+    const workspaces = { w: { path: on.workspace } };
+    const gateway = await on.start(era, { governance: somePolicies, workspaces });
+    const id = await on.open(gateway, { workspaceId: 'w' });
+    for (const server of ['ambit', '*']) {
+      const client = await on.connect(gateway, id, era, server);
+      const file = { session: 'current', path: `${era}.md` };
+      await contentOf(client, 'session_edit_file', { ...file, content: `${whole}\n` });
+      const { result } = await client.request('tools/call', { name: 'session_read_file', arguments: file });
+      const [{ text = '' } = {}] = (result?.['content'] ?? []) as { text?: string }[];
+      expect(text).toContain(headerLine);
+      expect(text).not.toContain(defusedMark);
+      expect(result?.['content']).not.toMatchObject([{ _meta: { [blockKey]: {} } }]);
+    }
+  });
+
   test('a refusal is read as well, so it carries the block', async () => {
     const gateway = await on.start(era, { governance: somePolicies, rules: [{ id: 'no', deny: 'it__say' }] });
     const client = await on.connect(gateway, await on.open(gateway), era);

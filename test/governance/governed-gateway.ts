@@ -59,8 +59,12 @@ export function governedGateway() {
     return gateway;
   }
 
+  const workspace = join(folder, 'workspace');
+  mkdirSync(workspace);
+
   return {
     start,
+    workspace,
     warnings,
     async open(gateway: Gateway, draft: Parameters<Gateway['openSession']>[0] = {}): Promise<string> {
       return (await gateway.openSession({ userId: 'ann', ...draft })).session.id;
