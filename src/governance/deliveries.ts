@@ -1,7 +1,7 @@
 import { anonymousUser } from '../identity/principal.ts';
 import type { Log } from '../log.ts';
 import type { SessionStore } from '../stores/store.ts';
-import type { Reply } from '../wire/channel.ts';
+import type { Delivery, Reply } from '../wire/channel.ts';
 import { readMessage } from '../wire/message.ts';
 import { within } from '../within.ts';
 import { type Claim, claim } from './claims.ts';
@@ -25,11 +25,19 @@ export interface Sayable {
   readonly revision: string;
 }
 
+/** A content block in JSON, for whoever says afterwards what became of it. */
+export interface Taken {
+  readonly block: string;
+  readonly delivery: Delivery;
+}
+
 export interface Deliveries {
   /** In the modern era a long silence makes the block due again. Undefined where there is nothing to ask for. */
   arrived(sessionId: string, createdAt: number): Promise<void> | undefined;
   /** The reply as it is when nothing is due: after the first time that is a look into memory. */
   carry(to: Recipient, reply: Reply): Reply | Promise<Reply>;
+  /** The same for whoever puts it into a result by hand. Undefined when nothing is due. */
+  take(to: Recipient): Promise<Taken | undefined> | undefined;
   /** The transport session is over. */
   forget(sessionId: string, transportId: string): Promise<void>;
   /** Resolves when all that was delivered is written down. */
@@ -157,11 +165,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     return 'later';
   }
 
-  async function carried(to: Recipient, told: Told, reply: MessageReply): Promise<Reply> {
-    const message = readMessage(reply.bytes);
-    const content = contentOf(message);
-    // A question to the client, or an error of the protocol: the next result will do.
-    if (content === undefined) return reply;
+  /** What is due, as a content block in JSON, and whom to tell whether it got there; undefined for nothing. */
+  async function taken(to: Recipient, told: Told): Promise<Taken | undefined> {
     const edition = inUse.edition();
     told.carrying = true;
     let handedOver = false;
@@ -169,9 +174,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       await within(told.writing, writingMs);
       const due = await dueTo(to);
       if (due === undefined) told.settled = edition;
-      if (due === undefined || due === 'later') return reply;
+      if (due === undefined || due === 'later') return undefined;
       const block = sign(due.text, { sessionId: to.sessionId, userId: to.userId, kind: due.kind });
-      const bytes = withFirstBlock(message, content, block);
       handedOver = true;
       const over = once((delivered: boolean) => {
         told.carrying = false;
@@ -181,14 +185,33 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
         }
         write(told, () => (delivered ? record(to, due.kind, due.revision, due.claim) : due.claim.release(false)));
       });
-      return { ...reply, bytes, delivery: { delivered: () => over(true), lost: () => over(false) } };
+      return { block, delivery: { delivered: () => over(true), lost: () => over(false) } };
     } catch (error) {
       const which = { session: to.sessionId, user: to.userId, error: String(error) };
       seldom('unresolved', () => log.warn('policies cannot be resolved', which));
-      return reply;
+      return undefined;
     } finally {
       if (!handedOver) told.carrying = false;
     }
+  }
+
+  async function carried(to: Recipient, told: Told, reply: MessageReply): Promise<Reply> {
+    const message = readMessage(reply.bytes);
+    const content = contentOf(message);
+    // A question to the client, or an error of the protocol: the next result will do.
+    if (content === undefined) return reply;
+    const due = await taken(to, told);
+    if (due === undefined) return reply;
+    return { ...reply, bytes: withFirstBlock(message, content, due.block), delivery: due.delivery };
+  }
+
+  /** Undefined where nothing can be due, as far as is known here. */
+  function concerned(to: Recipient): Told | undefined {
+    const { sessionId, transportId } = to;
+    const edition = inUse.edition();
+    const known = transportId === undefined ? bySession.get(sessionId) : byTransport.get(transportId);
+    if (known === undefined) return inUse.known() === false ? undefined : toldOf(to);
+    return known.settled === edition || known.carrying ? undefined : known;
   }
 
   async function look(sessionId: string): Promise<void> {
@@ -214,14 +237,14 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       return undefined;
     },
 
+    take(to) {
+      const told = concerned(to);
+      return told === undefined ? undefined : taken(to, told);
+    },
+
     carry(to, reply) {
-      const { sessionId, transportId } = to;
-      if (reply.kind !== 'message') return reply;
-      const edition = inUse.edition();
-      const known = transportId === undefined ? bySession.get(sessionId) : byTransport.get(transportId);
-      if (known === undefined && inUse.known() === false) return reply;
-      if (known?.settled === edition || known?.carrying === true) return reply;
-      return carried(to, known ?? toldOf(to), reply);
+      const told = reply.kind === 'message' ? concerned(to) : undefined;
+      return told === undefined ? reply : carried(to, told, reply as MessageReply);
     },
 
     async forget(sessionId, transportId) {

@@ -46,6 +46,7 @@ export interface Governance {
   readonly arrived: Deliveries['arrived'];
   /** The result of a call, with what is due to its recipient before it. */
   carry(to: Recipient, reply: Reply): Reply | Promise<Reply>;
+  readonly take: Deliveries['take'];
   /** The result of `prompts/get`, with policies around it. */
   aroundPrompt(person: Person, reply: Reply): Promise<Reply>;
   /** The answer to `initialize` or `server/discover`, which says what will come. */
@@ -58,7 +59,8 @@ export interface GovernanceOptions {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings;
   readonly people: People;
-  readonly keys: Pick<SigningKeys, 'current'>;
+  /** Absent where there are none to sign with. */
+  readonly keys?: Pick<SigningKeys, 'current'>;
   readonly issuer: string;
   readonly log: Pick<Log, 'warn'>;
   readonly told?: (to: Recipient, kind: 'block' | 'notice') => void;
@@ -152,6 +154,8 @@ export function createGovernance(options: GovernanceOptions): Governance {
     arrived: deliveries.arrived,
 
     carry: (to, reply) => (settings().carrier === 'instructions' ? reply : deliveries.carry(to, reply)),
+
+    take: deliveries.take,
 
     async aroundPrompt(person, reply) {
       if (reply.kind !== 'message' || inUse.known() === false) return reply;

@@ -13,6 +13,7 @@ import { aloneOverHttp } from './alone-over-http.ts';
 import { behindAmbit, type NamingContext } from './behind-ambit.ts';
 import type { Entrance } from './entrance.ts';
 import type { OpenHouse } from './open-house.ts';
+import { withBlock } from './own-governance.ts';
 import { refusedRequest } from './refused-request.ts';
 import { stateOf } from './session-state.ts';
 
@@ -79,7 +80,10 @@ export function aroundCalls(options: AroundOptions): Around {
     }
 
     try {
-      const result = await house.underWay.run(session.id, handling, () => handlings.run(handling, handle));
+      const handled = await house.underWay.run(session.id, handling, () => handlings.run(handling, handle));
+      // Behind Ambit it is Ambit that tells them.
+      const governed = visit.method === 'tools/call' && entrance.reach !== undefined ? house.governance : undefined;
+      const result = governed === undefined ? handled : await withBlock(governed, session, handled);
       if (counted && options.countsBytes) bytes = sizeOf(visit.call.arguments) + sizeOf(result);
       return house.settings.includeMeta && visit.method === 'tools/call' ? withSession(result, context) : result;
     } finally {
@@ -95,6 +99,8 @@ export function aroundCalls(options: AroundOptions): Around {
     for (let tries = 0; tries < mostTries; tries++) {
       const entrance = await find(house, visit, said);
       const counted = entrance.counted && visit.method === 'tools/call';
+      const { id, createdAt } = entrance.session;
+      if (visit.method === 'tools/call') await house.governance?.arrived(id, createdAt);
       try {
         return { entrance, counted, grant: await house.sessions.enter(entrance.session, counted) };
       } catch (error) {

@@ -1,6 +1,7 @@
 export type {
   AuthInfo,
   CallerPrincipal,
+  GivenGovernance,
   LocalSessions,
   OwnOptions,
   PrincipalOf,

@@ -1,4 +1,5 @@
 import { AmbitError, isAmbitError } from '../errors.ts';
+import type { Governance } from '../governance/governance.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { openMemoryStore } from '../stores/memory/memory-store.ts';
 import type { SessionStore } from '../stores/store.ts';
@@ -7,6 +8,7 @@ import type { House } from './entrance.ts';
 import { createListeners, type Listeners } from './listeners.ts';
 import { createNamedSessions } from './named-session.ts';
 import type { ServerSessionsOptions } from './options.ts';
+import { ownGovernance } from './own-governance.ts';
 import { type OwnTools, ownTools } from './own-tools.ts';
 import type { Settings } from './settings.ts';
 import { type EndReason, factsOf, type SessionFacts } from './shown-session.ts';
@@ -16,6 +18,7 @@ export interface OpenHouse extends House {
   readonly stdio: StdioSessions;
   readonly underWay: UnderWay;
   readonly tools: OwnTools | undefined;
+  readonly governance: Governance | undefined;
   close(): Promise<void>;
 }
 
@@ -47,16 +50,19 @@ export async function openHouse(
     if (reason !== 'unloaded') events.ended.tell(factsOf(session), reason);
   });
   const stdio = aloneOnStdio({ sessions, settings });
+  const governance = options.governance === undefined ? undefined : ownGovernance(options.governance, store);
   return {
     settings,
     store,
     sessions,
     stdio,
     underWay,
-    tools: options.tools === true ? ownTools({ sessions, store }) : undefined,
+    tools: options.tools === true ? ownTools({ sessions, store }, governance?.contextOf) : undefined,
+    governance,
     named: createNamedSessions(sessions, store),
     principal: options.principal,
     async close() {
+      await governance?.close();
       await stdio.close();
       await sessions.close();
       if (options.store === undefined) await store.close();

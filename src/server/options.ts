@@ -48,12 +48,29 @@ export interface OwnOptions {
   readonly quotas?: Quotas | undefined;
   /** Names session and correlation id in `_meta["ambit/session"]` of results. */
   readonly includeMeta?: boolean | undefined;
-  /** Offers `session_info`, `session_list`, `session_end` and `session_state_*` beside the server's own tools. */
+  /** Offers `session_info`, `session_list`, `session_end`, `session_state_*` and, with `governance`, `session_context` beside the server's own tools. */
   readonly tools?: boolean | undefined;
+  /** Policies and objectives that the first result of each session begins with; Ambit's own, where it stands in front. */
+  readonly governance?: GivenGovernance | undefined;
   /** Of sessions on stdio, where whoever starts the server is who calls it. */
   readonly local?: LocalSessions | undefined;
   /** How contexts are verified where Ambit stands in front: audience and keys, over HTTP. */
   readonly context?: ContextOptions | undefined;
+}
+
+/** Beside what `ambit policy` and `ambit objective` have written into the same store. */
+export interface GivenGovernance {
+  readonly policies?: readonly {
+    readonly name: string;
+    readonly text: string;
+    /** `org` unless told. */
+    readonly scope?: string | undefined;
+    /** `prepend` unless told. */
+    readonly mode?: 'prepend' | 'append' | undefined;
+    readonly locked?: boolean | undefined;
+  }[];
+  readonly objectives?: readonly { readonly text: string; readonly scope?: string | undefined }[];
+  readonly teamsOf?: ((userId: string) => readonly string[] | Promise<readonly string[]>) | undefined;
 }
 
 export interface LocalSessions {

@@ -1,5 +1,6 @@
 import { isObject } from '../sdk/call.ts';
 import type { Session } from '../sessions/session.ts';
+import type { ContextOf } from '../tools/session-context.ts';
 import { createSessionTools } from '../tools/session-tools.ts';
 import type { ToolResult } from '../tools/toolset.ts';
 import type { Entrance, House } from './entrance.ts';
@@ -12,8 +13,8 @@ export interface OwnTools {
   listed(result: unknown): unknown;
 }
 
-export function ownTools({ sessions, store }: Pick<House, 'sessions' | 'store'>): OwnTools {
-  const tools = createSessionTools({ sessions, store });
+export function ownTools({ sessions, store }: Pick<House, 'sessions' | 'store'>, contextOf?: ContextOf): OwnTools {
+  const tools = createSessionTools({ sessions, store, contextOf });
   return {
     has: (name): name is string => name !== undefined && tools.has(name),
     call: (name, args, session, reach) => {

@@ -59,7 +59,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   admin: ['(hall)', 'gateway', 'identity', 'sessions', 'stores', 'trust'],
   entrances: ['(hall)', 'admin', 'config', 'events', 'gateway', 'identity', 'metrics', 'wire'],
   library: ['(hall)', 'config', 'context', 'entrances', 'gateway', 'logging', 'sessions', 'wire'],
-  server: ['(hall)', 'identity', 'sdk', 'sessions', 'stores', 'tools', 'trust', 'wire'],
+  server: ['(hall)', 'governance', 'identity', 'sdk', 'sessions', 'stores', 'tools', 'trust', 'wire'],
   testing: ['(hall)', 'config', 'library', 'stores'],
   cli: [
     '(hall)',
