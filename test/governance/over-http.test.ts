@@ -74,6 +74,7 @@ describe.each(Object.entries(clients))('with %s', (name, connect) => {
     await here.gateway.policies.set({ scope: 'team:other', name: 'not-hers', mode: 'append', text: 'Ask Cy.' });
     const { key } = await here.gateway.people.keys.create({ userId: 'ann' });
     const client = await connect(here.mcp('it'), key);
+    expect(client.instructions).toContain('SESSION CONTEXT (auto-injected)');
     const [block] = await client.call();
     expect(block?.text).toContain('  - [append] teams-own: Ask Bo. (inherited)');
     expect(block?.text).not.toContain('not-hers');

@@ -47,6 +47,7 @@ describe.skipIf(redisProgram === undefined)('three processes on one Redis', () =
       version: 1,
       servers: { it: { url: upstream.url } },
       sessions: { defaultTrust: 'direct', maxPerUser: 10_000 },
+      quotas: { session: { concurrentCalls: 1000 } },
       governance: somePolicies,
     };
     const child = spawn(process.execPath, [program, folder, JSON.stringify(config), redis.url], {
