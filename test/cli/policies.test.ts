@@ -10,7 +10,7 @@ import { repository } from '../journeys/start-ambit.ts';
 import { ambitInProcess } from './in-process.ts';
 
 const page = readFileSync(join(repository, 'docs/how-to/policies-that-reach-the-model.md'), 'utf8');
-const fences = [...page.matchAll(/^```(\w*)\n([^]*?)^```$/gm)].map(([, language, text]) => ({ language, text }));
+const fences = [...page.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({ language, text }));
 const blocks = (language: string) => fences.flatMap((fence) => (fence.language === language ? (fence.text ?? '') : []));
 const wordsOf = (line: string) =>
   [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
