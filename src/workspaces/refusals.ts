@@ -4,12 +4,12 @@ import { shownPath } from './shown-path.ts';
 
 /** Refusals that every backend words alike. */
 export function closedPath(path: string, why: string, resolved: string): AmbitError {
-  return leadingTo(new AmbitError('PATH_PROTECTED', { what: `${shownPath(path)} ${why}.` }), resolved);
+  return leadingTo(new AmbitError('PATH_PROTECTED', { what: `${shownPath(path)} ${why}.` }), { asked: path, resolved });
 }
 
 export function closedInside(path: string, resolved: string): AmbitError {
   const what = `${shownPath(path)} holds ${shownPath(resolved)}, which sessions may not change, so nothing was done.`;
-  return leadingTo(new AmbitError('PATH_PROTECTED', { what }), resolved);
+  return leadingTo(new AmbitError('PATH_PROTECTED', { what }), { asked: path, resolved });
 }
 
 export function absolutePath(relative: string | undefined): AmbitError {

@@ -1,4 +1,5 @@
 import { type ErrorCode, isAmbitError } from '../errors.ts';
+import { plainNames } from './plain-names.ts';
 
 /** What was asked for, where it led inside the workspace, and what was decided: for the journal. */
 export interface Resolution {
@@ -61,7 +62,8 @@ export function tellResolutions(tell: (resolution: Resolution) => void): Resolut
       } catch (error) {
         const code = isAmbitError(error) ? error.code : 'INTERNAL';
         const decision = refusing.has(code) ? 'refused' : 'failed';
-        if (refusals++ < mostRefusals) tell({ operation, asked, resolved: ledTo(error), decision, code });
+        if (refusals++ < mostRefusals)
+          tell({ operation, asked, resolved: resolvedBefore(error, asked), decision, code });
         throw error;
       }
     },
@@ -73,12 +75,24 @@ export function tellResolutions(tell: (resolution: Resolution) => void): Resolut
 }
 
 /** Where a path led that was then refused. Never part of the message: the caller asked for something else. */
-const ledToKey = Symbol('where the path led');
-
-export function leadingTo<E extends Error>(error: E, resolved: string): E {
-  return Object.assign(error, { [ledToKey]: resolved });
+export interface LedTo {
+  readonly asked: string;
+  readonly resolved: string;
 }
 
-export function ledTo(error: unknown): string | undefined {
-  return typeof error === 'object' && error !== null ? (error as { [ledToKey]?: string })[ledToKey] : undefined;
+const ledToKey = Symbol('where the path led');
+
+export function leadingTo<E extends Error>(error: E, way: LedTo): E {
+  return Object.assign(error, { [ledToKey]: way });
+}
+
+export function ledTo(error: unknown): LedTo | undefined {
+  return typeof error === 'object' && error !== null ? (error as { [ledToKey]?: LedTo })[ledToKey] : undefined;
+}
+
+/** A move has two paths, and is refused for one of them. */
+function resolvedBefore(error: unknown, asked: string): string | undefined {
+  const way = ledTo(error);
+  const plain = (path: string) => plainNames(path).join('/');
+  return way !== undefined && plain(way.asked) === plain(asked) ? way.resolved : undefined;
 }

@@ -84,24 +84,27 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
     remove: (path, options) => resolutions.of('remove', path, () => backend.remove(path, options), pathOf),
 
     async move(from, to, options) {
-      const moved = await within(
+      const moving = within(
         0,
-        () =>
-          resolutions.of(
-            'move',
-            from,
-            () => backend.move(from, to, options),
-            (each) => each.from,
-          ),
+        () => backend.move(from, to, options),
         ({ folders }) => folders,
       );
-      await resolutions.of(
-        'move-to',
-        to,
-        async () => moved,
-        (each) => each.to,
-      );
-      return moved;
+      const told = [
+        resolutions.of(
+          'move',
+          from,
+          () => moving,
+          (each) => each.from,
+        ),
+        resolutions.of(
+          'move-to',
+          to,
+          () => moving,
+          (each) => each.to,
+        ),
+      ];
+      await Promise.allSettled(told);
+      return moving;
     },
   };
 }

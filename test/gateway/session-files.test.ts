@@ -61,10 +61,11 @@ describe.each(eras)('in the %s era', (era) => {
     await client.call('session_read_file', { session: 'current', path: 'link.txt' });
     await client.call('session_edit_file', { session: 'current', path: 'tools/pre-commit', content: '#!/bin/sh\n' });
     await client.call('session_edit_file', { session: 'current', path: 'link.txt', content: 'x', dryRun: true });
+    await client.call('session_move_file', { session: 'current', from: 'link.txt', to: 'tools/post-commit' });
     await client.call('session_read_file', { session: 'current', path: '../data/admin-token' });
     const told = () => on.journal().filter(({ kind }) => kind === 'file');
     await until(
-      () => told().filter(({ decision }) => decision === 'refused').length === 2,
+      () => told().filter(({ decision }) => decision === 'refused').length === 4,
       5000,
       () => JSON.stringify(told()),
     );
@@ -84,6 +85,8 @@ describe.each(eras)('in the %s era', (era) => {
     });
     expect(told().filter(({ decision }) => decision === 'refused')).toMatchObject([
       { asked: 'tools/pre-commit', resolved: '.git/hooks/pre-commit', code: 'PATH_PROTECTED' },
+      { operation: 'move', asked: 'link.txt', code: 'PATH_PROTECTED' },
+      { operation: 'move-to', asked: 'tools/post-commit', resolved: '.git/hooks/post-commit', code: 'PATH_PROTECTED' },
       { asked: '../data/admin-token', code: 'PATH_VIOLATION' },
     ]);
   });

@@ -12,7 +12,7 @@ test('W4: what was asked for, where it led and what was decided is told', async 
     'write',
     'notes',
     () => {
-      throw leadingTo(new AmbitError('PATH_PROTECTED'), '.git/hooks/pre-commit');
+      throw leadingTo(new AmbitError('PATH_PROTECTED'), { asked: 'notes', resolved: '.git/hooks/pre-commit' });
     },
     same,
   );

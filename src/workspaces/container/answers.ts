@@ -3,6 +3,7 @@ import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../escape-controls.ts';
 import { leadingTo } from '../resolutions.ts';
 import { fileCodes } from './file-codes.ts';
+import { pathLength } from './requests.ts';
 
 /** What the program beside the files says is looked at as if a stranger said it, and nothing more of it is taken. */
 const name = z
@@ -59,12 +60,12 @@ const refusal = z.object({
   what: words.exactOptional(),
   hint: words.exactOptional(),
   rule: z.string().max(200).exactOptional(),
-  resolved: path.exactOptional(),
+  way: z.object({ asked: z.string().max(pathLength), resolved: path }).exactOptional(),
 });
 
 /** Throws a ZodError for what is no refusal. */
 export function refusalOf(said: unknown): AmbitError {
-  const { code, resolved, ...details } = refusal.parse(said);
+  const { code, way, ...details } = refusal.parse(said);
   const error = new AmbitError(code, details);
-  return resolved === undefined ? error : leadingTo(error, resolved);
+  return way === undefined ? error : leadingTo(error, way);
 }

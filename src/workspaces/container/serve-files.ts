@@ -122,5 +122,5 @@ export function createFilesServer(
 function told(error: unknown): Head {
   if (!isAmbitError(error) || !isFileCode(error.code)) return { code: 'FILE_FAILED' };
   const { code, message: what, hint, rule } = error;
-  return { code, what, hint, rule, resolved: ledTo(error) };
+  return { code, what, hint, rule, way: ledTo(error) };
 }

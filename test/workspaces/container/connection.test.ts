@@ -85,7 +85,10 @@ describe('what comes back from beside the files', () => {
     ['content where none belongs', ({ say }) => say({ id: 1, ok: facts }, Buffer.alloc(1))],
     ['a refusal of another kind', ({ say }) => say({ id: 1, error: { code: 'UNAUTHENTICATED', what: 'Log in' } })],
     ['a refusal without end', ({ say }) => say({ id: 1, error: { code: 'FILE_FAILED', what: 'x'.repeat(5000) } })],
-    ['a refusal that leads out', ({ say }) => say({ id: 1, error: { code: 'PATH_PROTECTED', resolved: '../../x' } })],
+    [
+      'a refusal that leads out',
+      ({ say }) => say({ id: 1, error: { code: 'PATH_PROTECTED', way: { asked: 'x', resolved: '../../x' } } }),
+    ],
     ['a head larger than any', ({ raw }) => raw(Buffer.from([255, 255, 255, 255, 0, 0, 0, 0]))],
     [
       'a body larger than any',
@@ -130,9 +133,15 @@ describe('what comes back from beside the files', () => {
     await arrived(1);
     say({
       id: 1,
-      error: { code: 'FILE_NOT_FOUND', what: 'not \u001b[2Jthere', hint: 'Look.', rule: 'r', resolved: 'a/b' },
+      error: {
+        code: 'FILE_NOT_FOUND',
+        what: 'not \u001b[2Jthere',
+        hint: 'Look.',
+        rule: 'r',
+        way: { asked: 'l', resolved: 'a/b' },
+      },
     });
-    expect(ledTo(await refused)).toBe('a/b');
+    expect(ledTo(await refused)).toEqual({ asked: 'l', resolved: 'a/b' });
     expect(await refused).toMatchObject({
       code: 'FILE_NOT_FOUND',
       message: 'not \\u001b[2Jthere',
