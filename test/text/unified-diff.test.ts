@@ -63,3 +63,14 @@ test('wholly other texts are told as such, and very long ones only counted', () 
   const large = many('a', 300_000);
   expect(shownDiff('x', large, large.replace('a 150000\n', 'b\n')).text?.split('\n')).toHaveLength(12);
 });
+
+test('a name is one line, as git quotes it', () => {
+  for (const [name, shown] of [
+    ['a b/é.ts', 'a/a b/é.ts'],
+    ['x\n+++ b/y', '"a/x\\n+++ b/y"'],
+    ['\u202egpj', '"a/\\342\\200\\256gpj"'],
+    ['say "hi"', '"a/say \\"hi\\""'],
+  ] as const) {
+    expect(shownDiff(name, '1\n', '2\n').text?.split('\n')[0]).toBe(`--- ${shown}`);
+  }
+});
