@@ -24,7 +24,10 @@ const kinds = ['sqlite', ...(redisProgram === undefined ? [] : ['redis'])];
 async function pair(kind: string): Promise<readonly [ServedGateway, ServedGateway]> {
   const one = async () => {
     const store = kind === 'redis' && redis !== undefined ? await openRedisStore({ url: redis.url }) : undefined;
-    return data.serve({ servers, sessions: { allowDirect: 'always' } }, store === undefined ? {} : { store });
+    return data.serve(
+      { servers, sessions: { allowDirect: 'always' }, governance: { carrier: 'instructions' } },
+      store === undefined ? {} : { store },
+    );
   };
   return [await one(), await one()];
 }

@@ -38,6 +38,8 @@ const data = sharedData();
 const config = (): Partial<ConfigInput> => ({
   servers: { it: { url: upstream.url, trust: ['direct', 'sandboxed'] } },
   sessions: { allowDirect: 'always' },
+  // Answers as they are, without what users are told with the first one.
+  governance: { carrier: 'instructions' },
   workspaces: { shop: { path: join(data.folder, 'shop') }, yard: { path: join(data.folder, 'yard') } },
 });
 const serve = (more: object = {}): Promise<ServedGateway> => data.serve({ ...config(), ...more });

@@ -156,14 +156,18 @@ describe('what comes back', () => {
   });
 
   // What the upstream wants of us as its client is not what we want of ours.
-  test.each([401, 403, 407])(
-    'an upstream that answers %i has failed; the caller is not asked to log in',
-    async (status) => {
+  test.each([
+    [401, 'LOGIN_REQUIRED'],
+    [403, 'UPSTREAM_FAILED'],
+    [407, 'UPSTREAM_FAILED'],
+  ] as const)(
+    'an upstream that answers %i has refused the call; our own caller stays known: %s',
+    async (status, code) => {
       const args = JSON.stringify({ status, body: '{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"log in"}}' });
       const sent = await callModern(attacked.web, token, 'reply', args);
       expect(sent.status).toBe(200);
       expectOwnHeaders(sent);
-      expect((await sent.rest()).join()).toContain('UPSTREAM_FAILED');
+      expect((await sent.rest()).join()).toContain(code);
     },
   );
 

@@ -62,7 +62,7 @@ const behaviours: Record<string, [Behaviour, string]> = {
   'answers with nothing': [status(200, '', { 'content-type': 'application/json' }), '!UPSTREAM_FAILED'],
   'answers 202': [status(202), '!UPSTREAM_FAILED'],
   'answers 204': [status(204), '!UPSTREAM_FAILED'],
-  'answers 401': [status(401, html, { 'www-authenticate': 'Bearer' }), '!UPSTREAM_FAILED'],
+  'answers 401': [status(401, html, { 'www-authenticate': 'Bearer' }), '!LOGIN_REQUIRED'],
   'answers 403': [({ id }, response) => sendJson(response, rightAnswer(id), 403), '!UPSTREAM_FAILED'],
   'answers 407': [({ id }, response) => sendJson(response, rightAnswer(id), 407), '!UPSTREAM_FAILED'],
   'answers 418': [status(418, 'I am a teapot'), '!UPSTREAM_FAILED'],
