@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Admit } from './admit.ts';
 import type { Content } from './content.ts';
 import * as facts from './facts.ts';
@@ -59,6 +60,10 @@ export interface SafeRoot {
   close(): void;
 }
 
+/** Most of what is done never waits; whoever does very much of it lets others have their turn in between. */
+const doneInATurn = 32;
+let done = 0;
+
 /**
  * Opens a folder named by the operator. From here on it is this very folder, whatever its name comes to mean. Throws
  * `UNSUPPORTED` where the platform cannot keep the promise.
@@ -83,6 +88,7 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
     if (closed) throw new SafeRootError('CLOSED', { path: about });
     underWay++;
     try {
+      if (++done % doneInATurn === 0) await turn();
       return await work();
     } catch (error) {
       throw asSafeRootError(error, about);
