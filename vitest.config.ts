@@ -2,9 +2,13 @@ import { defineConfig } from 'vitest/config';
 
 /**
  * Loading what a file needs costs more than most of its tests: files share processes, one after the other, and so leave
- * nothing behind there. Those of saferoot count every descriptor of their process, and have one to themselves.
+ * nothing behind there. Those that count every descriptor of their process have one to themselves.
  */
-const apart = 'test/saferoot/**/*.test.ts';
+const apart = [
+  'test/saferoot/**/*.test.ts',
+  'test/workspaces/{kept-open,local-only}.test.ts',
+  'test/workspaces/isolation/merge-attacks.test.ts',
+];
 const outside = ['**/node_modules/**', 'test/tools/**'];
 const shared = { setupFiles: ['test/fixed-seed.ts'], testTimeout: 60_000, hookTimeout: 90_000, pool: 'forks' } as const;
 
@@ -18,11 +22,11 @@ export default defineConfig({
           ...shared,
           name: 'together',
           include: ['test/**/*.test.ts'],
-          exclude: [...outside, apart],
+          exclude: [...outside, ...apart],
           isolate: false,
         },
       },
-      { test: { ...shared, name: 'apart', include: [apart], exclude: outside } },
+      { test: { ...shared, name: 'apart', include: apart, exclude: outside } },
     ],
   },
 });
