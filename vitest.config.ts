@@ -8,6 +8,8 @@ const apart = [
   'test/saferoot/**/*.test.ts',
   'test/workspaces/{kept-open,local-only}.test.ts',
   'test/workspaces/isolation/merge-attacks.test.ts',
+  'test/journeys/sandbox/churned-sessions.test.ts',
+  'test/runners/bwrap/ends.test.ts',
 ];
 const outside = ['**/node_modules/**', 'test/tools/**'];
 const shared = { setupFiles: ['test/fixed-seed.ts'], testTimeout: 60_000, hookTimeout: 90_000, pool: 'forks' } as const;
