@@ -12,7 +12,12 @@ const apart = [
   'test/runners/bwrap/ends.test.ts',
 ];
 const outside = ['**/node_modules/**', 'test/tools/**'];
-const shared = { setupFiles: ['test/fixed-seed.ts'], testTimeout: 60_000, hookTimeout: 90_000, pool: 'forks' } as const;
+const shared = {
+  setupFiles: ['test/fixed-seed.ts', 'test/clean-environment.ts'],
+  testTimeout: 60_000,
+  hookTimeout: 90_000,
+  pool: 'forks',
+} as const;
 
 export default defineConfig({
   test: {

@@ -33,6 +33,10 @@ function furnish(scene: Scene): void {
   writeFileSync(scene.outside('SECRET.txt'), secret);
 }
 
+/** So many calls of each tool come through, however busy the machine is; only a broken harness waits longer. */
+export const enough = 5;
+const patience = 40_000;
+
 /** Every tool at once, each over and over for that long, while a folder on their way is swapped for a link out. */
 export async function race(
   open: (scene: Scene, account: Account) => Promise<FileServer>,
@@ -51,7 +55,8 @@ export async function race(
   const results = await Promise.all(
     Object.entries(tools).map(async ([name, calls]) => {
       let [tries, done, leaks] = [0, 0, 0];
-      while (Date.now() - began < ms) {
+      const spent = () => Date.now() - began;
+      while (spent() < ms || (done < enough && spent() < ms + patience)) {
         for (const [tool, args] of calls) {
           const { text, isError } = await server.call(tool, args);
           tries++;
