@@ -28,6 +28,7 @@ import { bindTransport } from './stages/bind-transport.ts';
 import { cacheResults } from './stages/cache-results.ts';
 import { forward } from './stages/forward.ts';
 import { forwardToAll } from './stages/forward-to-all.ts';
+import { type HeedKeyOptions, heedKey } from './stages/heed-key.ts';
 import { heedToken } from './stages/heed-token.ts';
 import { listForUser } from './stages/list-for-user.ts';
 import { permitTools } from './stages/permit-tools.ts';
@@ -62,7 +63,7 @@ export interface CorridorParts {
   readonly own: OwnTools;
   readonly catalog: Catalog;
   readonly cached: CachedCalls;
-  readonly identity: AuthenticateOptions;
+  readonly identity: AuthenticateOptions & HeedKeyOptions;
   readonly resolving: ResolveOptions;
   readonly selecting: SelectOptions;
   readonly governance: Governance;
@@ -83,6 +84,7 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(bindAddress<InSession<Arrived>, Reply>(parts.bindsAddress, parts.marks))
     .through(recallTransport<InSession<Arrived>, Reply>(parts.callers, parts.remembered))
     .through(heedToken<InSession<Arrived>, Reply>())
+    .through(heedKey<InSession<Arrived>, Reply>(parts.identity))
     .through(selectWorkspace(parts.selecting))
     .through(noteSilence<Arrived, Reply>(parts.governance));
   const one = inSession
@@ -122,6 +124,7 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
     .through(bindAddress<InSession<Visit>, Visited>(parts.bindsAddress, parts.marks))
     .through(recallTransport<InSession<Visit>, Visited>(parts.callers, parts.remembered))
     .through(heedToken<InSession<Visit>, Visited>())
+    .through(heedKey<InSession<Visit>, Visited>(parts.identity))
     .through(standInWorkspace(parts.selecting));
   const one = inSession
     .through(authorize(parts.resolution))

@@ -27,12 +27,15 @@ export function heedToken<E extends InSession<Arrived> | InSession<Visit>, Out>(
 
 /** Calls under way are answered; what stands open for what may come is not. */
 function endWith({ until }: Token, exchange: InSession<Arrived> | InSession<Visit>): void {
-  const stays =
-    'intent' in exchange ? exchange.intent === 'stream' : exchange.message.method === 'subscriptions/listen';
-  if (!stays) return;
+  if (!standsOpen(exchange)) return;
   const { channel } = exchange;
   const timer = setTimeout(() => channel.close(), Math.min(Math.max(0, until - Date.now()), longestTimer)).unref();
   channel.onGone(() => clearTimeout(timer));
+}
+
+/** Whether it is a stream for what may come, rather than for one answer. */
+export function standsOpen(exchange: InSession<Arrived> | InSession<Visit>): boolean {
+  return 'intent' in exchange ? exchange.intent === 'stream' : exchange.message.method === 'subscriptions/listen';
 }
 
 /** Undefined where a further scope would not help. */
