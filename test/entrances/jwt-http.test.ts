@@ -164,6 +164,15 @@ test('the control API is for the role that the configuration names', async () =>
   expect(await status({ roles: ['ops'], scope: 'use', exp: 1 })).toBe(401);
 });
 
+test('the events of the control API are read no longer than the token of the reader holds', async () => {
+  const { origin, token } = at;
+  const short = await token('roles', { roles: ['ops'], scope: 'use', exp: Math.floor(Date.now() / 1000) - 2 });
+  const stream = await fetch(`${origin}/api/v1/events`, { headers: bearer(short) });
+  expect(stream.status).toBe(200);
+  // Ends by itself, or this waits until the test times out.
+  await stream.text();
+});
+
 test('a token goes no further than the gateway: to no server, into no log and no journal', async () => {
   const { url, token, upstream, lines, journal, gateway } = at;
   const tokens = [

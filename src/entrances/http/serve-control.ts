@@ -1,9 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { problem } from '../../admin/handle.ts';
+import { eventsPath } from '../../admin/routes.ts';
 import { AmbitError } from '../../errors.ts';
 import { type AdminDoor, respond } from '../control/answer-admin.ts';
 import type { AdminCheck } from './admin-check.ts';
 import { isJson } from './guards.ts';
+
+const lookEveryMs = 1000;
 
 /** The control API over HTTP: who is no administrator learns nothing, not even what there is. */
 export async function serveControl(
@@ -21,7 +24,16 @@ export async function serveControl(
     respond(response, problem(415, 'REQUEST_INVALID', 'The Content-Type must be application/json.', 'Send JSON.'));
     return;
   }
+  if (request.url?.startsWith(eventsPath) === true) endWithLeave(isAdmin, request, response);
   await door.answer(request, response);
+}
+
+/** An access token expires; whoever reads on has to show another. */
+function endWithLeave(isAdmin: AdminCheck, request: IncomingMessage, response: ServerResponse): void {
+  const timer = setInterval(async () => {
+    if (!(await isAdmin(request))) response.end();
+  }, lookEveryMs).unref();
+  response.on('close', () => clearInterval(timer));
 }
 
 /** True when it was refused: without a credential of an administrator, whatever else was sent. */
