@@ -36,9 +36,11 @@ export function createWorkspaceMeant(
 ): (principal: Principal, message: Message) => string | undefined {
   const announced = createReadAnnounced(config);
   return function workspaceMeant(principal, message) {
-    const allowed = principal.kind === 'user' ? principal.ceiling.workspaces : null;
-    if (allowed === null) return undefined;
+    const { workspaces: allowed = null, directIn } = principal.kind === 'user' ? principal.ceiling : {};
+    if (allowed === null && directIn === undefined) return undefined;
     const asked = announced(message);
+    // Where it may have more trust than elsewhere, its session has to stand there.
+    if (allowed === null) return slugsNamed(config(), asked ?? '').find((slug) => directIn?.includes(slug));
     if (asked === undefined) return allowed[0];
     const meant = slugsNamed(config(), asked).find((slug) => allowed.includes(slug));
     if (meant === undefined) throw notAdmitted(asked.slice(0, 100));

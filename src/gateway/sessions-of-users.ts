@@ -121,12 +121,14 @@ function defaultName(principal: Principal, workspaceId: string | undefined): str
 /** Empty for a credential that bounds nothing. */
 function boundsOf({ ceiling }: UserPrincipal, workspaceId: string | undefined): string {
   if (isUnbounded(ceiling)) return '';
-  const { trustLevel, workspaces, scopes } = ceiling;
-  return JSON.stringify([trustLevel, workspaces && [...workspaces].sort(), scopes && [...scopes].sort(), workspaceId]);
+  const { trustLevel, directIn, workspaces, scopes } = ceiling;
+  const lists = [workspaces, scopes].map((names) => names && [...names].sort());
+  const where = directIn === undefined ? [] : [[...directIn].sort()];
+  return JSON.stringify([trustLevel, ...lists, workspaceId, ...where]);
 }
 
-function isUnbounded({ trustLevel, workspaces, scopes }: Ceiling): boolean {
-  return trustLevel === 'direct' && workspaces === null && scopes === null;
+function isUnbounded({ trustLevel, directIn, workspaces, scopes }: Ceiling): boolean {
+  return trustLevel === 'direct' && directIn === undefined && workspaces === null && scopes === null;
 }
 
 function digestOf(parts: readonly string[]): string {

@@ -4,6 +4,8 @@ import type { PresentedToken } from './token.ts';
 /** What a credential of a user can do at most, whoever else that user is. */
 export interface Ceiling {
   readonly trustLevel: TrustLevel;
+  /** The only workspaces where it may be direct, when those are not all of them; elsewhere it is sandboxed. */
+  readonly directIn?: readonly string[];
   /** Null when it is not limited to some. */
   readonly workspaces: readonly string[] | null;
   /** The permissions it can bring into a session; null when it is not limited to some. */

@@ -9,6 +9,7 @@ import { isGivenId } from './given-id.ts';
 import type { Session, SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { directBound, type TrustBound, trustWithin } from './trust-bounds.ts';
+import { mostTrustIn } from './within-ceiling.ts';
 import { draftWithin, noParent } from './within-parent.ts';
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
@@ -57,7 +58,7 @@ export async function openSession(
   const bounds: TrustBound[] = [
     { most: workspace?.trust ?? 'direct', rule: `workspaces.${draft.workspaceId}.trust` },
     { most: parent?.trustLevel ?? 'direct', rule: 'parent.trustLevel' },
-    { most: ceiling?.trustLevel ?? 'direct', rule: 'key.trustLevel' },
+    { most: ceiling === undefined ? 'direct' : mostTrustIn(ceiling, draft.workspaceId), rule: 'key.trustLevel' },
   ];
   const { defaultTrust } = config.sessions;
   const mayBeDirect = (draft.trustLevel ?? defaultTrust) === 'direct' && bounds.every(({ most }) => most === 'direct');

@@ -9,9 +9,16 @@ const open = () =>
       steps: { scopes: ['use'], permissions: { 'notes:write': 'notes.write' } },
       other: { permissions: { 'other:write': 'x' } },
       roles: { scopes: ['use'], roles: { map: { lead: { trust: 'direct' }, dev: {} }, admin: ['ops'] } },
+      several: { roles: { map: { lead: { trust: 'direct', workspaces: ['a'] }, dev: {} } } },
       away: {},
     },
-    { sessions: { defaultTrust: 'direct', allowDirect: 'always' } },
+    {
+      workspaces: {
+        a: { path: import.meta.dirname, trust: 'direct' },
+        b: { path: import.meta.dirname, trust: 'direct' },
+      },
+      sessions: { defaultTrust: 'direct', allowDirect: 'always' },
+    },
   );
 const told = async (sent: Parameters<typeof textOf>[0]) => JSON.parse(await textOf(sent)) as Record<string, unknown>;
 const read = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}';
@@ -117,6 +124,22 @@ describe('sessions', () => {
     expect(await textOf(callModern(url, dev, 'read', '{}', { meta }))).toContain('SESSION_NOT_FOUND');
     expect(await told(callModern(url, dev, 'read', '{}'))).toMatchObject({ trustLevel: 'sandboxed' });
     expect(await textOf(callModern(url, ops, 'read', '{}'))).toContain('PERMISSION_DENIED');
+  });
+
+  test('have the trust of a role only where that role may work, whatever others it comes with', async () => {
+    const { url, token } = at;
+    const both = await token('several', { roles: ['lead', 'dev'] });
+    const trustIn = async (each: string, workspace?: string) => {
+      const meta = workspace === undefined ? '' : `"ambit.workspace":"${workspace}"`;
+      return (await told(callModern(url, each, 'read', '{}', { meta })))['trustLevel'];
+    };
+    expect(await trustIn(both)).toBe('sandboxed');
+    expect(await trustIn(both, 'b')).toBe('sandboxed');
+    expect(await trustIn(both, 'a')).toBe('direct');
+    const client = await shakeHands(url, both);
+    expect(await told(client.post(read))).toMatchObject({ trustLevel: 'sandboxed' });
+    expect(await trustIn(await token('several', { roles: ['dev'] }), 'a')).toBe('sandboxed');
+    expect(await trustIn(await token('several', { roles: ['lead'] }))).toBe('direct');
   });
 
   test('are not served while the keys of the issuer cannot be had', async () => {

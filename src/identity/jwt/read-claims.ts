@@ -42,12 +42,20 @@ export function ceilingOf(issuer: JwtIssuer, roles: readonly string[]): Ceiling 
   const { map } = issuer.roles;
   const held = roles.flatMap((role) => (Object.hasOwn(map, role) ? [map[role] as RoleBounds] : []));
   if (held.length === 0) return undefined;
-  const workspaces = held.some((role) => role.workspaces === undefined)
-    ? null
-    : [...new Set(held.flatMap((role) => role.workspaces ?? []))];
-  const trustLevel = held.some(({ trust }) => trust === 'direct') ? 'direct' : 'sandboxed';
+  const workspaces = workspacesOf(held);
+  const direct = held.filter(({ trust }) => trust === 'direct');
+  const trustLevel = direct.length > 0 ? 'direct' : 'sandboxed';
+  // Roles add up, but the trust of one does not reach into the workspaces of another.
+  const among = direct.length > 0 ? workspacesOf(direct) : null;
+  const directIn = among === null || among.length === workspaces?.length ? {} : { directIn: among };
   // Permissions are not bounded here: those that scopes decide about come with each request anew.
-  return { trustLevel, workspaces, scopes: null };
+  return { trustLevel, ...directIn, workspaces, scopes: null };
+}
+
+/** Null when one of them is not limited to some. */
+function workspacesOf(roles: readonly RoleBounds[]): string[] | null {
+  if (roles.some((role) => role.workspaces === undefined)) return null;
+  return [...new Set(roles.flatMap((role) => role.workspaces ?? []))];
 }
 
 export function permissionsOf({ permissions }: JwtIssuer, scopes: readonly string[]): TokenPermissions {

@@ -101,7 +101,7 @@ test('roles and scopes become a ceiling by the configuration alone', async () =>
   const of = async (claims: object) => verify(await tokenOf(server, { claims: { ...claims } }));
   const both = await of({ realm_access: { roles: ['dev', 'lead', 7] }, scope: 'read write' });
   expect(both.principal).toMatchObject({
-    ceiling: { trustLevel: 'direct', workspaces: ['a', 'b'], scopes: null },
+    ceiling: { trustLevel: 'direct', directIn: ['b'], workspaces: ['a', 'b'], scopes: null },
     token: { permissions: { brought: ['notes:write'] } },
   });
   expect((await of({ realm_access: { roles: ['dev'] }, scp: ['x'] })).principal).toMatchObject({
