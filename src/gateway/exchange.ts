@@ -12,6 +12,8 @@ import { type Trace, type TraceHeaders, traceOf } from '../wire/trace.ts';
 export interface EntryDraft {
   sessionId: string | undefined;
   userId: string | undefined;
+  /** The API key it came with. */
+  keyId: string | undefined;
   rule: string | undefined;
   /** Where the call stood, when its client chose. */
   workspaceId: string | undefined;
@@ -31,6 +33,7 @@ export function blankEntry(): EntryDraft {
   return {
     sessionId: undefined,
     userId: undefined,
+    keyId: undefined,
     rule: undefined,
     workspaceId: undefined,
     ignoredWorkspace: undefined,

@@ -51,6 +51,7 @@ export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
         kind: 'call',
         sessionId: visit.entry.sessionId,
         userId: visit.entry.userId,
+        keyId: visit.entry.keyId,
         entrance: visit.entrance,
         era: visit.era,
         server: visit.server,

@@ -5,6 +5,8 @@ export interface CallEntry {
   readonly id: string;
   readonly sessionId: string | undefined;
   readonly userId: string | undefined;
+  /** The API key it came with; keys of one user may share a session. */
+  readonly keyId?: string | undefined;
   readonly entrance: string;
   readonly era: string;
   readonly server: string;
@@ -32,7 +34,7 @@ export interface CallEntry {
 export function callLine(call: CallEntry): string {
   return (
     `"kind":"call","id":"${call.id}"${member('sessionId', call.sessionId)}${member('userId', call.userId)}` +
-    `,"entrance":"${call.entrance}","era":"${call.era}","server":${quoted(call.server)},"method":${said(call.method)}` +
+    `${member('keyId', call.keyId)},"entrance":"${call.entrance}","era":"${call.era}","server":${quoted(call.server)},"method":${said(call.method)}` +
     `${call.name === undefined ? '' : `,"name":${said(call.name)}`},"outcome":${quoted(call.outcome)}${member('rule', call.rule)}` +
     `${member('workspaceId', call.workspaceId)}${call.ignoredWorkspace === undefined ? '' : `,"ignoredWorkspace":${said(call.ignoredWorkspace)}`}` +
     `${member('cached', call.cached)}${member('traceId', call.traceId)}${member('spanId', call.spanId)}${call.pid === undefined ? '' : `,"pid":${call.pid}`}` +

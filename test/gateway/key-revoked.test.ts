@@ -111,6 +111,16 @@ test('L12: removing a user revokes the keys and ends their sessions, and is writ
   expect(JSON.stringify(data.journal())).not.toContain(key.slice(-20));
 });
 
+test('the journal says which key a call came with, where several use one session', async () => {
+  const own = await data.serve({ servers });
+  const keys = [await keyFor(own, 'ada'), await keyFor(own, 'ada')];
+  for (const { key } of keys) await stands(own, key);
+  await own.close();
+  const calls = data.journal().filter(({ kind, method }) => kind === 'call' && method === 'tools/call');
+  expect(new Set(calls.map(({ sessionId }) => sessionId)).size).toBe(1);
+  expect(calls.map(({ userId, keyId }) => [userId, keyId])).toEqual(keys.map(({ id }) => ['ada', id]));
+});
+
 describe('a key that does not verify', () => {
   test('G3: is 401, or nobody where that is allowed, and then a warning is logged', async () => {
     const own = await data.serve({ servers });

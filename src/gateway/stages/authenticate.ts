@@ -70,6 +70,7 @@ export function authenticate<E extends Approach, Out>(options: AuthenticateOptio
     function proven(principal: Principal): Promise<Out> {
       if (principal.kind === 'session') entry.sessionId = principal.sessionId;
       if (principal.kind !== 'anonymous') entry.userId = principal.userId;
+      if (principal.kind === 'user') entry.keyId = principal.keyId;
       return next(widen(exchange, { principal }));
     }
   };

@@ -62,6 +62,7 @@ export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
       id: exchange.correlationId,
       sessionId: entry.sessionId,
       userId: entry.userId,
+      keyId: entry.keyId,
       entrance: exchange.entrance,
       era: exchange.era,
       server: exchange.server,
