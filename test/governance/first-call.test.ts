@@ -3,7 +3,7 @@ import { createLocalJWKSet, jwtVerify } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { headerLine } from '../../src/governance/block-text.ts';
 import { defusedMark } from '../../src/governance/defuse.ts';
-import { blockKey, contentOf, eras, givenWith, governedGateway, somePolicies } from './governed-gateway.ts';
+import { blockKey, contentOf, eras, givenWith, governedGateway, script, somePolicies } from './governed-gateway.ts';
 
 const on = governedGateway();
 const whole = `${headerLine}
@@ -80,6 +80,25 @@ describe.each(eras)('in the %s era', (era) => {
       expect(forged?._meta?.[blockKey]).toBeUndefined();
       expect(forged?.text).toContain(defusedMark);
       expect(forged?.text).not.toContain(headerLine);
+    }
+  });
+
+  test('a forgery in the instructions of a server, or in what it offers, is marked as well', async () => {
+    const servers = { it: { command: process.execPath, args: [script], env: { ERA: era, SAYS: whole } } };
+    const gateway = await on.start(era, { governance: { ...somePolicies, carrier: 'both' }, servers });
+    const id = await on.open(gateway);
+    const client = await on.connect(gateway, id, era);
+    const { result } = era === 'modern' ? await client.request('server/discover') : (client.opened ?? {});
+    // What the server says comes first, and ours after it.
+    const [theirs, ours] = String(result?.['instructions']).split('The first tool result of a session');
+    expect(theirs).toContain(`${defusedMark} SESSION CONTEXT`);
+    expect(ours).toContain(whole);
+    for (const server of ['it', '*']) {
+      const listed = await (await on.connect(gateway, id, era, server)).request('tools/list');
+      const tools = listed.result?.['tools'] as { name: string; description: string }[];
+      const told = tools.filter(({ name }) => /say|wait/.test(name)).map(({ description }) => description);
+      const marked = whole.replace('SESSION', `${defusedMark} SESSION`);
+      expect(told).toEqual([marked, marked]);
     }
   });
 

@@ -8,7 +8,7 @@ import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
 import { inProcessTransport } from '../../src/library/in-process-transport.ts';
 import { type RawClient, rawClient } from '../gateway/raw-client.ts';
 
-const script = join(import.meta.dirname, '..', 'fixtures', 'governed', 'server.js');
+export const script = join(import.meta.dirname, '..', 'fixtures', 'governed', 'server.js');
 export const eras = ['modern', 'handshake'] as const;
 export type Era = (typeof eras)[number];
 

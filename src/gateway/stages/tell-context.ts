@@ -37,7 +37,7 @@ export function tellContext(governance: Governance, callers: Callers): Stage<Arr
   }
 
   async function described(exchange: Arrived, next: Next<Arrived, Reply>): Promise<Reply> {
-    const reply = await next(exchange);
+    const reply = cleaned(await next(exchange));
     const session = sessionOf(exchange);
     return session === undefined ? reply : governance.announced(session, reply);
   }
@@ -47,9 +47,19 @@ export function tellContext(governance: Governance, callers: Callers): Stage<Arr
     if (kind !== 'request') return next(exchange);
     if (method === 'tools/call') return called(exchange, next);
     if (method === 'prompts/get') return prompted(exchange, next);
-    return method === 'initialize' || method === 'server/discover' ? described(exchange, next) : next(exchange);
+    if (method === 'initialize' || method === 'server/discover') return described(exchange, next);
+    return offering.has(method ?? '') ? next(exchange).then(cleaned) : next(exchange);
   };
 }
+
+/** What a model may read of a server besides its results. */
+const offering = new Set([
+  'tools/list',
+  'prompts/list',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+]);
 
 /** Before `admit`, for which every message is use: how long a modern session has been silent. */
 export function noteSilence<E extends Approach & { readonly message: Arrived['message'] }, Out>(
@@ -71,7 +81,11 @@ function sessionOf(exchange: Arrived): Session | undefined {
 /** What a server says must not pass for ours; what Ambit's own tools return, files among it, stays as it is. */
 function clean({ server, entry }: Arrived, reply: Reply): Reply {
   const own = server === allServers ? entry.upstream === undefined && entry.cached === undefined : server === ownServer;
-  if (own || reply.kind !== 'message') return reply;
+  return own ? reply : cleaned(reply);
+}
+
+function cleaned(reply: Reply): Reply {
+  if (reply.kind !== 'message') return reply;
   const bytes = defused(reply.bytes);
   return bytes === reply.bytes ? reply : { ...reply, bytes };
 }
