@@ -30,7 +30,7 @@ export const prose = z
   .string()
   .min(1)
   .max(16_384)
-  .regex(/^[^\u0000-\u0008\u000b-\u001f\u007f]*$/, {
+  .regex(/^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$/, {
     error: 'expected text without control characters other than tabs and line ends',
   });
 

@@ -70,7 +70,7 @@ function shortened(text: string): string {
   return points.length <= longestText ? text : `${points.slice(0, longestText).join('')}${cutHere}`;
 }
 
-/** Further lines of a text stay visibly within it. */
+/** Further lines of a text stay visibly within it, whatever ends them. */
 function indented(text: string): string {
-  return text.trim().replaceAll(/\r?\n/g, '\n    ');
+  return text.trim().replaceAll(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, '\n    ');
 }

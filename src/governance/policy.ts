@@ -30,7 +30,7 @@ export const scopePattern = /^(?:org|(?:team|user|workspace):[^\s\u0000-\u001f\u
 export const policyNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const longestText = 16_384;
 /** Nothing that a terminal or a model would not show as it is. */
-export const plainText = /^[^\u0000-\u0008\u000b-\u001f\u007f]*$/;
+export const plainText = /^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$/;
 
 /** From the farthest to the nearest; whoever is in several teams is nearest to the one named first. */
 export function levelsOf(userId: string, teams: readonly string[], workspaceId: string | undefined): readonly string[] {
