@@ -197,7 +197,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   async function carried(to: Recipient, told: Told, reply: MessageReply): Promise<Reply> {
     const message = readMessage(reply.bytes);
-    const content = contentOf(message);
+    const content = contentOf(message, to.transportId === undefined);
     // A question to the client, or an error of the protocol: the next result will do.
     if (content === undefined) return reply;
     const due = await taken(to, told);

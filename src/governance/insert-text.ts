@@ -2,9 +2,14 @@ import { applyEdits, type Edit, replaceValue } from '../wire/edit.ts';
 import { type Message, readMessage } from '../wire/message.ts';
 import { elementsAt, type Member, stringAt } from '../wire/scan.ts';
 
-/** Where a block would go: the content of a result that is final. Undefined where a reply has none. */
-export function contentOf(message: Message): Member | undefined {
-  return listIn(message, 'content');
+/**
+ * Where a block would go: the content of a result that is final. Undefined where a reply has none. A modern client reads
+ * no content beside a question or a task, whatever a server puts there; others know of no such word.
+ */
+export function contentOf(message: Message, modern: boolean): Member | undefined {
+  const type = modern ? lastOf(message, 'resultType') : undefined;
+  const isFinal = type === undefined || stringAt(message.bytes, type) === 'complete';
+  return isFinal ? listIn(message, 'content') : undefined;
 }
 
 /** `block` is JSON; the rest of the result stays as it is. */
@@ -30,7 +35,7 @@ export function withInstructions(bytes: Buffer, words: string): Buffer {
   const message = readMessage(bytes);
   const result = message.result?.shape;
   if (result === undefined) return bytes;
-  const found = result.members.filter(({ key }) => key === 'instructions').at(-1);
+  const found = lastOf(message, 'instructions');
   const own = stringAt(bytes, found);
   if (found !== undefined) {
     const text = own === undefined || own === '' ? words : `${own}\n\n${words}`;
@@ -42,8 +47,12 @@ export function withInstructions(bytes: Buffer, words: string): Buffer {
 }
 
 /** Of several of one name it is the last that most readers take. */
+function lastOf(message: Message, key: string): Member | undefined {
+  return message.result?.shape?.members.filter((member) => member.key === key).at(-1);
+}
+
 function listIn(message: Message, key: string): Member | undefined {
-  const found = message.result?.shape?.members.filter((member) => member.key === key).at(-1);
+  const found = lastOf(message, key);
   return found !== undefined && message.bytes[found.start] === 0x5b ? found : undefined;
 }
 

@@ -129,6 +129,18 @@ describe.each(eras)('in the %s era', (era) => {
     expect(await contentOf(client, 'wait', { ms: 0 })).toHaveLength(1);
   });
 
+  test('a question with content beside it does not use the block up', async () => {
+    const gateway = await on.start(era);
+    const client = await on.connect(gateway, await on.open(gateway), era);
+    const inputRequests = { it: { method: 'elicitation/create', params: { mode: 'form', message: 'Well?' } } };
+    const content = [{ type: 'text', text: 'never shown' }];
+    const result = { resultType: 'input_required', inputRequests, requestState: 's', content };
+    const asked = await givenWith(client, 'say', { result });
+    // Before 2026-07-28 that word means nothing, and the content is what the model reads.
+    expect(asked).toEqual(era === 'modern' ? [] : [whole]);
+    expect(await givenWith(client)).toEqual(era === 'modern' ? [whole] : []);
+  });
+
   test('of concurrent first calls one carries it', async () => {
     const gateway = await on.start(era);
     const client = await on.connect(gateway, await on.open(gateway), era);
