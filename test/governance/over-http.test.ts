@@ -1,4 +1,5 @@
 import { request } from 'node:http';
+import { connect as connectTo } from 'node:net';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
@@ -93,6 +94,44 @@ describe.each(Object.entries(clients))('with %s', (name, connect) => {
       await client.close();
     }
   });
+});
+
+test('an answer that waits behind another on its connection counts as given when it is', async () => {
+  const here = await data.serve({ servers: { it }, governance: somePolicies });
+  const { token } = await here.open({ userId: 'ann' });
+  const url = new URL(here.mcp('it'));
+  const asked = (id: number, name: string, close = false) => {
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': {},
+    };
+    const body = JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: {}, _meta } });
+    const head = [
+      `POST ${url.pathname} HTTP/1.1`,
+      `host: ${url.host}`,
+      `authorization: Bearer ${token}`,
+      'content-type: application/json',
+      'accept: application/json, text/event-stream',
+      'mcp-protocol-version: 2026-07-28',
+      'mcp-method: tools/call',
+      `mcp-name: ${name}`,
+      `content-length: ${body.length}`,
+      ...(close ? ['connection: close'] : []),
+    ];
+    return `${head.join('\r\n')}\r\n\r\n${body}`;
+  };
+  const said: string[] = [];
+  for (const requests of [asked(1, 'wait') + asked(2, 'say', true), asked(3, 'say', true)]) {
+    const socket = connectTo(Number(url.port), url.hostname).setEncoding('utf8');
+    socket.write(requests);
+    let text = '';
+    for await (const piece of socket) text += piece;
+    said.push(text);
+  }
+  const [first = '', then = ''] = said;
+  expect(first.split('HTTP/1.1 200').map((each) => each.includes(headerLine))).toEqual([false, false, true]);
+  expect(then).toContain('"id":3');
+  expect(then).not.toContain(headerLine);
 });
 
 describe.each(eras)('in the %s era', (era) => {

@@ -168,10 +168,11 @@ class HttpAnswer implements Answer, Channel {
       for (const delivery of deliveries) delivery.lost();
       return;
     }
-    const { socket } = response;
+    // The request has its connection from the first; an answer that waits for another before it has none yet.
+    const { socket } = response.req;
     const over = () => {
       // Node says that an answer has finished also when its connection broke under it.
-      const delivered = socket !== null && !socket.destroyed;
+      const delivered = !socket.destroyed;
       for (const delivery of deliveries) delivered ? delivery.delivered() : delivery.lost();
     };
     response.once('finish', over);
