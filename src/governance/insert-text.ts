@@ -30,20 +30,26 @@ export function withMessagesAround(bytes: Buffer, before: readonly string[], aft
   return applyEdits(bytes, text === '' ? edits : [...edits, { start: end, end, text }]);
 }
 
-/** Further words in the instructions of a handshake or a description, after the server's own. */
+/**
+ * Further words in the instructions of a handshake or a description, after the server's own. They are one user's: what
+ * the server lets anybody keep for everybody is no longer that.
+ */
 export function withInstructions(bytes: Buffer, words: string): Buffer {
   const message = readMessage(bytes);
   const result = message.result?.shape;
   if (result === undefined) return bytes;
+  const edits = result.members
+    .filter(({ key }) => key === 'cacheScope')
+    .map((member) => replaceValue(member, '"private"'));
   const found = lastOf(message, 'instructions');
   const own = stringAt(bytes, found);
   if (found !== undefined) {
     const text = own === undefined || own === '' ? words : `${own}\n\n${words}`;
-    return applyEdits(bytes, [replaceValue(found, JSON.stringify(text))]);
+    return applyEdits(bytes, [...edits, replaceValue(found, JSON.stringify(text))]);
   }
   const at = result.start + 1;
   const text = `"instructions":${JSON.stringify(words)}${result.members.length > 0 ? ',' : ''}`;
-  return applyEdits(bytes, [{ start: at, end: at, text }]);
+  return applyEdits(bytes, [...edits, { start: at, end: at, text }]);
 }
 
 /** Of several of one name it is the last that most readers take. */

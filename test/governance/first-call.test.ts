@@ -212,6 +212,8 @@ describe.each(eras)('in the %s era', (era) => {
     const client = await on.connect(gateway, await on.open(gateway), era);
     const { result } = era === 'modern' ? await client.request('server/discover') : (client.opened ?? {});
     expect(result?.['instructions']).toContain(whole);
+    // The server lets anybody keep its description for everybody; with one user's policies in it, nobody may.
+    if (era === 'modern') expect(result).toMatchObject({ cacheScope: 'private' });
     expect(await givenWith(client)).toEqual(carrier === 'both' ? [whole] : []);
   });
 
