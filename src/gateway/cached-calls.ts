@@ -122,6 +122,15 @@ export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
     return sha256(JSON.stringify([...facts, ...told]));
   }
 
+  /** A user may have been given something since, and the server have answered to that: it is not for those who share. */
+  function isStill(key: string, call: CachedCall, digest: string, definition: string): boolean {
+    try {
+      return keyOf(call, digest, definition, partitionFor(call)) === key;
+    } catch {
+      return false;
+    }
+  }
+
   return {
     concerns: (server, message) => settingFor(server, message) !== undefined,
 
@@ -149,7 +158,7 @@ export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
       await cache.lead(key, partition.owner, async () => {
         const listening = listenedTo(call);
         reply = await forward(listening.channel);
-        if (!listening.silent()) return undefined;
+        if (!listening.silent() || !isStill(key, call, digest, definition)) return undefined;
         const { severalUsers } = partition;
         return mayKeep(reply, { ttlMs: setting.ttlSeconds * 1000, severalUsers, from: call.correlationId });
       });

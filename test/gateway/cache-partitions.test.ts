@@ -106,3 +106,38 @@ test('L7: two users, the same tool and arguments: never each other’s result, w
   // It would prove nothing if nothing had been given again.
   expect(calls).toBeLessThan(asked / 1.2);
 });
+
+test('L7: what a user is given while a call waits is in no result that others share', async () => {
+  const waiting: (() => void)[] = [];
+  const upstream = on.closing(
+    await echoingUpstream(async (method, params, { authorization = 'nobody' }) => {
+      const hints = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+      if (method === 'tools/list') return { ...hints, tools: [{ name: 'read', inputSchema: { type: 'object' } }] };
+      if (method !== 'tools/call') return undefined;
+      const { slow } = params['arguments'] as { slow: boolean };
+      if (slow && waiting.length === 0) await new Promise<void>((resolve) => waiting.push(resolve));
+      return { resultType: 'complete', content: [{ type: 'text', text: authorization }] };
+    }),
+  );
+  mkdirSync(join(on.folder, 'w'));
+  const cache = { read: { ttlSeconds: 600, per: 'workspace' as const } };
+  const gateway = await on.start(
+    { notes: { url: upstream.url, era: 'modern' as const, cache } },
+    { workspaces: { w: { path: join(on.folder, 'w') } } },
+  );
+  const [ada, eve] = [
+    await on.clientOf(gateway, { userId: 'ada', workspaceId: 'w' }, 'notes'),
+    await on.clientOf(gateway, { userId: 'eve', workspaceId: 'w' }, 'notes'),
+  ];
+  await eve.call('read', { slow: false });
+  const first = ada.call('read', { slow: true });
+  while (waiting.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  // She waits for what ada asked for, and is given something of her own meanwhile.
+  const second = eve.call('read', { slow: true });
+  await eve.call('read', { slow: false });
+  await gateway.credentials.set({ userId: 'eve', server: 'notes', header: 'Authorization' }, 'Bearer eve');
+  for (const release of waiting) release();
+  expect(await first).toBe('nobody');
+  expect(await second).toBe('Bearer eve');
+  expect(await ada.call('read', { slow: true })).toBe('nobody');
+});
