@@ -330,6 +330,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     live: () => ({ sessions: sessions.held().length, links: links.size(), transports: callers.size }),
     usage: (id) => store.usage(id),
     calls: journal.calls,
+    controlled: (what) => journal.record({ kind: 'gateway', event: 'control', ...what }),
     hasOwnTools: (session) => own.texts(session).length > 0,
     async close() {
       // What was done last reaches the feed a moment later.

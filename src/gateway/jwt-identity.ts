@@ -9,8 +9,8 @@ import type { Log } from '../log.ts';
 export interface JwtIdentity {
   /** A promise only when the token is not remembered. */
   verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
-  /** Whether it is the token of somebody who may use the control API; false for whatever does not verify. */
-  isAdmin(presented: PresentedToken): Promise<boolean>;
+  /** The user whose token it is, who may use the control API; undefined for anybody else, and if it does not verify. */
+  adminOf(presented: PresentedToken): Promise<string | undefined>;
   /** Where tokens are to be had. */
   readonly issuers: readonly string[];
   /** The scopes that are of any use here, whoever gives them. */
@@ -55,12 +55,12 @@ export function createJwtIdentity(issuers: Config['auth']['jwt'], log: Log): Jwt
       const verified = verifier.verify(presented);
       return verified instanceof Promise ? verified.then(admitted) : admitted(verified);
     },
-    async isAdmin(presented) {
+    async adminOf(presented) {
       try {
         const verified = await verifier.verify(presented);
-        return verified.isAdmin && hasRequired(verified);
+        return verified.isAdmin && hasRequired(verified) ? verified.userId : undefined;
       } catch {
-        return false;
+        return undefined;
       }
     },
     issuers: issuers.map(({ issuer }) => issuer),

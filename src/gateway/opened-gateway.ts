@@ -42,6 +42,13 @@ export interface Gateway extends Pick<OpenDirectory, 'directory' | 'people'> {
   restrictSession(id: string, change: Narrowing): Promise<Session>;
   /** A further token for a session; that one was made is recorded. */
   furtherToken(id: string): Promise<string>;
+  /** For the journal: who asked the control API for what, and how that went. */
+  controlled(what: {
+    readonly by: string;
+    readonly method: string;
+    readonly path: string;
+    readonly status: number;
+  }): void;
   /** Every server there is, as this session finds it. */
   explain(session: Session): Resolved[];
   /** Whether rules or lists narrow which tools of this server may be called. */

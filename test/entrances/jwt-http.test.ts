@@ -187,6 +187,28 @@ test('the control API is for the role that the configuration names', async () =>
   expect(await status({ roles: ['ops'], scope: 'use', exp: 1 })).toBe(401);
 });
 
+test('what an administrator changes is written down with who it was', async () => {
+  const { origin, token, journal } = at;
+  const ops = await token('roles', { roles: ['ops'], scope: 'use', sub: 'olga' });
+  const add = (name: string) =>
+    fetch(`${origin}/api/v1/users?x=1`, {
+      method: 'POST',
+      headers: { ...bearer(ops), 'content-type': 'application/json' },
+      body: JSON.stringify({ name }),
+    });
+  expect([(await add('ada')).status, (await add('anonymous')).status]).toEqual([200, 400]);
+  const said = { by: 'roles|olga', method: 'POST', path: '/api/v1/users' };
+  const written = () =>
+    journal()
+      .split('\n')
+      .filter((line) => line.includes('"event":"control"'))
+      .map((line) => JSON.parse(line) as object);
+  await expect.poll(written).toMatchObject([
+    { ...said, status: 200 },
+    { ...said, status: 400 },
+  ]);
+});
+
 test('the events of the control API are read no longer than the token of the reader holds', async () => {
   const { origin, token } = at;
   const short = await token('roles', { roles: ['ops'], scope: 'use', exp: Math.floor(Date.now() / 1000) - 2 });

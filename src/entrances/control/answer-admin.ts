@@ -10,8 +10,8 @@ const bodyLimit = 256 * 1024;
 const mostReaders = 64;
 
 export interface AdminDoor {
-  /** Whoever comes this far may do everything. */
-  answer(request: IncomingMessage, response: ServerResponse): Promise<void>;
+  /** Whoever comes this far may do everything. What somebody does `by` a credential is written down. */
+  answer(request: IncomingMessage, response: ServerResponse, by?: string): Promise<void>;
   /** Ends the streams that stand open. */
   close(): void;
 }
@@ -32,7 +32,7 @@ export function createAdminDoor(gateway: Gateway, address: () => string | undefi
   }
 
   return {
-    async answer(request, response) {
+    async answer(request, response, by) {
       const { method = 'GET', url: path = '/' } = request;
       if (method === 'GET' && path.split('?', 1)[0] === eventsPath) return events(request, response);
       const body = await readBody(request, bodyLimit, (listener) => response.on('close', listener));
@@ -43,7 +43,10 @@ export function createAdminDoor(gateway: Gateway, address: () => string | undefi
         respond(response, problem(413, 'REQUEST_INVALID', detail, 'Send less.'));
         return;
       }
-      respond(response, await handleAdmin(gateway, { method, path, body }, address()));
+      const answer = await handleAdmin(gateway, { method, path, body }, address());
+      const [asked = ''] = path.split('?', 1);
+      if (by !== undefined && method !== 'GET') gateway.controlled({ by, method, path: asked, status: answer.status });
+      respond(response, answer);
     },
     close() {
       for (const response of readers) response.end();

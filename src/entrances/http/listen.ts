@@ -31,7 +31,7 @@ export async function listenHttp(
 ): Promise<Listening> {
   const guard = createGuards(gateway.config.listen);
   const token = await openAdminToken(gateway.places.dataDir);
-  const isAdmin = createAdminCheck(gateway, token);
+  const adminOf = createAdminCheck(gateway, token);
   let url = '';
   const door = createAdminDoor(gateway, () => gateway.config.listen.publicUrl ?? url);
   let closing = false;
@@ -51,7 +51,7 @@ export async function listenHttp(
       return;
     }
     if (path === '/readyz') return answerReady(response);
-    if (path === '/metrics') return serveMetrics(gateway, isAdmin, request, response);
+    if (path === '/metrics') return serveMetrics(gateway, adminOf, request, response);
     if (path === '/.well-known/jwks.json' && request.method === 'GET') {
       const bytes = Buffer.from(gateway.jwks());
       const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };
@@ -59,7 +59,7 @@ export async function listenHttp(
       return;
     }
     if (path.startsWith('/.well-known/') && serveResourceMetadata(gateway, path, request, response)) return;
-    if (path.startsWith('/api/')) return serveControl(door, isAdmin, request, response);
+    if (path.startsWith('/api/')) return serveControl(door, adminOf, request, response);
     if (isLoginPath(path)) return serveLogins(gateway, request, response);
     const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
     if (server === undefined) {

@@ -7,7 +7,7 @@ import { isLoopback, namesLoopback } from './guards.ts';
 /** GET /metrics: open to this machine; everybody else has to be an administrator. */
 export async function serveMetrics(
   gateway: Gateway,
-  isAdmin: AdminCheck,
+  adminOf: AdminCheck,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -16,7 +16,7 @@ export async function serveMetrics(
     refuse(gateway, response, 405, { allow: 'GET, HEAD' });
     return;
   }
-  if (!comesFromHere(gateway, request) && !(await isAdmin(request))) {
+  if (!comesFromHere(gateway, request) && (await adminOf(request)) === undefined) {
     refuse(gateway, response, 401, { 'www-authenticate': 'Bearer realm="ambit"' });
     return;
   }

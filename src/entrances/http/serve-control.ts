@@ -11,12 +11,13 @@ const lookEveryMs = 1000;
 /** The control API over HTTP: who is no administrator learns nothing, not even what there is. */
 export async function serveControl(
   door: AdminDoor,
-  isAdmin: AdminCheck,
+  adminOf: AdminCheck,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   response.setHeader('cache-control', 'no-store');
-  if (await refuseUnlessAdmin(isAdmin, request, response)) return;
+  const by = await adminOf(request);
+  if (by === undefined) return refuse(request, response);
   const sent = request.headers['content-length'] ?? request.headers['transfer-encoding'] ?? '0';
   const hasBody = request.method === 'POST' || request.method === 'PATCH' || sent !== '0';
   if (hasBody && !isJson(request)) {
@@ -24,29 +25,23 @@ export async function serveControl(
     respond(response, problem(415, 'REQUEST_INVALID', 'The Content-Type must be application/json.', 'Send JSON.'));
     return;
   }
-  if (request.url?.startsWith(eventsPath) === true) endWithLeave(isAdmin, request, response);
-  await door.answer(request, response);
+  if (request.url?.startsWith(eventsPath) === true) endWithLeave(adminOf, request, response);
+  await door.answer(request, response, by);
 }
 
 /** An access token expires; whoever reads on has to show another. */
-function endWithLeave(isAdmin: AdminCheck, request: IncomingMessage, response: ServerResponse): void {
+function endWithLeave(adminOf: AdminCheck, request: IncomingMessage, response: ServerResponse): void {
   const timer = setInterval(async () => {
-    if (!(await isAdmin(request))) response.end();
+    if ((await adminOf(request)) === undefined) response.end();
   }, lookEveryMs).unref();
   response.on('close', () => clearInterval(timer));
 }
 
-/** True when it was refused: without a credential of an administrator, whatever else was sent. */
-async function refuseUnlessAdmin(
-  isAdmin: AdminCheck,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<boolean> {
-  if (await isAdmin(request)) return false;
+/** Without a credential of an administrator, whatever else was sent. */
+function refuse(request: IncomingMessage, response: ServerResponse): void {
   request.resume();
   const { row, code } = new AmbitError('UNAUTHENTICATED');
   const hint = 'Send "Authorization: Bearer <admin token>"; it is in the file admin-token of the data directory.';
   const refusal = problem(row.http, code, 'The request does not carry the admin token.', hint);
   respond(response, refusal, { 'www-authenticate': 'Bearer realm="ambit control"' });
-  return true;
 }

@@ -10,6 +10,7 @@ import { ceilingOf, permissionsOf, rolesOf, scopesOf, userNameOf } from './read-
 export interface VerifiedJwt {
   /** Undefined when its roles give it no place here; as an administrator it may still count. */
   readonly principal: UserPrincipal | undefined;
+  readonly userId: string;
   readonly isAdmin: boolean;
   readonly scopes: readonly string[];
   readonly issuer: JwtIssuer;
@@ -121,6 +122,7 @@ function read(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
   const token = { until, scopes: issuer.scopes, permissions: permissionsOf(issuer, scopes) };
   return {
     principal: ceiling && { kind: 'user', userId, via: 'jwt', ceiling, token },
+    userId,
     isAdmin: issuer.roles?.admin.some((role) => roles.includes(role)) ?? false,
     scopes,
     issuer,
