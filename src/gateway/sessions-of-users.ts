@@ -109,6 +109,8 @@ export function createSessionsOfUsers({ sessions, keys, open, log }: OfUsersOpti
 /** Whether a session may be used by whoever this is. */
 export function isTheirs(session: Session, principal: Principal): boolean {
   if (session.userId !== principal.userId) return false;
+  // Whoever opened it in the name of nobody: those who prove nothing are given nothing more.
+  if (principal.kind === 'anonymous') return session.trustLevel === 'sandboxed' && session.permissions.length === 0;
   return principal.kind !== 'user' || isWithinCeiling(session, principal.ceiling);
 }
 

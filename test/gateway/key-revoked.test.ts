@@ -138,4 +138,10 @@ describe('a key that does not verify', () => {
     expect(warned).toHaveLength(1);
     expect(JSON.stringify(data.warnings())).not.toContain(key.slice(-20));
   });
+
+  test('is never served in a direct session, though one was opened in the name of nobody', async () => {
+    const own = await data.serve({ servers, auth: { anonymous: 'loopback', onInvalidKey: 'anonymous' } });
+    await own.open({ userId: 'anonymous', name: 'default', trustLevel: 'direct' });
+    expect(await standing(own, 'nonsense')).toContain('SESSION_NOT_FOUND');
+  });
 });
