@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isAmbitError } from '../../errors.ts';
 import { within } from '../../within.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { CatalogFile } from './catalog-file.ts';
@@ -44,6 +45,11 @@ const freshMs = 5 * 60_000;
 const deadlineMs = 5000;
 /** A server that failed is asked again after a while, so that the lists of the others do not wait for it each time. */
 const failureMs = 15_000;
+
+/** A login that is wanted comes with the link for whoever asked: nobody else may be given that. */
+function isForOneUser(error: unknown): boolean {
+  return isAmbitError(error) && error.code === 'LOGIN_REQUIRED';
+}
 
 export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet): Catalog {
   const offers = file.load();
@@ -109,9 +115,15 @@ export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet
       }
       const failure = failed.get(key);
       if (failure !== undefined && Date.now() < failure.until) return missing(server, known, failure.error);
+      const byAnother = asking.has(key);
       try {
-        return await listed(server, await within(refresh(key, ask), deadlineMs));
+        const refreshed = refresh(key, ask).catch((error) => {
+          if (byAnother && isForOneUser(error)) return fetchOffer(ask);
+          throw error;
+        });
+        return await listed(server, await within(refreshed, deadlineMs));
       } catch (error) {
+        if (isForOneUser(error)) return missing(server, known, error as Error);
         failed.set(key, { error: error as Error, until: Date.now() + failureMs });
         asking.get(key)?.then(
           () => tell(server.name, true),

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { AmbitError } from '../../../src/errors.ts';
 import { type Catalog, createCatalog } from '../../../src/upstreams/catalog/catalog.ts';
 import type { AskServer, Offer } from '../../../src/upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
@@ -181,6 +182,20 @@ describe('a server that fails', () => {
     await catalog.look(server('b'), '{}', one.ask);
     expect([...saved.keys()].map((key) => key.split(' ')[0])).toEqual(['b']);
   });
+});
+
+test('a login that is wanted of one user is told to nobody else, now or later', async () => {
+  const wantedOf = (user: string): AskServer => {
+    return async () => {
+      await Promise.resolve();
+      throw new AmbitError('LOGIN_REQUIRED', { what: `of ${user}`, link: `https://a.example/${user}` });
+    };
+  };
+  const look = (user: string) => catalog.look(server('a'), 'c', wantedOf(user));
+  const told = [...(await Promise.all(['ada', 'eve', 'tom'].map(look))), await look('ann')];
+  expect(told.map(({ failure }) => (failure as AmbitError).link)).toEqual(
+    ['ada', 'eve', 'tom', 'ann'].map((user) => `https://a.example/${user}`),
+  );
 });
 
 test('a server that is late is left out after the deadline, and announced when it has answered', async () => {
