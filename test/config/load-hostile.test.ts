@@ -73,7 +73,7 @@ describe('files made to exhaust', () => {
   });
 
   test('thousands of equal keys', async () => {
-    const problems = await refusal(`version: 1\nservers: {${'a,'.repeat(counts(10_000, 100_000))}}`);
+    const problems = await refusal(`version: 1\nservers: {${'a,'.repeat(counts(4000, 100_000))}}`);
     expect(problems.length).toBeLessThanOrEqual(1001);
     expect(problems.at(-1)).toMatch(/^ambit\.yaml: and \d+ further problems$/);
   });

@@ -150,7 +150,7 @@ describe('where there is no process table', () => {
 it.skipIf(!linux)('does not hold on to descriptors Ambit was given', async () => {
   const root = mkdtempSync(join(tmpdir(), 'ambit-given-'));
   const args = [process.execPath, program, root, String(process.pid), '1', 'proc'];
-  const warden = spawn('bash', ['-c', 'exec 40</dev/null; exec "$@"', 'bash', ...args], {
+  const warden = spawn('bash', ['--norc', '-c', 'exec 40</dev/null; exec "$@"', 'bash', ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const left = once(warden, 'exit');

@@ -30,14 +30,14 @@ afterAll(async () => {
 type Open = (now: () => number) => Promise<SessionStore>;
 const fresh = () => randomBytes(6).toString('hex');
 const stores: Record<string, { open: Open; runs: number }> = {
-  memory: { open: async (now) => openMemoryStore({ now }), runs: counts(200, 20_000) },
-  sqlite: { open: (now) => openSqliteStore({ file: join(folder, fresh()), now }), runs: counts(40, 3000) },
+  memory: { open: async (now) => openMemoryStore({ now }), runs: counts(100, 20_000) },
+  sqlite: { open: (now) => openSqliteStore({ file: join(folder, fresh()), now }), runs: counts(20, 3000) },
   ...(program === undefined
     ? {}
     : {
         redis: {
           open: (now) => openRedisStore({ url: server?.url ?? '', name: fresh(), now }),
-          runs: counts(40, 3000),
+          runs: counts(20, 3000),
         },
       }),
 };

@@ -30,7 +30,7 @@ test('the differences lead from one text to the other', () => {
       }
       expect(made + old.slice(done).join('')).toBe(after);
     }),
-    { numRuns: counts(1000, 20_000) },
+    { numRuns: counts(400, 20_000) },
   );
 });
 
@@ -53,7 +53,7 @@ test('no shorter way is overlooked', () => {
       );
       expect(changed).toBe(old.length + fresh.length - 2 * longestCommon(old, fresh));
     }),
-    { numRuns: counts(500, 10_000) },
+    { numRuns: counts(200, 10_000) },
   );
 });
 
@@ -66,7 +66,7 @@ test('git applies a diff to the old text and gets the new one', () => {
       execFileSync('git', ['apply', '--unidiff-zero', '-'], { cwd: folder, input: patch, stdio: 'pipe' });
       expect(execFileSync('cat', [join(folder, 'file')]).toString()).toBe(after);
     }),
-    { numRuns: counts(50, 800) },
+    { numRuns: counts(15, 800) },
   );
 });
 
@@ -88,7 +88,7 @@ test('what git merges we merge to the same, and whatever it reports as a conflic
         expect(mine).toBe(git.stdout.toString());
       }
     }),
-    { numRuns: counts(100, 2000) },
+    { numRuns: counts(30, 2000) },
   );
   expect(merged).toBeGreaterThan(0);
   expect(both).toBeGreaterThan(0);

@@ -141,7 +141,7 @@ describe('W6: sweeping', () => {
       return seed % below;
     };
     const path = () => `${'abc'[random(3)]}/${'xyz'[random(3)]}/${'12'[random(2)]}`.slice(0, [1, 3, 5][random(3)]);
-    for (let round = 0; round < counts(150, 3000); round++) {
+    for (let round = 0; round < counts(60, 3000); round++) {
       const deed = random(10);
       if (deed < 5) await codeOf(files.write(path(), deed === 0 ? large : bytes(`round ${round}`)));
       else if (deed < 7) await codeOf(files.move(path(), path(), { overwrite: deed === 5 }));

@@ -89,7 +89,7 @@ describe('W3: a folder of the host', () => {
         expect(JSON.stringify(told ?? '')).not.toContain(secret);
         expect(JSON.stringify(told ?? '')).not.toContain(scene.base);
       }),
-      { numRuns: counts(400, 5000) },
+      { numRuns: counts(200, 5000) },
     );
     expect([snapshot(scene.outside()), openDescriptors()]).toEqual(before);
   });

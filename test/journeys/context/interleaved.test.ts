@@ -50,7 +50,7 @@ async function add(session: TestSession, ...servers: Server[]): Promise<void> {
 }
 
 test('P5, P8, P12: of many calls of sessions in parallel, each tells its own session, and none another', async () => {
-  const total = counts(500, 20_000);
+  const total = counts(300, 20_000);
   const seen = new Set<string>();
   for (let from = 0; from < total; from += 250) {
     await Promise.all(

@@ -7,7 +7,7 @@ import { counts } from '../../proof.ts';
 import { sceneOfTest, secret, snapshot } from '../../saferoot/scene.ts';
 import { someFiles } from './some-files.ts';
 
-const ms = counts(300, 60_000);
+const ms = counts(100, 60_000);
 /** Only a broken harness reaches this: nothing is judged by time. */
 const patience = 20_000;
 

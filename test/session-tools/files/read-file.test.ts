@@ -206,7 +206,7 @@ describe('large files', () => {
   test('W6: ranges of a file of a gibibyte are read with little memory, and reading on does not begin anew', {
     timeout: 60_000,
   }, async () => {
-    const megabytes = counts(128, 1024);
+    const megabytes = counts(48, 1024);
     makeLarge('large.log', megabytes);
     let bytes = 0;
     let most = 0;
