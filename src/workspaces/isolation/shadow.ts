@@ -1,4 +1,4 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openRoot } from '../../saferoot/open-root.ts';
 import { type GitPlace, runGit } from './git.ts';
@@ -59,6 +59,9 @@ async function copyIndex(gitDir: string, target: string): Promise<void> {
   try {
     const file = await root.open('index');
     await file.copyTo(target).finally(() => file.close());
+    // By its age git knows which files may have been written in the same moment as it, and looks into those.
+    const writtenAt = Math.floor(file.facts.modifiedMs / 1000);
+    await utimes(target, writtenAt, writtenAt);
   } finally {
     root.close();
   }

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { contents, put, type Scene, scene } from './scene.ts';
 
@@ -14,6 +15,9 @@ afterEach(() => {
 });
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
+
+/** Git tells times apart by the second. */
+const nextSecond = () => setTimeout(1020 - (Date.now() % 1000));
 
 test('a shared workspace is the folder of all its sessions', async () => {
   const { folders, session, workspace } = await opened('shared');
@@ -57,6 +61,17 @@ describe('a worktree', () => {
     put(folder, { 'readme.md': 'mine\n' });
     expect((await folders.merge(name('one'), {})).fits).toBe(false);
     expect(readFileSync(join(workspace, 'readme.md'), 'utf8')).toBe('not committed\n');
+  });
+
+  test('a change that is as long as what it replaces, and as old as the commit, is no less one', async () => {
+    const { folders, session, workspace, said, git } = await opened('worktree');
+    await nextSecond();
+    put(workspace, { 'readme.md': 'four\nfive\n six\n' });
+    git('commit', '--quiet', '--all', '--message=more');
+    put(workspace, { 'readme.md': 'five\nfour\n six\n' });
+    await nextSecond();
+    await folders.folderFor(session('one'));
+    expect(said.some((line) => line.startsWith('uncommitted'))).toBe(true);
   });
 
   test('what git ignores is neither shown nor merged', async () => {
