@@ -25,6 +25,8 @@ export interface Ground {
   reopenToRead(file: Handle): number;
   onSameMount(one: Handle, other: Handle): boolean;
   release(handle: Handle): void;
+  /** The same for what has lost its last name: the system then gives back all of its blocks, and nobody waits for that. */
+  releaseGone(handle: Handle): void;
 }
 
 /** A path for calls that act on a name in a folder and do not follow what bears it. */

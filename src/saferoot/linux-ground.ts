@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, readFileSync, statfsSync } from 'node:fs';
+import { close, closeSync, constants, fstatSync, openSync, readFileSync, statfsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { at, type Ground, type Handle } from './ground.ts';
 import { isKernelFileSystem } from './kernel-file-systems.ts';
@@ -37,6 +37,7 @@ export function linuxGround(strict: boolean): Ground {
     reopen: (file, flags) => open(file.path, flags | constants.O_NONBLOCK),
     reopenToRead: (file) => openSync(file.path, constants.O_RDONLY | constants.O_NONBLOCK),
     release: (handle) => closeSync(handle.descriptor as number),
+    releaseGone: (handle) => close(handle.descriptor as number, () => {}),
     onSameMount,
   };
 }

@@ -42,5 +42,6 @@ export function macosGround(strict: boolean): Ground {
     },
     onSameMount: (one, other) => one.stats.dev === other.stats.dev,
     release() {},
+    releaseGone() {},
   };
 }

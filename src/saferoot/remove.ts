@@ -18,7 +18,7 @@ export interface RemovedTree {
 
 /** Removes a file, a link itself, a special file (which is not opened for it), or an empty folder. */
 export function remove(folder: Folder, path: string): RemovedTree {
-  return walked(folder, path, { deed: 'write', keepLastLink: true }, (end) => {
+  return walked(folder, path, { deed: 'write', keepLastLink: true, lastGoes: true }, (end) => {
     const node = found(end);
     const place = placeOf(end);
     removeName(node, at(place.folder, place.name));
@@ -37,7 +37,7 @@ export interface RemoveTreeOptions {
  */
 export async function removeTree(folder: Folder, path: string, options: RemoveTreeOptions = {}): Promise<RemovedTree> {
   const { maxEntries = 100_000 } = options;
-  return walkedUntil(folder, path, { deed: 'write', keepLastLink: true }, async (end) => {
+  return walkedUntil(folder, path, { deed: 'write', keepLastLink: true, lastGoes: true }, async (end) => {
     const node = found(end);
     const place = placeOf(end);
     if (node.stats.isDirectory()) await surveyed(folder, node, { ways: [end.inside], maxEntries, oneMount: true });

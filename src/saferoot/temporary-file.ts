@@ -1,4 +1,4 @@
-import { closeSync, constants, fsyncSync, openSync, unlinkSync, writeSync } from 'node:fs';
+import { closeSync, constants, fsyncSync, lstatSync, openSync, unlinkSync, writeSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { assertSize, type Content, fill } from './content.ts';
 import { at, type Handle } from './ground.ts';
@@ -71,9 +71,10 @@ function writeLittle(path: string, flags: number, content: string | Uint8Array, 
 
 function removeIfThere(path: string): void {
   try {
-    unlinkSync(path);
+    // Most often it has been moved to its place, and to be told so by an error takes much longer than to look.
+    if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) unlinkSync(path);
   } catch {
-    // Moved to its place, or taken away by someone else: either way it is not here.
+    // Taken away by someone else meanwhile.
   }
 }
 

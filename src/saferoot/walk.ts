@@ -18,6 +18,8 @@ export interface WalkOptions {
   /** What is going to be done at the end of the walk; `read` unless given. */
   readonly deed?: Deed;
   readonly admit?: Admit | undefined;
+  /** What is found at the end is going to be removed or replaced. */
+  readonly lastGoes?: boolean;
 }
 
 /** Where a walk ended. Only what is named here is still held, until `release`. */
@@ -184,7 +186,11 @@ export function walkAlong(
   const before = trail.at(-2);
   const held = missing === undefined ? 2 : 1;
   letGo(trail.length - held);
-  const release = (): void => letGo(trail.length);
+  const release = (): void => {
+    if (options.lastGoes && trail.at(-1) === end && end.handle !== root)
+      ground.releaseGone((trail.pop() as Step).handle);
+    letGo(trail.length);
+  };
   const way = { inside, made, release };
   if (missing !== undefined) return { node: undefined, place: { folder: end.handle, name: missing }, ...way };
   return { node: end.handle, place: before && { folder: before.handle, name: end.name }, ...way };

@@ -87,7 +87,7 @@ export async function replace(
   content: Content,
   options: ReplaceOptions = {},
 ): Promise<WrittenFile> {
-  return walkedUntil(folder, path, walking(options), async (end) => {
+  return walkedUntil(folder, path, { ...walking(options), lastGoes: true }, async (end) => {
     if (end.node === undefined && options.create && options.version === undefined) {
       return putNew(folder, end, content, options);
     }

@@ -15,7 +15,15 @@ import {
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { isTemporaryName } from '../../src/saferoot/temporary-file.ts';
-import { makeFifo, namesBelow, openDescriptors, outcomeOf, sceneOfTest, snapshot } from './scene.ts';
+import {
+  expectNoMoreDescriptors,
+  makeFifo,
+  namesBelow,
+  openDescriptors,
+  outcomeOf,
+  sceneOfTest,
+  snapshot,
+} from './scene.ts';
 
 async function* pieces(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);
@@ -349,7 +357,7 @@ describe('handles', () => {
       const sort = typeof outcome === 'string' && /^[A-Z_]{4,}$/.test(outcome) ? 'refused' : 'done';
       outcomes.set(sort, (outcomes.get(sort) ?? 0) + 1);
     }
-    expect(openDescriptors()).toBe(before);
+    await expectNoMoreDescriptors(before);
     expect(outcomes.get('refused')).toBeGreaterThan(4_000);
     expect(outcomes.get('done')).toBeGreaterThan(4_000);
   });
@@ -364,7 +372,7 @@ describe('handles', () => {
     await writing;
     expect(readFileSync(scene.inside('f'), 'utf8')).toBe('slowly');
     expect(await outcomeOf(root.stat('f'))).toBe('CLOSED');
-    expect(openDescriptors()).toBe(before);
+    await expectNoMoreDescriptors(before);
   });
 
   test('the folder stays the same folder when its name comes to mean another', async () => {

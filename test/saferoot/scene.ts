@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { openRoot, type SafeRoot, type SafeRootOptions } from '../../src/saferoot/open-root.ts';
 
 export const secret = 'SECRET of the host';
@@ -98,4 +98,9 @@ export async function outcomeOf(work: Promise<unknown>): Promise<unknown> {
 
 export function openDescriptors(): number {
   return readdirSync('/proc/self/fd').length;
+}
+
+/** That of a file which is gone is closed by another thread, a moment later. */
+export async function expectNoMoreDescriptors(than: number): Promise<void> {
+  await expect.poll(openDescriptors, { interval: 1 }).toBeLessThanOrEqual(than);
 }

@@ -20,7 +20,16 @@ import { type LocalBackend, openLocal } from '../../src/workspaces/local/open-lo
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { counts } from '../proof.ts';
 import { hostilePaths, layTraps, oddNames } from '../saferoot/attacks.ts';
-import { makeFifo, namesBelow, openDescriptors, type Scene, sceneOfTest, secret, snapshot } from '../saferoot/scene.ts';
+import {
+  expectNoMoreDescriptors,
+  makeFifo,
+  namesBelow,
+  openDescriptors,
+  type Scene,
+  sceneOfTest,
+  secret,
+  snapshot,
+} from '../saferoot/scene.ts';
 import { bytes, codeOf, contentOf, messageOf, noRules } from './suite/ground.ts';
 
 function openScene(scene: Scene, rules = noRules): LocalBackend {
@@ -77,7 +86,7 @@ describe('W3: a folder of the host', () => {
       { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 6 }) },
     );
     const path = fc.array(segment, { minLength: 1, maxLength: 8 }).map((segments) => segments.join('/'));
-    const before = [snapshot(scene.outside()), openDescriptors()];
+    const [before, descriptors] = [snapshot(scene.outside()), openDescriptors()];
     await fc.assert(
       fc.asyncProperty(path, fc.nat(11), async (asked, which) => {
         const told = await everyDeed(files, asked)
@@ -91,7 +100,8 @@ describe('W3: a folder of the host', () => {
       }),
       { numRuns: counts(200, 5000) },
     );
-    expect([snapshot(scene.outside()), openDescriptors()]).toEqual(before);
+    expect(snapshot(scene.outside())).toEqual(before);
+    await expectNoMoreDescriptors(descriptors);
   });
 
   test('an absolute path that lies in the workspace is answered with the relative one', async () => {
