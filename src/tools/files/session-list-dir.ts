@@ -40,15 +40,13 @@ export function sessionListDir(access: FileAccess): Tool {
         const { path: start } = await files.stat(path);
         const budget = createBudget();
         const options = { budget, depth, includeIgnored, facts: true, ...(after === undefined ? {} : { after }) };
-        const entries: WalkedEntry[] = [];
-        let next: string | null = null;
-        for await (const entry of walkFiles(files, start, options)) {
-          if (entries.length === pageEntries) {
-            next = cursorAt(below(start, (entries.at(-1) as WalkedEntry).path));
-            break;
-          }
-          entries.push(entry);
+        const found: WalkedEntry[] = [];
+        for await (const some of walkFiles(files, start, options)) {
+          found.push(...some.slice(0, pageEntries + 1 - found.length));
+          if (found.length > pageEntries) break;
         }
+        const entries = found.slice(0, pageEntries);
+        const next = found.length > pageEntries ? cursorAt(below(start, (entries.at(-1) as WalkedEntry).path)) : null;
         const stopped = budget.stopped ?? null;
         const notes = [
           ...(next === null ? [] : ['[There is more: give "next" as the cursor, or list a folder within.]']),

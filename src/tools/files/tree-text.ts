@@ -8,18 +8,21 @@ import type { WalkedEntry } from '../../workspaces/search/walk-files.ts';
  */
 export function treeText(start: string, entries: readonly WalkedEntry[]): string {
   const shown = new Set<string>();
-  const lines = entries.flatMap((entry) => {
-    const names = below(start, entry.path).split('/');
+  const lines: string[] = [];
+  for (const entry of entries) {
+    const path = below(start, entry.path);
+    const names = path.split('/');
+    const depth = names.length - 1;
     // A page may begin in the middle of a folder, whose name it then needs.
-    const above = names.slice(0, -1).flatMap((name, depth) => {
-      const folder = names.slice(0, depth + 1).join('/');
-      if (shown.has(folder)) return [];
+    for (let above = 0; above < depth; above++) {
+      const folder = names.slice(0, above + 1).join('/');
+      if (shown.has(folder)) continue;
       shown.add(folder);
-      return [`${'  '.repeat(depth)}${escapeControls(name)}/`];
-    });
-    shown.add(names.join('/'));
-    return [...above, `${'  '.repeat(names.length - 1)}${lineOf(entry, names.at(-1) as string)}`];
-  });
+      lines.push(`${'  '.repeat(above)}${escapeControls(names[above] as string)}/`);
+    }
+    if (entry.kind === 'folder') shown.add(path);
+    lines.push(`${'  '.repeat(depth)}${lineOf(entry, names[depth] as string)}`);
+  }
   return lines.join('\n');
 }
 

@@ -30,8 +30,10 @@ export async function findFiles(
   const { path: start } = await files.stat(path);
   const enter = (folder: string) => glob.mayHold(below(start, folder));
   const found: WalkedEntry[] = [];
-  for await (const entry of walkFiles(files, start, { budget, facts: true, enter })) {
-    if ((entry.kind === 'file' || entry.kind === 'link') && glob.matches(below(start, entry.path))) found.push(entry);
+  for await (const entries of walkFiles(files, start, { budget, facts: true, enter })) {
+    for (const entry of entries) {
+      if ((entry.kind === 'file' || entry.kind === 'link') && glob.matches(below(start, entry.path))) found.push(entry);
+    }
   }
   // What is equally new stays in the order of the walk.
   found.sort((one, other) => (other.modifiedMs ?? 0) - (one.modifiedMs ?? 0));

@@ -87,11 +87,10 @@ async function* pathsIn(files: SessionFiles, start: string, searching: Searching
     return;
   }
   const enter = glob === undefined ? undefined : (folder: string) => glob.mayHold(below(start, folder));
-  for await (const { path, kind, closed, unrepresentable } of walkFiles(files, start, {
-    budget,
-    ...(enter === undefined ? {} : { enter }),
-  })) {
-    if (kind === 'file' && !closed && !unrepresentable && isWanted(path)) yield path;
+  for await (const entries of walkFiles(files, start, { budget, ...(enter === undefined ? {} : { enter }) })) {
+    for (const { path, kind, closed, unrepresentable } of entries) {
+      if (kind === 'file' && !closed && !unrepresentable && isWanted(path)) yield path;
+    }
   }
 }
 

@@ -36,13 +36,14 @@ const mostInFolder = 100_000;
 
 /**
  * Everything below a folder, folders before what is in them, names in order. Links are told of and not followed: what
- * has become a link since it was listed is passed over. Throws when the start is no folder that can be listed.
+ * has become a link since it was listed is passed over. Throws when the start is no folder that can be listed. They come
+ * several at a time: to wait for each by itself takes longer than to look at it.
  */
 export async function* walkFiles(
   files: SessionFiles,
   start: string,
   options: WalkOptions,
-): AsyncGenerator<WalkedEntry> {
+): AsyncGenerator<readonly WalkedEntry[]> {
   const after = options.after?.split('/') ?? [];
   const listed = await list(files, start, options);
   const above = await levelOf(files, listed.path);
@@ -59,22 +60,23 @@ interface Here {
   readonly after: readonly string[];
 }
 
-async function* inFolder(files: SessionFiles, here: Here, options: WalkOptions): AsyncGenerator<WalkedEntry> {
+async function* inFolder(files: SessionFiles, here: Here, options: WalkOptions): AsyncGenerator<WalkedEntry[]> {
   const { budget, includeIgnored = false } = options;
   const { folder, listed, depth } = here;
   if (listed.more) budget.leaveOut('entries');
   const level = await enterLevel(files, folder, here.above, presentIn(listed.entries));
   const [resume, ...rest] = here.after;
+  let passed: WalkedEntry[] = [];
   for (const entry of [...listed.entries].sort(byName)) {
     if (resume !== undefined && entry.name < resume) continue;
-    if (budget.count() && !(await budget.goesOn())) return;
+    if (budget.count() && !(await budget.goesOn())) break;
     const path = join(folder, entry.name);
     const isFolder = entry.kind === 'folder';
     const isRepository = entry.name === repositoryName;
     const ignored = here.ignored || isRepository || isIgnored(level, path, isFolder);
     if (ignored && !includeIgnored) continue;
     const isPassed = entry.name === resume;
-    if (!isPassed) yield walked(path, entry, ignored);
+    if (!isPassed) passed.push(walked(path, entry, ignored));
     if (!isFolder || isRepository || entry.hidden || entry.unrepresentable) continue;
     if (depth >= (options.depth ?? Number.POSITIVE_INFINITY) || options.enter?.(path) === false) continue;
     if (path.split('/').length >= deepest) {
@@ -84,8 +86,11 @@ async function* inFolder(files: SessionFiles, here: Here, options: WalkOptions):
     const inside = await listAgain(files, path, options);
     if (inside === undefined) continue;
     const next = { folder: path, listed: inside, above: level, ignored, depth: depth + 1, after: isPassed ? rest : [] };
+    yield passed;
+    passed = [];
     yield* inFolder(files, next, options);
   }
+  yield passed;
 }
 
 /** Undefined where it is gone, closed, or not the folder any more that it was. */
