@@ -2,12 +2,12 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { isBusy } from '../../src/stores/sqlite/driver.ts';
-import { node22 } from '../tools/node22.ts';
+import { newerNode } from '../tools/newer-node.ts';
 
 test('Node’s own SQLite passes the suite too, which runs under node:test as well, without a warning', () => {
   const suite = join(import.meta.dirname, 'sqlite-suite.js');
   const env = { ...process.env, NODE_OPTIONS: '' };
-  const { status, stdout, stderr } = spawnSync(node22(), ['--test-reporter=tap', suite], { encoding: 'utf8', env });
+  const { status, stdout, stderr } = spawnSync(newerNode(), ['--test-reporter=tap', suite], { encoding: 'utf8', env });
   expect(`${stdout}${stderr}`).not.toMatch(/^\s*not ok/m);
   expect(stdout).toMatch(/^# pass [1-9]\d/m);
   expect(stderr).not.toContain('ExperimentalWarning');

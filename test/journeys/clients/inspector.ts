@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { inspectorCli, node22 } from '../../tools/node22.ts';
+import { inspectorCli, newerNode } from '../../tools/newer-node.ts';
 import type { Target } from './mcp-client.ts';
 import type { Script } from './script.ts';
 
@@ -24,7 +24,7 @@ export function inspect(home: string, era: InspectorEra, target: Target, method:
   return new Promise((resolve, reject) => {
     // Each run loads the same few megabytes of script: the cache makes that cheaper.
     const env = { ...process.env, HOME: home, NODE_COMPILE_CACHE: join(home, 'cache') };
-    execFile(node22(), args, { env }, (error, stdout, stderr) => {
+    execFile(newerNode(), args, { env }, (error, stdout, stderr) => {
       const line = (stdout.trim() || stderr.trim()).split('\n')[0] ?? '';
       try {
         resolve(JSON.parse(line) as Printed);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { node22 } from '../../tools/node22.ts';
+import { newerNode } from '../../tools/newer-node.ts';
 
 export { conformanceTable } from './conformance-table.ts';
 
@@ -53,7 +53,7 @@ async function runSuite(
 ): Promise<string> {
   const { NODE_OPTIONS: _, ...env } = process.env;
   const args = [join(PACKAGE, 'dist', 'index.js'), 'server', '--url', url, '--requirements', revision, '-o', results];
-  const child = spawn(node22(), args, { env, stdio: ['ignore', 'pipe', 'pipe'], ...(signal && { signal }) });
+  const child = spawn(newerNode(), args, { env, stdio: ['ignore', 'pipe', 'pipe'], ...(signal && { signal }) });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { constants, copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { repository } from '../../house/source-files.ts';
@@ -37,11 +37,18 @@ function furnish(scene: Scene): void {
 export const enough = 5;
 const patience = 40_000;
 
+export interface Racing {
+  readonly account?: Account;
+  readonly ms: number;
+  /** What a tool has come to when it need not go on after that time. */
+  readonly isEnough?: (name: string, raced: Raced, scene: Scene) => boolean;
+}
+
 /** Every tool at once, each over and over for that long, while a folder on their way is swapped for a link out. */
 export async function race(
   open: (scene: Scene, account: Account) => Promise<FileServer>,
   tools: Readonly<Record<string, readonly Call[]>>,
-  { account = own, ms }: { readonly account?: Account; readonly ms: number },
+  { account = own, ms, isEnough = (_, { done }) => done >= enough }: Racing,
 ) {
   const scene = sceneOfTest();
   furnish(scene);
@@ -56,7 +63,7 @@ export async function race(
     Object.entries(tools).map(async ([name, calls]) => {
       let [tries, done, leaks] = [0, 0, 0];
       const spent = () => Date.now() - began;
-      while (spent() < ms || (done < enough && spent() < ms + patience)) {
+      while (spent() < ms || (!isEnough(name, { tries, done, leaks }, scene) && spent() < ms + patience)) {
         for (const [tool, args] of calls) {
           const { text, isError } = await server.call(tool, args);
           tries++;
@@ -81,9 +88,12 @@ async function startSwapping(script: string, folder: string, account: Account): 
   return child;
 }
 
-/** Ambit as it is published, where another account can read it wherever this checkout lies. */
-export function openAmbit(scene: Scene, account: Account): Promise<FileServer> {
+/** Ambit as it is published, and its Node, where another account can read them wherever this checkout lies. */
+export function openAmbit(scene: Scene, account: Account, node = process.execPath): Promise<FileServer> {
   const home = join(scene.base, 'ambit');
+  mkdirSync(home);
+  const ownNode = join(home, 'node');
+  copyFileSync(node, ownNode, constants.COPYFILE_FICLONE);
   const { dependencies } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as {
     readonly dependencies: Record<string, string>;
   };
@@ -102,16 +112,16 @@ export function openAmbit(scene: Scene, account: Account): Promise<FileServer> {
   writeFileSync(config, JSON.stringify({ version: 1, store: { kind: 'memory' }, quotas, workspaces }));
   handOver(scene, account);
   const flags = ['--config', config, '--data-dir', join(home, 'data'), '--workspace', 'raced', '--trust', 'sandboxed'];
-  return openServer([join(home, 'bin/ambit.js'), 'stdio', ...flags], account);
+  return openServer([ownNode, join(home, 'bin/ambit.js'), 'stdio', ...flags], account);
 }
 
 export function openPublished(scene: Scene): Promise<FileServer> {
   const server = join(repository, 'node_modules/@modelcontextprotocol/server-filesystem/dist/index.js');
-  return openServer([server, scene.inside()], own);
+  return openServer([process.execPath, server, scene.inside()], own);
 }
 
-async function openServer(args: readonly string[], account: Account): Promise<FileServer> {
-  const child = spawn(process.execPath, args, { ...account, stdio: ['pipe', 'pipe', 'ignore'] });
+async function openServer([command, ...args]: readonly [string, ...string[]], account: Account): Promise<FileServer> {
+  const child = spawn(command, args, { ...account, stdio: ['pipe', 'pipe', 'ignore'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   const waiting = new Map<number, (message: Answer) => void>();
   let [rest, last] = ['', 0];

@@ -9,8 +9,8 @@ const TOOLS = dirname(fileURLToPath(import.meta.url));
 const NEEDED_MAJOR = 22;
 const POLL_MS = 200;
 
-/** The path of a Node that is new enough for the conformance runner: this one if it can, else the pinned one. */
-export function node22(): string {
+/** The path of a Node that is new enough for the conformance runner: this one if it is, else the pinned one. */
+export function newerNode(): string {
   if (Number.parseInt(process.versions.node, 10) >= NEEDED_MAJOR) return process.execPath;
   return installed(join('node_modules', `node-${process.platform}-${process.arch}`, 'bin', 'node'));
 }
