@@ -13,7 +13,7 @@ export interface SessionFilesParts {
   readonly written: WrittenSoFar;
   readonly limits: WriteLimits & { readonly fileBytes: number };
   readonly oneAtATime: OneAtATime;
-  /** What tells the paths of this workspace from those of any other. */
+  /** What goes before a path of this workspace, so that no other file is called the same. */
   readonly place: string;
 }
 
@@ -40,7 +40,7 @@ export function sessionFilesOf(parts: SessionFilesParts): SessionFiles {
     fileBytes,
     candidates: backend.candidates,
     // Links are beyond this; versions guard against those.
-    alone: (path, work) => oneAtATime(`${place}\0${plainNames(path).join('/')}`, work),
+    alone: (path, work) => oneAtATime(place + plainNames(path).join('/'), work),
     stat: (path, options) => resolutions.of('stat', path, () => backend.stat(path, options), pathOf),
     open: (path) =>
       resolutions.of(

@@ -48,6 +48,8 @@ export function createWorkspaces({ config, folderFor, open, written }: Workspace
       const { files, backend } = workspace;
       // Another configuration means another backend; those at work with the old one finish with it.
       const key = JSON.stringify([id, backend, place.folder, files]);
+      // Several workspaces may lie in one folder, or one in another: a file is called the same in all of them.
+      const before = place.folder === undefined ? `${key}\0` : `${place.folder}/`;
       const resolutions = tellResolutions(tell);
       const { id: sessionId } = session;
       try {
@@ -63,7 +65,7 @@ export function createWorkspaces({ config, folderFor, open, written }: Workspace
                 written,
                 limits: files,
                 oneAtATime,
-                place: key,
+                place: before,
               }),
             ),
         );
