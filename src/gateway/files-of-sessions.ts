@@ -34,7 +34,10 @@ export function createFilesOfSessions(options: FilesOfSessionsOptions): FilesOfS
   const { config, store, journal, folders, runners, tmpRoot, dataDir, log } = options;
   const { documents } = store;
   const ripgrep = createRipgrep({ sandboxes: runners.sandboxes, tmpRoot });
-  const written = createWrittenSoFar(documents);
+  const written = createWrittenSoFar({
+    documents,
+    isGone: async (id) => (await store.get(id)) === undefined,
+  });
   const containers = createContainerBackends({ runner: runners.container, tmpRoot, log });
   const workspaces = createWorkspaces({
     config,

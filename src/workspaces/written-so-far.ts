@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import type { Documents } from '../stores/documents.ts';
+import { createSweepOfTheGone } from './sweep-of-the-gone.ts';
 
 /** How much a session has written in its life, and how much it may. */
 export interface WrittenSoFar {
@@ -17,6 +18,11 @@ export interface Held {
   written(entries: number): void;
   /** Nothing was. After `written` it does nothing. */
   release(): void;
+}
+
+export interface WrittenSoFarOptions {
+  readonly documents: Documents;
+  isGone(sessionId: string): Promise<boolean>;
 }
 
 export interface WriteLimits {
@@ -42,12 +48,19 @@ const collection = 'files-written';
 /** Counters may lag by a second; that is half of it. */
 const settleMs = 500;
 const mostHeld = 10_000;
+/** How long those wait for whom the store had no room, and how many of them may find that there still is none. */
+const unfitMs = 60_000;
+const mostRefusals = 100;
 const nothing = { freshBytes: 0, freshEntries: 0, heldBytes: 0, heldEntries: 0, isForgotten: false };
 
-export function createWrittenSoFar(documents: Documents): WrittenSoFar {
+export function createWrittenSoFar({ documents, isGone }: WrittenSoFarOptions): WrittenSoFar {
   const counts = new Map<string, Promise<Count>>();
   const unsettled = new Map<string, Count>();
+  /** Counted here alone until the store has room for them. */
+  const unfit = new Map<string, Count>();
+  const sweep = createSweepOfTheGone({ documents, collection, isGone });
   let timer: NodeJS.Timeout | undefined;
+  let unfitTimer: NodeJS.Timeout | undefined;
   let settling: Promise<void> = Promise.resolve();
 
   function countOf(id: string): Promise<Count> {
@@ -58,7 +71,7 @@ export function createWrittenSoFar(documents: Documents): WrittenSoFar {
       // Whoever has waited longest is read again when it writes again.
       for (const other of counts.keys()) {
         if (counts.size < mostHeld) break;
-        if (!unsettled.has(other)) counts.delete(other);
+        if (!unsettled.has(other) && !unfit.has(other)) counts.delete(other);
       }
     }
     counts.delete(id);
@@ -66,7 +79,8 @@ export function createWrittenSoFar(documents: Documents): WrittenSoFar {
     return count;
   }
 
-  async function settle(id: string, count: Count): Promise<void> {
+  /** False when there is no room for it. */
+  async function settle(id: string, count: Count): Promise<boolean> {
     const { freshBytes, freshEntries } = count;
     for (;;) {
       const found = await documents.get(collection, id);
@@ -74,30 +88,59 @@ export function createWrittenSoFar(documents: Documents): WrittenSoFar {
       const now = { bytes: before.bytes + freshBytes, entries: before.entries + freshEntries };
       const put = await documents.put(collection, id, JSON.stringify(now), { expectedVersion: found?.version ?? 0 });
       if (put.outcome === 'conflict') continue;
-      // A collection that is full counts on in memory.
-      if (put.outcome === 'written') Object.assign(count, now);
-      else Object.assign(count, { bytes: count.bytes + freshBytes, entries: count.entries + freshEntries });
-      count.freshBytes -= freshBytes;
-      count.freshEntries -= freshEntries;
-      return;
+      if (put.outcome === 'written') {
+        Object.assign(count, now);
+        count.freshBytes -= freshBytes;
+        count.freshEntries -= freshEntries;
+        return true;
+      }
+      if (await isGone(id)) {
+        counts.delete(id);
+        return true;
+      }
+      if (!(await sweep())) return false;
     }
+  }
+
+  async function trySettle(id: string, count: Count): Promise<boolean> {
+    unfit.delete(id);
+    try {
+      if (await settle(id, count)) return true;
+      if (!count.isForgotten) unfit.set(id, count);
+    } catch {
+      // A store that is away is told later.
+      if (!count.isForgotten) later(id, count);
+    }
+    return false;
   }
 
   async function settleAll(): Promise<void> {
     timer = undefined;
     const due = [...unsettled];
     unsettled.clear();
-    for (const [id, count] of due) {
-      // A store that is away is told later.
-      await settle(id, count).catch(() => later(id, count));
+    for (const [id, count] of due) await trySettle(id, count);
+    if (unfit.size > 0) unfitTimer ??= soon(settleUnfit, unfitMs);
+  }
+
+  async function settleUnfit(): Promise<void> {
+    unfitTimer = undefined;
+    let refusals = 0;
+    for (const [id, count] of [...unfit]) {
+      if (refusals === mostRefusals) break;
+      if (!(await trySettle(id, count))) refusals++;
     }
+    if (unfit.size > 0) unfitTimer ??= soon(settleUnfit, unfitMs);
+  }
+
+  function soon(work: () => Promise<void>, ms: number): NodeJS.Timeout {
+    return setTimeout(() => {
+      settling = settling.then(work);
+    }, ms).unref();
   }
 
   function later(id: string, count: Count): void {
     unsettled.set(id, count);
-    timer ??= setTimeout(() => {
-      settling = settling.then(settleAll);
-    }, settleMs).unref();
+    timer ??= soon(settleAll, settleMs);
   }
 
   return {
@@ -133,6 +176,7 @@ export function createWrittenSoFar(documents: Documents): WrittenSoFar {
       if (count !== undefined) count.isForgotten = true;
       counts.delete(id);
       unsettled.delete(id);
+      unfit.delete(id);
       await settling;
       await documents.delete(collection, id).catch(() => {});
     },
@@ -141,6 +185,9 @@ export function createWrittenSoFar(documents: Documents): WrittenSoFar {
       clearTimeout(timer);
       await settling;
       await settleAll();
+      await settleUnfit();
+      clearTimeout(unfitTimer);
+      unfitTimer = undefined;
     },
   };
 }

@@ -25,7 +25,10 @@ test('W6: a file has its turns in every workspace that holds it', async () => {
     folderFor: async ({ workspaceId }) => config.workspaces[workspaceId as string]?.path,
     open: async ({ folder, workspace }) =>
       openLocal(folder as string, { ...workspace.files, rules: pathRules(workspace.files) }),
-    written: createWrittenSoFar(store.documents),
+    written: createWrittenSoFar({
+      documents: store.documents,
+      isGone: async (id) => (await store.get(id)) === undefined,
+    }),
   });
   const order: string[] = [];
   const turn = (workspaceId: string, path: string) =>
