@@ -28,7 +28,7 @@ export function watchFile(file: string, listener: () => void): () => void {
   };
 }
 
-export function stampOf(file: string): string {
+function stampOf(file: string): string {
   const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
   return stat === undefined ? '' : `${stat.dev} ${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs} ${stat.mode}`;
 }

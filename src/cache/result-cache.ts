@@ -36,7 +36,7 @@ export interface CacheBounds {
   readonly entryBytes: number;
 }
 
-export const usualBounds: CacheBounds = { bytes: 67_108_864, entries: 10_000, entryBytes: 4_194_304 };
+const usualBounds: CacheBounds = { bytes: 67_108_864, entries: 10_000, entryBytes: 4_194_304 };
 
 interface Entry extends Kept {
   readonly until: number;

@@ -40,7 +40,7 @@ function mapIn(file: unknown): { readonly key: string; readonly map: unknown } |
 }
 
 /** `My Server_2` becomes `my-server-2`; undefined when nothing usable is left. */
-export function normalizedName(name: string): string | undefined {
+function normalizedName(name: string): string | undefined {
   const plain = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 import { AmbitError } from '../errors.ts';
 import { escapeControls } from '../escape-controls.ts';
 
-export const mostBytes = 1_048_576;
+const mostBytes = 1_048_576;
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
@@ -13,7 +13,7 @@ const reasons: Readonly<Record<string, string>> = {
   ELOOP: 'its links go round in a circle',
 };
 
-export function unreadable(file: string, reason: string, cause?: unknown): AmbitError {
+function unreadable(file: string, reason: string, cause?: unknown): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `${escapeControls(file)}: ${reason}`,
     hint: 'Name a configuration file with "--config FILE", or create this one; it starts with "version: 1".',

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { ConfigDraft } from './schema.ts';
 
 /** A path as the configuration means it: `~/` is the home folder, the rest is relative to the file's folder. */
-export function resolvePath(path: string, folder: string, home: string): string {
+function resolvePath(path: string, folder: string, home: string): string {
   if (path === '~' || path.startsWith('~/')) return resolve(home, `.${path.slice(1)}`);
   return resolve(folder, path);
 }

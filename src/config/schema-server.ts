@@ -223,7 +223,7 @@ type Common = Omit<
 export type ServerSource = 'operator' | 'project' | 'imported';
 
 /** A server that is started as a process. */
-export type StdioServer = Common & {
+type StdioServer = Common & {
   transport: 'stdio';
   command: string;
   args: string[];
@@ -235,7 +235,7 @@ export type StdioServer = Common & {
 type OauthKeys = z.output<typeof oauthSchema>;
 
 /** A server that is reached over HTTP. */
-export type HttpServer = Common & {
+type HttpServer = Common & {
   transport: 'http';
   url: string;
   headers: Record<string, string>;

@@ -49,7 +49,7 @@ export interface ContextWritersOptions {
   readonly now?: () => number;
 }
 
-export const contextKey = 'ambit/context';
+const contextKey = 'ambit/context';
 const lifeSeconds = 60;
 
 /** What stays the same from call to call of a session at a server, as JSON text. */

@@ -3,7 +3,7 @@ import { applyEdits } from '../wire/edit.ts';
 import { insertResultMeta } from '../wire/insert-meta.ts';
 import { readMessage } from '../wire/message.ts';
 
-export const sessionKey = 'ambit/session';
+const sessionKey = 'ambit/session';
 
 /** Tells the client, in the `_meta` of a result, which session and which exchange it was; the rest stays as it is. */
 export function namingSession(reply: Reply, sessionId: string, correlationId: string): Reply {

@@ -11,8 +11,8 @@ import { memberOf, rawAt, stringAt } from '../wire/scan.ts';
 import { announcements, type Target, targetsOf } from './attribute-push.ts';
 import { journeyFrom, type Next, type Stage, widen } from './chain.ts';
 
-export type Attributed = Sent & { readonly targets: readonly Target[] };
-export type Permitted = Attributed & { readonly permitted: true };
+type Attributed = Sent & { readonly targets: readonly Target[] };
+type Permitted = Attributed & { readonly permitted: true };
 
 const nowhere: Delivery = { delivered: false, full: undefined };
 const pushesPerCaller = 64;

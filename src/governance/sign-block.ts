@@ -1,7 +1,7 @@
 import { createHash, sign } from 'node:crypto';
 import type { SigningKeys } from '../context/signing-keys.ts';
 
-export const blockKey = 'ambit/context-block';
+const blockKey = 'ambit/context-block';
 
 /** Whose block it is, and what it is. */
 export interface BlockFacts {

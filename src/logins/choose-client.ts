@@ -18,7 +18,7 @@ export interface ChosenClient {
  * Tells authorization servers apart by the address they send users back to (RFC 9700, 4.4.2), for those that do not say
  * who they are in what they send.
  */
-export function issuerTag(issuer: string): string {
+function issuerTag(issuer: string): string {
   return createHash('sha256').update(issuer).digest('hex').slice(0, 16);
 }
 

@@ -22,7 +22,7 @@ export interface ReachOptions {
   readonly resolve?: Resolve;
 }
 
-export const resolveByHost: Resolve = async (host) =>
+const resolveByHost: Resolve = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
 export function createReach({ server, hosts, resolve = resolveByHost }: ReachOptions): Reach {
@@ -73,7 +73,7 @@ function keyOf(read: HostAndPort | undefined): string | undefined {
   return read === undefined ? undefined : `${read.host} ${read.port}`;
 }
 
-export function isLoopbackHost(host: string): boolean {
+function isLoopbackHost(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 

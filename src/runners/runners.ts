@@ -31,7 +31,7 @@ export function createRunners(options: RunnersOptions): Runners {
   };
 }
 
-export async function firstThatWorks(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {
+async function firstThatWorks(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {
   let refusal: unknown;
   for (const sandbox of sandboxes) {
     try {

@@ -55,7 +55,7 @@ export interface Call {
 /** What is known besides the source: the request's own words, where they were seen. */
 export type KnownCall = Pick<CallDetails, 'method' | 'name' | 'arguments' | 'transport'>;
 
-export const contextKey = 'ambit/context';
+const contextKey = 'ambit/context';
 
 export function callOf(source: CallSource, known: KnownCall = {}): Call {
   const seen = isV2(source) ? fromV2(source) : isV1(source) ? fromV1(source) : fromDetails(source);

@@ -156,12 +156,7 @@ export function entryBytes(key: string, text: string): number {
   return Buffer.byteLength(key) + Buffer.byteLength(text);
 }
 
-export function checkCount(
-  what: string,
-  value: number | undefined,
-  least: number,
-  most = Number.MAX_SAFE_INTEGER,
-): void {
+function checkCount(what: string, value: number | undefined, least: number, most = Number.MAX_SAFE_INTEGER): void {
   if (value === undefined || (Number.isSafeInteger(value) && value >= least && value <= most)) return;
   refuse(`${what} must be a whole number from ${least} to ${most}.`);
 }

@@ -9,7 +9,7 @@ import type { TrustLevel } from '../trust/trust-level.ts';
 import type { Scope } from './process-key.ts';
 
 /** What may be asked of the person or model behind a session. */
-export interface PushPermissions {
+interface PushPermissions {
   readonly sampling: boolean;
   readonly elicitation: boolean;
   readonly roots: boolean;

@@ -3,7 +3,7 @@ import type { Lifecycle } from '../../events/lifecycle.ts';
 
 const retryMs = 2000;
 
-export interface EventTimes {
+interface EventTimes {
   readonly heartbeatMs: number;
   /** How long a reader may take to make room. */
   readonly stuckMs: number;

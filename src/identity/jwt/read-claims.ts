@@ -8,7 +8,7 @@ const longestUser = 128;
 const hashed = 'sha256:';
 
 /** What its users are called before the `|`. No two issuers may have the same: their users would be one. */
-export function userPrefixOf({ issuer, userPrefix }: Pick<JwtIssuer, 'issuer' | 'userPrefix'>): string {
+function userPrefixOf({ issuer, userPrefix }: Pick<JwtIssuer, 'issuer' | 'userPrefix'>): string {
   return userPrefix ?? new URL(issuer).host;
 }
 

@@ -1,5 +1,3 @@
-import type { AmbitError } from '../../errors.ts';
-
 /** What was seen from inside a sandbox that was started for this. */
 export interface Enforced {
   readonly noCapabilities: boolean;
@@ -36,5 +34,3 @@ export function readProbe(said: string): Enforced | undefined {
 export function lacking(enforced: Enforced): string[] {
   return Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
 }
-
-export type Probed = { readonly enforced: Enforced } | { readonly error: AmbitError };

@@ -33,7 +33,7 @@ export function cannotStart(said: string, machine = thisMachine()): AmbitError {
   return unavailable(words === '' ? 'bwrap does not work' : words, remedyFor(words, machine));
 }
 
-export function remedyFor(words: string, machine: Machine): string {
+function remedyFor(words: string, machine: Machine): string {
   const { isRoot } = machine;
   if (/Unknown option/i.test(words)) {
     return `Install bubblewrap 0.8 or newer; this one is too old: ${installing(machine, 'bubblewrap')}`;

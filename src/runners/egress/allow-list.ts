@@ -31,7 +31,7 @@ export function createAllowList(entries: readonly string[]): AllowList {
 
 const keyOf = (host: string, port: number): string => `${host} ${port}`;
 
-export const isLoopback = (address: string): boolean => address === '127.0.0.1' || address === '::1';
+const isLoopback = (address: string): boolean => address === '127.0.0.1' || address === '::1';
 
 function above(host: string): string[] {
   const labels = host.split('.');

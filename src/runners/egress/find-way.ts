@@ -13,7 +13,7 @@ export type Way =
 const mostAddresses = 4;
 const mostLookups = 4;
 
-export const resolveByHost: Resolve = async (host) =>
+const resolveByHost: Resolve = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
 /**

@@ -79,7 +79,7 @@ function makePrivate(file: string): void {
 }
 
 /** Node's own, where it has one. */
-export function preferredDriver(): DriverName {
+function preferredDriver(): DriverName {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   return major > 22 || (major === 22 && minor >= 13) ? 'node:sqlite' : 'libsql';
 }

@@ -31,7 +31,7 @@ const countedColumns = `id, version, user_id, workspace_id, ttl_ms, ends_at, see
 /** Live at an instant that is given twice. */
 export const liveAt = 'reason IS NULL AND idle_at > ? AND ends_at > ?';
 
-export const asSession = (row: Row | undefined): SessionRow | undefined => row as SessionRow | undefined;
+const asSession = (row: Row | undefined): SessionRow | undefined => row as SessionRow | undefined;
 
 export function rowOf(database: Database, id: string): SessionRow | undefined {
   return asSession(database.prepare('SELECT * FROM sessions WHERE id = ?').get(id));

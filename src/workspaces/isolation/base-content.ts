@@ -49,7 +49,7 @@ export async function withBefore<T>(
   }
 }
 
-export function sha256(content: Uint8Array): string {
+function sha256(content: Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }
 

@@ -1,5 +1,5 @@
 /** Names in order, folder by folder, as a walk comes upon them: what ends a name comes before all that goes on with it. */
-export function orderOf(path: string): string {
+function orderOf(path: string): string {
   return path.replaceAll('/', '\0');
 }
 
