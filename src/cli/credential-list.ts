@@ -3,7 +3,7 @@ import type { LoginView } from '../gateway/given-logins.ts';
 import { type Command, jsonFlag, text } from './command.ts';
 import { askGateway } from './control-client.ts';
 import { credentialFlags } from './credential-name.ts';
-import { columns, cut, print, table } from './output.ts';
+import { print, table } from './output.ts';
 
 export const credentialList: Command = {
   path: ['credential', 'list'],
@@ -21,20 +21,22 @@ export const credentialList: Command = {
     const made = await askGateway<{ logins: LoginView[] }>(invocation, 'GET', '/api/v1/logins');
     const [credentials, logins] = [given.credentials.filter(fits), made.logins.filter(fits)];
     const rows = [...credentials.map(credentialRow), ...logins.map(loginRow)];
-    const show = () => (rows.length === 0 ? 'No credentials.' : table(['USER', 'SERVER', 'NAME', 'SET', ''], rows));
+    const show = () =>
+      rows.length === 0
+        ? 'No credentials. Keep one with "ambit credential set".'
+        : table(['USER', 'SERVER', 'NAME', 'SET', 'NOTE'], rows);
     print(invocation, { credentials, logins }, show);
     return 0;
   },
 };
 
 function credentialRow({ userId, server, env, header, setAt, usable }: CredentialView): string[] {
-  const name = cut(env ?? `${header}:`, columns / 4);
   const state = usable ? '' : 'cannot be opened with the key here';
-  return [cut(userId, columns / 4), server, name, setAt.slice(0, 10), state];
+  return [userId, server, env ?? `${header}:`, setAt.slice(0, 10), state];
 }
 
 const loginStates = { active: '', lost: 'lost: log in again', wanted: 'log in again: more is wanted' };
 
 function loginRow({ userId, server, madeAt, state }: LoginView): string[] {
-  return [cut(userId, columns / 4), server, '(login)', madeAt.slice(0, 10), loginStates[state]];
+  return [userId, server, '(login)', madeAt.slice(0, 10), loginStates[state]];
 }

@@ -1,7 +1,7 @@
 import type { KeyView } from '../gateway/people.ts';
 import { type Command, jsonFlag, text } from './command.ts';
 import { askGateway } from './control-client.ts';
-import { cut, print, table } from './output.ts';
+import { print, table } from './output.ts';
 import { fromNow } from './show-session.ts';
 
 export const keyList: Command = {
@@ -12,7 +12,9 @@ export const keyList: Command = {
     const user = text(invocation, 'user');
     const path = user === undefined ? '/api/v1/keys' : `/api/v1/keys?user=${encodeURIComponent(user)}`;
     const listed = await askGateway<{ keys: readonly KeyView[] }>(invocation, 'GET', path);
-    print(invocation, listed, () => (listed.keys.length === 0 ? 'No keys.' : shown(listed.keys)));
+    print(invocation, listed, () =>
+      listed.keys.length === 0 ? 'No keys. Make one with "ambit key create --user U".' : shown(listed.keys),
+    );
     return 0;
   },
 };
@@ -20,10 +22,10 @@ export const keyList: Command = {
 function shown(keys: readonly KeyView[]): string {
   const rows = keys.map(({ id, userId, state, trustLevel, workspaces, lastUsedAt, expiresAt }) => [
     id.slice(0, 8),
-    cut(userId, 20),
+    userId,
     state,
     trustLevel,
-    cut(workspaces === null ? 'all' : workspaces.join(','), 16),
+    workspaces === null ? 'all' : workspaces.join(', '),
     lastUsedAt === null ? 'never' : fromNow(lastUsedAt),
     expiresAt === null ? 'never' : fromNow(expiresAt),
   ]);

@@ -15,7 +15,11 @@ export const objectiveAdd: Command = {
       text: textOf(invocation),
       ...placeOf(invocation),
     });
-    print(invocation, objective, () => `Objective ${objective.id} holds for ${objective.scope}.`);
+    print(invocation, objective, () =>
+      objective.enabled
+        ? `Objective ${objective.id} holds for ${objective.scope}.`
+        : `Objective ${objective.id} is kept for ${objective.scope}, and disabled.`,
+    );
     return 0;
   },
 };

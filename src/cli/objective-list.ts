@@ -1,7 +1,7 @@
 import type { ObjectiveView } from '../gateway/governing.ts';
 import { type Command, jsonFlag } from './command.ts';
 import { askGateway } from './control-client.ts';
-import { columns, cut, print, table } from './output.ts';
+import { print, table } from './output.ts';
 
 export const objectiveList: Command = {
   path: ['objective', 'list'],
@@ -11,9 +11,13 @@ export const objectiveList: Command = {
     const found = await askGateway<{ objectives: readonly ObjectiveView[] }>(invocation, 'GET', '/api/v1/objectives');
     const rows = found.objectives.map(({ id, scope, text, enabled, declared }) => {
       const notes = [enabled ? '' : 'disabled', declared ? 'in the configuration' : ''];
-      return [id, scope, notes.filter((note) => note !== '').join(', '), cut(text, columns / 2)];
+      return [id, scope, notes.filter((note) => note !== '').join(', '), text];
     });
-    print(invocation, found, () => (rows.length === 0 ? 'No objectives.' : table(['ID', 'FROM', '', ''], rows)));
+    print(invocation, found, () =>
+      rows.length === 0
+        ? 'No objectives. Add one with "ambit objective add".'
+        : table(['ID', 'FROM', 'NOTE', 'TEXT'], rows, { precious: ['ID', 'FROM'] }),
+    );
     return 0;
   },
 };

@@ -28,7 +28,11 @@ export const policyAdd: Command = {
       locked: invocation.flags['locked'] === true,
       ...placeOf(invocation),
     });
-    print(invocation, policy, () => `Policy ${policy.name} holds for ${policy.scope}.`);
+    print(invocation, policy, () =>
+      policy.enabled
+        ? `Policy ${policy.name} holds for ${policy.scope}.`
+        : `Policy ${policy.name} is kept for ${policy.scope}, and disabled.`,
+    );
     return 0;
   },
 };

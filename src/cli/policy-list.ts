@@ -2,7 +2,7 @@ import { escapeControls } from '../escape-controls.ts';
 import type { ObjectiveView, PolicyView } from '../gateway/governing.ts';
 import { type Command, type Invocation, jsonFlag, text, UsageFault } from './command.ts';
 import { askGateway } from './control-client.ts';
-import { columns, cut, print, table } from './output.ts';
+import { print, table } from './output.ts';
 
 interface Effective {
   readonly policies: readonly (PolicyView & { readonly outcome: string; readonly by: string | null })[];
@@ -25,7 +25,9 @@ export const policyList: Command = {
 async function all(invocation: Invocation): Promise<number> {
   const found = await askGateway<{ policies: readonly PolicyView[] }>(invocation, 'GET', '/api/v1/policies');
   const { policies } = found;
-  print(invocation, found, () => (policies.length === 0 ? 'No policies.' : shown(policies, noteOn)));
+  print(invocation, found, () =>
+    policies.length === 0 ? 'No policies. Add one with "ambit policy add".' : shown(policies, noteOn),
+  );
   return 0;
 }
 
@@ -38,15 +40,21 @@ async function effective(invocation: Invocation): Promise<number> {
   print(invocation, found, () => {
     const plain = block.split('\n').map(escapeControls).join('\n');
     const why = policies.length === 0 ? [] : [shown(policies, (each) => reasonOf(each)), ''];
-    const from = objectives.map((each) => [each.scope, each.id, cut(each.text, columns / 2)]);
-    return [...why, ...(from.length === 0 ? [] : [table(['FROM', 'OBJECTIVE', ''], from), '']), plain].join('\n');
+    const from = objectives.map((each) => [each.scope, each.id, each.text]);
+    return [
+      ...why,
+      ...(from.length === 0
+        ? []
+        : [table(['FROM', 'OBJECTIVE', 'TEXT'], from, { precious: ['FROM', 'OBJECTIVE'] }), '']),
+      plain,
+    ].join('\n');
   });
   return 0;
 }
 
 function shown<P extends PolicyView>(policies: readonly P[], note: (policy: P) => string): string {
-  const rows = policies.map((each) => [each.scope, each.name, each.mode, note(each), cut(each.text, columns / 3)]);
-  return table(['FROM', 'POLICY', 'MODE', '', ''], rows);
+  const rows = policies.map((each) => [each.scope, each.name, each.mode, note(each), each.text]);
+  return table(['FROM', 'POLICY', 'MODE', 'NOTE', 'TEXT'], rows, { precious: ['FROM', 'POLICY', 'NOTE'] });
 }
 
 function noteOn({ declared, enabled, locked }: PolicyView): string {

@@ -3,8 +3,6 @@ import { declaredServers } from './declared-servers.ts';
 import { print, table } from './output.ts';
 import { originOf } from './show-server.ts';
 
-const widest = { name: 22, origin: 15 };
-
 export const serverList: Command = {
   path: ['server', 'list'],
   help: 'the servers there are, and whether they may start',
@@ -28,23 +26,20 @@ export const serverList: Command = {
     });
     print(invocation, { servers: rows.map(({ origin: _, ...row }) => row) }, () =>
       rows.length === 0
-        ? 'No servers.'
+        ? 'No servers. Write them into the configuration, or take over those of others with "ambit import".'
         : table(
             ['NAME', 'FROM', 'VIA', 'TRUST', 'ERA', 'APPROVAL'],
             rows.map((row) => [
-              cut(row.name, widest.name),
-              cutStart(row.origin, widest.origin),
+              row.name,
+              row.origin,
               row.transport,
               row.trust.length === 2 ? 'both' : (row.trust[0] ?? 'none'),
               row.era,
               row.approval === 'not needed' ? '-' : row.approval,
             ]),
+            { byEnd: ['FROM'] },
           ),
     );
     return 0;
   },
 };
-
-const cut = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-const cutStart = (text: string, most: number): string =>
-  text.length > most ? `…${text.slice(text.length - most + 1)}` : text;

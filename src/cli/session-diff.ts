@@ -43,7 +43,7 @@ function shown({ files }: FolderDiff): string {
     const mode = oldMode !== null && newMode !== null && oldMode !== newMode ? `${oldMode} → ${newMode}` : '';
     return [path, status, count(added), count(removed), binary ? 'binary or large' : mode];
   });
-  return table(['FILE', 'CHANGE', '+', '-', 'NOTE'], rows);
+  return table(['FILE', 'CHANGE', '+', '-', 'NOTE'], rows, { byEnd: ['FILE'] });
 }
 
 /** What a session wrote must not steer the terminal; a pipe gets it as it is, for git. */

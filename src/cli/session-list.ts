@@ -2,7 +2,7 @@ import type { SessionView } from '../sessions/session.ts';
 import { type Command, jsonFlag } from './command.ts';
 import { askGateway } from './control-client.ts';
 import { print, table } from './output.ts';
-import { fromNow } from './show-session.ts';
+import { howLong } from './show-session.ts';
 
 interface Page {
   readonly sessions: readonly SessionView[];
@@ -20,20 +20,21 @@ export const sessionList: Command = {
       sessions.push(...page.sessions);
       path = page.next === null ? undefined : `/api/v1/sessions?after=${encodeURIComponent(page.next)}`;
     }
+    const isLimited = sessions.some(({ servers }) => servers !== null);
     print(invocation, { sessions }, () =>
       sessions.length === 0
-        ? 'No live sessions.'
+        ? 'No live sessions. Open one with "ambit session create".'
         : table(
-            ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'SERVERS', 'ACTIVE', 'EXPIRES'],
+            ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'SERVERS', 'IDLE', 'LEFT'],
             sessions.map((view) => [
               view.id.slice(0, 8),
               view.name ?? '-',
               view.userId,
               view.workspaceId ?? '-',
               view.trustLevel,
-              view.servers === null ? 'all' : String(view.servers.length),
-              fromNow(view.lastActiveAt),
-              fromNow(view.expiresAt),
+              isLimited ? (view.servers === null ? 'all' : String(view.servers.length)) : '',
+              howLong(view.lastActiveAt),
+              howLong(view.expiresAt),
             ]),
           ),
     );

@@ -35,5 +35,8 @@ function shown({ files, dryRun, fits }: Merge): string {
   if (files.length === 0) return 'There is nothing to merge.';
   const rows = files.map(({ path, change, outcome, reason }) => [path, change, outcome, reason ?? '']);
   const end = dryRun ? (fits ? 'Nothing was changed: this was a dry run.' : 'This would be refused whole.') : undefined;
-  return [table(['FILE', 'CHANGE', 'OUTCOME', 'WHY'], rows), ...(end === undefined ? [] : [end])].join('\n');
+  return [
+    table(['FILE', 'CHANGE', 'OUTCOME', 'WHY'], rows, { byEnd: ['FILE'] }),
+    ...(end === undefined ? [] : [end]),
+  ].join('\n');
 }

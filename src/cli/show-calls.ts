@@ -1,16 +1,18 @@
 import type { RecordedCall } from '../journal/read-calls.ts';
-import { cut, table } from './output.ts';
+import { table } from './output.ts';
+import { fromNow } from './show-session.ts';
 
 export function showCalls(calls: readonly RecordedCall[]): string {
   return table(
     ['CALLED', 'SERVER', 'METHOD', 'NAME', 'OUTCOME', 'MS'],
     calls.map(({ at, server, method, name, outcome, ms }) => [
-      at,
+      fromNow(at),
       server,
-      cut(method, 24),
-      cut(name ?? '-', 32),
+      method,
+      name ?? '-',
       outcome,
       ms.toFixed(1),
     ]),
+    { precious: ['CALLED', 'NAME', 'OUTCOME'] },
   );
 }

@@ -22,10 +22,10 @@ export function showOne(view: SessionView & Besides): string {
     ['trust', view.trustLevel],
     ['servers', view.servers === null ? 'all' : view.servers.join(', ') || 'none'],
     ['permissions', view.permissions.join(', ') || 'none'],
-    ['created', view.createdAt],
-    ['last active', view.lastActiveAt],
-    ['expires', view.expiresAt],
-    ['ends', view.endsAt],
+    ['created', when(view.createdAt)],
+    ['last active', when(view.lastActiveAt)],
+    ['expires', when(view.expiresAt)],
+    ['ends', when(view.endsAt)],
     ...Object.entries(view.metadata).map(([key, value]) => [`meta ${key}`, shown(value)] as const),
     ...(usage === undefined ? [] : ([['calls', `${usage.calls}, ${usage.underWay} under way`]] as const)),
     ...(usage === undefined ? [] : ([['bytes', String(usage.bytes)]] as const)),
@@ -48,10 +48,18 @@ function sandboxFacts(sandbox: SandboxState | undefined): (readonly [string, str
 
 /** How long from now, in the unit a person would use. */
 export function fromNow(iso: string, now = Date.now()): string {
-  const seconds = Math.round((Date.parse(iso) - now) / 1000);
-  const away = Math.abs(seconds);
-  const size = away < 120 ? `${away}s` : away < 7200 ? `${Math.round(away / 60)}m` : `${Math.round(away / 3600)}h`;
-  return seconds < 0 ? `${size} ago` : `in ${size}`;
+  return Date.parse(iso) < now ? `${howLong(iso, now)} ago` : `in ${howLong(iso, now)}`;
+}
+
+export function howLong(iso: string, now = Date.now()): string {
+  const seconds = Math.abs(Math.round((Date.parse(iso) - now) / 1000));
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)}m`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)}h` : `${Math.round(seconds / 86_400)}d`;
+}
+
+function when(iso: string): string {
+  return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC, ${fromNow(iso)}`;
 }
 
 function shown(value: unknown): string {

@@ -1,7 +1,7 @@
 import type { TeamView } from '../gateway/people.ts';
 import { type Command, jsonFlag } from './command.ts';
 import { askGateway } from './control-client.ts';
-import { columns, cut, print, table } from './output.ts';
+import { print, table } from './output.ts';
 
 export const teamList: Command = {
   path: ['team', 'list'],
@@ -9,7 +9,11 @@ export const teamList: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const listed = await askGateway<{ teams: readonly TeamView[] }>(invocation, 'GET', '/api/v1/teams');
-    print(invocation, listed, () => (listed.teams.length === 0 ? 'No teams.' : shown(listed.teams)));
+    print(invocation, listed, () =>
+      listed.teams.length === 0
+        ? 'No teams. Put somebody into one with "ambit user add NAME --team T".'
+        : shown(listed.teams),
+    );
     return 0;
   },
 };
@@ -17,8 +21,8 @@ export const teamList: Command = {
 function shown(teams: readonly TeamView[]): string {
   const rows = teams.map(({ name, declared, members }) => [
     name,
-    cut(members.length === 0 ? '-' : members.join(', '), columns / 2),
+    members.length === 0 ? '-' : members.join(', '),
     declared ? 'in the configuration' : '',
   ]);
-  return table(['TEAM', 'MEMBERS', ''], rows);
+  return table(['TEAM', 'MEMBERS', 'NOTE'], rows, { precious: ['TEAM', 'NOTE'] });
 }

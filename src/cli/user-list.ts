@@ -14,7 +14,9 @@ export const userList: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const listed = await askGateway<Listed>(invocation, 'GET', '/api/v1/users');
-    print(invocation, listed, () => (listed.users.length === 0 ? 'No users.' : shown(listed.users)));
+    print(invocation, listed, () =>
+      listed.users.length === 0 ? 'No users. Add one with "ambit user add NAME".' : shown(listed.users),
+    );
     return 0;
   },
 };
@@ -25,5 +27,5 @@ function shown(users: readonly UserView[]): string {
     teams.length === 0 ? '-' : teams.join(', '),
     declared ? 'in the configuration' : `added ${createdAt?.slice(0, 10)}`,
   ]);
-  return table(['NAME', 'TEAMS', ''], rows);
+  return table(['NAME', 'TEAMS', 'NOTE'], rows, { precious: ['NAME', 'NOTE'] });
 }

@@ -16,10 +16,11 @@ export const workspaceList: Command = {
     }));
     print(invocation, { workspaces }, () =>
       workspaces.length === 0
-        ? 'No workspaces.'
+        ? 'No workspaces. Write them into the configuration, under "workspaces".'
         : table(
             ['NAME', 'TRUST', 'PATH'],
             workspaces.map(({ name, trust, path, backend }) => [name, trust, path ?? `(${backend})`]),
+            { precious: ['NAME'], byEnd: ['PATH'] },
           ),
     );
     return 0;

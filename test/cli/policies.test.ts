@@ -118,8 +118,8 @@ describe('policies on the command line', () => {
     expect((await ambit('policy', 'remove', '--scope', 'org', '--name', 'a')).code).toBe(1);
     expect((await ambit('objective', 'remove', 'o-1')).code).toBe(1);
     expect((await ambit('policy', 'list', '--effective')).code).toBe(2);
-    expect((await ambit('policy', 'list')).stdout).toBe('No policies.\n');
-    expect((await ambit('objective', 'list')).stdout).toBe('No objectives.\n');
+    expect((await ambit('policy', 'list')).stdout).toBe('No policies. Add one with "ambit policy add".\n');
+    expect((await ambit('objective', 'list')).stdout).toBe('No objectives. Add one with "ambit objective add".\n');
   });
 
   test('with a running gateway the same, and each change is in the journal', async () => {
