@@ -188,6 +188,13 @@ test('every JSON block parses', () => {
     for (const block of blocks(page.path, 'json')) expect(() => JSON.parse(block)).not.toThrow();
 });
 
+test('every page is in the index', () => {
+  const index = pages.find(({ path }) => path === 'docs/README.md')?.text ?? '';
+  const shelves = /^docs\/(?:tutorial|how-to|reference|explanation)\//;
+  const missing = pages.filter(({ path }) => shelves.test(path) && !index.includes(`](${path.slice('docs/'.length)})`));
+  expect(missing.map(({ path }) => path)).toEqual([]);
+});
+
 test('every link between pages leads somewhere', async () => {
   const names = new Set([
     ...pages.map((page) => page.path),
