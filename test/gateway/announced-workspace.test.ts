@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasBwrap } from '../needs/bwrap.ts';
-import { counts } from '../proof.ts';
+import { counts, proof } from '../proof.ts';
 import { until } from '../runners/tagged-processes.ts';
 import {
   type Era,
@@ -17,11 +17,14 @@ import type { RawClient, RawMessage } from './raw-client.ts';
 
 let on: ScopedGateway;
 let url: string;
+/** Put into no workspace, and used by nearly all tests: what one client announces says nothing about the next. */
+let roaming: { readonly id: string; readonly token: string };
 
 beforeAll(async () => {
   const servers = { modern: recorder('session', 'modern'), handshake: recorder('session', 'handshake') };
   on = await scopedGateway({ servers, context: { announceKeys: ['ambit', 'orbit'] } });
   ({ url } = await on.gateway.listen({ port: 0 }));
+  roaming = await on.open();
 });
 afterAll(() => on?.close());
 
@@ -45,15 +48,15 @@ describe.each(eras)('O1: announced by a client of the %s era', (era) => {
     ['nothing in particular', () => ({ ambit: null, 'ambit.workspace': ['one'], orbit: 'one' }), ''],
     ['a name that is not ours', () => ({ ambient: { workspace: 'one' }, Ambit: { workspace: 'two' } }), ''],
   ] as const)('%s', async (_name, meta, expected) => {
-    const client = await on.connect(await on.open(), 'modern', era, { meta: meta() });
+    const client = await on.connect(roaming, 'modern', era, { meta: meta() });
     expect(await told(client)).toBe(expected);
   });
 
   test('at the address of all servers, and for servers of either era', async () => {
-    const all = await on.connect(await on.open(), '*', era, { meta: object('two') });
+    const all = await on.connect(roaming, '*', era, { meta: object('two') });
     expect(await told(all, 'modern__whoami')).toBe('two');
     expect(await told(all, 'handshake__whoami')).toBe('two');
-    const bridged = await on.connect(await on.open(), 'handshake', era, { meta: object('one') });
+    const bridged = await on.connect(roaming, 'handshake', era, { meta: object('one') });
     expect(await told(bridged)).toBe('one');
   });
 
@@ -73,7 +76,7 @@ describe.each(eras)('O1: announced by a client of the %s era', (era) => {
     ];
     const paths = [join(on.folder, 'low'), join(on.folder, 'data'), join(on.folder, 'one', 'x'), '/etc'];
     for (const name of [...names, ...paths]) {
-      const client = await on.connect(await on.open(), 'modern', era, { meta: object(name) });
+      const client = await on.connect(roaming, 'modern', era, { meta: object(name) });
       const said = era === 'modern' ? await client.request('tools/list') : client.opened;
       expect(said?.error?.message.replace(name, 'NAME')).toBe(
         'WORKSPACE_NOT_FOUND: No workspace "NAME" is available to this session. Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
@@ -94,7 +97,7 @@ describe.each(eras)('O1: announced by a client of the %s era', (era) => {
   });
 
   test('two workspaces at once are a contradiction', async () => {
-    const client = await on.connect(await on.open(), 'modern', era, {
+    const client = await on.connect(roaming, 'modern', era, {
       meta: { ...object('one'), ...dotted('two', 'orbit') },
     });
     const said = era === 'modern' ? await client.request('tools/list') : client.opened;
@@ -139,12 +142,14 @@ test('O2: clients of two sessions stand in several workspaces at once, and nothi
         const told = { AMBIT_SESSION_ID: session.id, AMBIT_WORKSPACE_ID: place };
         const more = { meta: place === '' ? {} : object(place) };
         clients.push({ told, client: await on.connect(session, 'modern', era, more) });
+        // Such a server has a process for each kind of client: here one kind for each session.
+        if (!proof && (era === 'modern') !== (session === sessions[0])) continue;
         clients.push({ told, client: await on.connect(session, 'handshake', era, more) });
       }
     }
   }
   const pids = new Map<number, object>();
-  for (let round = 0; round < counts(6, 60); round++) {
+  for (let round = 0; round < counts(3, 60); round++) {
     await Promise.all(
       clients.map(async ({ told, client }) => {
         const me = await whoami(client);
@@ -159,7 +164,7 @@ test('O2: clients of two sessions stand in several workspaces at once, and nothi
 });
 
 test('O2: in the modern era each call says for itself', async () => {
-  const client = await on.connect(await on.open(), 'modern', 'modern');
+  const client = await on.connect(roaming, 'modern', 'modern');
   const places = Array.from({ length: 30 }, (_, i) => ['one', 'two', ''][i % 3] as string);
   const answers = await Promise.all(
     places.map((place) => client.request('tools/call', { name: 'whoami', _meta: place === '' ? {} : object(place) })),
@@ -168,7 +173,7 @@ test('O2: in the modern era each call says for itself', async () => {
 });
 
 test('in the handshake era only the handshake announces', async () => {
-  const client = await on.connect(await on.open(), 'modern', 'handshake', { meta: object('one') });
+  const client = await on.connect(roaming, 'modern', 'handshake', { meta: object('one') });
   const params = { name: 'whoami', _meta: { ...object('two'), ...dotted('nowhere') } };
   expect(workspaceOf(await client.request('tools/call', params))).toBe('one');
 });
@@ -206,7 +211,7 @@ describe.each(eras)('over HTTP, in the %s era', (era: Era) => {
   }
 
   test('O1: at the address of one server and of all', async () => {
-    const { token } = await on.open();
+    const { token } = roaming;
     expect(workspaceOf(await called(token, '/mcp/modern', 'whoami', '"ambit":{"workspace":"one"}'))).toBe('one');
     expect(workspaceOf(await called(token, '/mcp', 'handshake__whoami', '"ambit.workspace":"two"'))).toBe('two');
   });
@@ -218,7 +223,7 @@ describe.each(eras)('over HTTP, in the %s era', (era: Era) => {
     ['in two spellings', '"ambit":{"workspace":"one"},"AMBIT":{"workspace":"two"}', 'two spellings'],
     ['escaped', '"\\u0061mbit":{"\\u0077orkspace":"\\u006eowhere"}', 'WORKSPACE_NOT_FOUND'],
   ])('%s, it does not select', async (_name, meta, words) => {
-    const { token } = await on.open();
+    const { token } = roaming;
     expect(JSON.stringify(await called(token, '/mcp/modern', 'whoami', meta))).toContain(words);
   });
 });
@@ -232,13 +237,14 @@ describe.each(eras)('P4: what a client of the %s era announces goes no further',
       'orbit.workspace': 'one',
     };
     const baggage = 'a=1 ;p,ambit.session=forged, %41mbit-x=forged,b=%20%2C';
-    const meta = { ...ours, baggage, 'com.example/k': 1, 'orbit.other': 2 };
-    const client = await on.connect(await on.open(), server, era, { meta });
+    const mark = `from ${era} to ${server}`;
+    const meta = { ...ours, baggage, 'com.example/k': mark, 'orbit.other': 2 };
+    const client = await on.connect(roaming, server, era, { meta });
     const asked = { name: 'echo', _meta: meta };
     const echoed = JSON.stringify(await client.request('tools/call', asked));
     client.send({ method: 'notifications/acme', params: { _meta: meta } });
     const lines = (JSON.parse(await client.call('recorded')) as string[]).filter((line) =>
-      line.includes('com.example/k'),
+      line.includes(`"com.example/k":"${mark}"`),
     );
     expect(lines.length).toBeGreaterThanOrEqual(era === server ? 2 : 1);
     for (const text of [...lines, echoed]) {
@@ -248,7 +254,7 @@ describe.each(eras)('P4: what a client of the %s era announces goes no further',
     for (const line of lines) expect(line).toContain('"baggage":"a=1 ;p,b=%20%2C"');
     const back = `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"complete","content":[],"_meta":${JSON.stringify(meta)}}}`;
     const { result } = await client.request('tools/call', { name: 'say', arguments: { lines: [back] } });
-    expect(result?.['_meta']).toEqual({ baggage: 'a=1 ;p,b=%20%2C', 'com.example/k': 1, 'orbit.other': 2 });
+    expect(result?.['_meta']).toEqual({ baggage: 'a=1 ;p,b=%20%2C', 'com.example/k': mark, 'orbit.other': 2 });
   });
 });
 

@@ -3,17 +3,19 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** Every live process whose TMPDIR lies in the folder; written apart from the code under test. */
 export function taggedProcesses(folder: string): number[] {
+  // Asked again and again while something is awaited: nearly all processes are others, so one look must do for them.
+  const entry = `\0TMPDIR=${folder}`;
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => isAlive(pid) && environmentOf(pid).some((entry) => entry.startsWith(`TMPDIR=${folder}`)));
+    .filter((pid) => environmentOf(pid).includes(entry) && isAlive(pid));
 }
 
-function environmentOf(pid: number): string[] {
+function environmentOf(pid: number): Buffer {
   try {
-    return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
+    return Buffer.concat([Buffer.from('\0'), readFileSync(`/proc/${pid}/environ`)]);
   } catch {
-    return [];
+    return Buffer.alloc(0);
   }
 }
 

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach } from 'vitest';
+import { afterAll, afterEach, beforeAll } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../src/index.ts';
 import { textLine } from '../../src/logging/line.ts';
 import type { SessionDraft } from '../../src/sessions/session.ts';
@@ -32,6 +32,8 @@ export interface ScopedGateway {
   connect(session: { readonly id: string }, server: string, era: Era, more?: Told): Promise<RawClient>;
   open(draft?: SessionDraft): Promise<{ readonly id: string; readonly token: string }>;
   journal(): Record<string, unknown>[];
+  /** Ends the sessions that were opened here, and closes their clients. */
+  leave(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -56,6 +58,11 @@ export async function scopedGateway(config: Omit<ConfigInput, 'version'>): Promi
     log: { info: (event, fields) => void lines.push(textLine(event, fields)), warn() {} },
   });
   const clients: RawClient[] = [];
+  const sessions: string[] = [];
+  async function leave(): Promise<void> {
+    for (const client of clients.splice(0)) await client.close();
+    for (const id of sessions.splice(0)) await gateway.endSession(id);
+  }
   return {
     folder,
     gateway,
@@ -65,12 +72,17 @@ export async function scopedGateway(config: Omit<ConfigInput, 'version'>): Promi
       clients.push(client);
       return client;
     },
-    open: (draft = {}) => gateway.createSession(draft),
+    async open(draft = {}) {
+      const session = await gateway.createSession(draft);
+      sessions.push(session.id);
+      return session;
+    },
     journal: () =>
       readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8')
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line) as Record<string, unknown>),
+    leave,
     async close() {
       for (const client of clients) await client.close();
       await gateway.close();
@@ -92,20 +104,37 @@ export function freshGateway(): (config: Omit<ConfigInput, 'version'>) => Promis
   };
 }
 
+/** One for all tests of a file; the sessions and clients of each leave with it. */
+export function keptGateway(config: Omit<ConfigInput, 'version'>): () => ScopedGateway {
+  let kept: ScopedGateway | undefined;
+  beforeAll(async () => {
+    kept = await scopedGateway(config);
+  });
+  afterEach(() => kept?.leave());
+  afterAll(() => kept?.close());
+  return () => kept as ScopedGateway;
+}
+
 export async function whoami(client: RawClient): Promise<Whoami> {
   return JSON.parse(await client.call('whoami')) as Whoami;
 }
 
 /** Two users on one process, each with a client. */
-export async function twoSharing(start: ReturnType<typeof freshGateway>, era: Era, speaks: Era) {
-  const on = await start({ servers: { it: recorder('shared', era) } });
+export async function twoSharing(on: ScopedGateway, server: string, eraOfAnn: Era, eraOfBob = eraOfAnn) {
   const [ann, bob] = [
     await on.open({ userId: 'ann', workspaceId: 'one' }),
     await on.open({ userId: 'bob', workspaceId: 'two' }),
   ];
-  const more = { capabilities: { elicitation: {} } };
-  const [a, b] = [await on.connect(ann, 'it', speaks, more), await on.connect(bob, 'it', speaks, more)];
-  return { on, ann, bob, a, b };
+  const [a, b] = [await on.connect(ann, server, eraOfAnn, asks), await on.connect(bob, server, eraOfBob, asks)];
+  return { ann, bob, a, b };
+}
+
+const asks = { capabilities: { elicitation: {} } };
+
+/** Somebody who stays, so that the process that two share does as well: one more who must hear nothing of them. */
+export async function staysWith(on: ScopedGateway, server: string): Promise<void> {
+  const stays = await on.gateway.createSession({ userId: 'eve' });
+  for (const era of eras) await whoami(await on.connect(stays, server, era, asks));
 }
 
 /** Resolves when the gateway itself knows that the process is gone. */

@@ -1,11 +1,21 @@
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { RawClient } from '../gateway/raw-client.ts';
-import { type Era, eras, freshGateway, recorder, twoSharing, whoami } from './scoped-gateway.ts';
+import { type Era, eras, keptGateway, recorder, staysWith, twoSharing, whoami } from './scoped-gateway.ts';
 
-const start = freshGateway();
+const kept = keptGateway({
+  servers: {
+    modern: recorder('shared', 'modern'),
+    handshake: recorder('shared', 'handshake'),
+    'lone-modern': recorder('shared', 'modern'),
+    'lone-handshake': recorder('shared', 'handshake'),
+    each: recorder('call', 'handshake'),
+  },
+});
 const pairs = eras.flatMap((server) => eras.map((client) => ({ server, client })));
 
-const twoOn = (era: Era, speaks: Era) => twoSharing(start, era, speaks);
+beforeAll(() => Promise.all(eras.map((era) => staysWith(kept(), era))));
+
+const twoOn = (era: Era, speaks: Era) => twoSharing(kept(), era, speaks);
 
 const marked = (marker: string, method = 'notifications/message') =>
   `{"jsonrpc":"2.0","method":"${method}","params":{"level":"info","data":"${marker}"}}`;
@@ -89,7 +99,7 @@ describe.each(pairs)(
     });
 
     test('with one session alone, what it says reaches that session', async () => {
-      const { a } = await twoOn(era, speaks);
+      const { a } = await twoSharing(kept(), `lone-${era}`, speaks);
       const wants = { 'io.modelcontextprotocol/logLevel': 'debug' };
       await a.request('tools/call', {
         name: 'say',
@@ -111,14 +121,15 @@ describe('questions of a handshake server to modern clients', () => {
   test.each(['call', 'shared'] as const)(
     'at scope %s the process waits for its answer, which only the one who was asked can give',
     async (scope) => {
-      const on = await start({ servers: { it: recorder(scope, 'handshake') } });
+      const on = kept();
+      const server = scope === 'call' ? 'each' : 'lone-handshake';
       const [ann, bob] = [await on.open({ userId: 'ann' }), await on.open({ userId: 'bob' })];
-      const a = await on.connect(ann, 'it', 'modern', { capabilities: { elicitation: {} } });
+      const a = await on.connect(ann, server, 'modern', { capabilities: { elicitation: {} } });
       const call = { name: 'push', arguments: { marker: 'sure?' } };
       const asked = await Promise.all(
         scope === 'call' ? [1, 2].map(() => a.request('tools/call', call)) : [a.request('tools/call', call)],
       );
-      const b = await on.connect(bob, 'it', 'modern', { capabilities: { elicitation: {} } });
+      const b = await on.connect(bob, server, 'modern', { capabilities: { elicitation: {} } });
       for (const each of asked) {
         const stolen = await b.request('tools/call', { ...call, ...accept(each) });
         expect(stolen.error?.message).toContain('requestState is not valid');

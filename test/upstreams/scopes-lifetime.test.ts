@@ -1,16 +1,35 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { pathWithoutBwrap } from '../needs/bwrap.ts';
-import { ended, eras, freshGateway, recorder, twoSharing, type Whoami, whoami } from './scoped-gateway.ts';
+import { proof } from '../proof.ts';
+import { ended, eras, keptGateway, recorder, staysWith, twoSharing, type Whoami, whoami } from './scoped-gateway.ts';
 
-const start = freshGateway();
-afterEach(() => void vi.unstubAllEnvs());
+// Nobody here is served in a sandbox: there is none.
+beforeAll(() => void vi.stubEnv('PATH', pathWithoutBwrap));
+afterAll(() => void vi.unstubAllEnvs());
+const kept = keptGateway({
+  servers: {
+    modern: recorder('shared', 'modern'),
+    handshake: recorder('shared', 'handshake'),
+    own: recorder('session', 'modern'),
+    'ending-modern': recorder('shared', 'modern'),
+    'ending-handshake': recorder('shared', 'handshake'),
+  },
+});
+beforeAll(() => Promise.all(eras.map((era) => staysWith(kept(), era))));
+
 const pairs = eras.flatMap((server) => eras.map((client) => ({ server, client })));
 
-describe.each(pairs)(
-  'a $client client in front of a $server server that all share',
-  ({ server: era, client: speaks }) => {
+/** Clients of both eras share a modern server; what a handshake server was told when it started differs for them. */
+const mixed = { server: 'modern', client: 'modern', other: 'handshake' } as const;
+const alike = pairs.map((pair) => ({ ...pair, other: pair.client }));
+const ending = [mixed, ...alike.filter(({ server }) => proof || server === 'handshake')];
+
+describe.each(ending)(
+  'a $client and a $other client in front of a $server server that they share',
+  ({ server: era, client, other }) => {
     test('when a session ends, what it waits for is answered and the process goes on; with the last one it ends', async () => {
-      const { on, ann, bob, a, b } = await twoSharing(start, era, speaks);
+      const on = kept();
+      const { ann, bob, a, b } = await twoSharing(on, `ending-${era}`, client, other);
       const { pid } = await whoami(a);
       await b.call('echo');
       const pending = { a: a.call('slow', { key: 'a' }), b: b.call('slow', { key: 'b' }) };
@@ -29,9 +48,15 @@ describe.each(pairs)(
       await on.gateway.endSession(bob.id);
       await ended(on, next.pid);
     });
+  },
+);
 
+describe.each(pairs)(
+  'a $client client in front of a $server server that all share',
+  ({ server: era, client: speaks }) => {
     test('a session that is narrowed loses it at once, the other one does not', async () => {
-      const { on, ann, a, b } = await twoSharing(start, era, speaks);
+      const on = kept();
+      const { ann, a, b } = await twoSharing(on, era, speaks);
       const { pid } = await whoami(b);
       const pending = a.call('slow', { key: 'a' });
       await a.call('echo');
@@ -42,8 +67,8 @@ describe.each(pairs)(
     });
 
     test('P8: with less trust a session is not served by what it used before', async () => {
-      vi.stubEnv('PATH', pathWithoutBwrap);
-      const { on, ann, a, b } = await twoSharing(start, era, speaks);
+      const on = kept();
+      const { ann, a, b } = await twoSharing(on, era, speaks);
       const { pid } = await whoami(b);
       const pending = a.call('slow', { key: 'a' });
       await a.call('echo');
@@ -56,39 +81,38 @@ describe.each(pairs)(
 );
 
 test.each(eras)('P8: nor is it at the address of all servers, for a %s client', async (era) => {
-  vi.stubEnv('PATH', pathWithoutBwrap);
-  const on = await start({ servers: { it: recorder('shared', 'handshake') } });
+  const on = kept();
   const [ann, bob] = [await on.open({ userId: 'ann' }), await on.open({ userId: 'bob' })];
   const [a, b] = [await on.connect(ann, '*', era), await on.connect(bob, '*', era)];
-  const { pid } = JSON.parse(await b.call('it__whoami')) as Whoami;
-  expect(JSON.parse(await a.call('it__whoami'))).toMatchObject({ pid });
+  const { pid } = JSON.parse(await b.call('handshake__whoami')) as Whoami;
+  expect(JSON.parse(await a.call('handshake__whoami'))).toMatchObject({ pid });
   await on.gateway.restrictSession(ann.id, { trustLevel: 'sandboxed' });
-  expect(await a.call('it__whoami')).toContain('SANDBOX_UNAVAILABLE');
-  expect(JSON.parse(await b.call('it__whoami'))).toMatchObject({ pid });
+  expect(await a.call('handshake__whoami')).toContain('SANDBOX_UNAVAILABLE');
+  expect(JSON.parse(await b.call('handshake__whoami'))).toMatchObject({ pid });
 });
 
 test.each(eras)('at the address of all servers a %s client shares as well, and is cut off as well', async (era) => {
-  const on = await start({ servers: { it: recorder('shared', 'handshake'), own: recorder('session', 'modern') } });
+  const on = kept();
   const [ann, bob] = [await on.open({ userId: 'ann' }), await on.open({ userId: 'bob' })];
   const [a, b] = [await on.connect(ann, '*', era), await on.connect(bob, '*', era)];
   const pids = async (name: string) => {
     const words = await Promise.all([a.call(name), b.call(name)]);
     return new Set(words.map((text) => (JSON.parse(text) as Whoami).pid));
   };
-  expect((await pids('it__whoami')).size).toBe(1);
+  expect((await pids('handshake__whoami')).size).toBe(1);
   expect((await pids('own__whoami')).size).toBe(2);
-  const pending = [a.call('it__slow', { key: 'a' }), b.call('it__slow', { key: 'b' })];
-  await Promise.all([a.call('it__echo'), b.call('it__echo')]);
+  const pending = [a.call('handshake__slow', { key: 'a' }), b.call('handshake__slow', { key: 'b' })];
+  await Promise.all([a.call('handshake__echo'), b.call('handshake__echo')]);
   await on.gateway.endSession(ann.id);
   expect(await pending[0]).toContain('SESSION_ENDED');
-  expect(await b.call('it__release', { key: 'b' })).toBe('released');
+  expect(await b.call('handshake__release', { key: 'b' })).toBe('released');
   expect(await pending[1]).toBe('released b');
 });
 
 test('a call that waits for the process to start does not reach it once its session has ended', async () => {
-  const on = await start({ servers: { it: recorder('shared', 'modern') } });
+  const on = kept();
   const [ann, bob] = [await on.open({ userId: 'ann' }), await on.open({ userId: 'bob' })];
-  const [a, b] = [await on.connect(ann, 'it', 'modern'), await on.connect(bob, 'it', 'modern')];
+  const [a, b] = [await on.connect(ann, 'ending-modern', 'modern'), await on.connect(bob, 'ending-modern', 'modern')];
   const waiting = [b.call('echo', { of: 'bob' }), a.call('echo', { of: 'ann' })];
   await on.gateway.endSession(ann.id);
   expect(await waiting[1]).toContain('SESSION_ENDED');
