@@ -1,7 +1,7 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../src/index.ts';
 import { taggedProcesses, until } from '../runners/tagged-processes.ts';
 import { type RawClient, rawClient } from './raw-client.ts';
@@ -15,9 +15,14 @@ export const serverOf = (era: string) => ({
   env: { MARK: 'done', ERA: era },
 });
 
-/** A gateway with the servers `keep` and `drop` for each test, and clients that leave with it. */
+/**
+ * A gateway with the servers `keep` and `drop`: one for the file, since a reload gives it what a test wants. Sessions and
+ * clients leave with their test.
+ */
 export interface BoundedGateway {
+  /** Of this test alone. */
   readonly folder: string;
+  readonly dataDir: string;
   readonly gateway: EmbeddedGateway;
   start(era: string, more?: Partial<ConfigInput>): Promise<void>;
   connect(sessionId: string, era: (typeof eras)[number], server?: string): Promise<RawClient>;
@@ -25,27 +30,47 @@ export interface BoundedGateway {
   processes(): number;
   /** Resolves when there are so many. */
   left(count: number): Promise<unknown>;
-  journal(): Record<string, unknown>[];
+  /** What is written down of a session. */
+  journal(sessionId: string): Record<string, unknown>[];
+  /** When all is written; the next start opens another. */
+  close(): Promise<void>;
 }
 
 export function boundedGateway(): BoundedGateway {
-  let folder = '';
+  let root = '';
+  let tests = 0;
   let gateway: EmbeddedGateway | undefined;
   const clients: RawClient[] = [];
-  const processes = () => taggedProcesses(folder).length;
+  const processes = () => taggedProcesses(root).length;
+  const folder = () => join(root, `test-${tests}`);
 
+  beforeAll(() => {
+    root = mkdtempSync(join(tmpdir(), 'ambit-bounds-'));
+  });
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'ambit-bounds-'));
+    tests++;
+    mkdirSync(folder());
   });
   afterEach(async () => {
     for (const client of clients.splice(0)) await client.close();
-    await gateway?.close();
-    rmSync(folder, { recursive: true, force: true });
+    for (const { id } of (await gateway?.listSessions()) ?? []) await gateway?.endSession(id);
+  });
+  async function close(): Promise<void> {
+    const closing = gateway;
+    gateway = undefined;
+    await closing?.close();
+  }
+  afterAll(async () => {
+    await close();
+    rmSync(root, { recursive: true, force: true });
   });
 
   return {
     get folder() {
-      return folder;
+      return folder();
+    },
+    get dataDir() {
+      return join(root, 'data');
     },
     get gateway() {
       if (gateway === undefined) throw new Error('it has not been started');
@@ -53,11 +78,9 @@ export function boundedGateway(): BoundedGateway {
     },
     async start(era, more = {}) {
       const servers = { keep: serverOf(era), drop: serverOf(era) };
-      gateway = await createGateway({
-        config: { version: 1, sessions: { defaultTrust: 'direct' }, servers, ...more },
-        dataDir: join(folder, 'data'),
-        log: { info() {}, warn() {} },
-      });
+      const config = { version: 1 as const, sessions: { defaultTrust: 'direct' as const }, servers, ...more };
+      if (gateway !== undefined) return void (await gateway.reload(config));
+      gateway = await createGateway({ config, dataDir: join(root, 'data'), log: { info() {}, warn() {} } });
     },
     async connect(sessionId, era, server) {
       if (gateway === undefined) throw new Error('it has not been started');
@@ -72,11 +95,13 @@ export function boundedGateway(): BoundedGateway {
         5000,
         () => `${processes()} processes, not ${count}`,
       ),
-    journal: () =>
-      readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8')
+    journal: (sessionId) =>
+      readFileSync(join(root, 'data/journal/journal.jsonl'), 'utf8')
         .split('\n')
         // What is behind the last line break is still being written, or nothing.
         .slice(0, -1)
-        .map((line) => JSON.parse(line) as Record<string, unknown>),
+        .map((line) => JSON.parse(line) as Record<string, unknown>)
+        .filter((entry) => entry['sessionId'] === sessionId),
+    close,
   };
 }

@@ -82,12 +82,12 @@ test('P7: a reload that gives a workspace other variables reaches the next call'
   const inside = await on.connect((await on.gateway.createSession({ workspaceId: 'w' })).id, 'modern', 'keep');
   const outside = await on.connect((await on.gateway.createSession()).id, 'modern', 'keep');
   expect([await inside.call('mark'), await outside.call('mark')]).toEqual(['one', 'done']);
-  const before = taggedProcesses(on.folder);
+  const before = taggedProcesses(on.dataDir);
   const servers = { keep: serverOf('modern'), drop: serverOf('modern') };
   await on.gateway.reload({ version: 1, servers, workspaces: workspaces('two') });
   expect([await inside.call('mark'), await outside.call('mark')]).toEqual(['two', 'done']);
   // Who is not in that workspace keeps its process.
-  expect(taggedProcesses(on.folder).filter((pid) => before.includes(pid)).length).toBeGreaterThan(0);
+  expect(taggedProcesses(on.dataDir).filter((pid) => before.includes(pid)).length).toBeGreaterThan(0);
 });
 
 test('the journal says what was restricted and by which rule a call was refused; the caller is not told', async () => {
@@ -108,14 +108,14 @@ test('the journal says what was restricted and by which rule a call was refused;
   expect(new Set(answers).size).toBe(1);
   expect(answers[0]).toContain('SERVER_NOT_AVAILABLE');
   expect(answers[0]).not.toContain('workspaces');
-  await on.gateway.close();
-  const rules = on.journal().filter(({ kind }) => kind === 'call');
+  await on.close();
+  const rules = on.journal(id).filter(({ kind }) => kind === 'call');
   expect(rules.map(({ server, rule }) => [server, rule])).toEqual([
     ['drop', 'workspaces.w.capabilities.servers'],
     ['keep', 'session.servers'],
     ['nobody', undefined],
   ]);
-  expect(on.journal().filter(({ event }) => event === 'restricted')).toMatchObject([
+  expect(on.journal(id).filter(({ event }) => event === 'restricted')).toMatchObject([
     { kind: 'session', sessionId: id, servers: '', ttlSeconds: 60 },
   ]);
 });

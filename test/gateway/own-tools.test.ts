@@ -52,7 +52,7 @@ describe.each(eras)('in the %s era', (era) => {
         structuredContent: { key: 'k' },
       });
     }
-    const recorded = () => on.journal().filter(({ name }) => name === 'session_info');
+    const recorded = () => on.journal(id).filter(({ name }) => name === 'session_info');
     await until(
       () => recorded().length === 2,
       5000,

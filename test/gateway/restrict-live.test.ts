@@ -9,6 +9,7 @@ afterEach(() => void vi.unstubAllEnvs());
 describe.each(eras)('in the %s era', (era) => {
   test('P14: calls to a server that goes are answered, its processes end, the lists change, the rest works on', async () => {
     await on.start(era);
+    await on.left(0);
     const { id } = await on.gateway.createSession();
     const other = await on.gateway.createSession();
     const [one, all] = [await on.connect(id, era, 'drop'), await on.connect(id, era)];

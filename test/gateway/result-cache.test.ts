@@ -1,12 +1,12 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
-import type { ConfigInput, EmbeddedGateway } from '../../src/index.ts';
-import { credentialGateways } from './credential-gateway.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { EmbeddedGateway } from '../../src/index.ts';
+import type { SessionDraft } from '../../src/sessions/session.ts';
+import { until } from '../runners/tagged-processes.ts';
+import { boundedGateway } from './bounded-gateway.ts';
 import { type EchoingUpstream, echoingUpstream } from './echoing-upstream.ts';
 import { rawClient } from './raw-client.ts';
 
-const on = credentialGateways();
+const on = boundedGateway();
 const hints = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
 const ttlSeconds = 60;
 
@@ -34,12 +34,18 @@ async function counting(): Promise<Counting> {
     }),
     { calls: 0, description: 'first', result: () => ({}) },
   );
-  return on.closing(upstream);
+  onTestFinished(upstream.close);
+  return upstream;
 }
 
-async function start(upstream: Counting, more: Partial<ConfigInput> = {}): Promise<EmbeddedGateway> {
-  const cache = { read: { ttlSeconds } };
-  return on.start({ notes: { url: upstream.url, era: 'modern', cache } }, more);
+async function start({ url }: EchoingUpstream, era: 'modern' | 'handshake' = 'modern'): Promise<EmbeddedGateway> {
+  await on.start(era, { servers: { notes: { url, era, cache: { read: { ttlSeconds } } } } });
+  return on.gateway;
+}
+
+async function clientOf(draft: SessionDraft, server?: string, era: 'modern' | 'handshake' = 'modern') {
+  const session = await on.gateway.createSession(draft);
+  return { ...(await on.connect(session.id, era, server)), session };
 }
 
 describe.each(['modern', 'handshake'] as const)('in the %s era', (era) => {
@@ -47,11 +53,11 @@ describe.each(['modern', 'handshake'] as const)('in the %s era', (era) => {
     'L7: a result is given again to its session, at %s, and to no other',
     async (server) => {
       const upstream = await counting();
-      const gateway = await start(upstream);
+      await start(upstream);
       const tool = server === undefined ? 'notes__read' : 'read';
       const [one, other] = [
-        await on.clientOf(gateway, 'ada', server, era),
-        await on.clientOf(gateway, 'ada', server, era),
+        await clientOf({ userId: 'ada' }, server, era),
+        await clientOf({ userId: 'ada' }, server, era),
       ];
       expect(await one.call(tool, { a: 1, b: 2 })).toBe('1');
       expect(await one.call(tool, { b: 2, a: 1.0 })).toBe('1');
@@ -60,11 +66,15 @@ describe.each(['modern', 'handshake'] as const)('in the %s era', (era) => {
       expect(await one.call(tool.replace('read', 'write'), { a: 1, b: 2 })).toBe('4');
       expect(await one.call(tool.replace('read', 'write'), { a: 1, b: 2 })).toBe('5');
       expect(await one.call(tool, { a: 1, b: 2 })).toBe('1');
-      await gateway.close();
-      const lines = readFileSync(join(on.folder, 'data/journal/journal.jsonl'), 'utf8').trim().split('\n');
-      const calls = lines.map((line) => JSON.parse(line) as Record<string, string>).filter(({ name }) => name === tool);
-      const [first] = calls;
-      expect(calls.map(({ cached }) => cached)).toEqual([undefined, first?.id, undefined, undefined, first?.id]);
+      const calls = ({ session }: typeof one) => on.journal(session.id).filter(({ name }) => name === tool);
+      await until(
+        () => calls(one).length === 4 && calls(other).length === 1,
+        5000,
+        () => 'the journal is not written',
+      );
+      const [first] = calls(one);
+      expect(calls(one).map(({ cached }) => cached)).toEqual([undefined, first?.['id'], undefined, first?.['id']]);
+      expect(calls(other)[0]?.['cached']).toBeUndefined();
     },
   );
 
@@ -75,8 +85,8 @@ describe.each(['modern', 'handshake'] as const)('in the %s era', (era) => {
       release = () => resolve({});
     });
     upstream.result = () => held;
-    const gateway = await start(upstream);
-    const client = await on.clientOf(gateway, 'ada', 'notes', era);
+    await start(upstream);
+    const client = await clientOf({ userId: 'ada' }, 'notes', era);
     const asked = Array.from({ length: 10 }, () => client.call('read', { same: true }));
     const another = client.call('read', { same: false });
     while (upstream.calls < 2) await new Promise((resolve) => setImmediate(resolve));
@@ -91,8 +101,8 @@ test('when the one that went is cancelled, those who waited go themselves', asyn
   const upstream = await counting();
   const releases: (() => void)[] = [];
   upstream.result = () => new Promise((resolve) => releases.push(() => resolve({})));
-  const gateway = await start(upstream);
-  const client = await on.clientOf(gateway, 'ada', 'notes');
+  await start(upstream);
+  const client = await clientOf({ userId: 'ada' }, 'notes');
   void client.request('tools/call', { name: 'read', arguments: {} });
   while (releases.length < 1) await new Promise((resolve) => setImmediate(resolve));
   const waiting = client.call('read');
@@ -110,8 +120,8 @@ test.each<[string, object]>([
 ])('%s is never given again', async (_what, result) => {
   const upstream = await counting();
   upstream.result = () => result;
-  const gateway = await start(upstream);
-  const client = await on.clientOf(gateway, 'ada', 'notes');
+  await start(upstream);
+  const client = await clientOf({ userId: 'ada' }, 'notes');
   for (let round = 1; round <= 2; round++) {
     await client.request('tools/call', { name: 'read', arguments: {} });
     expect(upstream.calls).toBe(round);
@@ -120,8 +130,8 @@ test.each<[string, object]>([
 
 test('calls that say what two readers could read differently are not answered from before', async () => {
   const upstream = await counting();
-  const gateway = await start(upstream);
-  const client = await on.clientOf(gateway, 'ada', 'notes');
+  await start(upstream);
+  const client = await clientOf({ userId: 'ada' }, 'notes');
   expect(await client.call('read', { a: 1 })).toBe('1');
   const { result } = await client.request('tools/call', { name: 'read', arguments: { a: 1 }, _meta: { tenant: 'x' } });
   expect(JSON.stringify(result)).toContain('"2"');
@@ -136,8 +146,8 @@ test('what was said on the way to a result cannot be said again, so that result 
     progressToken === undefined
       ? {}
       : { saysFirst: [{ method: 'notifications/progress', params: { progressToken, progress: 1 } }] };
-  const gateway = await start(upstream);
-  const client = await on.clientOf(gateway, 'ada', 'notes');
+  await start(upstream);
+  const client = await clientOf({ userId: 'ada' }, 'notes');
   const watched = { name: 'read', arguments: {}, _meta: { progressToken: 'mine' } };
   for (let round = 1; round <= 2; round++) {
     await client.request('tools/call', watched);
@@ -153,24 +163,21 @@ test('what was said on the way to a result cannot be said again, so that result 
 test('what a person was asked for is not kept for the next', async () => {
   const question = { mode: 'form', message: 'Which?', requestedSchema: { type: 'object', properties: {} } };
   let calls = 0;
-  const upstream = on.closing(
-    await echoingUpstream((method) => {
-      const serverInfo = { name: 'asking', version: '1' };
-      if (method === 'initialize') return { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo };
-      if (method === 'tools/list') return { tools: [{ name: 'read', inputSchema: { type: 'object' } }] };
-      if (method !== 'tools/call') return undefined;
-      calls++;
-      const asks = { id: 99, method: 'elicitation/create', params: question };
-      return { content: [{ type: 'text', text: String(calls) }], saysFirst: [asks] };
-    }),
-  );
-  const gateway = await on.start({
-    notes: { url: upstream.url, era: 'handshake', cache: { read: { ttlSeconds } } },
+  const upstream = await echoingUpstream((method) => {
+    const serverInfo = { name: 'asking', version: '1' };
+    if (method === 'initialize') return { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo };
+    if (method === 'tools/list') return { tools: [{ name: 'read', inputSchema: { type: 'object' } }] };
+    if (method !== 'tools/call') return undefined;
+    calls++;
+    const asks = { id: 99, method: 'elicitation/create', params: question };
+    return { content: [{ type: 'text', text: String(calls) }], saysFirst: [asks] };
   });
+  onTestFinished(upstream.close);
+  const gateway = await start(upstream, 'handshake');
   const session = await gateway.createSession({ userId: 'ada' });
-  const client = on.closing(
-    await rawClient(gateway.connect(session.id, 'notes'), 'handshake', { capabilities: { elicitation: {} } }),
-  );
+  const capabilities = { elicitation: {} };
+  const client = await rawClient(gateway.connect(session.id, 'notes'), 'handshake', { capabilities });
+  onTestFinished(client.close);
   expect([await client.call('read'), await client.call('read')]).toEqual(['1', '2']);
   expect(client.heard.map(({ method }) => method)).toEqual(['elicitation/create', 'elicitation/create']);
 });
@@ -179,7 +186,7 @@ describe('what was kept is gone', () => {
   test('with its session, and when that is narrowed', async () => {
     const upstream = await counting();
     const gateway = await start(upstream);
-    const client = await on.clientOf(gateway, { userId: 'ada', permissions: ['a'] }, 'notes');
+    const client = await clientOf({ userId: 'ada', permissions: ['a'] }, 'notes');
     expect(await client.call('read')).toBe('1');
     await gateway.restrictSession(client.session.id, { permissions: [] });
     expect(await client.call('read')).toBe('2');
@@ -192,7 +199,7 @@ describe('what was kept is gone', () => {
   test('with the rules it was fetched under: what is denied now is not answered from before', async () => {
     const upstream = await counting();
     const gateway = await start(upstream);
-    const client = await on.clientOf(gateway, 'ada', 'notes');
+    const client = await clientOf({ userId: 'ada' }, 'notes');
     expect(await client.call('read', { path: 'prod' })).toBe('1');
     expect(await client.call('read', { path: 'test' })).toBe('2');
     const servers = { notes: { url: upstream.url, era: 'modern' as const, cache: { read: { ttlSeconds } } } };
@@ -210,7 +217,7 @@ describe('what was kept is gone', () => {
   test('when the tool is described otherwise', async () => {
     const upstream = await counting();
     const gateway = await start(upstream);
-    const client = await on.clientOf(gateway, 'ada', 'notes');
+    const client = await clientOf({ userId: 'ada' }, 'notes');
     expect(await client.call('read')).toBe('1');
     upstream.description = 'second';
     const config = { version: 1 as const, sessions: { defaultTrust: 'direct' as const } };

@@ -10,8 +10,10 @@ import { type RawClient, rawClient } from './raw-client.ts';
 
 let made: string | undefined;
 // The volume of a workspace outlives the gateway, as it should. Declared first, this comes last.
-afterEach(() => {
-  if (made !== undefined) podman('volume', 'rm', '--force', made);
+afterEach(async () => {
+  if (made === undefined) return;
+  await on.close();
+  podman('volume', 'rm', '--force', made);
   made = undefined;
 });
 const on = boundedGateway();
@@ -63,13 +65,13 @@ describe.each(eras)('in the %s era', (era) => {
     await client.call('session_edit_file', { session: 'current', path: 'link.txt', content: 'x', dryRun: true });
     await client.call('session_move_file', { session: 'current', from: 'link.txt', to: 'tools/post-commit' });
     await client.call('session_read_file', { session: 'current', path: '../data/admin-token' });
-    const told = () => on.journal().filter(({ kind }) => kind === 'file');
+    const told = () => on.journal(id).filter(({ kind }) => kind === 'file');
     await until(
       () => told().filter(({ decision }) => decision === 'refused').length === 4,
       5000,
       () => JSON.stringify(told()),
     );
-    const calls = on.journal().filter(({ name }) => String(name).startsWith('session_'));
+    const calls = on.journal(id).filter(({ name }) => String(name).startsWith('session_'));
     expect(told().find(({ asked }) => asked === 'link.txt')).toMatchObject({
       tool: 'session_read_file',
       sessionId: id,
@@ -141,7 +143,7 @@ describe.each(eras)('in the %s era', (era) => {
 test.each(hasPodman() ? (['database', 'container'] as const) : (['database'] as const))(
   'W5: the same tools work on files that lie in no folder: %s',
   async (backend) => {
-    if (backend === 'container') made = volumeNameOf(join(on.folder, 'data'), 'shelf');
+    if (backend === 'container') made = volumeNameOf(on.dataDir, 'shelf');
     await on.start('modern', { servers: {}, workspaces: { shelf: { backend } } });
     const { id } = await on.gateway.createSession({ workspaceId: 'shelf' });
     const client = await on.connect(id, 'modern');

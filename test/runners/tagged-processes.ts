@@ -3,19 +3,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** Every live process whose TMPDIR lies in the folder; written apart from the code under test. */
 export function taggedProcesses(folder: string): number[] {
-  // Asked again and again while something is awaited: nearly all processes are others, so one look must do for them.
-  const entry = `\0TMPDIR=${folder}`;
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => environmentOf(pid).includes(entry) && isAlive(pid));
+    .filter((pid) => environmentOf(pid).includes(`\0TMPDIR=${folder}`) && isAlive(pid));
 }
 
-function environmentOf(pid: number): Buffer {
+function environmentOf(pid: number): string {
   try {
-    return Buffer.concat([Buffer.from('\0'), readFileSync(`/proc/${pid}/environ`)]);
+    return `\0${readFileSync(`/proc/${pid}/environ`, 'utf8')}`;
   } catch {
-    return Buffer.alloc(0);
+    return '';
   }
 }
 
@@ -31,9 +29,10 @@ export function isAlive(pid: number): boolean {
 /** Milliseconds until the condition held; throws when it does not within the limit. */
 export async function until(condition: () => boolean, limitMs: number, what: () => string): Promise<number> {
   const began = performance.now();
-  while (!condition()) {
+  // What comes at once is seen at once; what takes its time is not slowed down by being looked at.
+  for (let pause = 5; !condition(); pause = Math.min(pause * 1.5, 60)) {
     if (performance.now() - began > limitMs) throw new Error(`not within ${limitMs} ms: ${what()}`);
-    await delay(10);
+    await delay(pause);
   }
   return performance.now() - began;
 }
