@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createApprovals } from '../../src/approvals/approvals.ts';
 import type { ServerDefinition } from '../../src/upstreams/definition.ts';
+import { counts } from '../proof.ts';
 import { ensureBuilt } from '../runners/ensure-built.ts';
 import { createProject, type Project } from './project.ts';
 
@@ -86,13 +87,14 @@ test('processes that approve at once lose nothing', async () => {
     await Promise.all(names.map((name) => approvals.approve(named(name))));
     for (const name of names) await approvals.pinTools(named(name), { tool: { description: name } });
   `;
-  const processes = ['a', 'b', 'c', 'd'].map((mark) =>
+  const marks = ['a', 'b', 'c', 'd'].slice(0, counts(2, 4));
+  const processes = marks.map((mark) =>
     spawn(process.execPath, ['--input-type=module', '-e', script, mark], { stdio: 'inherit' }),
   );
   const codes = await Promise.all(processes.map(async (child) => (await once(child, 'exit'))[0] as number));
-  expect(codes).toEqual([0, 0, 0, 0]);
+  expect(codes).toEqual(marks.map(() => 0));
   const listed = project.approvals.list();
-  expect(listed).toHaveLength(4 * each);
+  expect(listed).toHaveLength(marks.length * each);
   expect(listed.every(({ tools }) => tools === 1)).toBe(true);
   expect(readdirSync(project.dataDir)).toEqual(['approvals.json']);
 });

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createApprovals } from '../../src/approvals/approvals.ts';
 import { assertApproved } from '../../src/approvals/assert-approved.ts';
 import type { ServerDefinition } from '../../src/upstreams/definition.ts';
+import { counts } from '../proof.ts';
 import { createProject, type Project } from './project.ts';
 
 let project: Project;
@@ -85,7 +86,7 @@ describe('files are swapped after the approval', () => {
   test('many edits in a row, each within a tick of the one before', async () => {
     const script = project.write('build/server.js', 'aaaa');
     const server = await approved(plain);
-    for (let round = 0; round < 500; round++) {
+    for (let round = 0; round < counts(100, 500); round++) {
       writeFileSync(script, round % 2 === 0 ? 'bbbb' : 'aaaa');
       expect(project.approvals.check(server).state).toBe(round % 2 === 0 ? 'changed' : 'approved');
     }

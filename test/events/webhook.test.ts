@@ -2,10 +2,12 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
 import { createLifecycle } from '../../src/events/lifecycle.ts';
 import { createWebhook } from '../../src/events/webhook.ts';
 import { openWebhookKey } from '../../src/events/webhook-secret.ts';
-import { createGateway, type EmbeddedGateway } from '../../src/index.ts';
+import { openGateway } from '../../src/gateway/gateway.ts';
+import type { Narrowing, SessionDraft } from '../../src/sessions/session.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { draft } from '../../src/testing/store-suite/harness.ts';
 import { startReceiver, verifies, type WebhookReceiver } from './webhook-receiver.ts';
@@ -13,7 +15,7 @@ import { startReceiver, verifies, type WebhookReceiver } from './webhook-receive
 let folder: string;
 let receiver: WebhookReceiver;
 let lines: string[];
-const gateways: EmbeddedGateway[] = [];
+const gateways: WatchedGateway[] = [];
 const note = (event: string, fields: object = {}) => void lines.push(`${event} ${JSON.stringify(fields)}`);
 const log = { info: note, warn: note };
 
@@ -28,11 +30,31 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function start(more: { readonly secretFile?: string } = {}): Promise<EmbeddedGateway> {
-  const config = { version: 1, events: { webhook: { url: receiver.url, ...more } } } as const;
-  const gateway = await createGateway({ config, dataDir: join(folder, 'data'), log });
-  gateways.push(gateway);
-  return gateway;
+interface WatchedGateway {
+  createSession(draft?: SessionDraft): Promise<{ readonly id: string; readonly token: string }>;
+  restrictSession(id: string, change: Narrowing): Promise<unknown>;
+  endSession(id: string): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+/** Nothing is served here, so nothing is started ahead of it. */
+async function start(more: { readonly secretFile?: string } = {}): Promise<WatchedGateway> {
+  const configFile = join(folder, 'ambit.json');
+  const sessions = { defaultTrust: 'direct' };
+  const text = JSON.stringify({ version: 1, sessions, events: { webhook: { url: receiver.url, ...more } } });
+  const { config } = await loadConfig({ text, file: configFile });
+  const gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log, brief: true });
+  const made: WatchedGateway = {
+    async createSession(draft = {}) {
+      const { session, token } = await gateway.openSession(draft);
+      return { id: session.id, token };
+    },
+    restrictSession: gateway.restrictSession,
+    endSession: (id) => gateway.sessions.end(id),
+    close: () => gateway.close(),
+  };
+  gateways.push(made);
+  return made;
 }
 
 const types = () => receiver.seen.map(({ event }) => event.type);

@@ -15,8 +15,8 @@ beforeAll(async () => {
 afterAll(() => upstream.stop());
 
 const data = sharedData();
-const many = counts(150, 10_000);
-const hot = counts(30, 1000);
+const many = counts(64, 10_000);
+const hot = counts(20, 1000);
 const atOnce = 16;
 
 setFlagsFromString('--expose-gc');

@@ -22,7 +22,7 @@ afterAll(() => upstream.stop());
 const data = sharedData();
 const config = () => ({ servers: { it: { url: upstream.url } } });
 const program = findRedis();
-const awayMs = counts(1000, 5000);
+const awayMs = counts(800, 5000);
 
 async function readiness({ url }: ServedGateway): Promise<number> {
   return (await fetch(`${url}/readyz`)).status;
@@ -46,7 +46,7 @@ function load(own: ServedGateway, tokens: readonly string[]) {
       if (said !== words && said !== '!STORE_UNAVAILABLE') wrong.push(`${words}: ${said}`);
       outcomes.set(kind, (outcomes.get(kind) ?? 0) + 1);
       if (kind === 'right') made[lane % tokens.length] = (made[lane % tokens.length] ?? 0) + 1;
-      else await delay(5);
+      else await delay(20);
     }
   });
   return {
@@ -76,7 +76,7 @@ describe.skipIf(program === undefined)('Redis', () => {
         own,
         sessions.map(({ token }) => token),
       );
-      await under.more('right', 100);
+      await under.more('right', 60);
       expect(await readiness(own)).toBe(200);
       await redis.stop();
       const back = delay(awayMs);
@@ -88,7 +88,7 @@ describe.skipIf(program === undefined)('Redis', () => {
       await back;
       await redis.start();
       await untilReady(own, 200);
-      await under.more('right', 80);
+      await under.more('right', 60);
       await under.stop();
       expect(under.wrong).toEqual([]);
       expect(outcome(await client.call('say', { words: 'still here' }))).toBe('still here');
@@ -148,7 +148,7 @@ describe('the SQLite file', () => {
     other.exec('ROLLBACK');
     other.close();
     await untilReady(own, 200);
-    await under.more('right', 100);
+    await under.more('right', 50);
     await under.stop();
     expect(under.wrong).toEqual([]);
   });

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { counts, proof } from '../proof.ts';
 import { type Cell, type Era, overHttp, overStdio, type Sdk, signer } from './cells.ts';
 import { type Asked, claimsFor, createSigner, metaWith, type TestClaims } from './signer.ts';
 
@@ -6,7 +7,8 @@ const stranger = await createSigner();
 
 const cells: [string, 'stdio' | 'http', Sdk, Era][] = [
   ['SDK v1, stdio, handshake', 'stdio', 'v1', 'handshake'],
-  ['SDK v2, stdio, handshake', 'stdio', 'v2', 'handshake'],
+  // Each two of the three are together in one of the others.
+  ...(proof ? ([['SDK v2, stdio, handshake', 'stdio', 'v2', 'handshake']] as [string, 'stdio', Sdk, Era][]) : []),
   ['SDK v2, stdio, modern', 'stdio', 'v2', 'modern'],
   ['SDK v1, HTTP, handshake', 'http', 'v1', 'handshake'],
   ['SDK v2, HTTP, handshake', 'http', 'v2', 'handshake'],
@@ -130,7 +132,7 @@ describe.each(cells)('%s', (_, carrier, sdk, era) => {
   }
 
   test('L3: calls at the same time never mix', async () => {
-    const calls = Array.from({ length: 40 }, async (_, i) => {
+    const calls = Array.from({ length: counts(20, 40) }, async (_, i) => {
       const args = { pause: (i * 7) % 11, tag: `t${i}` };
       const canonical = `{"pause":${args.pause},"tag":"t${i}"}`;
       const trust = i % 2 === 0 ? 'direct' : 'sandboxed';

@@ -34,6 +34,7 @@ export async function createVolumeHarness(): Promise<VolumeHarness> {
   const { root: tmpRoot } = harness;
   const volumes: string[] = [];
   const opened: WorkspaceBackend[] = [];
+  const places = new Map<string, string>();
   const settings = { rules: pathRules({ hide: [], keep: [], open: [] }), durable: false, fileBytes: 80 << 20 };
   const log = { info() {}, warn() {} };
   const backends = createContainerBackends({ runner: harness.runner, tmpRoot, log });
@@ -63,7 +64,11 @@ export async function createVolumeHarness(): Promise<VolumeHarness> {
         .split('\n')
         .filter((name) => name !== '');
     },
-    placeOf: (volume) => podman('volume', 'inspect', '--format', '{{.Mountpoint}}', volume),
+    placeOf(volume) {
+      const place = places.get(volume) ?? podman('volume', 'inspect', '--format', '{{.Mountpoint}}', volume);
+      places.set(volume, place);
+      return place;
+    },
     closeAll,
     async stop() {
       await closeAll();
