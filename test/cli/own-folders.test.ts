@@ -10,7 +10,7 @@ beforeAll(async () => {
   at = await scene('worktree');
   const file = join(at.folder, 'etc.json');
   const workspaces = { repo: { path: at.workspace, isolation: 'worktree' }, plain: { path: at.workspace } };
-  writeFileSync(file, JSON.stringify({ version: 1, workspaces }));
+  writeFileSync(file, JSON.stringify({ version: 1, sessions: { defaultTrust: 'direct' }, workspaces }));
   places = ['--config', file, '--data-dir', join(at.folder, 'own-data')];
 });
 afterAll(() => at.remove());
