@@ -37,6 +37,7 @@ function load(own: ServedGateway, tokens: readonly string[]) {
   const outcomes = new Map<string, number>();
   const wrong: string[] = [];
   const made = tokens.map(() => 0);
+  const refused = new Set<string>();
   let working = true;
   const lanes = [...tokens, ...tokens].map(async (token, lane) => {
     for (let number = 0; working; number++) {
@@ -46,7 +47,10 @@ function load(own: ServedGateway, tokens: readonly string[]) {
       if (said !== words && said !== '!STORE_UNAVAILABLE') wrong.push(`${words}: ${said}`);
       outcomes.set(kind, (outcomes.get(kind) ?? 0) + 1);
       if (kind === 'right') made[lane % tokens.length] = (made[lane % tokens.length] ?? 0) + 1;
-      else await delay(20);
+      else {
+        refused.add(token);
+        await delay(20);
+      }
     }
   });
   return {
@@ -56,6 +60,10 @@ function load(own: ServedGateway, tokens: readonly string[]) {
     async more(kind: string, count: number): Promise<void> {
       const goal = (outcomes.get(kind) ?? 0) + count;
       while ((outcomes.get(kind) ?? 0) < goal) await delay(5);
+    },
+    /** Each session may make some more calls without the store, and one may be behind the others. */
+    async allRefused(): Promise<void> {
+      while (refused.size < tokens.length) await delay(5);
     },
     async stop(): Promise<void> {
       working = false;
@@ -81,6 +89,7 @@ describe.skipIf(program === undefined)('Redis', () => {
       await redis.stop();
       const back = delay(awayMs);
       await under.more('!STORE_UNAVAILABLE', 20);
+      await under.allRefused();
       expect(await readiness(own)).toBe(503);
       expect(outcome(await client.call('say', { words: 'x' }))).toBe('!STORE_UNAVAILABLE');
       const refused = await post(own.mcp('it'), sessions[1]?.token ?? '', JSON.stringify(initialize()));
