@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
-import { counts } from '../../proof.ts';
+import { counts, proof } from '../../proof.ts';
 import { isAlive, killTagged, until } from '../../runners/tagged-processes.ts';
 import { ambitBin } from '../start-ambit.ts';
 import { leftoversOf, patienceMs, untilNothingIsLeft, upstreamProgram } from './probed-ambit.ts';
-import { eras, type Whoami } from './visitor.ts';
+import { type Era, eras, type Whoami } from './visitor.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'run-client.js');
 const promisedMs = 3000;
@@ -33,14 +33,15 @@ async function startClient(folder: string, era: string, tool: string, flags: rea
   return { client: client.pid as number, ...(JSON.parse(line) as Omit<Wrapped, 'client'>) };
 }
 
-/** Several at once, half in each era; they share one data directory, as those of one user do. */
+/** Several at once, as many in each of the eras; they share one data directory, as those of one user do. */
 async function withClients(
+  chosen: readonly Era[],
   tool: string,
   flags: readonly string[],
   use: (dataDir: string, wrapped: readonly Wrapped[]) => Promise<void>,
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-run-'));
-  const each = Array.from({ length: counts(1, 10) }).flatMap(() => eras);
+  const each = Array.from({ length: counts(1, 10) }).flatMap(() => chosen);
   try {
     await use(join(folder, 'data'), await Promise.all(each.map((era) => startClient(folder, era, tool, flags))));
   } finally {
@@ -50,10 +51,13 @@ async function withClients(
 }
 
 describe.skipIf(process.platform !== 'linux').concurrent('ambit run', () => {
-  it.each(['whoami', 'hang'])(
+  it.each<[string, Era]>([
+    ['whoami', 'handshake'],
+    ['hang', 'modern'],
+  ])(
     'leaves nothing behind when its client is killed after "%s"',
-    async (tool) => {
-      await withClients(tool, ['--grandchild'], async (dataDir, wrapped) => {
+    async (tool, era) => {
+      await withClients(proof ? eras : [era], tool, ['--grandchild'], async (dataDir, wrapped) => {
         expect(leftoversOf(dataDir).processes).toHaveLength(wrapped.length * 2);
         for (const { client } of wrapped) process.kill(client, 'SIGKILL');
         await untilNothingIsLeft(dataDir);
@@ -68,7 +72,7 @@ describe.skipIf(process.platform !== 'linux').concurrent('ambit run', () => {
   );
 
   it('takes all it started with it within three seconds when it is killed itself', async () => {
-    await withClients('hang', ['--stubborn', '--grandchild', '--bare'], async (dataDir, wrapped) => {
+    await withClients(eras, 'hang', ['--stubborn', '--grandchild', '--bare'], async (dataDir, wrapped) => {
       const pids = wrapped.flatMap(({ upstream }) => [upstream.pid, ...upstream.grandchildren]);
       expect(pids.filter(isAlive)).toHaveLength(wrapped.length * 3);
       for (const { run } of wrapped) process.kill(run, 'SIGKILL');

@@ -89,7 +89,7 @@ describe.skipIf(process.platform !== 'linux')('a process without calls', () => {
   afterAll(() => ambit?.stop());
 
   it('is ended, an open GET stream or not, and comes back with the next call', async () => {
-    const visitors = await Promise.all(Array.from({ length: counts(6, 40) }, (_, index) => visit(index)));
+    const visitors = await Promise.all(Array.from({ length: counts(3, 40) }, (_, index) => visit(index)));
     await Promise.all(visitors.map(({ id, pid }) => untilEvent(id, 'ended', pid)));
     let left = ambit.leftovers();
     await until(

@@ -66,9 +66,9 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
       say({ method: 'notifications/initialized' });
     }
     const meta = era === 'modern' ? described : {};
-    await call(counts(2000, 3000), meta);
+    await call(counts(500, 3000), meta);
     const before = await askProbe(join(folder, 'probe.sock'));
-    await call(counts(3000, 200_000), meta);
+    await call(counts(1000, 200_000), meta);
     expectHeapBack(before, await askProbe(join(folder, 'probe.sock')));
     const exited = once(run, 'exit');
     run.stdin?.end();

@@ -5,7 +5,7 @@ import { describe, it } from 'vitest';
 import { counts } from '../../proof.ts';
 import { startProbedAmbit, upstreamProgram } from './probed-ambit.ts';
 import { eras } from './visitor.ts';
-import { abandonInWaves, expectHeapBack, type Way, warmUp, within } from './waves.ts';
+import { abandonInWaves, expectHeapBack, inGroups, type Way, warmUp, within } from './waves.ts';
 
 const clientProgram = join(import.meta.dirname, 'fixtures', 'hanging-client.js');
 const base = { server: 'plain', ttlSeconds: 2 };
@@ -59,17 +59,17 @@ const ways: readonly Way[] = [
 ];
 
 describe.skipIf(process.platform !== 'linux').concurrent('sessions nobody says goodbye to', () => {
-  it.each(ways)(
+  it.each(inGroups(ways))(
     'leave nothing behind $name',
-    async (way) => {
+    async ({ ways: group }) => {
       const ambit = await startProbedAmbit({
         sessions: { maxPerUser: 100_000, maxSessions: 100_000 },
         // Before 2026 a broken connection is no cancellation: the call counts until its time is up.
         servers: { plain: { command: process.execPath, args: [upstreamProgram], timeoutSeconds: 2 } },
       });
       try {
-        const before = await warmUp(ambit, [way]);
-        const after = await abandonInWaves(ambit, way, counts(4, 160));
+        const before = await warmUp(ambit, group);
+        const after = await abandonInWaves(ambit, group, counts(2, 160));
         expectHeapBack(before, after);
       } finally {
         await ambit.stop();

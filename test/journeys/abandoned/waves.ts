@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { counts } from '../../proof.ts';
+import { counts, proof } from '../../proof.ts';
 import { isAlive } from '../../runners/tagged-processes.ts';
 import { type Held, type ProbedAmbit, patienceMs, untilNothingIsLeft } from './probed-ambit.ts';
 import { type Era, enter, eras, type Visitor, type Whoami } from './visitor.ts';
@@ -26,20 +26,30 @@ export interface Way {
 const waveSize = 20;
 let waves = 0;
 
-/** Sends so many sessions the way, in waves, and after each looks for what is left. */
-export async function abandonInWaves(ambit: ProbedAmbit, way: Way, sessions: number): Promise<Held> {
+/** All ways at once, since every process costs time; the proof goes each by itself, and so says which it was. */
+export function inGroups(ways: readonly Way[]): { readonly name: string; readonly ways: readonly Way[] }[] {
+  return proof ? ways.map((way) => ({ name: way.name, ways: [way] })) : [{ name: 'in any way', ways }];
+}
+
+/** Sends so many sessions each of the ways, in waves, and after each looks for what is left. */
+export async function abandonInWaves(ambit: ProbedAmbit, ways: readonly Way[], sessions: number): Promise<Held> {
+  let held: Held | undefined;
   for (let left = sessions; left > 0; left -= waveSize) {
     const size = Math.min(left, waveSize);
-    const { guests, release } = await welcomeAll(ambit, way, size);
-    const family = guests.flatMap(({ upstream }) => [upstream.pid, ...upstream.grandchildren]).map(identify);
-    expect(ambit.leftovers().processes.length).toBeGreaterThanOrEqual(size);
-    await way.abandon(guests, ambit, release);
+    const welcomed = await Promise.all(ways.map(async (way) => ({ way, ...(await welcomeAll(ambit, way, size)) })));
+    const family = welcomed.flatMap(({ way, guests }) =>
+      guests
+        .flatMap(({ upstream }) => [upstream.pid, ...upstream.grandchildren])
+        .map((pid) => ({ way: way.name, identity: identify(pid) })),
+    );
+    expect(ambit.leftovers().processes.length).toBeGreaterThanOrEqual(size * ways.length);
+    await Promise.all(welcomed.map(({ way, guests, release }) => way.abandon(guests, ambit, release)));
     await untilNothingIsLeft(ambit.dataDir);
-    expect(family.filter(isStillThere)).toEqual([]);
-    await untilUnheld(ambit);
+    expect(family.filter(({ identity }) => isStillThere(identity))).toEqual([]);
+    held = await untilUnheld(ambit);
   }
   expect(await ambit.liveSessions()).toBe(0);
-  return untilUnheld(ambit);
+  return held ?? untilUnheld(ambit);
 }
 
 /** Once every way, all at the same time: code is compiled and buffers have their size before anything is measured. */
