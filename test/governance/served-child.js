@@ -1,20 +1,14 @@
-// A gateway from the build, on the Redis and in the folder it is given.
+// A gateway as it is published, configured as it is told, with files of its own in the folder it is given.
 import { join } from 'node:path';
-import { loadConfig } from '../../build/config/load.js';
-import { listenHttp } from '../../build/entrances/http/listen.js';
-import { openGateway } from '../../build/gateway/gateway.js';
-import { openRedisStore } from '../../build/stores/index.js';
+import { createGateway } from '../../dist/index.js';
 
-const [folder, text, url] = process.argv.slice(2);
-const configFile = join(folder, 'etc', 'ambit.yaml');
+const [folder, text] = process.argv.slice(2);
 const log = { info() {}, warn() {} };
-const { config } = await loadConfig({ text, file: configFile });
-const store = await openRedisStore({ url });
 const dataDir = join(folder, `data-${process.pid}`);
-const gateway = await openGateway({ config, configFile, dataDir, log, brief: true, store });
-const listening = await listenHttp(gateway, { host: '127.0.0.1', port: 0 }, log);
+const gateway = await createGateway({ config: JSON.parse(text), dataDir, log });
+const { url } = await gateway.listen({ port: 0 });
 
 process.on('message', ({ userId }) => {
-  gateway.openSession({ userId }).then(({ session, token }) => process.send({ id: session.id, token }));
+  gateway.createSession({ userId }).then(({ id, token }) => process.send({ id, token }));
 });
-process.send({ url: `${listening.url}/mcp/it` });
+process.send({ url: `${url}/mcp/it` });

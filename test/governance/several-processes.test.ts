@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -30,7 +30,6 @@ describe.skipIf(redisProgram === undefined)('three processes on one Redis', () =
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'ambit-told-'));
-    mkdirSync(join(folder, 'etc'));
     redis = await startRedis(redisProgram as string);
     upstream = await startUpstream({ say: ({ id }, response) => sendJson(response, rightAnswer(id, 'said')) });
     children = await Promise.all([start(), start(), start()]);
@@ -45,12 +44,13 @@ describe.skipIf(redisProgram === undefined)('three processes on one Redis', () =
   async function start(): Promise<Child> {
     const config = {
       version: 1,
+      store: { kind: 'redis', redis: { url: redis.url } },
       servers: { it: { url: upstream.url } },
       sessions: { defaultTrust: 'direct', maxPerUser: 10_000 },
       quotas: { session: { concurrentCalls: 1000 } },
       governance: somePolicies,
     };
-    const child = spawn(process.execPath, [program, folder, JSON.stringify(config), redis.url], {
+    const child = spawn(process.execPath, [program, folder, JSON.stringify(config)], {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     const [{ url }] = (await once(child, 'message')) as [{ url: string }];

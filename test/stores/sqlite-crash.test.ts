@@ -9,7 +9,7 @@ import type { SessionStore } from '../../src/stores/store.ts';
 import { counts } from '../proof.ts';
 
 const writer = join(import.meta.dirname, 'sqlite-writer.js');
-const rounds = counts(10, 200);
+const rounds = counts(6, 200);
 let folder: string;
 
 beforeAll(async () => {

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { proof } from '../../proof.ts';
 import { modernHeaders, modernRequest, post } from './mcp-calls.ts';
 import { answersIn, head, openWire } from './raw-http.ts';
 import { type Patient, startPatient } from './vital-signs.ts';
@@ -31,10 +32,13 @@ test('a body of exactly the limit is taken, one byte more is 413', async () => {
   expect([said.status, said.messages[0]?.error?.code]).toEqual([413, -32600]);
 });
 
-test.each([2, 8, 64])('whoever sends %i times the limit still gets to read the 413', async (times) => {
-  const said = await send(Buffer.alloc(bodyBytes * times, 'x'));
-  expect(said.status).toBe(413);
-});
+test.each(proof ? [2, 8, 64] : [2, 16])(
+  'whoever sends %i times the limit still gets to read the 413',
+  async (times) => {
+    const said = await send(Buffer.alloc(bodyBytes * times, 'x'));
+    expect(said.status).toBe(413);
+  },
+);
 
 test('an upload in chunks that never ends is stopped at the limit', async () => {
   const wire = await openWire(patient.url);

@@ -2,9 +2,10 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { probeEnvironment } from '../abandoned/probed-ambit.ts';
 import { ambitBin } from '../start-ambit.ts';
 import type { Spoken } from './mcp-calls.ts';
-import { fixtures } from './vital-signs.ts';
+import { fixtures, heldMb } from './vital-signs.ts';
 
 /** A real `ambit run --trust direct -- node <fixture>`, its stdin and stdout in our hands. */
 export interface Run {
@@ -18,6 +19,8 @@ export interface Run {
   /** The next error that belongs to no request. */
   complaint(): Promise<Spoken>;
   errors(): string;
+  /** What it still holds after collecting garbage. */
+  heldMb(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -25,7 +28,9 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
   const folder = await mkdtemp(join(tmpdir(), 'ambit-run-'));
   const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
   const args = [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath, join(fixtures, file)];
-  const child = spawn(process.execPath, args, { stdio: 'pipe' });
+  const probe = join(folder, 'probe.sock');
+  const env = { ...process.env, ...probeEnvironment(probe) };
+  const child = spawn(process.execPath, args, { stdio: 'pipe', env });
   const said: string[] = [];
   const answers = new Map<unknown, Spoken>();
   const complaints: Spoken[] = [];
@@ -81,6 +86,7 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
     answer: (id) => once(() => answers.get(id)),
     complaint: () => once(() => complaints.shift()),
     errors: () => errors,
+    heldMb: () => heldMb(probe),
     async stop() {
       if (child.exitCode === null && child.signalCode === null) {
         child.stdin.end();

@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, vi } from 'vitest';
 import { counts } from '../../proof.ts';
 import { taggedProcesses } from '../../runners/tagged-processes.ts';
+import { askProbe, probeEnvironment } from '../abandoned/probed-ambit.ts';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
 import { callModern, openClient, outcome } from './mcp-calls.ts';
 
@@ -24,6 +25,8 @@ export interface Patient extends RunningAmbit {
   /** Alive under the same pid, healthy, serving others in both eras, and no complaint. */
   expectWell(): Promise<void>;
   memoryMb(): number;
+  /** What it still holds after collecting garbage: a little that stays shows here long before it shows in memory. */
+  heldMb(): Promise<number>;
   /** Open files and sockets of the gateway. */
   handles(): number;
   upstreams(): number;
@@ -37,11 +40,10 @@ export async function startPatient(config: {
 }): Promise<Patient> {
   // The attacks are about servers and messages: quotas would stop them too early.
   const quotas = { session: { callsPerMinute: 1_000_000, concurrentCalls: 10_000 } };
-  const ambit = await startAmbit({
-    quotas,
-    ...config,
-    servers: { calm: fixture('well-behaved.js'), ...config.servers },
-  });
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-signs-'));
+  const probe = join(folder, 'probe.sock');
+  const servers = { calm: fixture('well-behaved.js'), ...config.servers };
+  const ambit = await startAmbit({ quotas, ...config, servers }, probeEnvironment(probe));
   let words = '';
   ambit.process.stderr?.on('data', (chunk: Buffer) => {
     words += chunk.toString();
@@ -68,9 +70,19 @@ export async function startPatient(config: {
       expect(outcome(await client.call('echo', { text: 'and here' }))).toBe('and here');
     },
     memoryMb: () => residentMb(ambit.pid),
+    heldMb: () => heldMb(probe),
     handles: () => readdirSync(`/proc/${ambit.pid}/fd`).length,
     upstreams: () => taggedProcesses(join(ambit.dataDir, 'tmp')).length,
+    async stop(signal) {
+      rmSync(folder, { recursive: true, force: true });
+      return ambit.stop(signal);
+    },
   };
+}
+
+export async function heldMb(probe: string): Promise<number> {
+  const { heapUsed, external } = await askProbe(probe);
+  return (heapUsed + external) / (1 << 20);
 }
 
 /** 0 for a process that has just left. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { counts } from '../../proof.ts';
 import { modernHeaders, modernRequest, post } from './mcp-calls.ts';
 import { sendAll } from './proper-answer.ts';
 import { type Patient, startPatient } from './vital-signs.ts';
@@ -31,6 +32,6 @@ test.each([
   const sent = await sendAll(patient, variantsOf(message), (text) =>
     post(patient.mcp('calm'), patient.token, text, headers),
   );
-  expect(sent).toBeGreaterThan(50);
+  expect(sent).toBeGreaterThan(counts(16, 50));
   await patient.expectWell();
 });

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -11,21 +11,20 @@ import { rightAnswer, sendJson, startUpstream, type Upstream } from '../hostile/
 import { callModern, outcome } from '../hostile/mcp-calls.ts';
 
 const program = join(import.meta.dirname, 'served-child.js');
-const rounds = counts(10, 200);
+const rounds = counts(6, 200);
 const lanes = 4;
-let folder: string;
+let dataDir: string;
 let upstream: Upstream;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'ambit-killed-'));
-  mkdirSync(join(folder, 'data'));
+  dataDir = mkdtempSync(join(tmpdir(), 'ambit-killed-'));
   upstream = await startUpstream({
     say: ({ id, params }, response) => sendJson(response, rightAnswer(id, String(params.arguments?.['words']))),
   });
 });
 afterAll(async () => {
   await upstream.stop();
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(dataDir, { recursive: true, force: true });
 });
 
 interface Child {
@@ -54,7 +53,7 @@ async function start(): Promise<Child> {
     servers: { it: { url: upstream.url } },
     sessions: { defaultTrust: 'direct', maxPerUser: 100_000 },
   };
-  const child = spawn(process.execPath, [program, folder, JSON.stringify(config)], {
+  const child = spawn(process.execPath, [program, dataDir, JSON.stringify(config)], {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   const [ready] = (await once(child, 'message')) as [{ url: string }];
@@ -102,7 +101,7 @@ async function work(child: Child, lane: number, known: Known[], acknowledged: ()
 }
 
 async function check(all: readonly Known[]): Promise<void> {
-  const file = join(folder, 'sessions.db');
+  const file = join(dataDir, 'sessions.db');
   const store = await openSqliteStore({ file });
   for (const { id, calls, sent, kept, kills } of all) {
     expect(await store.get(id)).toBeDefined();

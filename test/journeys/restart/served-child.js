@@ -1,24 +1,18 @@
-// A gateway from the build, on the data directory it is given. Its parent opens sessions and keeps state through it.
+// A gateway as it is published, on the data directory it is given. Its parent opens sessions and keeps state through it.
 import { join } from 'node:path';
-import { loadConfig } from '../../../build/config/load.js';
-import { listenHttp } from '../../../build/entrances/http/listen.js';
-import { openGateway } from '../../../build/gateway/gateway.js';
-import { openSqliteStore } from '../../../build/stores/index.js';
+import { createGateway } from '../../../dist/index.js';
+import { openSqliteStore } from '../../../dist/stores/index.js';
 
-const [folder, text] = process.argv.slice(2);
-const configFile = join(folder, 'ambit.yaml');
-const dataDir = join(folder, 'data');
+const [dataDir, text] = process.argv.slice(2);
 const log = { info() {}, warn() {} };
-const { config } = await loadConfig({ text, file: configFile });
-const file = join(folder, 'sessions.db');
-const store = await openSqliteStore({ file });
-const gateway = await openGateway({ config, configFile, dataDir, log, brief: true, store });
-const { url } = await listenHttp(gateway, { host: '127.0.0.1', port: 0 }, log);
+const gateway = await createGateway({ config: JSON.parse(text), dataDir, log });
+const store = await openSqliteStore({ file: join(dataDir, 'sessions.db') });
+const { url } = await gateway.listen({ port: 0 });
 
 const asked = {
   async open({ userId }) {
-    const { session, token } = await gateway.openSession({ userId });
-    return { id: session.id, token };
+    const { id, token } = await gateway.createSession({ userId });
+    return { id, token };
   },
   keep: ({ id, value }) => store.state.set(id, 'count', value),
 };
