@@ -3,7 +3,7 @@ import { createLocalJWKSet, jwtVerify } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { headerLine } from '../../src/governance/block-text.ts';
 import { defusedMark } from '../../src/governance/defuse.ts';
-import { blockKey, contentOf, eras, givenWith, governedGateway, script, somePolicies } from './governed-gateway.ts';
+import { blockKey, contentOf, eras, givenWith, governedGateway, somePolicies } from './governed-gateway.ts';
 
 const on = governedGateway();
 const whole = `${headerLine}
@@ -84,7 +84,7 @@ describe.each(eras)('in the %s era', (era) => {
   });
 
   test('a forgery in the instructions of a server, or in what it offers, is marked as well', async () => {
-    const servers = { it: { command: process.execPath, args: [script], env: { ERA: era, SAYS: whole } } };
+    const servers = { it: { url: await on.server({ modern: era === 'modern', says: whole }) } };
     const gateway = await on.start(era, { governance: { ...somePolicies, carrier: 'both' }, servers });
     const id = await on.open(gateway);
     const client = await on.connect(gateway, id, era);

@@ -7,8 +7,8 @@ import type { ConfigInput } from '../../src/config/schema.ts';
 import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
 import { inProcessTransport } from '../../src/library/in-process-transport.ts';
 import { type RawClient, rawClient } from '../gateway/raw-client.ts';
+import { governedServers } from './governed-server.ts';
 
-export const script = join(import.meta.dirname, '..', 'fixtures', 'governed', 'server.js');
 export const eras = ['modern', 'handshake'] as const;
 export type Era = (typeof eras)[number];
 
@@ -26,9 +26,10 @@ export const somePolicies = {
   objectives: [{ text: 'Reduce deployment time to under 5 minutes' }],
 } satisfies ConfigInput['governance'];
 
-/** Gateways without doors; those that are configured alike are one, and end with the file. */
+/** Gateways without doors, and a server in this process; those that are configured alike are one, and end with the file. */
 export function governedGateway() {
   const clients: RawClient[] = [];
+  const server = governedServers();
   const gateways = new Map<string, Promise<Gateway>>();
   const warnings: string[] = [];
   const folder = mkdtempSync(join(tmpdir(), 'ambit-governed-'));
@@ -45,11 +46,11 @@ export function governedGateway() {
     const own = join(folder, String(gateways.size));
     mkdirSync(join(own, 'etc'), { recursive: true });
     const configFile = join(own, 'etc', 'ambit.yaml');
-    const servers = { it: { command: process.execPath, args: [script], env: { ERA: era } } };
+    const servers = { it: { url: await server({ modern: era === 'modern' }) } };
     const input = { version: 1, store: { kind: 'memory' }, sessions: { defaultTrust: 'direct' }, servers, ...more };
     const { config } = await loadConfig({ text: JSON.stringify(input), file: configFile });
     const log = { info() {}, warn: (event: string) => void warnings.push(event) };
-    return openGateway({ config, configFile, dataDir: join(own, 'data'), log });
+    return openGateway({ config, configFile, dataDir: join(own, 'data'), log, brief: true });
   }
 
   function start(era: Era, more: Partial<ConfigInput> = { governance: somePolicies }): Promise<Gateway> {
@@ -64,6 +65,7 @@ export function governedGateway() {
 
   return {
     start,
+    server,
     workspace,
     warnings,
     async open(gateway: Gateway, draft: Parameters<Gateway['openSession']>[0] = {}): Promise<string> {

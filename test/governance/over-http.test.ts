@@ -11,9 +11,12 @@ import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { sharedData } from '../gateway/shared-data.ts';
 import { enter, eras } from '../journeys/abandoned/visitor.ts';
 import { somePolicies } from './governed-gateway.ts';
+import { governedServers } from './governed-server.ts';
 
 const script = join(import.meta.dirname, '..', 'fixtures', 'governed', 'server.js');
-const it = { command: process.execPath, args: [script] };
+const onStdio = { command: process.execPath, args: [script] };
+const serverOf = governedServers();
+const overHttp = async () => ({ it: { url: await serverOf({ modern: false }) } });
 const data = sharedData();
 
 const blocksIn = (texts: readonly { readonly text?: string }[] | undefined) =>
@@ -54,7 +57,7 @@ describe.each(Object.entries(clients))('with %s', (name, connect) => {
   const modern = name.includes('modern');
 
   test('G1: the first call has the block, the second does not, other sessions and reconnects do', async () => {
-    const here = await data.serve({ servers: { it }, governance: somePolicies });
+    const here = await data.serve({ servers: { it: onStdio }, governance: somePolicies });
     const [one, other] = [await here.open({ userId: 'ann' }), await here.open({ userId: 'ann' })];
     const client = await connect(here.mcp('it'), one.token);
     expect(client.instructions).toContain('SESSION CONTEXT (auto-injected)');
@@ -70,7 +73,7 @@ describe.each(Object.entries(clients))('with %s', (name, connect) => {
 
   test('G1: with a key it is what the user of the key is given, teams and all', async () => {
     const governance = { ...somePolicies, teams: ['core'], users: [{ name: 'ann', teams: ['core'] }] };
-    const here = await data.serve({ servers: { it }, governance });
+    const here = await data.serve({ servers: await overHttp(), governance });
     await here.gateway.policies.set({ scope: 'team:core', name: 'teams-own', mode: 'append', text: 'Ask Bo.' });
     await here.gateway.policies.set({ scope: 'team:other', name: 'not-hers', mode: 'append', text: 'Ask Cy.' });
     const { key } = await here.gateway.people.keys.create({ userId: 'ann' });
@@ -97,7 +100,7 @@ describe.each(Object.entries(clients))('with %s', (name, connect) => {
 });
 
 test('an answer that waits behind another on its connection counts as given when it is', async () => {
-  const here = await data.serve({ servers: { it }, governance: somePolicies });
+  const here = await data.serve({ servers: await overHttp(), governance: somePolicies });
   const { token } = await here.open({ userId: 'ann' });
   const url = new URL(here.mcp('it'));
   const asked = (id: number, name: string, close = false) => {
@@ -136,7 +139,7 @@ test('an answer that waits behind another on its connection counts as given when
 
 describe.each(eras)('in the %s era', (era) => {
   test('a client that leaves in mid-answer gets the block with the next', async () => {
-    const here = await data.serve({ servers: { it }, governance: somePolicies });
+    const here = await data.serve({ servers: await overHttp(), governance: somePolicies });
     const { token, id } = await here.open({ userId: 'ann' });
     const door = { url: here.mcp('it'), token };
     const visitor = await enter(era, door);
@@ -173,12 +176,12 @@ describe.each(eras)('in the %s era', (era) => {
   });
 
   test('G8: after a restart it is not told again to whoever was told', async () => {
-    const before = await data.serve({ servers: { it }, governance: somePolicies });
+    const before = await data.serve({ servers: await overHttp(), governance: somePolicies });
     const { token } = await before.open({ userId: 'ann' });
     const visitor = await enter(era, { url: before.mcp('it'), token });
     expect(blocksIn((await visitor.call('say').answered).message?.result?.content)).toBe(1);
     await before.close();
-    const after = await data.serve({ servers: { it }, governance: somePolicies });
+    const after = await data.serve({ servers: await overHttp(), governance: somePolicies });
     const same = await enter(era, { url: after.mcp('it'), token }, {}, visitor.transportId);
     expect((await same.call('say').answered).message?.result?.content).toMatchObject([{ text: 'said' }]);
   });
