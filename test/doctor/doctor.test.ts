@@ -8,6 +8,7 @@ import { limitFindings } from '../../src/doctor/examine-runners.ts';
 import type { Examination } from '../../src/doctor/finding.ts';
 import { cannotStart, missing } from '../../src/runners/bwrap/remedy.ts';
 import type { Machine } from '../../src/runners/machine.ts';
+import { ambitInProcess } from '../cli/in-process.ts';
 import { runAmbit } from '../journeys/abandoned/ambit-command.ts';
 import { hasBwrap, pathWithoutBwrap } from '../needs/bwrap.ts';
 import { ensureBuilt } from '../runners/ensure-built.ts';
@@ -125,7 +126,7 @@ describe('what is found on this machine', () => {
     const plain = await runAmbit(['doctor', ...places]);
     expect(plain).toMatchObject({ code: 0, stdout: expect.stringMatching(/^store sqlite +ok/m) });
     writeFileSync(join(folder, 'ambit.yaml'), 'version: 1\nstore: { kind: memory }\n');
-    const { code, stdout } = await runAmbit(['doctor', '--json', ...places]);
+    const { code, stdout } = await ambitInProcess(['doctor', '--json', ...places]);
     expect(code).toBe(0);
     expect(states(JSON.parse(stdout) as Examination)).toMatchObject({ memory: 'weak', bwrap: 'ok' });
     expect(readdirSync(folder)).toEqual(['ambit.yaml']);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
+import { ambitInProcess } from '../cli/in-process.ts';
 import { hasBwrap } from '../needs/bwrap.ts';
 import { repository, sourceFiles } from './source-files.ts';
 
@@ -40,6 +41,20 @@ async function shell(script: string, env: NodeJS.ProcessEnv, cwd = repository): 
     },
   );
   return stdout;
+}
+
+/** A line that no shell would change: it needs neither one nor a process. */
+async function command(line: string, env: NodeJS.ProcessEnv, cwd: string): Promise<string> {
+  expect(line).toMatch(/^npx ambit [\w ./-]+$/);
+  const before = process.cwd();
+  process.chdir(cwd);
+  try {
+    const { code, stdout, stderr } = await ambitInProcess(line.split(' ').slice(2), env);
+    expect(code, stderr).toBe(0);
+    return stdout;
+  } finally {
+    process.chdir(before);
+  }
 }
 
 async function stopped(child: ChildProcess): Promise<void> {
@@ -111,9 +126,9 @@ test('the sessions of the how-to and of the README are opened and ended', { time
       const block = blocks(page, 'sh').find((text) => text.includes('session create')) ?? '';
       const lines = block.split('\n').filter((line) => line.includes('ambit session'));
       expect(lines).toHaveLength(2);
-      const created = JSON.parse(await shell(lines[0] as string, env, etc)) as { token: string; workspaceId: string };
+      const created = JSON.parse(await command(lines[0] as string, env, etc)) as { token: string; workspaceId: string };
       expect(created).toMatchObject({ workspaceId: 'my-project', userId: 'ada', agentId: 'coder' });
-      expect(await shell(lines[1] as string, env, etc)).toContain('has ended');
+      expect(await command(lines[1] as string, env, etc)).toContain('has ended');
     }
   } finally {
     await stopped(gateway);
@@ -137,7 +152,7 @@ test('an agent SDK is handed its servers, as the how-to says', { timeout: 60_000
     await once(gateway.stdout, 'data');
     const lines = (blocks(page, 'sh')[0] as string).trim().split('\n');
     const said: string[] = [];
-    for (const line of lines) said.push(await shell(line, env, etc));
+    for (const line of lines) said.push(await command(line, env, etc));
     const [created, resolved, viaGateway, explained] = said as [string, string, string, string];
     const { id } = JSON.parse(created) as { id: string };
     expect(JSON.parse(resolved)).toMatchObject({

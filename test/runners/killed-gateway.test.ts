@@ -83,7 +83,7 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
   it.each(['alone', 'its group'] as const)(
     '%s, everything it had started is gone, time after time',
     async (whole) => {
-      for (let round = 0; round < counts(3, 10); round++) {
+      for (let round = 0; round < counts(1, 10); round++) {
         pids = [];
         const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
           let known = { root: '', warden: 0 };
@@ -103,7 +103,7 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
   );
 
   it('at any moment while it is starting processes, nothing is left', async () => {
-    const rounds = counts(6, 24);
+    const rounds = counts(4, 24);
     for (let round = 0; round < rounds; round++) {
       const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
         startDriver(findableAtAnyMoment, (told) => {

@@ -1,6 +1,6 @@
 import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { ensureBuilt } from './ensure-built.ts';
 import { createHarness, type Harness, linesOf, readyPids } from './runner-harness.ts';
 import { isAlive, taggedProcesses } from './tagged-processes.ts';
@@ -8,11 +8,11 @@ import { isAlive, taggedProcesses } from './tagged-processes.ts';
 const linux = process.platform === 'linux';
 let harness: Harness;
 
-beforeAll(ensureBuilt);
-beforeEach(async () => {
+beforeAll(async () => {
+  await ensureBuilt();
   harness = await createHarness({ closeMs: 150, termMs: 400 });
 });
-afterEach(() => harness.stop());
+afterAll(() => harness?.stop());
 
 describe('start', () => {
   it('gives the process what the launch says and nothing of our own environment', async () => {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createWarden } from '../../src/runners/warden.ts';
+import { counts } from '../proof.ts';
 import { ensureBuilt } from './ensure-built.ts';
 import { createHarness, type Harness, linesOf, readyPids } from './runner-harness.ts';
 import { isAlive, until } from './tagged-processes.ts';
@@ -93,14 +94,15 @@ describe('the warden of a running Ambit', () => {
   it.skipIf(!linux)(
     'sweeps many processes that leave together',
     async () => {
-      const launches = Array.from({ length: 12 }, () => harness.launch('double-forks', 'stay'));
+      const many = counts(5, 12);
+      const launches = Array.from({ length: many }, () => harness.launch('double-forks', 'stay'));
       const started = await Promise.all(launches.map((launch) => harness.runner.start(launch)));
       const pids = (await Promise.all(started.map((running) => readyPids(linesOf(running))))).flat();
       await Promise.all(started.map((running) => running.end()));
       await Promise.all(
         started.map(({ pid = 0 }, index) => harness.warden.release(pid, launches[index]?.tmpDir ?? '')),
       );
-      expect(pids).toHaveLength(12);
+      expect(pids).toHaveLength(many);
       expect(pids.filter(isAlive)).toEqual([]);
       expect(launches.filter((launch) => existsSync(launch.tmpDir))).toEqual([]);
     },

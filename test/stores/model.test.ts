@@ -30,14 +30,14 @@ afterAll(async () => {
 type Open = (now: () => number) => Promise<SessionStore>;
 const fresh = () => randomBytes(6).toString('hex');
 const stores: Record<string, { open: Open; runs: number }> = {
-  memory: { open: async (now) => openMemoryStore({ now }), runs: counts(100, 20_000) },
-  sqlite: { open: (now) => openSqliteStore({ file: join(folder, fresh()), now }), runs: counts(20, 3000) },
+  memory: { open: async (now) => openMemoryStore({ now }), runs: counts(60, 20_000) },
+  sqlite: { open: (now) => openSqliteStore({ file: join(folder, fresh()), now }), runs: counts(12, 3000) },
   ...(program === undefined
     ? {}
     : {
         redis: {
           open: (now) => openRedisStore({ url: server?.url ?? '', name: fresh(), now }),
-          runs: counts(20, 3000),
+          runs: counts(12, 3000),
         },
       }),
 };
@@ -59,7 +59,8 @@ async function compare(open: Open, runs: number, seed?: number): Promise<void> {
         await store.close();
       }
     }),
-    { numRuns: runs, ...(seed === undefined ? {} : { seed }) },
+    // Of a lie it is enough that it is found; where it was not expected, the shortest way to it is worth its time.
+    { numRuns: runs, ...(seed === undefined ? {} : { seed, endOnFailure: true }) },
   );
 }
 

@@ -14,7 +14,7 @@ import { until } from '../../runners/tagged-processes.ts';
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-greedy-')));
 const patience = { timeout: counts(60_000, 300_000) };
 const began = performance.now();
-const calls = counts(60, 1000);
+const calls = counts(20, 1000);
 const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
 let gateway: EmbeddedGateway;
 const clients: RawClient[] = [];
