@@ -7,7 +7,7 @@ import { type JournalLine, type ProbedAmbit, patienceMs, startProbedAmbit, upstr
 import { type Door, type Era, enter, eras, refusalIn, type Visitor, whoamiIn } from './visitor.ts';
 
 const upstream = { command: process.execPath, args: [upstreamProgram] };
-const crowd = 50;
+const crowd = counts(20, 50);
 
 let ambit: ProbedAmbit;
 
@@ -122,21 +122,32 @@ describe.skipIf(process.platform !== 'linux')('a process that reaches its greate
   });
   afterAll(() => ambit?.stop());
 
-  it.each(eras)('is replaced when no call is under way, and not before (%s)', async (era) => {
-    const [busyDoor, calmDoor] = [await newDoor(), await newDoor()];
-    const busy = await enter(era, busyDoor);
-    const file = join(ambit.folder, `release-${era}`);
-    const call = busy.call('wait', { file });
-    await call.begun;
-    // A younger process with nothing to do tells when the older one has been too old for a while.
-    const calm = await enter(era, calmDoor);
+  it('is replaced when no call is under way, and not before', async () => {
+    const file = join(ambit.folder, 'release');
+    const busy = await Promise.all(
+      eras.map(async (era) => {
+        const door = await newDoor();
+        const visitor = await enter(era, door);
+        const call = visitor.call('wait', { file });
+        await call.begun;
+        return { visitor, call, id: door.id };
+      }),
+    );
+    // A younger process with nothing to do tells when the older ones have been too old for a while.
+    const door = await newDoor();
+    const calm = await enter('modern', door);
     const younger = await calm.whoami();
-    await untilEvent(calmDoor.id, 'ended', younger.pid);
-    expect(eventsOf(busyDoor.id, 'ended')).toEqual([]);
+    await untilEvent(door.id, 'ended', younger.pid);
+    expect(busy.flatMap(({ id }) => eventsOf(id, 'ended'))).toEqual([]);
     writeFileSync(file, '');
-    const { pid } = whoamiIn(await call.answered);
-    await untilEvent(busyDoor.id, 'ended', pid);
-    expect(eventsOf(busyDoor.id, 'started')).toHaveLength(1);
-    await Promise.all([expectBack(busy, pid), expectBack(calm, younger.pid)]);
+    await Promise.all([
+      expectBack(calm, younger.pid),
+      ...busy.map(async ({ visitor, call, id }) => {
+        const { pid } = whoamiIn(await call.answered);
+        await untilEvent(id, 'ended', pid);
+        expect(eventsOf(id, 'started')).toHaveLength(1);
+        await expectBack(visitor, pid);
+      }),
+    ]);
   });
 });
