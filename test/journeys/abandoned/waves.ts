@@ -52,11 +52,11 @@ export async function abandonInWaves(ambit: ProbedAmbit, ways: readonly Way[], s
   return held ?? untilUnheld(ambit);
 }
 
-/** Once every way, all at the same time: code is compiled and buffers have their size before anything is measured. */
+/** Once every way, in one era or the other, all at the same time: code is compiled and buffers have their size before anything is measured. */
 export async function warmUp(ambit: ProbedAmbit, ways: readonly Way[]): Promise<Held> {
   await Promise.all(
-    ways.map(async (way) => {
-      const { guests, release } = await welcomeAll(ambit, way, counts(2, 6));
+    ways.map(async (way, index) => {
+      const { guests, release } = await welcomeAll(ambit, way, counts(1, 6), index);
       await way.abandon(guests, ambit, release);
     }),
   );
@@ -78,10 +78,10 @@ export async function within<T>(promise: Promise<T>, what: string): Promise<T> {
   return first as T;
 }
 
-async function welcomeAll(ambit: ProbedAmbit, way: Way, size: number) {
+async function welcomeAll(ambit: ProbedAmbit, way: Way, size: number, from = 0) {
   const file = join(ambit.folder, `release-${++waves}`);
   const guests = await Promise.all(
-    Array.from({ length: size }, (_, index) => welcome(ambit, way, eras[index % eras.length] as Era, file)),
+    Array.from({ length: size }, (_, index) => welcome(ambit, way, eras[(from + index) % eras.length] as Era, file)),
   );
   return { guests, release: () => writeFileSync(file, '') };
 }

@@ -41,7 +41,7 @@ afterAll(async () => {
 
 describe.each(inBothEras(() => patient))('%s era', (era, call) => {
   test('a crash in the middle of a call: all that waited fail, and the next call is served', async () => {
-    for (let round = 0; round < counts(3, 20); round++) {
+    for (let round = 0; round < counts(1, 20); round++) {
       const waiting = Array.from({ length: 5 }, (_, id) => call('crashes', 'hang', {}, id));
       const all = await Promise.all([...waiting, call('crashes', 'crash', {}, 'c')]);
       expect(all).toEqual(Array(6).fill('!UPSTREAM_FAILED'));
@@ -51,14 +51,16 @@ describe.each(inBothEras(() => patient))('%s era', (era, call) => {
     if (era === 'handshake') expect(await call('crashes', 'openings')).toBe('1');
   });
 
-  test('a server that leaves after three calls serves ten, but for those it left in', async () => {
+  test('a server that leaves after three calls serves more, but for those it left in', async () => {
     const outcomes: string[] = [];
-    for (let n = 0; n < 10; n++) outcomes.push(await call('three', 'count'));
-    expect(outcomes).toEqual(['1', '2', '3', '!UPSTREAM_FAILED', '1', '2', '3', '!UPSTREAM_FAILED', '1', '2']);
+    const whole = ['1', '2', '3', '!UPSTREAM_FAILED', '1', '2', '3', '!UPSTREAM_FAILED', '1', '2'];
+    const expected = whole.slice(0, counts(5, 10));
+    while (outcomes.length < expected.length) outcomes.push(await call('three', 'count'));
+    expect(outcomes).toEqual(expected);
   });
 
   test('many calls at the moment of a crash: each is answered once, by an answer or as failed', async () => {
-    const calls = Array.from({ length: counts(100, 1000) }, (_, id) =>
+    const calls = Array.from({ length: counts(40, 1000) }, (_, id) =>
       call('crashes', id % 20 === 10 ? 'crash' : 'echo', { text: `t${id}` }, id),
     );
     for (const [id, said] of (await Promise.all(calls)).entries()) {
@@ -79,7 +81,7 @@ test.each(['missing', 'unknown', 'plain', 'garbage', 'folder', 'once'])(
 );
 
 test('a server that leaves at once refuses every handshake, and the client may try again', async () => {
-  for (let round = 0; round < 3; round++) {
+  for (let round = 0; round < 2; round++) {
     const said = await post(patient.mcp('never'), patient.token, JSON.stringify(initialize()));
     expect(outcome(said)).toBe('!UPSTREAM_FAILED');
   }

@@ -11,7 +11,7 @@ import { rightAnswer, sendJson, startUpstream, type Upstream } from '../hostile/
 import { callModern, outcome } from '../hostile/mcp-calls.ts';
 
 const program = join(import.meta.dirname, 'served-child.js');
-const rounds = counts(6, 200);
+const rounds = counts(4, 200);
 const lanes = 4;
 let dataDir: string;
 let upstream: Upstream;
