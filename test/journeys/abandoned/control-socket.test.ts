@@ -111,7 +111,7 @@ describe('with a data directory too deep for a socket', () => {
       expect(sockets).toHaveLength(1);
       expect(mode(join(runtime, sockets[0] as string))).toBe('600');
       expect(mode(join(runtime, sockets[0] as string, '..'))).toBe('700');
-      await expect(start(deep(), env)).rejects.toThrow(/Another gateway is already running/);
+      if (proof) await expect(start(deep(), env)).rejects.toThrow(/Another gateway is already running/);
       expect(await serving.stop('SIGTERM')).toBe(0);
       expect(readdirSync(runtime)).toEqual([]);
     },
