@@ -1,8 +1,9 @@
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { proof } from '../../proof.ts';
 import type { McpClient, Target } from '../clients/mcp-client.ts';
 import { strays } from '../clients/wire-log.ts';
-import { ambitBin, startAmbit } from '../start-ambit.ts';
+import { ambitBin, type RunningAmbit, startAmbit } from '../start-ambit.ts';
 import type { Feature } from './checks.ts';
 import { type ClientName, clientNames, clients, connect, only } from './clients.ts';
 import type { Entrance, Result } from './results.ts';
@@ -10,10 +11,11 @@ import type { Script } from './script.ts';
 import { tryFeatures } from './try-features.ts';
 import { createPlace, type Place, type Started, type Upstream } from './upstreams.ts';
 
-/** The short run tries one client of each era, at `/mcp`; the proof tries them all, by every way. */
-const oneOfEachEra = clientNames.filter(
-  (name) => name === clientNames.find((other) => clients[other].era === clients[name].era),
-);
+/** Who visits a group in the short run: at `/mcp`, and those of one server alone, by its name, at `/mcp/{server}`. */
+export interface Visitors {
+  readonly all: ClientName;
+  readonly alone?: { readonly client: ClientName; readonly upstream: string };
+}
 
 interface Standing {
   readonly upstream: Upstream;
@@ -21,50 +23,79 @@ interface Standing {
   readonly started: Started;
 }
 
-/** All clients at all upstreams of a group: through `/mcp`, and where the eras differ by the other ways too. */
-export async function runGroup(group: readonly Upstream[]): Promise<Result[]> {
+/** All groups side by side, behind one Ambit: a session may use the servers of its group only. */
+export async function runGroups(
+  groups: readonly (readonly Upstream[])[],
+  visitors: readonly Visitors[],
+): Promise<Result[]> {
   const standing = await Promise.all(
-    group.map(async (upstream): Promise<Standing> => {
-      const place = createPlace();
-      return { upstream, place, started: await upstream.start(place) };
-    }),
+    groups.map((group) =>
+      Promise.all(
+        group.map(async (upstream): Promise<Standing> => {
+          const place = createPlace();
+          return { upstream, place, started: await upstream.start(place) };
+        }),
+      ),
+    ),
   );
+  const ambit = await startAmbit({ servers: configOf(standing.flat()) });
+  try {
+    return (await Promise.all(standing.map((group, index) => runGroup(ambit, group, visitors[index]!)))).flat();
+  } finally {
+    await ambit.stop();
+    await Promise.all(standing.flat().map(({ started }) => started.stop()));
+    for (const { place } of standing.flat()) place.remove();
+  }
+}
+
+function configOf(standing: readonly Standing[]): Record<string, unknown> {
   const push = { sampling: true, elicitation: true, roots: true };
-  const servers = Object.fromEntries(
+  return Object.fromEntries(
     standing.map(({ upstream: { name, era }, started }) => [name, { ...started.config, era, push }]),
   );
-  const ambit = await startAmbit({ servers });
-  const config = ['--config', join(ambit.folder, 'etc', 'ambit.yaml')];
+}
+
+/**
+ * The upstreams of a group and their visitors; for the proof all clients at all upstreams: through `/mcp`, and where the
+ * eras differ by the other ways too.
+ */
+async function runGroup(ambit: RunningAmbit, standing: readonly Standing[], visitors: Visitors): Promise<Result[]> {
+  const servers = standing.map(({ upstream }) => upstream.name);
 
   // A session for each visit, so that none finds what another has left at a server.
   async function http(url: string): Promise<Target> {
-    const { token } = await ambit.session();
+    const { token } = await ambit.session({ servers });
     return { kind: 'http', url, token };
+  }
+
+  const visitGroup = async (client: ClientName) => visitAll('/mcp', client, await http(`${ambit.url}/mcp`), standing);
+  const visitOne = async (client: ClientName, one: Standing) =>
+    visitAll('/mcp/{server}', client, await http(ambit.mcp(one.upstream.name)), [one]);
+
+  async function runShort({ all, alone }: Visitors): Promise<Result[]> {
+    const results = await visitGroup(all);
+    for (const one of standing.filter(({ upstream }) => upstream.name === alone?.upstream)) {
+      results.push(...(await visitOne(alone!.client, one)));
+    }
+    return results;
   }
 
   async function runClient(client: ClientName): Promise<Result[]> {
     const mixed = standing.filter(({ upstream }) => upstream.era !== clients[client].era);
-    const results = await visitAll('/mcp', client, await http(`${ambit.url}/mcp`), standing);
-    if (!proof) return results;
-    for (const each of mixed) {
-      const target = await http(ambit.mcp(each.upstream.name));
-      results.push(...(await visitAll('/mcp/{server}', client, target, [each])));
-    }
+    const results = await visitGroup(client);
+    for (const one of mixed) results.push(...(await visitOne(client, one)));
     if (mixed.length === 0) return results;
-    const data = ['--data-dir', join(ambit.folder, `data-${client}`)];
-    const args = [ambitBin, 'stdio', '--trust', 'direct', ...config, ...data];
+    const config = join(ambit.folder, `${servers[0]}.yaml`);
+    writeFileSync(config, JSON.stringify({ version: 1, servers: configOf(standing) }));
+    const places = ['--config', config, '--data-dir', join(ambit.folder, `data-${servers[0]}-${client}`)];
+    const args = [ambitBin, 'stdio', '--trust', 'direct', ...places];
     return [...results, ...(await visitAll('ambit stdio', client, { kind: 'stdio', args }, mixed))];
   }
 
-  try {
-    const results: Result[] = [];
-    for (const client of proof ? clientNames : oneOfEachEra) results.push(...(await runClient(client)));
-    return results;
-  } finally {
-    await ambit.stop();
-    await Promise.all(standing.map(({ started }) => started.stop()));
-    for (const { place } of standing) place.remove();
-  }
+  if (!proof) return runShort(visitors);
+  const results: Result[] = [];
+  for (const client of clientNames) results.push(...(await runClient(client)));
+  return results;
 }
 
 async function visitAll(
