@@ -15,50 +15,44 @@ const command = {
   push,
 };
 const fixtures: Awaited<ReturnType<typeof startFixture>>[] = [];
-const ambits: RunningAmbit[] = [];
+let ambit: RunningAmbit;
 
-async function start(servers: Record<string, unknown>): Promise<RunningAmbit> {
-  const ambit = await startAmbit({ servers });
-  ambits.push(ambit);
-  return ambit;
-}
-
-async function fixture(): Promise<string> {
+async function fixture(): Promise<Record<string, unknown>> {
   const started = await startFixture();
   fixtures.push(started);
-  return started.url;
+  return { url: started.url, push };
 }
 
-afterAll(async () => {
-  await Promise.all(ambits.map((ambit) => ambit.stop()));
-  await Promise.all(fixtures.map((each) => each.stop()));
-});
-
-let overHttp: RunningAmbit;
-let overStdio: RunningAmbit;
-let mixed: RunningAmbit;
-
 beforeAll(async () => {
-  if (proof) overHttp = await start({ fix: { url: await fixture(), push } });
-  overStdio = await start({ fix: command });
-  const http = proof ? { url: await fixture(), push } : undefined;
-  mixed = await start({
-    ...(http && { 'http-modern': { ...http, era: 'modern' }, 'http-handshake': { ...http, era: 'handshake' } }),
-    'stdio-modern': { ...command, era: 'modern' },
-    'stdio-handshake': { ...command, era: 'handshake' },
+  const [http, other] = await Promise.all([fixture(), fixture()]);
+  ambit = await startAmbit({
+    servers: {
+      stdio: command,
+      http,
+      'stdio-modern': { ...command, era: 'modern' },
+      'stdio-handshake': { ...command, era: 'handshake' },
+      'http-modern': { ...other, era: 'modern' },
+      'http-handshake': { ...other, era: 'handshake' },
+    },
   });
 });
 
-type Proxy = typeof startBearerProxy;
-const renaming: Proxy = (target, token) => startRenamingProxy(target, token, 'fix');
+afterAll(async () => {
+  await ambit?.stop();
+  await Promise.all(fixtures.map((each) => each.stop()));
+});
 
+type Proxy = typeof startBearerProxy;
+type Transport = 'stdio' | 'http';
+
+/** In a session that may use that server only. */
 async function through(
-  ambit: RunningAmbit,
+  server: string,
   path: string,
   revision: Revision,
   start: Proxy = startBearerProxy,
 ): Promise<ScenarioOutcome[]> {
-  const { token } = await ambit.session();
+  const { token } = await ambit.session({ servers: [server] });
   const proxy = await start(`${ambit.url}${path}`, token);
   try {
     return await runConformance({ url: proxy.url, revision });
@@ -67,38 +61,31 @@ async function through(
   }
 }
 
-const inProof = <T>(run: () => T): T[] => (proof ? [run()] : []);
-
 const failed = (outcomes: ScenarioOutcome[]) =>
   outcomes.filter((outcome) => outcome.scored && !outcome.ok).map((outcome) => outcome.scenario);
 
-describe.each<Revision>(['2026-07-28', '2025-11-25'])('conformance %s', (revision) => {
+// One transport each, and both of them for the proof; through-ambit takes them the other way round.
+describe.each<[Revision, Transport]>([
+  ['2026-07-28', 'stdio'],
+  ['2025-11-25', 'http'],
+])('conformance %s', (revision, transport) => {
   const other = revision === '2026-07-28' ? 'handshake' : 'modern';
+  const transports: readonly Transport[] = proof ? ['stdio', 'http'] : [transport];
 
   test('through /mcp, and with an upstream of the other era', { timeout: 120_000 }, async () => {
-    // Over HTTP only for the proof: it is the link that differs, and through-ambit tries both kinds. With the names as
-    // they are too: who names nothing is not touched by the proxy that shortens them.
-    const runs = {
-      plain: proof ? [through(overStdio, '/mcp', revision), through(overHttp, '/mcp', revision)] : [],
-      named: [
-        through(overStdio, '/mcp', revision, renaming),
-        ...inProof(() => through(overHttp, '/mcp', revision, renaming)),
-      ],
-      mixed: [
-        through(mixed, `/mcp/stdio-${other}`, revision),
-        ...inProof(() => through(mixed, `/mcp/http-${other}`, revision)),
-      ],
-    };
-    const plain = await Promise.all(runs.plain);
-    const named = await Promise.all(runs.named);
-    const crossing = await Promise.all(runs.mixed);
+    const all = (run: (link: Transport) => Promise<ScenarioOutcome[]>) => Promise.all(transports.map(run));
+    // With the names as they are only for the proof: who names nothing is not touched by the proxy that shortens them.
+    const [plain, named, crossing] = await Promise.all([
+      proof ? all((link) => through(link, '/mcp', revision)) : [],
+      all((link) => through(link, '/mcp', revision, (url, token) => startRenamingProxy(url, token, link))),
+      all((link) => through(`${link}-${other}`, `/mcp/${link}-${other}`, revision)),
+    ]);
     const columns = { '/mcp': plain, 'short names': named, [other]: crossing };
     const table = conformanceTable(
       Object.fromEntries(
-        Object.entries(columns).flatMap(([name, [stdio, http]]) => [
-          ...(stdio === undefined ? [] : [[`${name} stdio`, stdio] as const]),
-          ...(http === undefined ? [] : [[`${name} http`, http] as const]),
-        ]),
+        Object.entries(columns).flatMap(([name, runs]) =>
+          runs.map((outcomes, index) => [`${name} ${transports[index]}`, outcomes] as const),
+        ),
       ),
     );
     const reasons = cannotPass[revision].map(({ scenario, reason }) => `  ${scenario}: ${reason}`);

@@ -37,15 +37,20 @@ async function through(server: string, revision: Revision): Promise<ScenarioOutc
   }
 }
 
-describe.each<[Revision, number]>([
-  ['2026-07-28', 37],
-  ['2025-11-25', 30],
-])('conformance %s', (revision, scored) => {
+// One transport each, and both of them for the proof; through-all takes them the other way round.
+describe.each<[Revision, number, 'http' | 'stdio']>([
+  ['2026-07-28', 37, 'http'],
+  ['2025-11-25', 30, 'stdio'],
+])('conformance %s', (revision, scored, transport) => {
   test('every scored scenario passes through Ambit as it does directly', { timeout: 120_000 }, async () => {
     // What passes through Ambit passes directly: asked only for the proof, and to see whose fault a failure is.
     const direct = proof ? await runConformance({ url: fixture.url, revision }) : undefined;
-    const [http, stdio] = await Promise.all([through('http', revision), through('stdio', revision)]);
-    const columns = { ...(direct && { direct }), 'ambit → http': http, 'ambit → stdio': stdio };
+    const servers = proof ? ['http', 'stdio'] : [transport];
+    const runs = await Promise.all(servers.map((server) => through(server, revision)));
+    const columns = {
+      ...(direct && { direct }),
+      ...Object.fromEntries(servers.map((server, index) => [`ambit → ${server}`, runs[index]!])),
+    };
     process.stdout.write(`\nMCP ${revision}\n${conformanceTable(columns)}\n`);
     for (const outcomes of Object.values(columns)) {
       const counted = outcomes.filter((outcome) => outcome.scored);
