@@ -15,6 +15,9 @@ export function newerNode(): string {
   return installed(join('node_modules', `node-${process.platform}-${process.arch}`, 'bin', 'node'));
 }
 
+/** For `NODE_COMPILE_CACHE`: the tools load the same few megabytes of script in every run. */
+export const compileCache = join(TOOLS, 'node_modules', '.cache', 'compiled');
+
 /** The Inspector's entry; run it with `--cli` as its first argument. */
 export function inspectorCli(): string {
   return installed(

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { join } from 'node:path';
-import { inspectorCli, newerNode } from '../../tools/newer-node.ts';
+import { compileCache, inspectorCli, newerNode } from '../../tools/newer-node.ts';
 import type { Target } from './mcp-client.ts';
 import type { Script } from './script.ts';
 
@@ -22,8 +21,7 @@ export function inspect(home: string, era: InspectorEra, target: Target, method:
   const asking = ['--format', 'json', '-q', '--protocol-era', era, '--method', ...method];
   const args = [inspectorCli(), '--cli', ...before, ...asking, ...after];
   return new Promise((resolve, reject) => {
-    // Each run loads the same few megabytes of script: the cache makes that cheaper.
-    const env = { ...process.env, HOME: home, NODE_COMPILE_CACHE: join(home, 'cache') };
+    const env = { ...process.env, HOME: home, NODE_COMPILE_CACHE: compileCache };
     execFile(newerNode(), args, { env }, (error, stdout, stderr) => {
       const line = (stdout.trim() || stderr.trim()).split('\n')[0] ?? '';
       try {

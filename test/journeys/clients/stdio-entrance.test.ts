@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, test } from 'vitest';
 import { ambitBin } from '../start-ambit.ts';
-import { clientLegend, clientNames, comparing } from './clients.ts';
+import { clientLegend, visitorsOf } from './clients.ts';
 import { stdioEvidence, tapped } from './evidence.ts';
 import { featureNames } from './features.ts';
 import { type Column, grid } from './grid.ts';
@@ -16,7 +16,7 @@ afterAll(() => {
 });
 
 test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 120_000 }, async (upstream) => {
-  for (const client of clientNames) {
+  for (const client of visitorsOf(upstream, 'stdio')) {
     const place = createPlace();
     const places = ['--config', join(place.folder, 'none.yaml'), '--data-dir', join(place.folder, 'data')];
     const server = [process.execPath, ...tapped(place.taps), ...stdioArgs(upstream, place)];
@@ -28,7 +28,7 @@ test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 
         evidence: stdioEvidence(place.taps),
         place,
         tap: undefined,
-        compare: comparing.includes(client),
+        compare: true,
       });
       columns.get(upstream)?.set(client, column);
     } finally {

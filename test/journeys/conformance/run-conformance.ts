@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { newerNode } from '../../tools/newer-node.ts';
+import { compileCache, newerNode } from '../../tools/newer-node.ts';
 
 export { conformanceTable } from './conformance-table.ts';
 
@@ -51,7 +51,8 @@ async function runSuite(
   { url, revision, signal }: { url: string; revision: Revision; signal?: AbortSignal },
   results: string,
 ): Promise<string> {
-  const { NODE_OPTIONS: _, ...env } = process.env;
+  const { NODE_OPTIONS: _, ...rest } = process.env;
+  const env = { ...rest, NODE_COMPILE_CACHE: compileCache };
   const args = [join(PACKAGE, 'dist', 'index.js'), 'server', '--url', url, '--requirements', revision, '-o', results];
   const child = spawn(newerNode(), args, { env, stdio: ['ignore', 'pipe', 'pipe'], ...(signal && { signal }) });
   let output = '';
