@@ -1,15 +1,18 @@
-import { renameSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { counts } from '../proof.ts';
+import { counts, proof } from '../proof.ts';
 import { taggedProcesses, until } from '../runners/tagged-processes.ts';
+import { ask } from './control-api.ts';
 import { callModern, modernHeaders, modernRequest, openClient, outcome, type Spoken } from './hostile/mcp-calls.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
 
 const script = join(repository, 'test/fixtures/reloaded/server.js');
 const usableMs = 1000;
+/** Short enough that each client has calls under way in every round. */
+const pauseMs = counts(20, 5);
 
 function server(mark: string, era: 'modern' | 'handshake'): Record<string, unknown> {
   return { command: process.execPath, args: [script], env: { MARK: mark, ERA: era } };
@@ -58,7 +61,7 @@ interface Loaded {
   stop(): Promise<void>;
 }
 
-/** Calls without a pause until stopped; whatever is not an answer of that server's is a failure. */
+/** Calls again and again until stopped; whatever is not an answer of that server's is a failure. */
 function load(name: string, call: () => Promise<string>, fits: (answer: string) => boolean): Loaded {
   let on = true;
   let calls = 0;
@@ -68,7 +71,7 @@ function load(name: string, call: () => Promise<string>, fits: (answer: string) 
       const answer = await call().catch((error: Error) => `!${error.message}`);
       calls++;
       if (!fits(answer)) failures.push(`${name}: ${answer}`);
-      await delay(5);
+      await delay(pauseMs);
     }
   })();
   return {
@@ -147,7 +150,7 @@ const changes = (stream: { heard: string[] }) =>
   stream.heard.filter((method) => method === 'notifications/tools/list_changed').length;
 
 test('reloads under load: no failed call, no leaked process, and everybody is told', { timeout: 600_000 }, async () => {
-  const rounds = counts(20, 200);
+  const rounds = counts(10, 200);
   const streams = await listeners();
   const loads = await clients();
   const usable: number[] = [];
@@ -173,12 +176,15 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
       case 2:
         // The server added last round goes, while a call to it is under way.
         {
-          const slow = callModern(`${ambit.url}/mcp`, token, 'fresh__slow', { ms: 1500 });
+          const [one, other, go] = ['one', 'other', 'go'].map((name) => join(ambit.folder, `${name}-${round}`));
+          const slow = callModern(`${ambit.url}/mcp`, token, 'fresh__slow', { begun: one, until: go });
           const handshake = await openClient(ambit.mcp('fresh'), token);
-          const slower = handshake.call('slow', { ms: 1500 });
-          await delay(100);
+          const slower = handshake.call('slow', { begun: other, until: go });
+          const under = () => existsSync(one!) && existsSync(other!);
+          await until(under, 10_000, () => 'two calls under way');
           expect(await configure(steady)).toContain('fresh');
           expect(outcome(await callModern(`${ambit.url}/mcp`, token, 'fresh__mark'))).toBe('!SERVER_NOT_AVAILABLE');
+          writeFileSync(go!, '');
           expect([outcome(await slow), outcome(await slower)]).toEqual(['fresh', 'fresh']);
         }
         break;
@@ -213,8 +219,8 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
   );
   expect(loads.flatMap((each) => each.failures)).toEqual([]);
   for (const each of loads) expect(each.calls).toBeGreaterThan(rounds);
-  // The middle one: a machine that is busy with other things may take longer over one of them.
-  expect(middle).toBeLessThan(usableMs);
+  // The middle one of many: a machine that is busy with other things may take longer over some of them.
+  if (proof) expect(middle).toBeLessThan(usableMs);
 
   // One process for each server and era of its clients is left, and none at all once the session is over.
   await configure(steady);
@@ -224,7 +230,7 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
     15_000,
     () => `${lives()} processes are left`,
   );
-  await ambit.cli('session', 'end', session);
+  await ask(join(ambit.dataDir, 'control.sock'), 'DELETE', `/api/v1/sessions/${session}`);
   for (const stream of Object.values(streams)) stream.end();
   await until(
     () => lives() === 0,

@@ -32,12 +32,12 @@ const plan: Readonly<Record<UpstreamName, readonly Cell[]>> = {
     ['run', 'legacy', 'run', ['call a tool']],
   ],
   'everything http': [
-    ['leg', 'legacy', 'serve', ['call a tool']],
+    ['leg', 'legacy', 'serve', ['prompts']],
     ['aut', 'auto', 'serve', []],
     ['mod', 'modern', 'serve', []],
   ],
   filesystem: [
-    ['leg', 'legacy', 'serve', ['prompts']],
+    ['leg', 'legacy', 'serve', ['call a tool']],
     ['aut', 'auto', 'serve', []],
     ['run', 'legacy', 'run', []],
   ],
@@ -48,7 +48,7 @@ const plan: Readonly<Record<UpstreamName, readonly Cell[]>> = {
     ['run', 'modern', 'run', ['call a tool']],
   ],
   'fixture http': [
-    ['leg', 'legacy', 'serve', ['prompts', 'logging']],
+    ['leg', 'legacy', 'serve', ['logging']],
     ['mod', 'modern', 'serve', ['resources']],
   ],
 };
