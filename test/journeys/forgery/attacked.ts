@@ -1,13 +1,15 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { request } from 'node:http';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
-import { type CreatedSession, type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
+import { type ConfigInput, createGateway, type SessionDraft } from '../../../src/index.ts';
+import { startRecorder } from '../../library/recorder-over-http.ts';
+import { ask } from '../control-api.ts';
+import { type CreatedSession, repository, startAmbit } from '../start-ambit.ts';
 
-const fixtures = join(repository, 'test/fixtures/recorder');
-export const stdioRecorder = { command: process.execPath, args: [join(fixtures, 'stdio.js')] };
+export const stdioRecorder = {
+  command: process.execPath,
+  args: [join(repository, 'test/fixtures/recorder/stdio.js')],
+};
 
 export interface RecordedRequest {
   readonly method: string;
@@ -17,44 +19,53 @@ export interface RecordedRequest {
   readonly body: string;
 }
 
+/** A listening gateway, in this process or in one of its own. */
+interface Served {
+  readonly url: string;
+  readonly dataDir: string;
+  mcp(server: string): string;
+  /** A direct one unless it says otherwise. */
+  open(draft?: SessionDraft): Promise<CreatedSession>;
+  /** The ids of all sessions there are. */
+  sessions(): Promise<string[]>;
+  end(id: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
 /** A running gateway with a recorder behind each kind of transport: `pipe` and `tube` by stdio, `web` by HTTP. */
-export interface Attacked {
-  readonly ambit: RunningAmbit;
+export interface Attacked extends Pick<Served, 'open' | 'sessions' | 'end' | 'stop'> {
+  readonly ambit: Pick<Served, 'url' | 'dataDir' | 'mcp'>;
   readonly pipe: string;
   readonly tube: string;
   readonly web: string;
-  open(draft?: Record<string, unknown>): Promise<CreatedSession>;
-  /** Asks the control API, as the command line does, without starting a process for each question. */
-  control<T>(method: string, path: string, body?: unknown): Promise<T>;
   /** Every request the HTTP recorder has had so far. */
   recordedOverHttp(): Promise<RecordedRequest[]>;
-  stop(): Promise<void>;
 }
 
 type Config = Record<string, unknown> & { readonly servers?: Record<string, unknown> };
 
-/** `config` may need the address of the HTTP recorder. */
+/** `config` may need the address of the HTTP recorder; an environment of its own takes a process of its own. */
 export async function startAttacked(
   config: Config | ((web: string) => Config) = {},
-  env: NodeJS.ProcessEnv = {},
+  env?: NodeJS.ProcessEnv,
 ): Promise<Attacked> {
-  const recorder = await startHttpRecorder();
-  const web = `${recorder.url}/mcp`;
+  const recorder = await startRecorder();
+  const { url: web } = recorder;
   const { servers, ...rest } = typeof config === 'function' ? config(web) : config;
   // Told nothing, so that what an upstream sees of our keys can only be what the caller smuggled past us.
   const pipe = { ...stdioRecorder, context: 'none' };
-  const ambit = await startAmbit(
-    { servers: { pipe, tube: pipe, web: { url: web, context: 'none' }, ...servers }, ...rest },
-    env,
-  );
+  const whole = { servers: { pipe, tube: pipe, web: { url: web, context: 'none' }, ...servers }, ...rest };
+  const ambit = await (env === undefined ? serveHere(whole) : serveApart(whole, env));
+  const { open, sessions, end } = ambit;
   return {
     ambit,
     pipe: ambit.mcp('pipe'),
     tube: ambit.mcp('tube'),
     web: ambit.mcp('web'),
-    open: (draft = {}) => control(ambit, 'POST', '/api/v1/sessions', { trustLevel: 'direct', ...draft }),
-    control: (method, path, body) => control(ambit, method, path, body),
-    recordedOverHttp: async () => (await (await fetch(`${recorder.url}/recorded`)).json()) as RecordedRequest[],
+    open,
+    sessions,
+    end,
+    recordedOverHttp: async () => (await (await fetch(new URL('/recorded', web))).json()) as RecordedRequest[],
     async stop() {
       await ambit.stop();
       await recorder.stop();
@@ -62,31 +73,42 @@ export async function startAttacked(
   };
 }
 
-function control<T>(ambit: RunningAmbit, method: string, path: string, body?: unknown): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const socketPath = controlSocketPath(ambit.dataDir, process.env);
-    const headers = body === undefined ? {} : { 'content-type': 'application/json' };
-    const sending = request({ socketPath, method, path, headers }, async (response) => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of response) chunks.push(chunk as Buffer);
-      const text = Buffer.concat(chunks).toString();
-      if ((response.statusCode ?? 500) < 400) resolve(JSON.parse(text) as T);
-      else reject(new Error(text));
-    });
-    sending.on('error', reject);
-    sending.end(body === undefined ? undefined : JSON.stringify(body));
+async function serveHere(config: Record<string, unknown>): Promise<Served> {
+  const folder = await mkdtemp(join(tmpdir(), 'ambit-attacked-'));
+  const dataDir = join(folder, 'data');
+  const gateway = await createGateway({
+    config: { version: 1, ...config } as ConfigInput,
+    dataDir,
+    log: { info() {}, warn() {} },
   });
+  const { url } = await gateway.listen({ port: 0 });
+  return {
+    url,
+    dataDir,
+    mcp: (server) => `${url}/mcp/${server}`,
+    open: (draft) => gateway.createSession({ trustLevel: 'direct', ...draft }),
+    sessions: async () => (await gateway.listSessions()).map(({ id }) => id),
+    end: async (id) => void (await gateway.endSession(id)),
+    async stop() {
+      await gateway.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
 }
 
-async function startHttpRecorder(): Promise<{ url: string; stop(): Promise<void> }> {
-  const child = spawn(process.execPath, [join(fixtures, 'http.js')], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
-  const exited = once(child, 'exit');
-  const [line] = (await once(createInterface({ input: child.stdout! }), 'line')) as [string];
+async function serveApart(config: Record<string, unknown>, env: NodeJS.ProcessEnv): Promise<Served> {
+  const { url, dataDir, mcp, session, stop } = await startAmbit(config, env);
+  const socket = join(dataDir, 'control.sock');
   return {
-    url: (JSON.parse(line) as { url: string }).url,
-    async stop() {
-      child.kill('SIGTERM');
-      await exited;
+    url,
+    dataDir,
+    mcp,
+    open: (draft) => session({ ...draft }),
+    async sessions() {
+      const { sessions } = await ask<{ sessions: { id: string }[] }>(socket, 'GET', '/api/v1/sessions');
+      return sessions.map(({ id }) => id);
     },
+    end: (id) => ask(socket, 'DELETE', `/api/v1/sessions/${id}`),
+    stop: async () => void (await stop()),
   };
 }

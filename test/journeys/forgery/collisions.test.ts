@@ -5,7 +5,7 @@ import type { Exchange } from './raw-exchange.ts';
 import { callModern, shakeHands } from './speaking.ts';
 
 const sessionCount = 5;
-const callsEach = counts(20, 500);
+const callsEach = counts(10, 500);
 const atOnce = 10;
 const steps = 3;
 vi.setConfig({ testTimeout: counts(60_000, 600_000) });

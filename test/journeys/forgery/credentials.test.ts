@@ -18,11 +18,8 @@ beforeAll(async () => {
   [live, ended, expired] = await Promise.all([attacked.open(), attacked.open(), attacked.open({ ttlSeconds: 1 })]);
   ({ transportId } = await shakeHands(attacked.pipe, live.token));
   await shakeHands(attacked.pipe, ended.token);
-  await attacked.control('DELETE', `/api/v1/sessions/${ended.id}`);
-  await vi.waitFor(async () => {
-    const { sessions } = await attacked.control<{ sessions: { id: string }[] }>('GET', '/api/v1/sessions');
-    expect(sessions.map(({ id }) => id)).not.toContain(expired.id);
-  }, 10_000);
+  await attacked.end(ended.id);
+  await vi.waitFor(async () => expect(await attacked.sessions()).not.toContain(expired.id), 10_000);
 });
 
 afterAll(() => attacked?.stop());
@@ -189,10 +186,9 @@ test('no token and no secret is written down', async () => {
 });
 
 test('knocking without a credential opens no session and starts nothing', async () => {
-  const before = await attacked.control<{ sessions: unknown[] }>('GET', '/api/v1/sessions');
+  const before = await attacked.sessions();
   await Promise.all(Array.from({ length: 30 }, () => knocks['initialize']!({})));
-  const after = await attacked.control<{ sessions: unknown[] }>('GET', '/api/v1/sessions');
-  expect(after.sessions).toHaveLength(before.sessions.length);
+  expect(await attacked.sessions()).toHaveLength(before.length);
 });
 
 test('ids cannot be guessed: 128 random bits, no two alike', async () => {

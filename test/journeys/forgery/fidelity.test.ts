@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { counts } from '../../proof.ts';
+import { counts, proof } from '../../proof.ts';
 import { valueText } from '../../wire/json-texts.ts';
 import { type Attacked, startAttacked } from './attacked.ts';
 import type { Exchange } from './raw-exchange.ts';
@@ -84,7 +84,7 @@ describe.each(cells)('byte for byte through %s in the %s era', (server, era) => 
         const result = text.replaceAll('$', '\\u0024');
         expect(await resultSeen(result)).toBe(result);
       }),
-      { numRuns: counts(15, 500), endOnFailure: true },
+      { numRuns: counts(10, 500), endOnFailure: true },
     );
   });
 
@@ -105,16 +105,19 @@ describe.each(cells)('byte for byte through %s in the %s era', (server, era) => 
     expect(streamed).toEqual([progress.replace('\n', ' '), `{"jsonrpc":"2.0","id":1,"result":${once}}`]);
   });
 
-  test('three megabytes there, five megabytes back', async () => {
-    const there = `{"v":"${'é\\n'.repeat(750_000)}"}`;
-    expect(Buffer.byteLength(there)).toBeGreaterThan(2_900_000);
-    expect((await argumentsSeen(there)) === there).toBe(true);
-    const half = `"${'x\\u0000é😀'.repeat(192_500)}"`;
-    const made = await call('enlarge', JSON.stringify({ text: half, times: 2 }));
-    const back = (await made.rest()).at(-1) ?? '';
-    expect(Buffer.byteLength(back)).toBeGreaterThan(5_000_000);
-    expect(back === `{"jsonrpc":"2.0","id":1,"result":{"content":[],"v":[${half},${half}]}}`).toBe(true);
-  });
+  // Each transport and each era once; the proof has all four.
+  if (proof || (server === 'pipe') === (era === 'modern')) {
+    test('three megabytes there, five megabytes back', async () => {
+      const there = `{"v":"${'é\\n'.repeat(750_000)}"}`;
+      expect(Buffer.byteLength(there)).toBeGreaterThan(2_900_000);
+      expect((await argumentsSeen(there)) === there).toBe(true);
+      const half = `"${'x\\u0000é😀'.repeat(192_500)}"`;
+      const made = await call('enlarge', JSON.stringify({ text: half, times: 2 }));
+      const back = (await made.rest()).at(-1) ?? '';
+      expect(Buffer.byteLength(back)).toBeGreaterThan(5_000_000);
+      expect(back === `{"jsonrpc":"2.0","id":1,"result":{"content":[],"v":[${half},${half}]}}`).toBe(true);
+    });
+  }
 
   test('errors with codes and data nobody knows', async () => {
     for (const error of [
