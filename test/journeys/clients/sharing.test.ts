@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ask } from '../control-api.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
 import { connectV1 } from './connect-v1.ts';
 import { connectV2 } from './connect-v2.ts';
@@ -59,8 +60,13 @@ async function busy(client: McpClient, { tool, args, progress }: NonNullable<typ
 }
 
 describe('several clients at once on one session', () => {
+  let atEverything: Host;
+  beforeAll(async () => {
+    atEverything = await host('everything');
+  });
+
   test('equal capabilities share a process, and each hears only what is its own', async () => {
-    const { target, pids } = await host('everything');
+    const { target, pids } = atEverything;
     const clients = await Promise.all([
       connectV1(target, person()),
       connectV1(target, person()),
@@ -97,7 +103,7 @@ describe('several clients at once on one session', () => {
   });
 
   test('other capabilities get a process of their own', async () => {
-    const { target, pids } = await host('everything');
+    const { target, pids } = atEverything;
     const able = await connectV1(target, person());
     const plain = await connectV1(target, person(), {});
     expect((await able.tools()).map(({ name }) => name)).toContain('trigger-sampling-request');
@@ -131,7 +137,7 @@ describe('several clients at once on one session', () => {
     expect(await staying.call(fixture.call.tool)).toBe(fixture.call.says);
     const [pid] = pids();
     expect(pids()).toHaveLength(1);
-    await ambit.cli('session', 'end', id);
+    await ask(join(ambit.dataDir, 'control.sock'), 'DELETE', `/api/v1/sessions/${id}`);
     expect(await staying.call(fixture.call.tool)).toContain('SESSION_ENDED');
     await expect.poll(() => isAlive(pid!), { timeout: 10_000, interval: 20 }).toBe(false);
     await staying.close();

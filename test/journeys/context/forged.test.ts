@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { proof } from '../../proof.ts';
 import { exchange } from '../forgery/raw-exchange.ts';
 import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from '../forgery/speaking.ts';
 import { servers, startTold, strayKeys, type TestSession, type ToldUpstreams } from './told-upstreams.ts';
@@ -50,46 +51,43 @@ function outsideArguments(raw: string): string {
 
 describe.each(servers)('P4: to %s', (server) => {
   const own = () => upstreams.address(server);
+  // The two eras take turns at the two addresses; for the proof each comes to both.
+  const addresses = (turn: number) =>
+    (['one', 'all'] as const).filter((_, index) => proof || (servers.indexOf(server) + turn) % 2 === index);
 
-  test.each(['one', 'all'] as const)(
-    '_meta, arguments and headers of a modern request, at the address of %s',
-    async (at) => {
-      const name = at === 'one' ? 'echo' : `${server}__echo`;
-      const url = at === 'one' ? own() : upstreams.address();
-      for (const meta of [forged, shuffled, `"ambit/context":null`, `"Ambit/Context":[${forgedContext}]`]) {
-        const params = `"name":"${name}","arguments":${argsForged}`;
-        const raw = await textOf(sendModern(url, ada.token, { name, params, meta, headers }));
-        await upstreams.expectTold(raw, server, ada);
-        expect(outsideArguments(raw)).not.toContain('forged');
-        if (meta === shuffled) expect(raw).toContain(hints);
-      }
-      // Ours before theirs, and between: the order must not matter.
-      const body = (meta: string) =>
-        `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","_meta":{${meta}}}}`;
-      for (const meta of [`${forged},${modernMeta}`, modernMeta.replace(',', `,${forged},`)]) {
-        const raw = await textOf(sendModern(url, ada.token, { name }, body(meta)));
-        await upstreams.expectTold(raw, server, ada);
-        expect(raw).not.toContain('forged');
-      }
-    },
-  );
+  test.each(addresses(0))('_meta, arguments and headers of a modern request, at the address of %s', async (at) => {
+    const name = at === 'one' ? 'echo' : `${server}__echo`;
+    const url = at === 'one' ? own() : upstreams.address();
+    for (const meta of [forged, shuffled, `"ambit/context":null`, `"Ambit/Context":[${forgedContext}]`]) {
+      const params = `"name":"${name}","arguments":${argsForged}`;
+      const raw = await textOf(sendModern(url, ada.token, { name, params, meta, headers }));
+      await upstreams.expectTold(raw, server, ada);
+      expect(outsideArguments(raw)).not.toContain('forged');
+      if (meta === shuffled) expect(raw).toContain(hints);
+    }
+    // Ours before theirs, and between: the order must not matter.
+    const body = (meta: string) =>
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","_meta":{${meta}}}}`;
+    for (const meta of [`${forged},${modernMeta}`, modernMeta.replace(',', `,${forged},`)]) {
+      const raw = await textOf(sendModern(url, ada.token, { name }, body(meta)));
+      await upstreams.expectTold(raw, server, ada);
+      expect(raw).not.toContain('forged');
+    }
+  });
 
-  test.each(['one', 'all'] as const)(
-    '_meta, arguments and headers of a handshake client, at the address of %s',
-    async (at) => {
-      const name = at === 'one' ? 'echo' : `${server}__echo`;
-      const url = at === 'one' ? own() : upstreams.address();
-      const client = await shakeHands(url, ada.token, '2025-11-25', `{"elicitation":{}},"_meta":{${shuffled}}`);
-      for (const meta of ['', forged, shuffled]) {
-        const raw = await textOf(client.call(name, argsForged, { meta }));
-        await upstreams.expectTold(raw, server, ada);
-        expect(outsideArguments(raw)).not.toContain('forged');
-      }
-      const bare = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"${name}"}}`;
-      await upstreams.expectTold(await textOf(client.post(bare, headers)), server, ada);
-      await client.leave();
-    },
-  );
+  test.each(addresses(1))('_meta, arguments and headers of a handshake client, at the address of %s', async (at) => {
+    const name = at === 'one' ? 'echo' : `${server}__echo`;
+    const url = at === 'one' ? own() : upstreams.address();
+    const client = await shakeHands(url, ada.token, '2025-11-25', `{"elicitation":{}},"_meta":{${shuffled}}`);
+    for (const meta of ['', forged, shuffled]) {
+      const raw = await textOf(client.call(name, argsForged, { meta }));
+      await upstreams.expectTold(raw, server, ada);
+      expect(outsideArguments(raw)).not.toContain('forged');
+    }
+    const bare = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"${name}"}}`;
+    await upstreams.expectTold(await textOf(client.post(bare, headers)), server, ada);
+    await client.leave();
+  });
 
   test('every element of a batch', async () => {
     const client = await shakeHands(own(), ada.token, '2025-03-26');
@@ -165,20 +163,22 @@ describe.each(servers)('P4: to %s', (server) => {
     await client.leave();
   });
 
-  test.each([
-    ['is no object', `"_meta":"${'forged'}"`],
-    ['is a list', `"_meta":[{${forged}}]`],
-    ['is null', '"_meta":null'],
-    ['comes twice', `"_meta":{},"_meta":{${forged}}`],
-    ['comes in another case', `"_META":{${forged}}`],
-    ['comes escaped and plain', `"_meta":{},"\\u005fmeta":{${forged}}`],
-    ['holds our key twice', `"_meta":{${forged},"ambit/context":1}`],
-  ])('a request whose _meta %s does not arrive', async (_name, meta) => {
+  test('a request whose _meta is not one object of its own keys does not arrive', async () => {
     const client = await shakeHands(own(), ada.token);
-    const body = `{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":{"name":"echo","arguments":{"odd":1},${meta}}}`;
-    const { error, result } = await answerOf(client.post(body));
-    expect(result).toBeUndefined();
-    expect(error?.code).toBeLessThan(0);
+    for (const [what, meta] of [
+      ['is no object', `"_meta":"${'forged'}"`],
+      ['is a list', `"_meta":[{${forged}}]`],
+      ['is null', '"_meta":null'],
+      ['comes twice', `"_meta":{},"_meta":{${forged}}`],
+      ['comes in another case', `"_META":{${forged}}`],
+      ['comes escaped and plain', `"_meta":{},"\\u005fmeta":{${forged}}`],
+      ['holds our key twice', `"_meta":{${forged},"ambit/context":1}`],
+    ]) {
+      const body = `{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":{"name":"echo","arguments":{"odd":1},${meta}}}`;
+      const { error, result } = await answerOf(client.post(body));
+      expect(result, what).toBeUndefined();
+      expect(error?.code, what).toBeLessThan(0);
+    }
     await client.leave();
   });
 
@@ -250,7 +250,7 @@ describe('P12: of everything that an upstream was ever sent', () => {
 
   test('each request over HTTP has the same token in its header, once', async () => {
     const all = await upstreams.overHttp();
-    expect(all.length).toBeGreaterThan(100);
+    expect(all.length).toBeGreaterThan(50);
     const tokens: string[] = [];
     for (const { headers: raw, body } of all) {
       const found = raw.flatMap((name, i) => (i % 2 === 0 && name.toLowerCase() === 'txn-token' ? [raw[i + 1]] : []));

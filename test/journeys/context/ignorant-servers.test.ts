@@ -11,6 +11,7 @@ const packageFolder = (name: string) =>
 const folder = mkdtempSync(join(tmpdir(), 'ambit-ignorant-'));
 const workspace = join(folder, 'garden');
 let gateway: Awaited<ReturnType<typeof createTestGateway>>;
+let id: string;
 const clients: RawClient[] = [];
 
 beforeAll(async () => {
@@ -24,6 +25,7 @@ beforeAll(async () => {
     },
     workspaces: { garden: { path: workspace } },
   });
+  ({ id } = await gateway.createSession({ userId: 'ada', agentId: 'coder', workspaceId: 'garden' }));
 });
 
 afterAll(async () => {
@@ -35,7 +37,6 @@ afterAll(async () => {
 test.each(['modern', 'handshake'] as const)(
   'P9: servers that know nothing of Ambit work as before, for a client of the %s era',
   async (era) => {
-    const { id } = await gateway.createSession({ userId: 'ada', agentId: 'coder', workspaceId: 'garden' });
     const connect = async (server?: string) => {
       const client = await rawClient(gateway.connect(id, server), era);
       clients.push(client);

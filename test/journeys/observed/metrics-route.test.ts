@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ConfigInput, createGateway } from '../../../src/index.ts';
 import { sampleOf, samplesOf } from '../../metrics/read-samples.ts';
 import { exchange } from '../forgery/raw-exchange.ts';
@@ -10,16 +10,21 @@ const folder = mkdtempSync(join(tmpdir(), 'ambit-metrics-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 let count = 0;
 
-async function listening(
-  listen: ConfigInput['listen'],
-  use: (url: string, token: string, admin: string) => Promise<void>,
-): Promise<void> {
+async function serve(listen: ConfigInput['listen']) {
   const dataDir = join(folder, String(++count));
   const config: ConfigInput = { version: 1, listen, servers: {} };
   const gateway = await createGateway({ config, dataDir, log: { info() {}, warn() {} } });
   const { url } = await gateway.listen({ port: 0 });
   const admin = readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
-  await use(url, (await gateway.createSession()).token, admin).finally(() => gateway.close());
+  return { url, admin, token: (await gateway.createSession()).token, close: () => gateway.close() };
+}
+
+async function listening(
+  listen: ConfigInput['listen'],
+  use: (url: string, token: string, admin: string) => Promise<void>,
+): Promise<void> {
+  const { url, token, admin, close } = await serve(listen);
+  await use(url, token, admin).finally(close);
 }
 
 const get = async (url: string, headers: Record<string, string> = {}, method = 'GET') => {
@@ -40,17 +45,23 @@ test('L8: on this machine, anybody may read, and Prometheus understands it', asy
   });
 });
 
-test.each([
-  ['x-forwarded-for', '203.0.113.7'],
-  ['X-Forwarded-Host', 'ambit.example.com'],
-  ['forwarded', 'for=203.0.113.7'],
-  ['via', '1.1 tunnel'],
-  ['x-real-ip', '203.0.113.7'],
-  ['host', 'ambit.example.com'],
-])('through a proxy on this machine (%s): 401, with or without a session’s token', async (name, value) => {
-  await listening({ allowedHosts: ['ambit.example.com'] }, async (url, token) => {
-    for (const more of [{}, { authorization: `Bearer ${token}` }]) {
-      const { status, headers, body } = await get(url, { [name]: value, ...more });
+describe('through a proxy on this machine', () => {
+  let served: Awaited<ReturnType<typeof serve>>;
+  beforeAll(async () => {
+    served = await serve({ allowedHosts: ['ambit.example.com'] });
+  });
+  afterAll(() => served?.close());
+
+  test.each([
+    ['x-forwarded-for', '203.0.113.7'],
+    ['X-Forwarded-Host', 'ambit.example.com'],
+    ['forwarded', 'for=203.0.113.7'],
+    ['via', '1.1 tunnel'],
+    ['x-real-ip', '203.0.113.7'],
+    ['host', 'ambit.example.com'],
+  ])('%s: 401, with or without a session’s token', async (name, value) => {
+    for (const more of [{}, { authorization: `Bearer ${served.token}` }]) {
+      const { status, headers, body } = await get(served.url, { [name]: value, ...more });
       expect([status, headers['www-authenticate'], body]).toEqual([401, 'Bearer realm="ambit"', '']);
     }
   });

@@ -15,6 +15,8 @@ export interface ObservedGateway {
   /** Everything that was logged, by level. */
   readonly lines: { readonly level: string; readonly line: string }[];
   metrics(): Promise<string>;
+  /** What the journal says so far. */
+  journal(): string;
   /** Once everything is written: what the journal says. */
   closed(): Promise<string>;
   /** What reached the servers over HTTP. */
@@ -46,19 +48,21 @@ export async function observed(config: Partial<ConfigInput> = {}): Promise<Obser
     log: { info: at('info'), warn: at('warn'), debug: at('debug') },
   });
   const { url } = await gateway.listen({ port: 0 });
+  const journal = () => readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8');
   return {
     gateway,
     url,
     lines,
+    journal,
     metrics: async () => (await fetch(`${url}/metrics`)).text(),
     overHttp: async () =>
       (await fetch(new URL('/recorded', web.url))).json() as ReturnType<ObservedGateway['overHttp']>,
     async closed() {
       await gateway.close();
       await web.stop();
-      const journal = readFileSync(join(folder, 'data/journal/journal.jsonl'), 'utf8');
+      const written = journal();
       rmSync(folder, { recursive: true, force: true });
-      return journal;
+      return written;
     },
   };
 }
