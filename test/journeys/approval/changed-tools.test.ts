@@ -26,8 +26,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function client(address: string, mode: 'legacy' | { pin: string }): Promise<Client> {
-  const { token } = await ambit.session();
+/** In a session that may use that server only: the others need not start for it. */
+async function client(server: string, address: string, mode: 'legacy' | { pin: string }): Promise<Client> {
+  const { token } = await ambit.session({ servers: [server] });
   const found = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
   const requestInit = { headers: { Authorization: `Bearer ${token}` } };
   await found.connect(new StreamableHTTPClientTransport(new URL(address), { requestInit }));
@@ -43,13 +44,13 @@ describe.each([
   ['four', '/mcp/four', '', modern],
 ] as const)('tools of "%s" that change after approval, at %s', (server, path, prefix, mode) => {
   test('are withheld from lists and calls', { timeout: 60_000 }, async () => {
-    const before = await client(`${ambit.url}${path}`, mode);
+    const before = await client(server, `${ambit.url}${path}`, mode);
     const names = async (from: Client) =>
       (await from.listTools()).tools.map((tool) => tool.name).filter((name) => name.startsWith(prefix));
     expect((await names(before)).sort()).toEqual([`${prefix}read`, `${prefix}turn`]);
     await before.callTool({ name: `${prefix}turn`, arguments: {} });
 
-    const after = await client(`${ambit.url}${path}`, mode);
+    const after = await client(server, `${ambit.url}${path}`, mode);
     await after.callTool({ name: `${prefix}turn`, arguments: {} });
     await expect.poll(() => names(after), { timeout: 10_000 }).toEqual([`${prefix}turn`]);
     const descriptions = JSON.stringify((await after.listTools()).tools);

@@ -74,7 +74,7 @@ test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 
       evidence: tap?.watch() ?? stdioEvidence(place.taps),
       place,
       tap,
-      // For servers on stdio the other entrance's test compares, client by client, with the same result expected.
+      // For servers on stdio the other entrance's test compares, with the same result expected.
       compare: tap !== undefined,
     });
     columns.get(upstream)?.set(client, column);

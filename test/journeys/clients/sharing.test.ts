@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask } from '../control-api.ts';
-import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
+import { type Served, serveHere } from '../serve-here.ts';
 import { connectV1 } from './connect-v1.ts';
 import { connectV2 } from './connect-v2.ts';
 import { type Evidence, isAlive, stdioEvidence, tapped } from './evidence.ts';
@@ -15,7 +14,7 @@ import { progressOf, strays } from './wire-log.ts';
 const names = ['everything stdio', 'fixture stdio'] as const;
 const pin = { pin: '2026-07-28' };
 let places: Place[];
-let ambit: RunningAmbit;
+let ambit: Served;
 
 beforeAll(async () => {
   places = names.map(() => createPlace());
@@ -24,7 +23,7 @@ beforeAll(async () => {
     args: [...tapped(places[index]!.taps), ...stdioArgs(name, places[index]!)],
   }));
   const third = { command: process.execPath, args: [join(import.meta.dirname, 'asks-together.js')] };
-  ambit = await startAmbit({ servers: { everything: first, fixture: second, asking: third } });
+  ambit = await serveHere({ servers: { everything: first, fixture: second, asking: third } });
 });
 
 afterAll(async () => {
@@ -41,7 +40,7 @@ interface Host {
 
 /** A new session at one of the servers. */
 async function host(server: 'everything' | 'fixture'): Promise<Host> {
-  const { id, token } = await ambit.session();
+  const { id, token } = await ambit.open();
   const evidence: Evidence = stdioEvidence(places[server === 'everything' ? 0 : 1]!.taps);
   const before = new Set(evidence.pids());
   return {
@@ -137,7 +136,7 @@ describe('several clients at once on one session', () => {
     expect(await staying.call(fixture.call.tool)).toBe(fixture.call.says);
     const [pid] = pids();
     expect(pids()).toHaveLength(1);
-    await ask(join(ambit.dataDir, 'control.sock'), 'DELETE', `/api/v1/sessions/${id}`);
+    await ambit.end(id);
     expect(await staying.call(fixture.call.tool)).toContain('SESSION_ENDED');
     await expect.poll(() => isAlive(pid!), { timeout: 10_000, interval: 20 }).toBe(false);
     await staying.close();
@@ -146,7 +145,7 @@ describe('several clients at once on one session', () => {
   // A question on a server's stdout does not say which call it belongs to, and the relay takes the youngest one. While
   // two clients that share a process both have a call under way, the older client's question goes to the younger.
   test.fails('a question goes to the client whose call it belongs to', async () => {
-    const { token } = await ambit.session();
+    const { token } = await ambit.open();
     const target = { kind: 'http', url: ambit.mcp('asking'), token } as const;
     const clients = [await connectV1(target, person()), await connectV1(target, person())];
     const said = await Promise.all(clients.map((client, index) => client.call('ask', { name: `call ${index}` })));

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, test } from 'vitest';
+import { proof } from '../../proof.ts';
 import { ambitBin } from '../start-ambit.ts';
 import { clientLegend, visitorsOf } from './clients.ts';
 import { stdioEvidence, tapped } from './evidence.ts';
@@ -28,7 +29,8 @@ test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 
         evidence: stdioEvidence(place.taps),
         place,
         tap: undefined,
-        compare: true,
+        // That the modern era has no ping is compared at the other entrance.
+        compare: proof || upstream !== 'fixture stdio',
       });
       columns.get(upstream)?.set(client, column);
     } finally {

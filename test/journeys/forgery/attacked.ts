@@ -1,10 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ConfigInput, createGateway, type SessionDraft } from '../../../src/index.ts';
 import { startRecorder } from '../../library/recorder-over-http.ts';
 import { ask } from '../control-api.ts';
-import { type CreatedSession, repository, startAmbit } from '../start-ambit.ts';
+import { type Served, serveHere } from '../serve-here.ts';
+import { repository, startAmbit } from '../start-ambit.ts';
 
 export const stdioRecorder = {
   command: process.execPath,
@@ -17,19 +15,6 @@ export interface RecordedRequest {
   /** Names and values in turn, as they came. */
   readonly headers: readonly string[];
   readonly body: string;
-}
-
-/** A listening gateway, in this process or in one of its own. */
-interface Served {
-  readonly url: string;
-  readonly dataDir: string;
-  mcp(server: string): string;
-  /** A direct one unless it says otherwise. */
-  open(draft?: SessionDraft): Promise<CreatedSession>;
-  /** The ids of all sessions there are. */
-  sessions(): Promise<string[]>;
-  end(id: string): Promise<void>;
-  stop(): Promise<void>;
 }
 
 /** A running gateway with a recorder behind each kind of transport: `pipe` and `tube` by stdio, `web` by HTTP. */
@@ -69,29 +54,6 @@ export async function startAttacked(
     async stop() {
       await ambit.stop();
       await recorder.stop();
-    },
-  };
-}
-
-async function serveHere(config: Record<string, unknown>): Promise<Served> {
-  const folder = await mkdtemp(join(tmpdir(), 'ambit-attacked-'));
-  const dataDir = join(folder, 'data');
-  const gateway = await createGateway({
-    config: { version: 1, ...config } as ConfigInput,
-    dataDir,
-    log: { info() {}, warn() {} },
-  });
-  const { url } = await gateway.listen({ port: 0 });
-  return {
-    url,
-    dataDir,
-    mcp: (server) => `${url}/mcp/${server}`,
-    open: (draft) => gateway.createSession({ trustLevel: 'direct', ...draft }),
-    sessions: async () => (await gateway.listSessions()).map(({ id }) => id),
-    end: async (id) => void (await gateway.endSession(id)),
-    async stop() {
-      await gateway.close();
-      await rm(folder, { recursive: true, force: true });
     },
   };
 }
