@@ -9,7 +9,16 @@ import { SafeRootError } from '../../src/saferoot/saferoot-error.ts';
 import { proveGround } from '../../src/saferoot/self-test.ts';
 import { canChange, handOver, layOutScripts, ordinary, own, runAs } from './accounts.ts';
 import { hostilePaths, layTraps, oddNames } from './attacks.ts';
-import { expectNoMoreDescriptors, namesBelow, openDescriptors, outcomeOf, type Scene, sceneOfTest, secret, snapshot } from './scene.ts';
+import {
+  expectNoMoreDescriptors,
+  namesBelow,
+  openDescriptors,
+  outcomeOf,
+  type Scene,
+  sceneOfTest,
+  secret,
+  snapshot,
+} from './scene.ts';
 
 const operations: Readonly<Record<string, (root: SafeRoot, path: string, n: number) => Promise<unknown>>> = {
   read: (root, path) => root.read(path),
