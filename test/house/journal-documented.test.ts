@@ -12,6 +12,7 @@ import type { ToldResolution } from '../../src/tools/files/session-file-access.t
 import type { FolderEvent } from '../../src/workspaces/isolation/session-folders.ts';
 import { ambitInProcess } from '../cli/in-process.ts';
 import { rawClient } from '../gateway/raw-client.ts';
+import { hasJq } from '../needs/jq.ts';
 import { sourceFiles } from './source-files.ts';
 
 const page = sourceFiles('docs/reference', /^journal\.md$/)[0]?.text ?? '';
@@ -204,12 +205,3 @@ describe('what a gateway writes', () => {
     expect(said[3]).toContain('../data/admin-token');
   });
 });
-
-function hasJq(): boolean {
-  try {
-    execFileSync('jq', ['--version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
