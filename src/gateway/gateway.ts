@@ -78,8 +78,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const tmpRoot = await createTmpRoot(tmpParent);
   const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);
   const warden = createWarden({ tmpRoot });
-  // Started ahead, so that the first call need not wait for it; where it cannot be, that call says so.
-  if (options.brief !== true) void warden.start().catch(() => {});
+  // Started ahead where there are processes to come, so that the first call need not wait for it; where it cannot be,
+  // that call says so.
+  const hasPrograms = Object.values(config.servers).some(({ command }) => command !== undefined);
+  if (hasPrograms && options.brief !== true) void warden.start().catch(() => {});
   const keys = await openSigningKeys(join(dataDir, 'keys'));
   const pseudonyms = createPseudonyms(keys.pseudonymSecret);
   const folders = createSessionFolders({
