@@ -19,13 +19,15 @@ function server(mark: string, era: 'modern' | 'handshake'): Record<string, unkno
 }
 
 const steady = { 'old-era': server('old-era', 'handshake'), 'new-era': server('new-era', 'modern') };
+// So many calls are more than a session may make in a minute.
+const quotas = { session: { callsPerMinute: 1_000_000 } };
 let ambit: RunningAmbit;
 let token: string;
 let session: string;
 let said = '';
 
 beforeAll(async () => {
-  ambit = await startAmbit({ servers: steady });
+  ambit = await startAmbit({ servers: steady, quotas });
   ambit.process.stderr?.on('data', (chunk: Buffer) => {
     said += chunk.toString();
   });
@@ -52,7 +54,7 @@ async function rewrite(text: string): Promise<string> {
 }
 
 function configure(servers: Record<string, unknown>, more: Record<string, unknown> = {}): Promise<string> {
-  return rewrite(JSON.stringify({ version: 1, servers, ...more }));
+  return rewrite(JSON.stringify({ version: 1, servers, quotas, ...more }));
 }
 
 interface Loaded {
