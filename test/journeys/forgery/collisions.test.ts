@@ -13,7 +13,11 @@ vi.setConfig({ testTimeout: counts(60_000, 600_000) });
 let attacked: Attacked;
 
 beforeAll(async () => {
-  attacked = await startAttacked({ limits: { notificationsPerSecond: 1_000_000 } });
+  // A session has up to a hundred calls under way here, and no bound but that of the test is to decide.
+  attacked = await startAttacked({
+    limits: { notificationsPerSecond: 1_000_000 },
+    quotas: { session: { callsPerMinute: 1_000_000, concurrentCalls: 1000 } },
+  });
 });
 
 afterAll(() => attacked?.stop());
