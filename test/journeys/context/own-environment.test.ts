@@ -49,6 +49,7 @@ beforeAll(async () => {
     config: {
       version: 1,
       sessions: { defaultTrust: 'direct' },
+      quotas: { session: { concurrentCalls: 1000 } },
       context: { envPrefixes: ['AMBIT', 'PARACHUTE'] },
       servers: {
         recorder: { command: process.execPath, args: [recorder], env: { CUSTOM: 'configured', KEPT: 'as it is' } },

@@ -10,7 +10,10 @@ const ms = counts(3000, 60_000);
 const session = 'current';
 const path = 'a/d/f.txt';
 
-/** Whoever deletes or moves first makes what is deleted or moved. */
+/**
+ * Whoever deletes or moves first makes what is deleted or moved: the swapper removes a folder that was made while there was
+ * none, with all that was moved there.
+ */
 const tools: Readonly<Record<string, readonly Call[]>> = {
   read: [['session_read_file', { session, path }]],
   info: [['session_file_info', { session, path }]],
@@ -21,10 +24,11 @@ const tools: Readonly<Record<string, readonly Call[]>> = {
   create: [['session_edit_file', { session, path: 'a/d/fresh/new.txt', content: 'inside' }]],
   list: [['session_list_dir', { session, path: 'a/d', depth: 3 }]],
   delete: [
-    ['session_edit_file', { session, path: 'a/d/prey/x.txt', content: 'inside' }],
+    ['session_edit_file', { session, path: 'a/d/prey/x.txt', content: 'inside' }, 'prepares'],
     ['session_delete_file', { session, path: 'a/d/prey', recursive: true }],
   ],
   move: [
+    ['session_edit_file', { session, path: 'a/d/g.txt', content: 'inside' }, 'prepares'],
     ['session_move_file', { session, from: 'a/d/g.txt', to: 'a/d/sub/g.txt', overwrite: true }],
     ['session_move_file', { session, from: 'a/d/sub/g.txt', to: 'a/d/g.txt', overwrite: true }],
   ],
