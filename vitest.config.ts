@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
  * Loading what a file needs costs more than most of its tests: files share processes, one after the other, and so leave
@@ -11,6 +12,31 @@ const apart = [
   'test/journeys/sandbox/churned-sessions.test.ts',
   'test/runners/bwrap/ends.test.ts',
 ];
+/** What takes longest begins first; else the last half minute belongs to one of them alone. */
+const longest = [
+  'journeys/cells/cells',
+  'journeys/clients/inspector',
+  'journeys/conformance/through-all',
+  'workspaces/killed-edits',
+  'runners/container/ends',
+  'journeys/hostile/upstream-silence',
+  'journeys/files/race',
+  'house/package',
+  'runners/container/greedy',
+  'journeys/abandoned/silent',
+  'workspaces/container/life',
+].map((name) => `/test/${name}.test.ts`);
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification) => {
+      const at = longest.findIndex((name) => moduleId.endsWith(name));
+      return at === -1 ? longest.length : at;
+    };
+    return (await super.sort(files)).sort((one, other) => place(one) - place(other));
+  }
+}
+
 const outside = ['**/node_modules/**', 'test/tools/**'];
 const shared = {
   setupFiles: ['test/fixed-seed.ts', 'test/clean-environment.ts'],
@@ -23,6 +49,7 @@ export default defineConfig({
   test: {
     globalSetup: ['test/install-what-is-missing.ts'],
     maxWorkers: 4,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
