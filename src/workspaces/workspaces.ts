@@ -45,9 +45,9 @@ export function createWorkspaces({ config, folderFor, open, written }: Workspace
     async in(session, tell, work) {
       const { id, workspace } = workspaceOf(config(), session);
       const place = { id, workspace, folder: workspace.backend === 'local' ? await folderFor(session) : undefined };
-      const { files, backend } = workspace;
+      const { files } = workspace;
       // Another configuration means another backend; those at work with the old one finish with it.
-      const key = JSON.stringify([id, backend, place.folder, files]);
+      const key = `${id}\0${place.folder ?? ''}\0${shapeOf(workspace)}`;
       // Several workspaces may lie in one folder, or one in another: a file is called the same in all of them.
       const before = place.folder === undefined ? `${key}\0` : `${place.folder}/`;
       const resolutions = tellResolutions(tell);
@@ -79,6 +79,15 @@ export function createWorkspaces({ config, folderFor, open, written }: Workspace
       await written.close();
     },
   };
+}
+
+const shapes = new WeakMap<WorkspaceConfig, string>();
+
+/** What of its configuration makes a backend what it is. */
+function shapeOf(workspace: WorkspaceConfig): string {
+  const shape = shapes.get(workspace) ?? JSON.stringify([workspace.backend, workspace.files]);
+  shapes.set(workspace, shape);
+  return shape;
 }
 
 function workspaceOf({ workspaces }: Config, { workspaceId: id }: Session): Pick<Place, 'id' | 'workspace'> {

@@ -17,6 +17,18 @@ export async function* piecesOf(file: OpenedFile, from = 0): AsyncGenerator<Uint
   }
 }
 
+/** Cheaper to hold than to read again for each look at it. */
+const little = 64 * 1024;
+
+/** The file itself, or all that is in it, read once: whatever is looked at then fits together. */
+export async function heldIfLittle(file: OpenedFile): Promise<OpenedFile> {
+  if (file.facts.bytes >= little) return file;
+  const content = await file.read(0, little);
+  // It may have grown.
+  if (content.length === little) return file;
+  return { ...file, read: async (offset, length) => content.subarray(offset, offset + length) };
+}
+
 /** Null for a file that is too large for it. */
 export async function sha256Of(file: OpenedFile): Promise<string | null> {
   if (file.facts.bytes > mostWhole) return null;

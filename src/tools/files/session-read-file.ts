@@ -10,7 +10,7 @@ import { type Shown, shown, type Tool, tool } from '../tool.ts';
 import type { FileAccess } from './file-access.ts';
 import { createLinePlaces, type LinePlaces } from './line-places.ts';
 import { pathArgument, sha256Shown } from './path-argument.ts';
-import { sha256Of, withFile } from './pieces-of.ts';
+import { heldIfLittle, sha256Of, withFile } from './pieces-of.ts';
 import { type LineRange, longestLine, readLines } from './read-lines.ts';
 
 const usualBytes = 256 * 1024;
@@ -72,7 +72,7 @@ export function sessionReadFile(access: FileAccess): Tool {
       const range = { startLine, endLine, maxBytes };
       const whose = `${caller.session.id}\0${session}`;
       return access.in(session, caller, 'session_read_file', (files) =>
-        withFile(files.open(path), (file) => readFile(file, range, places, whose)),
+        withFile(files.open(path), async (file) => readFile(await heldIfLittle(file), range, places, whose)),
       );
     },
   });
