@@ -127,11 +127,11 @@ export function filesTable({ files, rows, large, grep }) {
   const published = rows[1];
   const cell = (row, name) => {
     const times = row === published ? '' : ` (${(published[name].clock / row[name].clock).toFixed(1)} ×)`;
-    return `${row[name].clock.toFixed(2)} / ${row[name].processor.toFixed(2)}${times}`.padStart(21);
+    return `${row[name].clock.toFixed(2)} / ${row[name].processor.toFixed(2)}${times}`.padStart(24);
   };
   const lines = [
     `Files, ms per call by the clock / of the server's processor time, ${files} files in the folder; in brackets: how many times faster\nthan the published server by the clock.`,
-    `${'subject'.padEnd(22)}${['read', 'edit', 'list 200', 'search'].map((title) => title.padStart(21)).join('')}`,
+    `${'subject'.padEnd(22)}${['read', 'edit', 'list 200', 'search'].map((title) => title.padStart(24)).join('')}`,
     ...rows.map(
       (row) => `${row.label.padEnd(22)}${['read', 'edit', 'list', 'search'].map((name) => cell(row, name)).join('')}`,
     ),
