@@ -38,24 +38,28 @@ function isWhole(name: string): boolean {
   return digest === createHash('sha256').update(String(body)).digest('hex');
 }
 
-test('W6: whoever is killed while it edits leaves every file whole, and nothing beside them', async () => {
-  let leftOvers = 0;
-  let seen = 0;
-  const kills = counts(100, 2000);
-  for (let round = 0; round < kills; round++) {
-    await killedAfter(Math.random() * 25, round);
-    const left = filesIn(folder);
-    const whole = left.filter((name) => !isTemporaryName(name.split('/').at(-1) as string));
-    expect(whole.filter((name) => !isWhole(name))).toEqual([]);
-    leftOvers += left.length - whole.length;
-    seen += whole.length;
+test(
+  'W6: whoever is killed while it edits leaves every file whole, and nothing beside them',
+  async () => {
+    let leftOvers = 0;
+    let seen = 0;
+    const kills = counts(100, 2000);
+    for (let round = 0; round < kills; round++) {
+      await killedAfter(Math.random() * 25, round);
+      const left = filesIn(folder);
+      const whole = left.filter((name) => !isTemporaryName(name.split('/').at(-1) as string));
+      expect(whole.filter((name) => !isWhole(name))).toEqual([]);
+      leftOvers += left.length - whole.length;
+      seen += whole.length;
 
-    const files = openLocal(folder, { rules: pathRules({ hide: [], keep: [], open: [] }) });
-    await files.swept;
-    await files.close();
-    expect(filesIn(folder).sort()).toEqual(whole.sort());
-  }
-  // Else nobody was killed in the middle of anything.
-  expect(seen).toBeGreaterThan(kills);
-  expect(leftOvers).toBeGreaterThan(0);
-}, counts(240_000, 1_800_000));
+      const files = openLocal(folder, { rules: pathRules({ hide: [], keep: [], open: [] }) });
+      await files.swept;
+      await files.close();
+      expect(filesIn(folder).sort()).toEqual(whole.sort());
+    }
+    // Else nobody was killed in the middle of anything.
+    expect(seen).toBeGreaterThan(kills);
+    expect(leftOvers).toBeGreaterThan(0);
+  },
+  counts(240_000, 1_800_000),
+);
