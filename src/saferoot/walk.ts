@@ -187,8 +187,8 @@ export function walkAlong(
   const held = missing === undefined ? 2 : 1;
   letGo(trail.length - held);
   const release = (): void => {
-    if (options.lastGoes && trail.at(-1) === end && end.handle !== root)
-      ground.releaseGone((trail.pop() as Step).handle);
+    const goes = options.lastGoes && missing === undefined && trail.at(-1) === end && end.handle !== root;
+    if (goes) ground.releaseGone((trail.pop() as Step).handle);
     letGo(trail.length);
   };
   const way = { inside, made, release };
