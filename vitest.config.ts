@@ -47,7 +47,7 @@ const shared = {
 
 export default defineConfig({
   test: {
-    globalSetup: ['test/install-what-is-missing.ts'],
+    globalSetup: ['test/global-setup.ts'],
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     projects: [

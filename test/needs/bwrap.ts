@@ -1,6 +1,6 @@
-import { hasProgram } from './program.ts';
+import { findProgram } from './program.ts';
 
-export const hasBwrap = (): boolean => hasProgram('bwrap', ['bubblewrap'], 'the tests of the sandbox');
+export const hasBwrap = (): boolean => findProgram('bwrap') !== undefined;
 
-/** A PATH on which there is no sandbox to be found, nor anything else. */
+/** A PATH without bwrap, and without any other program. */
 export const pathWithoutBwrap = '/nonexistent';

@@ -1,3 +1,3 @@
-import { hasProgram } from './program.ts';
+import { findProgram } from './program.ts';
 
-export const hasJq = (): boolean => hasProgram('jq', ['jq'], 'the lines of the docs that need it');
+export const hasJq = (): boolean => findProgram('jq') !== undefined;

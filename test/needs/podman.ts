@@ -1,3 +1,3 @@
-import { hasProgram } from './program.ts';
+import { findProgram } from './program.ts';
 
-export const hasPodman = (): boolean => hasProgram('podman', ['podman', 'runc'], 'the tests of containers');
+export const hasPodman = (): boolean => findProgram('podman') !== undefined;

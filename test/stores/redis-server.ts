@@ -1,9 +1,9 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, constants, existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
+import { findProgram } from '../needs/program.ts';
 
 export interface RedisServer {
   readonly url: string;
@@ -16,45 +16,8 @@ export interface RedisServer {
   remove(): Promise<void>;
 }
 
-function onPath(name: string): string | undefined {
-  const places = (process.env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, name));
-  return places.find((file) => {
-    try {
-      accessSync(file, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-}
-
-const program = () => onPath('redis-server') ?? onPath('valkey-server');
-
-/** The program, installed where that is possible; undefined where the tests that need it are to be left out. */
-export function findRedis(): string | undefined {
-  const found = program();
-  if (found !== undefined) return found;
-  const mayInstall = process.getuid?.() === 0 && existsSync('/etc/debian_version');
-  if (mayInstall && process.env['AMBIT_TEST_NO_INSTALL'] !== '1') {
-    process.stderr.write('test/stores: installing redis-server with apt-get (AMBIT_TEST_NO_INSTALL=1 stops this)\n');
-    try {
-      aptGet('install', '-y', '--no-install-recommends', 'redis-server');
-    } catch {
-      aptGet('update');
-      aptGet('install', '-y', '--no-install-recommends', 'redis-server');
-    }
-  }
-  const installed = program();
-  if (installed !== undefined) return installed;
-  if (process.env['CI'] === 'true') throw new Error('redis-server is needed and not on PATH');
-  process.stderr.write('test/stores: SKIPPED, neither redis-server nor valkey-server is on PATH\n');
-  return undefined;
-}
-
-function aptGet(...words: string[]): void {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  execFileSync('apt-get', ['-o', 'DPkg::Lock::Timeout=120', ...words], { stdio: 'ignore', env });
-}
+/** The Redis server program; undefined where the tests that need it are skipped. */
+export const findRedis = (): string | undefined => findProgram('redis');
 
 export async function startRedis(file: string, more: readonly string[] = []): Promise<RedisServer> {
   const folder = await mkdtemp(join(tmpdir(), 'ambit-redis-'));

@@ -1,0 +1,25 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { seed } from './fixed-seed.ts';
+import { describeMissingPrograms, installMissingPrograms } from './needs/program.ts';
+
+const project = resolve(import.meta.dirname, '..');
+
+/** Runs once, before the first test file. */
+export function setup(): void {
+  buildIfChanged();
+  installMissingPrograms();
+  console.log(`Random seed of this run: ${seed} (AMBIT_TEST_SEED=${seed} repeats it)`);
+}
+
+/** Runs once, after the last test file. */
+export function teardown(): void {
+  for (const line of describeMissingPrograms()) console.warn(line);
+}
+
+/** Many tests start the built program, so an old build would be tested in place of the source. */
+function buildIfChanged(): void {
+  if (spawnSync(process.execPath, ['scripts/check-build.js'], { cwd: project }).status === 0) return;
+  console.log('The source has changed since the last build: building.');
+  execFileSync('npm', ['run', 'build'], { cwd: project, stdio: 'inherit' });
+}
