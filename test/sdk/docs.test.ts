@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ContextProblem } from '../../src/sdk/index.ts';
 import { repository } from '../house/source-files.ts';
+import { findProgram } from '../needs/program.ts';
 import { claimsFor, createSigner, metaWith } from './signer.ts';
 
 const signer = await createSigner();
@@ -20,14 +21,7 @@ function blocks(page: string, language: string): string[] {
   );
 }
 
-function python(code: string): boolean {
-  try {
-    execFileSync('python3', ['-c', code], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
+const python = findProgram('Python with PyJWT');
 
 let folder: string;
 beforeAll(async () => {
@@ -39,7 +33,7 @@ async function runPython(code: string, env: NodeJS.ProcessEnv = {}, input: unkno
   const file = join(folder, 'given.json');
   await writeFile(file, JSON.stringify(input));
   const script = `import json, sys\ngiven = json.load(open(sys.argv[1]))\n${code}`;
-  const { stdout } = await promisify(execFile)('python3', ['-c', script, file], {
+  const { stdout } = await promisify(execFile)(python as string, ['-c', script, file], {
     env: { PATH: process.env.PATH, ...env },
   });
   return JSON.parse(stdout);
@@ -87,51 +81,52 @@ test('the claims of the reference are those of the tests', () => {
 
 const [readEnvironment = '', verifyToken = ''] = blocks(reference, 'python');
 
-test.skipIf(!python(''))('P11: in Python the environment is read with the standard library alone', async () => {
-  const code = `${readEnvironment}\nprint(json.dumps(started_for()))`;
-  const env = {
-    AMBIT_SESSION_ID: 's-1',
-    AMBIT_WORKSPACE_ID: '',
-    AMBIT_TRUST_LEVEL: 'sandboxed',
-    AMBIT_USER_ID: 'ada',
-  };
-  expect(await runPython(code, env)).toEqual({
-    sessionId: 's-1',
-    userId: 'ada',
-    agentId: null,
-    workspaceId: null,
-    workspacePath: null,
-    trustLevel: 'sandboxed',
-  });
-  expect(await runPython(code, { AMBIT_SESSION_ID: 's', AMBIT_TRUST_LEVEL: 'root' })).toMatchObject({
-    trustLevel: null,
-  });
-  expect(await runPython(code)).toBeNull();
-});
-
-test.skipIf(!python('import jwt, cryptography'))(
-  'P12: in Python the token is verified with a standard JWT library',
+test.skipIf(python === undefined)(
+  'P11: in Python the environment is read with the standard library alone',
   async () => {
-    const args = { b: [1, 'é'], a: true };
-    const asked = { canonical: '{"a":true,"b":[1,"é"]}' };
-    const stranger = await createSigner();
-    const good = await signer.sign(claimsFor(asked));
-    const call = { token: good, aud: 'ambit:server:notes', name: 'delete_note', args: args as object };
-    const cases = [
-      call,
-      call,
-      { ...call, token: await signer.sign(claimsFor(asked), { alg: 'EdDSA' }) },
-      { ...call, token: await signer.sign(claimsFor(asked)), name: 'other' },
-      { ...call, token: await signer.sign(claimsFor(asked)), args: { a: true } },
-      { ...call, token: await signer.sign(claimsFor(asked)), aud: 'ambit:server:files' },
-      { ...call, token: await signer.sign(claimsFor(asked), { typ: 'JWT' }) },
-      { ...call, token: await stranger.sign(claimsFor(asked)) },
-      { ...call, token: await stranger.sign(claimsFor(asked), { kid: signer.kid }) },
-      { ...call, token: await signer.sign(claimsFor({ ...asked, now: Date.now() - 120_000 })) },
-      { ...call, token: await signer.sign({ ...claimsFor(asked), exp: claimsFor(asked).iat + 3600 }) },
-      { ...call, token: await signer.sign(claimsFor({ ...asked, trust: 'root' })) },
-    ];
-    const code = `${verifyToken}
+    const code = `${readEnvironment}\nprint(json.dumps(started_for()))`;
+    const env = {
+      AMBIT_SESSION_ID: 's-1',
+      AMBIT_WORKSPACE_ID: '',
+      AMBIT_TRUST_LEVEL: 'sandboxed',
+      AMBIT_USER_ID: 'ada',
+    };
+    expect(await runPython(code, env)).toEqual({
+      sessionId: 's-1',
+      userId: 'ada',
+      agentId: null,
+      workspaceId: null,
+      workspacePath: null,
+      trustLevel: 'sandboxed',
+    });
+    expect(await runPython(code, { AMBIT_SESSION_ID: 's', AMBIT_TRUST_LEVEL: 'root' })).toMatchObject({
+      trustLevel: null,
+    });
+    expect(await runPython(code)).toBeNull();
+  },
+);
+
+test.skipIf(python === undefined)('P12: in Python the token is verified with a standard JWT library', async () => {
+  const args = { b: [1, 'é'], a: true };
+  const asked = { canonical: '{"a":true,"b":[1,"é"]}' };
+  const stranger = await createSigner();
+  const good = await signer.sign(claimsFor(asked));
+  const call = { token: good, aud: 'ambit:server:notes', name: 'delete_note', args: args as object };
+  const cases = [
+    call,
+    call,
+    { ...call, token: await signer.sign(claimsFor(asked), { alg: 'EdDSA' }) },
+    { ...call, token: await signer.sign(claimsFor(asked)), name: 'other' },
+    { ...call, token: await signer.sign(claimsFor(asked)), args: { a: true } },
+    { ...call, token: await signer.sign(claimsFor(asked)), aud: 'ambit:server:files' },
+    { ...call, token: await signer.sign(claimsFor(asked), { typ: 'JWT' }) },
+    { ...call, token: await stranger.sign(claimsFor(asked)) },
+    { ...call, token: await stranger.sign(claimsFor(asked), { kid: signer.kid }) },
+    { ...call, token: await signer.sign(claimsFor({ ...asked, now: Date.now() - 120_000 })) },
+    { ...call, token: await signer.sign({ ...claimsFor(asked), exp: claimsFor(asked).iat + 3600 }) },
+    { ...call, token: await signer.sign(claimsFor({ ...asked, trust: 'root' })) },
+  ];
+  const code = `${verifyToken}
 said = []
 for c in given["cases"]:
     try:
@@ -139,19 +134,18 @@ for c in given["cases"]:
     except jwt.InvalidTokenError as error:
         said.append("refused: " + str(error))
 print(json.dumps(said))`;
-    expect(await runPython(code, {}, { jwks: signer.jwks, cases })).toEqual([
-      'ada',
-      'refused: used before',
-      'ada',
-      'refused: meant for another call',
-      'refused: meant for other arguments',
-      expect.stringMatching(/^refused: Audience/),
-      'refused: not a transaction token',
-      'refused: the key is not among the keys',
-      expect.stringMatching(/^refused: Signature verification failed/),
-      expect.stringMatching(/^refused: Signature has expired/),
-      'refused: lives too long',
-      'refused: of an unknown trust level',
-    ]);
-  },
-);
+  expect(await runPython(code, {}, { jwks: signer.jwks, cases })).toEqual([
+    'ada',
+    'refused: used before',
+    'ada',
+    'refused: meant for another call',
+    'refused: meant for other arguments',
+    expect.stringMatching(/^refused: .*audience/i),
+    'refused: not a transaction token',
+    'refused: the key is not among the keys',
+    expect.stringMatching(/^refused: Signature verification failed/),
+    expect.stringMatching(/^refused: Signature has expired/),
+    'refused: lives too long',
+    'refused: of an unknown trust level',
+  ]);
+});
