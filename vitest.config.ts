@@ -1,5 +1,8 @@
+import { createHash } from 'node:crypto';
+import { relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { seed } from './test/fixed-seed.ts';
 
 /**
  * Loading what a file needs costs more than most of its tests: files share processes, one after the other, and so leave
@@ -27,13 +30,20 @@ const longest = [
   'workspaces/container/life',
 ].map((name) => `/test/${name}.test.ts`);
 
+/** The longest files first, then all others in an order that the seed of the run decides: no file relies on another. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const place = ({ moduleId }: TestSpecification) => {
-      const at = longest.findIndex((name) => moduleId.endsWith(name));
-      return at === -1 ? longest.length : at;
+    const rank = ({ moduleId }: TestSpecification) => {
+      const place = longest.findIndex((name) => moduleId.endsWith(name));
+      const shuffled = createHash('sha256')
+        .update(`${seed} ${relative(import.meta.dirname, moduleId)}`)
+        .digest('hex');
+      return `${String(place === -1 ? longest.length : place).padStart(3, '0')} ${shuffled}`;
     };
-    return (await super.sort(files)).sort((one, other) => place(one) - place(other));
+    return files
+      .map((file) => [rank(file), file] as const)
+      .sort(([one], [other]) => (one < other ? -1 : 1))
+      .map(([, file]) => file);
   }
 }
 
