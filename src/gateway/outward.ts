@@ -1,6 +1,7 @@
 import { AmbitError, errorTable } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
 import { nameAsker } from '../upstreams/relay/name-asker.ts';
+import { refusalOfQuestion, refusalOfQuestionsIn } from '../upstreams/relay/refused-question.ts';
 import { pushTowardsClient } from '../upstreams/relay/towards-client.ts';
 import type { Delivery, Sent } from '../upstreams/sent.ts';
 import type { Channel } from '../wire/channel.ts';
@@ -90,18 +91,12 @@ function unattributable(): AmbitError {
   });
 }
 
-const pushKinds: Readonly<Record<string, 'sampling' | 'elicitation' | 'roots'>> = {
-  'sampling/createMessage': 'sampling',
-  'elicitation/create': 'elicitation',
-  'roots/list': 'roots',
-};
-
 function permit(): Stage<Attributed, Permitted, Delivery> {
   return async function permit(sent, next) {
-    const kind = sent.message.kind === 'request' ? pushKinds[sent.message.method] : undefined;
-    if (kind !== undefined && !sent.upstream.push[kind]) {
-      throw new AmbitError('PUSH_DENIED', { rule: `servers.${sent.upstream.name}.push.${kind}` });
-    }
+    const { upstream, message } = sent;
+    const isRequest = message.kind === 'request';
+    const refusal = isRequest ? refusalOfQuestion(upstream, message.method) : refusalOfQuestionsIn(upstream, message);
+    if (refusal !== undefined) throw refusal;
     return next(widen(sent, { permitted: true as const }));
   };
 }

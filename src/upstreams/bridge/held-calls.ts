@@ -132,7 +132,7 @@ export function createHeldCalls(binding: Binding): HeldCalls {
   return {
     hold({ message: asked, pending, respond, call: known }) {
       // It travels inside a result of ours, which nobody looks through again.
-      const message = edited(asked, stripOurKeys(asked));
+      const message = edited(asked, stripOurKeys(asked, binding.keys?.()));
       // Over HTTP a question comes on the answer of the call it belongs to; over stdio the youngest call is the guess.
       const fits = (id: number) => known === undefined || known.upstreamId === id;
       const waiting = [...held.values()].findLast((call) => call.finished === undefined && fits(call.upstreamId));

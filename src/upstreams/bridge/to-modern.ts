@@ -9,17 +9,13 @@ import type { Caller } from '../caller.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { Call, Link } from '../link.ts';
 import { nameAsker } from '../relay/name-asker.ts';
+import { pushKinds } from '../relay/refused-question.ts';
 import { ownCall } from './ask-upstream.ts';
 import { type Envelope, withEnvelope } from './meta-edits.ts';
 import { withoutModernParts } from './result-edits.ts';
 
 const mostRounds = 10;
 const listenMs = 5000;
-const pushKinds: Readonly<Record<string, 'sampling' | 'elicitation' | 'roots'>> = {
-  'sampling/createMessage': 'sampling',
-  'elicitation/create': 'elicitation',
-  'roots/list': 'roots',
-};
 const levels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 export interface ToModernOptions {
@@ -89,9 +85,8 @@ export function bridgeToModern(options: ToModernOptions): Link {
 
   function ask(call: Call, question: { method: string; params?: unknown }): Promise<string> {
     const { caller } = call;
-    const kind = pushKinds[question.method];
-    if (kind === undefined || caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
-    if (!server.push[kind]) throw new AmbitError('PUSH_DENIED', { rule: `servers.${server.name}.push.${kind}` });
+    // Whether the server may ask for this kind was decided by the link below, when the answer came.
+    if (!pushKinds.has(question.method) || caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
     const id = String(caller.nextPushId());
     const name = `ambit ${id}`;
     caller.pushes.set(id, { link: bridge, upstreamId: name, progressToken: undefined });

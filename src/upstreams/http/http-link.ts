@@ -13,6 +13,7 @@ import type { Caller } from '../caller.ts';
 import type { BaseLink, Call } from '../link.ts';
 import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
+import { refusalOfQuestionsIn } from '../relay/refused-question.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import {
   type Binding,
@@ -106,6 +107,11 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         const asker = ours ? pending.take(waiting.upstreamId) : undefined;
         if (asker === undefined) return false;
         manner.completed(call.message, message);
+        const refusal = refusalOfQuestionsIn(server, message);
+        if (refusal !== undefined) {
+          asker.fail(refusal);
+          return true;
+        }
         const bytes =
           memberOf(message.shape, 'id') === undefined
             ? errorMessage(asker.clientId, -32603, 'The server answered without an id')

@@ -15,6 +15,7 @@ import type { BaseLink, Call } from '../link.ts';
 import { createAsks } from '../relay/asks.ts';
 import { carriers, createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
+import { refusalOfQuestionsIn } from '../relay/refused-question.ts';
 import { statusOfError } from '../relay/status-of-error.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
@@ -221,12 +222,14 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     }
     lastUsedAt = Date.now();
     backoff.succeeded();
-    call.settle(finalReply(message, call));
+    settleWith(call, message);
   }
 
-  function finalReply(message: Message, call: PendingCall): Reply {
+  function settleWith(call: PendingCall, message: Message): void {
+    const refusal = refusalOfQuestionsIn(server, message);
+    if (refusal !== undefined) return call.fail(refusal);
     const bytes = responseTowardsClient(message, call, call.binding);
-    return { kind: 'message', bytes, status: era === 'modern' ? statusOfError(message) : 200 };
+    call.settle({ kind: 'message', bytes, status: era === 'modern' ? statusOfError(message) : 200 });
   }
 
   function say(message: Message): void {
