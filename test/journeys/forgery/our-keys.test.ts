@@ -1,12 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Attacked, startAttacked } from './attacked.ts';
+import { type Attacked, startAttacked, stdioRecorder } from './attacked.ts';
 import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from './speaking.ts';
 
 let attacked: Attacked;
 let token: string;
 
 beforeAll(async () => {
-  attacked = await startAttacked();
+  attacked = await startAttacked((url) => ({
+    servers: {
+      'pipe-handshake': { ...stdioRecorder, context: 'none', era: 'handshake' },
+      'pipe-modern': { ...stdioRecorder, context: 'none', era: 'modern' },
+      'web-handshake': { url, context: 'none', era: 'handshake' },
+      'web-modern': { url, context: 'none', era: 'modern' },
+    },
+  }));
   ({ token } = await attacked.open());
 });
 
@@ -31,6 +38,9 @@ interface Line {
 function line(raw: string): Line {
   return JSON.parse(raw) as Line;
 }
+
+const questionMethods = ['sampling/createMessage', 'elicitation/create', 'roots/list'];
+const askable = '{"sampling":{},"elicitation":{},"roots":{}}';
 
 describe.each(servers)('forged keys on the way to %s', (server) => {
   test('in a modern request', async () => {
@@ -157,11 +167,45 @@ describe.each(servers)('forged keys on the way back from %s', (server) => {
     }
   });
 
-  test('in a push', async () => {
-    const client = await shakeHands(attacked[server], token);
-    const asking = await client.call('push', JSON.stringify({ meta: `{${forged},${kept}}` }));
-    expect(await asking.next()).toContain(`"_meta":{${kept}}`);
+  test.each(questionMethods)('in a %s request of the server', async (method) => {
+    const client = await shakeHands(attacked[server], token, '2025-11-25', askable);
+    const push = `{"jsonrpc":"2.0","id":"q","method":"${method}","params":{"_meta":{${forged},${kept}}}}`;
+    const [asked] = await (await client.call('say', told([push, result('"x":1')]))).rest();
+    expect(asked).toContain(`"method":"${method}","params":{"_meta":{${kept}}}`);
+  });
+
+  test.each(questionMethods)('in a %s request that a modern client gets inside a result', async (method) => {
+    const push = `{"jsonrpc":"2.0","id":"q","method":"${method}","params":{"_meta":{${forged},"k":1}}}`;
+    const url = attacked.ambit.mcp(`${server}-handshake`);
+    const { result: asks } = await answerOf(callModern(url, token, 'say', told([push, result('"x":1')])));
+    expect(Object.values(asks?.['inputRequests'] ?? {})).toEqual([{ method, params: { _meta: { k: 1 } } }]);
+  });
+
+  test.each(questionMethods)('in a %s question that a handshake-era client gets as a request', async (method) => {
+    const inside = `"inputRequests":{"q":{"method":"${method}","params":{"_meta":{${forged},"k":1}}}}`;
+    const asks = `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required",${inside}}}`;
+    const client = await shakeHands(attacked.ambit.mcp(`${server}-modern`), token, '2025-11-25', askable);
+    const asking = await client.call('say', told([asks]));
+    expect(JSON.parse((await asking.next()) ?? '')).toMatchObject({ method, params: { _meta: { k: 1 } } });
     asking.close();
+  });
+
+  test.each([
+    ['message', '"level":"info","data":"x",', '"io.modelcontextprotocol/logLevel":"debug"'],
+    ['tasks/status', '"taskId":1,', ''],
+    ['acme', '', ''],
+  ])('in notifications/%s', async (name, inside, meta) => {
+    const method = `notifications/${name}`;
+    const notification = `{"jsonrpc":"2.0","method":"${method}","params":{${inside}"_meta":{${forged},${kept}}}}`;
+    const lines = told([notification, result('"x":1')]);
+    for (const sent of [
+      await callModern(attacked[server], token, 'say', lines, { meta }),
+      await (await shakeHands(attacked[server], token)).call('say', lines),
+    ]) {
+      expect((await sent.rest())[0]).toBe(
+        `{"jsonrpc":"2.0","method":"${method}","params":{${inside}"_meta":{${kept}}}}`,
+      );
+    }
   });
 
   test('in the questions of an input_required result', async () => {
