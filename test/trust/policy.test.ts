@@ -108,6 +108,29 @@ test('P7: every decision is what a plain evaluator says, and what is not shown i
   );
 });
 
+describe('deny wins over allow', () => {
+  const decide = (rules: readonly RuleText[], filters = {}) => {
+    const bounds = policy(rules, filters).for('notes');
+    return { rule: bounds?.decide(someone, 'write', unread).rule, shown: bounds?.could(someone, 'write') };
+  };
+  const allow: RuleText = { id: 'allow-write', allow: ['notes__write'] };
+  const deny: RuleText = { id: 'deny-notes', deny: ['notes__*'] };
+
+  test('among rules, in whichever order they stand', () => {
+    expect(decide([allow])).toEqual({ rule: 'allow-write', shown: true });
+    expect(decide([allow, deny])).toEqual({ rule: 'deny-notes', shown: false });
+    expect(decide([deny, allow])).toEqual({ rule: 'deny-notes', shown: false });
+  });
+
+  test('among the lists of a server, also when "allow" names the tool exactly', () => {
+    expect(decide([allow], { allow: ['write'], deny: ['read'] })).toEqual({ rule: 'allow-write', shown: true });
+    expect(decide([allow], { allow: ['write'], deny: ['w*'] })).toEqual({
+      rule: 'servers.notes.tools.deny',
+      shown: false,
+    });
+  });
+});
+
 test('order means nothing', () => {
   fc.assert(
     fc.property(fc.array(rule, { maxLength: 5 }), session, tool, args, (rules, held, name, given) => {
