@@ -1,4 +1,4 @@
-import { existsSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -39,11 +39,17 @@ afterAll(async () => {
 });
 
 /** Puts the text in the file's place in one step, and waits until Ambit has said what it made of it. */
-async function rewrite(text: string): Promise<string> {
+function rewrite(text: string, file = join(ambit.folder, 'etc', 'ambit.yaml')): Promise<string> {
+  return answerTo(() => {
+    writeFileSync(`${file}.next`, text);
+    renameSync(`${file}.next`, file);
+  });
+}
+
+/** What Ambit says about its configuration after this was done. */
+async function answerTo(act: () => void): Promise<string> {
   const from = said.length;
-  const file = join(ambit.folder, 'etc', 'ambit.yaml');
-  writeFileSync(`${file}.next`, text);
-  renameSync(`${file}.next`, file);
+  act();
   const answer = () => /the configuration was not taken over|configuration read again.*/.exec(said.slice(from))?.[0];
   await until(
     () => answer() !== undefined,
@@ -56,6 +62,36 @@ async function rewrite(text: string): Promise<string> {
 function configure(servers: Record<string, unknown>, more: Record<string, unknown> = {}): Promise<string> {
   return rewrite(JSON.stringify({ version: 1, servers, quotas, ...more }));
 }
+
+const projectFile = (name: string) => JSON.stringify({ mcpServers: { [name]: server(name, 'modern') } });
+const callOf = async (name: string) => outcome(await callModern(ambit.mcp(name), token, 'mark'));
+
+test('an include that a reload adds is read, and watched from then on', async () => {
+  const folder = join(ambit.folder, 'project');
+  mkdirSync(folder);
+  const file = join(folder, '.mcp.json');
+  writeFileSync(file, projectFile('first'));
+  expect(await callOf('first')).toBe('!SERVER_NOT_AVAILABLE');
+  expect(await configure(steady, { include: [file] })).toContain('first');
+  // The servers of an included file are there, and wait for the approval of the operator.
+  expect(await callOf('first')).toBe('!SERVER_NOT_APPROVED');
+  expect(await rewrite(projectFile('second'), file)).toContain('first, second');
+  expect(await callOf('first')).toBe('!SERVER_NOT_AVAILABLE');
+  expect(await callOf('second')).toBe('!SERVER_NOT_APPROVED');
+  await configure(steady);
+});
+
+test('SIGHUP makes a running gateway read its configuration again', async () => {
+  const folder = join(ambit.folder, 'later');
+  const file = join(folder, '.mcp.json');
+  // The folder does not exist yet, so nothing there is watched: only the signal can tell of the file.
+  await configure(steady, { include: [file] });
+  mkdirSync(folder);
+  writeFileSync(file, projectFile('signalled'));
+  expect(await answerTo(() => process.kill(ambit.pid, 'SIGHUP'))).toContain('signalled');
+  expect(await callOf('signalled')).toBe('!SERVER_NOT_APPROVED');
+  await configure(steady);
+});
 
 interface Loaded {
   readonly calls: number;

@@ -8,7 +8,13 @@ let patient: Patient;
 let auth: Record<string, string>;
 
 beforeAll(async () => {
-  patient = await startPatient({ listen: { allowedHosts: ['any-port.example', 'one-port.example:8443'] } });
+  patient = await startPatient({
+    listen: {
+      allowedHosts: ['any-port.example', 'one-port.example:8443'],
+      allowedOrigins: ['https://app.example', 'https://dev.example:8443'],
+      publicUrl: 'https://gateway.example/behind/a/proxy',
+    },
+  });
   auth = { authorization: `Bearer ${patient.token}`, ...modernHeaders('tools/call', 'echo') };
 });
 afterEach(() => patient.expectWell());
@@ -99,6 +105,38 @@ test('the hosts that the configuration names are answered, a port it names inclu
   expect(await statusOf(head('/healthz', { host: 'any-port.example:99' }, 'GET'))).toBe(200);
   expect(await statusOf(head('/healthz', { host: 'One-Port.example:8443' }, 'GET'))).toBe(200);
   expect(await statusOf(head('/healthz', { host: 'one-port.example:99' }, 'GET'))).toBe(403);
+});
+
+/** The status that each value of a header is answered with. */
+async function statuses(name: 'host' | 'origin', expected: Readonly<Record<string, number>>) {
+  const found: Record<string, number | undefined> = {};
+  for (const value of Object.keys(expected)) found[value] = await statusOf(head('/healthz', { [name]: value }, 'GET'));
+  return found;
+}
+
+test('pages of listen.allowedOrigins may call, and pages of other origins may not', async () => {
+  const expected = {
+    'https://app.example': 200,
+    'HTTPS://App.Example': 200,
+    'https://dev.example:8443': 200,
+    'http://app.example': 403,
+    'https://app.example:8443': 403,
+    'https://dev.example': 403,
+    'https://sub.app.example': 403,
+    'https://app.example.evil.example': 403,
+  };
+  expect(await statuses('origin', expected)).toEqual(expected);
+});
+
+test('a request to the host of listen.publicUrl is answered, and one to a similar host is not', async () => {
+  const expected = {
+    'gateway.example': 200,
+    'Gateway.Example:443': 200,
+    'sub.gateway.example': 403,
+    'gateway.example.evil.example': 403,
+    'app.example': 403,
+  };
+  expect(await statuses('host', expected)).toEqual(expected);
 });
 
 test('no Host at all is refused', async () => {
