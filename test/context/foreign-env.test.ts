@@ -1,0 +1,33 @@
+import { describe, expect, test } from 'vitest';
+import { refusedOverride, refusedVariable } from '../../src/context/foreign-env.ts';
+
+/** Each of them makes some program load or run something else than its command line says. */
+const dangerous = [
+  ...['LD_PRELOAD', 'LD_LIBRARY_PATH', 'LD_AUDIT', 'DYLD_INSERT_LIBRARIES', 'GCONV_PATH', 'PATH', 'HOME'],
+  ...['XDG_CONFIG_HOME', 'BASH_ENV', 'BASH_FUNC_ls%%', 'BASHOPTS', 'SHELLOPTS', 'PS4', 'ENV', 'IFS'],
+  ...['NODE_OPTIONS', 'NODE_PATH', 'NPM_CONFIG_REGISTRY', 'npm_config_script_shell'],
+  ...['PYTHONPATH', 'PYTHONSTARTUP', 'PERL5LIB', 'PERL5OPT', 'PERLLIB', 'RUBYOPT', 'RUBYLIB'],
+  ...['JAVA_TOOL_OPTIONS', '_JAVA_OPTIONS', 'JDK_JAVA_OPTIONS', 'DOTNET_STARTUP_HOOKS'],
+  ...['GIT_SSH', 'GIT_SSH_COMMAND', 'GIT_EXEC_PATH', 'GIT_EDITOR', 'GIT_SEQUENCE_EDITOR', 'GIT_PAGER'],
+  ...['GIT_ASKPASS', 'GIT_EXTERNAL_DIFF', 'GIT_PROXY_COMMAND', 'GIT_TEMPLATE_DIR', 'GIT_DIR', 'GIT_COMMON_DIR'],
+  ...['GIT_CONFIG_GLOBAL', 'GIT_CONFIG_COUNT'],
+];
+const harmless = ['TOKEN', 'XPATH', 'PATHS', 'HOMEPAGE', 'ENVIRONMENT', 'LDAP_URL', 'GIT_AUTHOR_NAME', 'NODE_ENV'];
+const whoRefuses = [
+  ['a file of somebody else', (name: string, value: string) => refusedVariable(name, value)],
+  ['a workspace', (name: string, value: string) => refusedOverride(name, value, ['AMBIT'])],
+] as const;
+
+describe.each(whoRefuses)('%s', (_who, refused) => {
+  test.each(dangerous)('may not set %s, in either case of letters', (name) => {
+    for (const spelled of [name, name.toLowerCase()]) expect(refused(spelled, 'x')).toMatch(/run something else/);
+  });
+
+  test.each(harmless)('may set %s', (name) => {
+    expect(refused(name, 'x')).toBeUndefined();
+  });
+
+  test.each(['a\nb', 'a\rb', 'a\0b'])('may not set the value %j', (value) => {
+    expect(refused('TOKEN', value)).toMatch(/line end or a NUL/);
+  });
+});
