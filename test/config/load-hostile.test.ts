@@ -153,6 +153,8 @@ describe('messages', () => {
     ['servers that are text', `servers: "https://u:${secret}@h/"`],
     ['workspace env', `workspaces: { w: { path: /w, env: { a: { T: { x: ${secret} } } } } }`],
     ['workspace env that is text', `workspaces: { w: { path: /w, env: { a: ${secret} } } }`],
+    ['workspace env value with a NUL', `workspaces: { w: { path: /w, env: { a: { T: "${secret}\\0" } } } }`],
+    ['command with a line end', `servers: { a: { command: "x --token=${secret}\\n" } }`],
     ['address of the store', `store: { kind: redis, redis: { url: "http://:${secret}@h" } }`],
     ['unknown key', `token: ${secret}`],
     ['syntax error', `servers:\n  a:\n    env: T: ${secret}\n`],
