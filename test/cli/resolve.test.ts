@@ -207,10 +207,7 @@ test('P15: ambit run --session has the bounds of that session, says so at debug,
     child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 3, method: 'tools/call', params: environment })}\n`);
     return next.then(([line]) => wordsOf(line).includes('SANDBOX_UNAVAILABLE'));
   };
-  for (let looked = 0; !(await refused()); looked++) {
-    if (looked === 100) throw new Error('the restriction was not followed');
-    await pause(50);
-  }
+  while (!(await refused())) await pause(50);
   expect((await ambit('session', 'end', id)).code).toBe(0);
   expect(await exited).toEqual([0, null]);
   const line = `ambit: context injected: server=node session=${id.slice(0, 8)} workspace=(none) trust=`;

@@ -22,7 +22,7 @@ export interface SomeDirectory {
 /** A directory whose reads are counted and whose time is moved by hand. */
 export function someDirectory(given: SessionStore = openMemoryStore(), declared: Declared = nobody): SomeDirectory {
   const reads: string[] = [];
-  let ahead = 0;
+  let time = Date.now();
   const documents: SessionStore['documents'] = {
     ...given.documents,
     get(collection, key) {
@@ -34,14 +34,14 @@ export function someDirectory(given: SessionStore = openMemoryStore(), declared:
     documents,
     watch: given.watch,
     declared: () => declared,
-    now: () => Date.now() + ahead,
+    now: () => time,
   });
   return {
     directory,
     store: given,
     reads,
     passes(ms) {
-      ahead += ms;
+      time += ms;
     },
     async tries(key) {
       try {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -95,7 +95,10 @@ describe('what is found on this machine', () => {
   const states = ({ findings }: Examination) => Object.fromEntries(findings.map(({ name, state }) => [name, state]));
 
   test.skipIf(!hasBwrap())('a sandbox that works, a store, and nothing is left behind', async () => {
-    const before = readdirSync(tmpdir()).filter((name) => name.startsWith('ambit-doctor-'));
+    // Other tests use the common place for temporary files at the same time.
+    const place = join(folder, 'tmp');
+    mkdirSync(place);
+    vi.stubEnv('TMPDIR', place);
     const found = await examine({ store: { kind: 'sqlite' }, dataDir: join(folder, 'not/there') });
     expect(found.ok).toBe(true);
     expect(states(found)).toMatchObject({
@@ -105,8 +108,8 @@ describe('what is found on this machine', () => {
       'file access': 'ok',
       wallSeconds: 'ok',
     });
-    expect(readdirSync(folder)).toEqual([]);
-    expect(readdirSync(tmpdir()).filter((name) => name.startsWith('ambit-doctor-'))).toEqual(before);
+    expect(readdirSync(folder)).toEqual(['tmp']);
+    expect(readdirSync(place)).toEqual([]);
   });
 
   test('no sandbox, and a store that is not there: each with what to do', async () => {

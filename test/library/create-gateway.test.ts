@@ -68,7 +68,7 @@ servers:
   const left = () => taggedProcesses(dataDir).length;
   await until(
     () => left() === 0,
-    5000,
+    50_000,
     () => `${left()} processes are left`,
   );
 });

@@ -103,12 +103,16 @@ test('closing leaves no process, no folder and no open address', async () => {
   expect(await client.call('young__mark')).toBe('young');
   const asked = await fetch(`${http.url}/mcp`, { method: 'POST', headers: { authorization: `Bearer ${token}` } });
   expect(asked.status).toBe(415);
-  expect(processes()).toBe(2);
+  await until(
+    () => processes() === 2,
+    50_000,
+    () => `${processes()} processes instead of 2`,
+  );
   await closing.close();
   expect(readdirSync(place)).toEqual([]);
   await until(
     () => processes() === 0,
-    5000,
+    50_000,
     () => `${processes()} processes are left`,
   );
   await expect(fetch(`${http.url}/healthz`)).rejects.toThrow();

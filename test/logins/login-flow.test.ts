@@ -41,7 +41,7 @@ describe('a server behind a real authorization server', () => {
     expect(await clients[1]?.call('read')).toBe('done: read');
     expect(as.asked.get('refresh_token')).toBe(2);
     vi.useRealTimers();
-    await vi.waitFor(() => expect(on.journal().match(/login-renewed/g)).toHaveLength(2));
+    await vi.waitFor(() => expect(on.journal().match(/login-renewed/g)).toHaveLength(2), 50_000);
   });
 
   test('a token that the server refuses is renewed once for all who carry it', async () => {
@@ -73,7 +73,7 @@ describe('a server behind a real authorization server', () => {
     await logIn(gateway, 'ada');
     expect(await ada.call('read')).toBe('done: read');
     vi.useRealTimers();
-    await vi.waitFor(() => expect(on.journal()).toContain('login-lost'));
+    await vi.waitFor(() => expect(on.journal()).toContain('login-lost'), 50_000);
     expect(far.offered.filter((each) => each !== undefined)).not.toContain('Bearer undefined');
   });
 

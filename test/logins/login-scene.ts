@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, vi } from 'vitest';
+import { afterEach, beforeEach, vi } from 'vitest';
 import type { ConfigInput, EmbeddedGateway } from '../../src/index.ts';
 import { type CredentialGateways, credentialGateways } from '../gateway/credential-gateway.ts';
 import {
@@ -27,7 +27,9 @@ export function loginScenes(): CredentialGateways & {
   journal(): string;
 } {
   const on = credentialGateways();
-  afterEach(() => vi.useRealTimers());
+  // The clock stands still but for later(): however slow the machine is, a token is as old as the test says.
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'], now: Date.now() }));
+  afterEach(() => void vi.useRealTimers());
   return Object.assign(on, {
     async scene(settings: ProviderSettings = {}, more: Partial<ConfigInput> = {}) {
       const as = on.closing(await authorizationServer(settings));

@@ -71,7 +71,7 @@ describe.skipIf(!hasBwrap())('processes of sandboxed sessions, by scope', () => 
       const started = () => on.journal().filter((entry) => entry['event'] === 'started' && entry['server'] === server);
       await until(
         () => started().length > boxes,
-        5000,
+        50_000,
         () => 'not all were recorded',
       );
       const runners = started().map(({ runner }) => runner);

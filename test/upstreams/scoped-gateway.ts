@@ -140,5 +140,5 @@ export async function staysWith(on: ScopedGateway, server: string): Promise<void
 /** Resolves when the gateway itself knows that the process is gone. */
 export async function ended(on: ScopedGateway, pid: number): Promise<void> {
   const noticed = () => on.journal().some((entry) => entry['event'] === 'ended' && entry['pid'] === pid);
-  await until(noticed, 5000, () => 'the process lives on');
+  await until(noticed, 50_000, () => 'the process lives on');
 }

@@ -107,7 +107,7 @@ describe.each(eras)('at scope call', (era) => {
     }
     await until(
       () => seen.every(({ pid }) => !isAlive(pid)),
-      5000,
+      50_000,
       () => 'a process has outlived its call',
     );
   });

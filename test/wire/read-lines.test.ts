@@ -4,6 +4,7 @@ import { PassThrough, Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type LineReader, readLines } from '../../src/wire/read-lines.ts';
+import { counts, proof } from '../proof.ts';
 import { fixturePath } from '../runners/runner-harness.ts';
 
 type Event = ['line', string] | ['too long', string, string] | ['runaway'] | ['end'];
@@ -125,18 +126,18 @@ describe('readLines', () => {
   });
 
   it.each([
-    ['64 KB', 64 * 1024, 100 * 1024 * 1024],
-    ['1 byte', 1, 4 * 1024 * 1024],
+    ['64 KB', 64 * 1024, counts(1, 100) * 1024 * 1024],
+    ['1 byte', 1, counts(100, 4096) * 1024],
   ])('forgets a runaway line in chunks of %s as it comes', (_, size, total) => {
     const stream = new PassThrough();
-    const { events } = record(stream, 1024 * 1024);
+    const { events } = record(stream, counts(16, 1024) * 1024);
     const chunk = Buffer.alloc(size, 120);
     const before = process.memoryUsage();
     for (let sent = 0; sent < total; sent += size) stream.emit('data', chunk);
     const after = process.memoryUsage();
     stream.emit('data', Buffer.from('xx\nnext\n'));
     expect(events).toEqual([['runaway'], ['line', 'next']]);
-    expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(8 * 1024 * 1024);
+    if (proof) expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(8 * 1024 * 1024);
   });
 
   it('delivers nothing while paused, though more arrives, and goes on in order', () => {

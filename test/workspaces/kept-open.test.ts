@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { WorkspaceBackend } from '../../src/workspaces/backend.ts';
 import { createKeptOpen } from '../../src/workspaces/kept-open.ts';
 import { openLocal } from '../../src/workspaces/local/open-local.ts';
-import { openDescriptors, sceneOfTest } from '../saferoot/scene.ts';
+import { expectNoMoreDescriptors, openDescriptors, sceneOfTest } from '../saferoot/scene.ts';
 import { bytes, codeOf, contentOf, noRules } from './suite/ground.ts';
 
 function keptAt(path: string) {
@@ -52,7 +52,7 @@ test('a workspace that is a link follows it where it is led next, and lets the o
     expect(await use((others) => contentOf(others, 'f.txt'))).toBe('two');
   });
   expect(await use((files) => contentOf(files, 'f.txt'))).toBe('two');
-  expect(openDescriptors()).toBe(before);
+  await expectNoMoreDescriptors(before);
 });
 
 test('a folder renamed under its path is not written to any more', async () => {

@@ -219,11 +219,11 @@ test('it is told by itself after a while, though the session writes no more', as
   const puts = vi.spyOn(store.documents, 'put');
   (await written.hold(newcomer, 60, limits)).written(1);
   await vi.advanceTimersByTimeAsync(500);
-  await vi.waitFor(() => expect(puts).toHaveBeenCalledTimes(1));
+  await vi.waitFor(() => expect(puts).toHaveBeenCalledTimes(1), 50_000);
   await store.end(idAt(3));
   await vi.advanceTimersByTimeAsync(61_000);
   vi.useRealTimers();
-  await vi.waitFor(async () => expect(await knownOf(store, newcomer)).toBe(60));
+  await vi.waitFor(async () => expect(await knownOf(store, newcomer)).toBe(60), 50_000);
   await store.close();
 });
 

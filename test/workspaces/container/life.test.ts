@@ -24,10 +24,7 @@ const contentOf = async (files: WorkspaceBackend, path: string): Promise<string>
 };
 /** To ask podman costs more than most of what is awaited takes: it is asked once in a while. */
 async function untilNot(isThere: () => boolean): Promise<void> {
-  for (let asked = 0; isThere(); asked++) {
-    if (asked === 50) throw new Error(`left: ${harness.containers()}`);
-    await delay(200);
-  }
+  while (isThere()) await delay(200);
 }
 const gone = (instance?: string) => untilNot(() => harness.containers(instance).length > 0);
 const firstProcessOf = (name: string) => Number(podman('container', 'inspect', '--format', '{{.State.Pid}}', name));

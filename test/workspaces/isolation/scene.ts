@@ -43,6 +43,9 @@ export interface SceneOptions {
   readonly commit?: boolean;
 }
 
+/** Without maintenance: newer versions of git do it after a commit in the background, where the folder may be gone. */
+const settings = ['user.name=t', 'user.email=t@example.org', 'maintenance.auto=false'].flatMap((each) => ['-c', each]);
+
 /** A repository with a commit, a data directory, and the folders of sessions in it. */
 export async function scene(isolation: Isolation | 'shared', options: SceneOptions = {}): Promise<Scene> {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-folders-'));
@@ -50,7 +53,7 @@ export async function scene(isolation: Isolation | 'shared', options: SceneOptio
   const workspace = options.part === undefined ? top : join(top, options.part);
   for (const each of [workspace, dataDir]) mkdirSync(each, { recursive: true });
   const git = (...args: string[]) =>
-    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', '-C', top, ...args], {
+    execFileSync('git', [...settings, '-C', top, ...args], {
       encoding: 'utf8',
       stdio: 'pipe',
     });

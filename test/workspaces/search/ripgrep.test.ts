@@ -30,6 +30,7 @@ function ripgrepThat(does: string | undefined, options: Partial<RipgrepOptions> 
   return createRipgrep({
     sandboxes: [harness.runner],
     tmpRoot: harness.root,
+    limitMs: 60_000,
     ...(does === undefined ? {} : { find: async () => script }),
     ...options,
   });

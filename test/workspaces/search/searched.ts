@@ -20,8 +20,8 @@ export interface Sandboxed extends Ripgrep {
   readonly told: { names: number; nothing: number };
 }
 
-/** ripgrep in a real sandbox, for all tests of a file. */
-export function ripgrepOfFile(limitMs?: number): Sandboxed {
+/** ripgrep in a real sandbox, for all tests of a file; a slow machine has all the time a test has. */
+export function ripgrepOfFile(): Sandboxed {
   let harness: SandboxHarness;
   let ripgrep: Ripgrep;
   const told = { names: 0, nothing: 0 };
@@ -29,7 +29,7 @@ export function ripgrepOfFile(limitMs?: number): Sandboxed {
     await ensureBuilt();
     harness = await createSandboxHarness();
     const { runner, root } = harness;
-    ripgrep = createRipgrep({ sandboxes: [runner], tmpRoot: root, ...(limitMs === undefined ? {} : { limitMs }) });
+    ripgrep = createRipgrep({ sandboxes: [runner], tmpRoot: root, limitMs: 60_000 });
   });
   afterAll(() => harness.stop());
   return {
