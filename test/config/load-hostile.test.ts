@@ -218,7 +218,7 @@ test('whatever the text, the answer is a configuration or a refusal with a line 
       if (!isAmbitError(error)) throw error;
       expect(error.message).toMatch(/^(?:ambit\.yaml:\d+:\d+ .+\n?)+$/);
     }),
-    { numRuns: counts(200, 10_000) },
+    { numRuns: counts(80, 10_000) },
   );
 });
 

@@ -125,11 +125,13 @@ describe('what is found on this machine', () => {
   });
 
   test.skipIf(!hasBwrap())('ambit doctor says it, with and without a configuration', async () => {
-    const places = ['--config', join(folder, 'ambit.yaml'), '--data-dir', join(folder, 'data')];
-    const plain = await runAmbit(['doctor', ...places]);
-    expect(plain).toMatchObject({ code: 0, stdout: expect.stringMatching(/^store sqlite +ok/m) });
+    const places = (config: string) => ['--config', join(folder, config), '--data-dir', join(folder, 'data')];
     writeFileSync(join(folder, 'ambit.yaml'), 'version: 1\nstore: { kind: memory }\n');
-    const { code, stdout } = await ambitInProcess(['doctor', '--json', ...places]);
+    const [plain, { code, stdout }] = await Promise.all([
+      runAmbit(['doctor', ...places('none.yaml')]),
+      ambitInProcess(['doctor', '--json', ...places('ambit.yaml')]),
+    ]);
+    expect(plain).toMatchObject({ code: 0, stdout: expect.stringMatching(/^store sqlite +ok/m) });
     expect(code).toBe(0);
     expect(states(JSON.parse(stdout) as Examination)).toMatchObject({ memory: 'weak', bwrap: 'ok' });
     expect(readdirSync(folder)).toEqual(['ambit.yaml']);

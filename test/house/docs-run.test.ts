@@ -189,13 +189,13 @@ test.skipIf(!hasBwrap())('ambit run wraps a server, as the how-to says', async (
 });
 
 test('the library pages run', { timeout: 60_000 }, async () => {
-  for (const code of blocks('docs/how-to/use-the-library.md', 'js')) {
+  const run = async (code: string) => {
     const script = code.replace('/tmp/my-gateway', join(folder, 'library'));
-    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
-      cwd: repository,
-    });
-    expect(stdout).toMatch(/\/mcp|notes__add_note/);
-  }
+    const args = ['--input-type=module', '-e', script];
+    return (await promisify(execFile)(process.execPath, args, { cwd: repository })).stdout;
+  };
+  const said = await Promise.all(blocks('docs/how-to/use-the-library.md', 'js').map(run));
+  for (const each of said) expect(each).toMatch(/\/mcp|notes__add_note/);
 });
 
 test('every JSON block parses', () => {

@@ -67,7 +67,7 @@ test.skipIf(!hasBwrap())('both ways to search give the same answers', async () =
         expect(await ask(quick)).toEqual(await ask(reading));
       },
     ),
-    { numRuns: counts(30, 600) },
+    { numRuns: counts(16, 600) },
   );
   expect(ripgrep.told.nothing).toBe(0);
   expect(ripgrep.told.names).toBeGreaterThan(10);
