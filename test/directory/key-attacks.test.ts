@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { AmbitError } from '../../src/errors.ts';
 import { mintToken, presentedToken } from '../../src/identity/token.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
@@ -101,6 +101,8 @@ describe('a key', () => {
   });
 
   test('in use is read from the store once in a while, not with each request', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    onTestFinished(() => void vi.useRealTimers());
     const { reads, tries, keyFor } = someDirectory();
     const { key } = await keyFor('ada');
     expect(await tries(key)).toBe('ada');
