@@ -21,5 +21,6 @@ describeSessionStore(
     };
     return { store: await another(), another, advance };
   },
-  { describe, test },
+  // Some rules wait to hear from another process: they wait at the same time.
+  { describe: (name, define) => describe(name, { concurrency: true }, define), test },
 );

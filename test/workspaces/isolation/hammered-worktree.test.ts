@@ -1,5 +1,5 @@
 import { test } from 'vitest';
 import { hammer } from './hammer.ts';
 
-test('W12: 20 sessions hammer on one repository (worktree): none sees another, each diff is its own, merges land or report', () =>
+test('W12: many sessions hammer on one repository (worktree): none sees another, each diff is its own, merges land or report', () =>
   hammer('worktree'));
