@@ -1,17 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { isAmbitError } from '../../src/errors.ts';
-import { openSession } from '../../src/sessions/open-session.ts';
+import type { Ceiling } from '../../src/identity/principal.ts';
+import { type OpeningBounds, openSession } from '../../src/sessions/open-session.ts';
 import type { SessionDraft } from '../../src/sessions/session.ts';
 import { createSessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 
-async function opener(text: string): Promise<(draft: SessionDraft) => Promise<string>> {
+async function opener(text: string): Promise<(draft: SessionDraft, bounds?: OpeningBounds) => Promise<string>> {
   const { config } = await loadConfig({ text: `version: 1\n${text}`, file: '/etc/ambit/ambit.yaml' });
   const sessions = createSessions({ store: openMemoryStore(), bounds: config.sessions });
-  return async (draft) => {
+  return async (draft, bounds) => {
     try {
-      return (await openSession(sessions, config, draft)).session.trustLevel;
+      return (await openSession(sessions, config, draft, bounds)).session.trustLevel;
     } catch (error) {
       if (isAmbitError(error)) return error.code;
       throw error;
@@ -44,6 +45,53 @@ describe('P6: trust of a session', () => {
     const open = await opener('sessions: { defaultTrust: direct, allowDirect: never }');
     expect(await open({})).toBe('sandboxed');
     expect(await open({ trustLevel: 'direct' })).toBe('TRUST_REQUIRED');
+  });
+});
+
+describe('the credential that a session is opened with bounds it', () => {
+  const unbounded: Ceiling = { trustLevel: 'direct', workspaces: null, scopes: null };
+  const direct = { workspaceId: 'free', trustLevel: 'direct' } as const;
+
+  test('trust: above that of the credential is refused, and the default is lowered to it', async () => {
+    const open = await opener(`sessions: { defaultTrust: direct }\n${workspaces}`);
+    expect(await open(direct, { ceiling: unbounded })).toBe('direct');
+    const sandboxed: OpeningBounds = { ceiling: { ...unbounded, trustLevel: 'sandboxed' } };
+    expect(await open(direct, sandboxed)).toBe('TRUST_REQUIRED');
+    expect(await open({ workspaceId: 'free' }, sandboxed)).toBe('sandboxed');
+  });
+
+  test('trust: direct only in the workspaces that the credential is direct in, and never without a workspace', async () => {
+    const open = await opener(workspaces);
+    expect(await open(direct, { ceiling: { ...unbounded, directIn: ['free'] } })).toBe('direct');
+    expect(await open(direct, { ceiling: { ...unbounded, directIn: ['bound'] } })).toBe('TRUST_REQUIRED');
+    expect(await open({ trustLevel: 'direct' }, { ceiling: { ...unbounded, directIn: ['free'] } })).toBe(
+      'TRUST_REQUIRED',
+    );
+  });
+
+  test('workspaces: one beyond the credential looks like one that does not exist, and one must be named', async () => {
+    const open = await opener(workspaces);
+    const ceiling: Ceiling = { ...unbounded, workspaces: ['bound'] };
+    expect(await open({ workspaceId: 'bound' }, { ceiling })).toBe('sandboxed');
+    expect(await open({ workspaceId: 'free' }, { ceiling })).toBe('WORKSPACE_NOT_FOUND');
+    expect(await open({}, { ceiling })).toBe('WORKSPACE_NOT_FOUND');
+  });
+
+  test('permissions: one that the credential does not have is refused', async () => {
+    const open = await opener('');
+    const ceiling: Ceiling = { ...unbounded, scopes: ['notes:read'] };
+    expect(await open({ permissions: ['notes:read'] }, { ceiling })).toBe('sandboxed');
+    expect(await open({ permissions: ['notes:read', 'notes:write'] }, { ceiling })).toBe('REQUEST_INVALID');
+  });
+
+  test.each([
+    ['auto', true, 'TRUST_REQUIRED'],
+    ['auto', false, 'direct'],
+    ['always', true, 'direct'],
+    ['never', false, 'TRUST_REQUIRED'],
+  ])('allowDirect: %s, with several users: %s, answers direct with %s', async (allowDirect, several, expected) => {
+    const open = await opener(`sessions: { allowDirect: ${allowDirect} }\n${workspaces}`);
+    expect(await open(direct, { ofSeveralUsers: async () => several })).toBe(expected);
   });
 });
 

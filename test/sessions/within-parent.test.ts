@@ -6,7 +6,9 @@ import { openSession } from '../../src/sessions/open-session.ts';
 import { restrictSession } from '../../src/sessions/restrict-session.ts';
 import type { Session, SessionDraft } from '../../src/sessions/session.ts';
 import { createSessions, type Sessions } from '../../src/sessions/sessions.ts';
+import { draftWithin, fitInto } from '../../src/sessions/within-parent.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
+import type { NewSession } from '../../src/stores/record.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 import { isAtMost } from '../../src/trust/bounds.ts';
 import { counts } from '../proof.ts';
@@ -27,6 +29,25 @@ beforeEach(async () => {
 });
 
 const open = async (draft: SessionDraft) => (await openSession(sessions, config, draft)).session;
+/** A second process on the same data. Each function of `between` runs just before the store does that operation. */
+function otherProcess(between: {
+  create?: (session: NewSession) => Promise<unknown>;
+  end?: (id: string) => Promise<unknown>;
+}): Sessions {
+  const interrupted: SessionStore = {
+    ...store,
+    async create(session, caps) {
+      await between.create?.(session);
+      return store.create(session, caps);
+    },
+    async end(id, reason) {
+      await between.end?.(id);
+      return store.end(id, reason);
+    },
+  };
+  return createSessions({ store: interrupted, bounds: config.sessions });
+}
+
 const now = async (id: string) => (await sessions.load(id)) as Session;
 
 test('L13: what is not asked for is the parent’s, but for permissions', async () => {
@@ -94,6 +115,77 @@ test('L13: one that is opened while its parent is made narrower is no wider in t
     }
     await sessions.end(parent.id);
   }
+});
+
+test('L13: a child does not survive when its parent ends after the check and before the child is written', async () => {
+  const parent = await open({ userId: 'ada' });
+  const other = otherProcess({ create: () => sessions.end(parent.id) });
+  const opened: string[] = [];
+  other.onOpened(({ id }) => opened.push(id));
+  expect(await codeOf(() => openSession(other, config, { parentId: parent.id }))).toBe('SESSION_NOT_FOUND');
+  expect((await store.list()).sessions).toEqual([]);
+  expect(opened).toEqual([]);
+  await other.close();
+});
+
+test('L13: a child that is opened while its parent is being ended ends with the parent', async () => {
+  const parent = await open({ userId: 'ada' });
+  let child: Session | undefined;
+  const other = otherProcess({
+    async end(id) {
+      if (id === parent.id) child = await open({ parentId: parent.id });
+    },
+  });
+  expect(await other.end(parent.id)).toBe(true);
+  expect(child).toBeDefined();
+  expect((await store.list()).sessions).toEqual([]);
+  await other.close();
+});
+
+test('L13: a child is narrowed when its parent was narrowed after the check and before the child was written', async () => {
+  const parent = await open({ permissions: ['p'], servers: ['a', 'b'] });
+  const narrowing = { trustLevel: 'sandboxed', servers: ['a'], permissions: [] } as const;
+  const other = otherProcess({ create: () => restrictSession(sessions, config, parent.id, narrowing) });
+  const { session, record } = await openSession(other, config, { parentId: parent.id, permissions: ['p'] });
+  expect(session).toMatchObject(narrowing);
+  expect(record).toMatchObject(narrowing);
+  expect(await store.get(session.id)).toMatchObject(narrowing);
+  await other.close();
+});
+
+test('L13: a child is written within the bounds of its parent, not written wider and narrowed afterwards', async () => {
+  const parent = await open({ userId: 'ada', workspaceId: 'here', trustLevel: 'sandboxed', servers: ['a', 'b'] });
+  const written: NewSession[] = [];
+  const other = otherProcess({ create: async (session) => written.push(session) });
+  await openSession(other, config, { parentId: parent.id });
+  expect(written).toMatchObject([
+    { userId: 'ada', workspaceId: 'here', trustLevel: 'sandboxed', servers: ['a', 'b'], permissions: [] },
+  ]);
+  await other.close();
+});
+
+test('L13: a child without a server list gets the list of its parent, when opened and when the parent is narrowed', async () => {
+  const free = await open({ userId: 'ada' });
+  const child = await open({ parentId: free.id });
+  expect(child.servers).toBeUndefined();
+  const limited = { ...free, servers: ['a'] };
+  expect(draftWithin(limited, {})).toMatchObject({ servers: ['a'] });
+  expect(fitInto(limited, child)).toEqual({ servers: ['a'] });
+  expect(fitInto({ ...free, servers: [] }, child)).toEqual({ servers: [] });
+  await restrictSession(sessions, config, free.id, { servers: ['a'] });
+  expect((await now(child.id)).servers).toEqual(['a']);
+});
+
+test('L13: a session of another user is never a child: it cannot name the parent, and does not end with it', async () => {
+  const parent = await open({ userId: 'ada' });
+  const draft = { userId: 'eve', trustLevel: 'sandboxed', parentId: parent.id } as const;
+  expect(await codeOf(() => sessions.create(draft))).toBe('SESSION_NOT_FOUND');
+  const eves = await open({ userId: 'eve' });
+  // The store itself does not check parents.
+  const forged = { ...(await store.get(eves.id)), id: 'forged-child', parentId: parent.id, lifetimeSeconds: 60 };
+  expect(await store.create(forged as unknown as NewSession)).toMatchObject({ outcome: 'created' });
+  await sessions.end(parent.id);
+  expect(await store.get('forged-child')).toMatchObject({ userId: 'eve' });
 });
 
 test('L13: whatever is asked for and taken away, a child is never wider than its parent', async () => {
