@@ -52,6 +52,7 @@ export function lifecycle(tell: Tell): void {
     }
     await assert.rejects(store.create(draft({ userId: '\ud800' })), invalid);
     await assert.rejects(store.create(draft({ ttlSeconds: 0 })), invalid);
+    await assert.rejects(store.create(draft({ parentId: '../x' })), invalid);
   });
 
   tell('an unknown session is missing, to every method', async ({ store }) => {
@@ -108,5 +109,27 @@ export function lifecycle(tell: Tell): void {
     assert.deepEqual(await store.create(draft({ id })), { outcome: 'exists', what: 'id' });
     assert.equal(await store.get(id), undefined);
     assert.deepEqual((await store.list()).sessions, []);
+  });
+
+  tell('an id that is given again brings nothing of the session that had it, swept or not', async (scene) => {
+    const { store, open, advance } = scene;
+    for (const [id, sweep] of [
+      ['again-1', async () => 0],
+      ['again-2', store.sweep],
+    ] as const) {
+      await open({ id, name: 'first' });
+      await store.state.set(id, 'key', 'of the first');
+      await store.marks.put(id, 'mark', 'of the first');
+      await store.admit({ id, holdMs: 30_000 });
+      advance(600_000 + 3_600_000);
+      await sweep();
+      await open({ id, userId: 'eve' });
+      assert.equal(await store.state.get(id, 'key'), undefined);
+      assert.deepEqual((await store.state.list(id)).keys, []);
+      assert.equal(await store.marks.get(id, 'mark'), undefined);
+      assert.deepEqual(await store.usage(id), { calls: 0, bytes: 0, underWay: 0 });
+      assert.deepEqual((await store.list({ userId: 'ada' })).sessions, []);
+      assert.deepEqual(await store.find('first'), []);
+    }
   });
 }

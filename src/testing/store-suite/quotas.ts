@@ -112,6 +112,55 @@ export function quotas(tell: Tell): void {
     assert.deepEqual(await store.usage(two.id), { calls: 2, bytes: 0, underWay: 0 });
   });
 
+  tell('a session that is ended gives its places back to its user and its workspace at once', async (scene) => {
+    const { store, open } = scene;
+    for (const limits of [{ user: { concurrentCalls: 1 } }, { workspace: { concurrentCalls: 1 } }]) {
+      const [one, two] = [await open(), await open()];
+      await place(store, { id: one.id, limits });
+      assert.ok(!(await admitted(store, { id: two.id, limits, holdMs: 1000 })));
+      await store.end(one.id);
+      assert.ok(await admitted(store, { id: two.id, limits, holdMs: 1000 }), JSON.stringify(limits));
+      await store.end(two.id);
+    }
+  });
+
+  tell('a session that comes to its end gives its places back there, swept or not', async (scene) => {
+    const { store, open, advance } = scene;
+    const everybody = { user: { concurrentCalls: 1 }, workspace: { concurrentCalls: 1 } };
+    const endings: (() => Promise<string>)[] = [
+      async () => {
+        const { id, createdAt } = await open();
+        await place(store, { id, limits: everybody });
+        await store.update(id, 1, { endsAt: createdAt + 1000 });
+        return 'its end was brought forward';
+      },
+      async () => {
+        await place(store, { id: (await open({ lifetimeSeconds: 1 })).id, limits: everybody });
+        return 'its lifetime ended before the place ran out';
+      },
+      async () => {
+        const { id } = await open({ lifetimeSeconds: 1 });
+        await store.renew(id, await place(store, { id, limits: everybody, holdMs: 500 }), 30_000);
+        return 'its lifetime ended before the renewed place ran out';
+      },
+    ];
+    for (const sweep of [async () => 0, store.sweep]) {
+      for (const begin of endings) {
+        const [sameUser, sameWorkspace] = [await open({ workspaceId: null }), await open({ userId: 'eve' })];
+        const why = await begin();
+        advance(999);
+        for (const { id } of [sameUser, sameWorkspace])
+          assert.ok(!(await admitted(store, { id, limits: everybody, holdMs: 1000 })), `held until then: ${why}`);
+        advance(1);
+        await sweep();
+        for (const { id } of [sameUser, sameWorkspace]) {
+          assert.ok(await admitted(store, { id, limits: everybody, holdMs: 1000 }), why);
+          await store.end(id);
+        }
+      }
+    }
+  });
+
   tell('bytes count before and after the call, for all three', async ({ store, open }) => {
     const { id } = await open();
     const limits = { session: { totalBytes: 100 }, user: { totalBytes: 150 }, workspace: { totalBytes: 150 } };

@@ -51,6 +51,20 @@ export function tenancy(tell: Tell): void {
     assert.deepEqual(await store.create(draft(), { perUser: 2 }), { outcome: 'full', cap: 'perUser' });
   });
 
+  tell(
+    'a session whose end is brought forward counts for no cap from that end on',
+    async ({ store, open, advance }) => {
+      const { id, createdAt } = await open();
+      await store.admit({ id, holdMs: 30_000 });
+      await store.update(id, 1, { endsAt: createdAt + 1000 });
+      advance(999);
+      assert.deepEqual(await store.create(draft(), { perUser: 1 }), { outcome: 'full', cap: 'perUser' });
+      advance(1);
+      assert.equal((await store.create(draft(), { perUser: 1, inAll: 1 })).outcome, 'created');
+      assert.equal((await store.remains(id))?.reason, 'expired');
+    },
+  );
+
   tell('the cap in all counts everyone’s, and does what is declared when it is reached', async (scene) => {
     const { store, open, advance } = scene;
     const expired = await open({ userId: 'eve', ttlSeconds: 1 });
