@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createDeliveries, type Deliveries, type Recipient } from '../../src/governance/deliveries.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
@@ -12,6 +13,8 @@ let clock = 0;
 let store: SessionStore;
 let revision = 'one';
 let failing = false;
+/** Runs while a process finds out what to say, between its look at what was told and its claim. */
+let beforeClaim: (() => Promise<unknown>) | undefined;
 let warnings: string[];
 const opened: Deliveries[] = [];
 const edition = { now: {} };
@@ -20,6 +23,7 @@ beforeEach(async () => {
   clock = 1_000_000;
   revision = 'one';
   failing = false;
+  beforeClaim = undefined;
   warnings = [];
   edition.now = {};
   store = openMemoryStore({ now: () => clock });
@@ -59,6 +63,9 @@ function process(): Deliveries {
     },
     async sayTo() {
       if (failing) throw new Error('away');
+      const interrupt = beforeClaim;
+      beforeClaim = undefined;
+      await interrupt?.();
       return { block: 'BLOCK', notice: 'NOTICE', revision };
     },
     sign: (text) => JSON.stringify({ type: 'text', text }),
@@ -132,6 +139,61 @@ describe('what is due is told', () => {
     await after.close();
     clock += minute;
     expect(await told(process())).toBeUndefined();
+  });
+
+  test.each(['BLOCK', 'NOTICE'])(
+    'G8: a %s is not told again by a process that looked before and claims after another told it',
+    async (text) => {
+      const [a, b] = [process(), process()];
+      if (text === 'NOTICE') {
+        expect(await told(a)).toBe('BLOCK');
+        await written();
+        expect(await told(b)).toBeUndefined();
+        revision = 'two';
+        edition.now = {};
+      }
+      let byB: string | undefined;
+      beforeClaim = async () => {
+        byB = await told(b);
+        await written();
+      };
+      expect(await told(a)).toBeUndefined();
+      expect(byB).toBe(text);
+      for (const each of [a, b, process()]) expect(await told(each)).toBeUndefined();
+    },
+  );
+
+  describe('a claim of a process that did not deliver', () => {
+    const claimOf = (host: string, pid: number) => JSON.stringify({ host, pid, until: clock + 10_000 });
+    const claimed = (value: string) => store.marks.put('s1', 'claim:session:block:0', value);
+    /** No system gives ids this high, so no process has this one. */
+    const deadPid = 2 ** 30;
+
+    test('G8: on another machine holds until its time is over, and then another process delivers, once', async () => {
+      await claimed(claimOf(`not-${hostname()}`, deadPid));
+      const [a, b] = [process(), process()];
+      clock += 9_999;
+      for (const each of [a, b]) expect(await told(each)).toBeUndefined();
+      clock += 1;
+      expect(await told(a)).toBe('BLOCK');
+      await written();
+      expect(await told(b)).toBeUndefined();
+    });
+
+    test('G8: on this machine holds while the process runs, and not once it is dead', async () => {
+      await claimed(claimOf(hostname(), globalThis.process.ppid));
+      expect(await told(process())).toBeUndefined();
+      await store.marks.delete('s1', 'claim:session:block:0');
+      await claimed(claimOf(hostname(), deadPid));
+      expect(await told(process())).toBe('BLOCK');
+      await written();
+      expect(await told(process())).toBeUndefined();
+    });
+
+    test('that cannot be read holds nothing', async () => {
+      await claimed('not json');
+      expect(await told(process())).toBe('BLOCK');
+    });
   });
 
   test('a claim that has run out is taken over by one of those who want it', async () => {
