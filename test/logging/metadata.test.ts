@@ -24,6 +24,23 @@ test('L9: metadata is shown but for what is secret or somebody’s', () => {
   });
 });
 
+test.each([
+  ...[
+    'pass',
+    'dbPwd',
+    'client_secret',
+    'tokenOfAda',
+    'apiKey',
+    'private-key',
+    'Authorization',
+    'credentials',
+    'COOKIE',
+  ],
+])('L9: metadata that is called %s is not shown, whatever it says', (name) => {
+  expect(metadataFields({ [name]: 'plain' })).toEqual({ [`metadata.${name}`]: '[secret]' });
+  expect(metadataFields({ nothing: 'plain' })).toEqual({ 'metadata.nothing': 'plain' });
+});
+
 test('L9: much metadata makes a short line', () => {
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`k${i}`, 'x'.repeat(1000)]));
   const fields = metadataFields(many);

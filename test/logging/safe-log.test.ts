@@ -41,6 +41,16 @@ test('L9: whoever keeps the log gets ids short, users opaque, texts scrubbed, an
   expect(opaqueUser('ada@example.com')).not.toBe(opaqueUser('bob@example.com'));
 });
 
+test.each(['session', 'correlation', 'transport', 'key'])(
+  'L9: of the id of a %s, eight characters are shown',
+  (field) => {
+    const { said, log } = heard();
+    // No id of ours looks like this, so that only the name of the field tells what it is.
+    safeLog(log).info('x', { [field]: 'not-a-hex-id-but-long' });
+    expect(said[0]?.fields).toEqual({ [field]: 'not-a-he' });
+  },
+);
+
 test('L9: a trace id that is none is treated as any text', () => {
   const { said, log } = heard();
   safeLog(log).info('x', { trace: `password=hunter22 ${id}` });

@@ -197,6 +197,24 @@ test('L9: the value of a variable that is called a secret is gone, whatever it l
   expect(clean('plain words, /srv/notes, correct horse battery, x')).toBe('[secret], /srv/notes, [secret] battery, x');
 });
 
+test('L9: each word that calls a variable or header secret is known', () => {
+  const values = Object.fromEntries(
+    [
+      'DB_PASS',
+      'ADMIN_PWD',
+      'CLIENT_SECRET',
+      'GITHUB_TOKEN',
+      'x-api-key',
+      'Authorization',
+      'CREDENTIAL',
+      'Cookie',
+      'DSN',
+    ].map((name) => [name, `value of ${name}`]),
+  );
+  expect(secretValues(values)).toEqual(Object.values(values));
+  expect(secretValues({ NOTES_DIR: '/srv/notes', LANG: 'en' })).toEqual([]);
+});
+
 test('L9: a key that is printed line by line', () => {
   const pem = (knownToOthers['private key'] as () => string)();
   const [, ...body] = pem.trim().split('\n').slice(0, -1);
