@@ -29,6 +29,7 @@ describe('what may be given again', () => {
     '{"resultType":7,"content":[]}',
     '{"task":{"taskId":"t"}}',
     '{"content":[],"requestState":"s"}',
+    '{"content":[],"inputRequests":{}}',
     '{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}}',
     '{"content":[],"_meta":{"io.modelcontextprotocol/subscriptionId":"7"}}',
     '{"content":[],"ttlMs":0}',

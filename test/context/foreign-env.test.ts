@@ -31,3 +31,10 @@ describe.each(whoRefuses)('%s', (_who, refused) => {
     expect(refused('TOKEN', value)).toMatch(/line end or a NUL/);
   });
 });
+
+test('P8: names that tell a server about its session are set by Ambit alone', () => {
+  for (const name of ['AMBIT_USER_ID', 'ambit_anything', 'PARACHUTE_USER_ID', 'ORBIT_USER_ID']) {
+    expect(refusedVariable(name, 'x', ['ORBIT'])).toMatch(/only Ambit sets it/);
+  }
+  expect(refusedVariable('ORBIT_USER_ID', 'x')).toBeUndefined();
+});
