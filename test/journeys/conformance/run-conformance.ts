@@ -27,6 +27,8 @@ type Requirements = { server: string[]; not_scored?: { scenario: string; leg: st
 
 const PACKAGE = fileURLToPath(new URL('../../../node_modules/@modelcontextprotocol/conformance', import.meta.url));
 const KEPT_OUTPUT = 4_000;
+/** Longer than the suite's own 30 seconds, so that a busy machine fails no scenario. */
+const SCENARIO_MS = 120_000;
 
 /** Runs every server scenario of one revision against a URL, in the order in which the suite lists them. */
 export async function runConformance(options: {
@@ -53,7 +55,8 @@ async function runSuite(
 ): Promise<string> {
   const { NODE_OPTIONS: _, ...rest } = process.env;
   const env = { ...rest, NODE_COMPILE_CACHE: compileCache };
-  const args = [join(PACKAGE, 'dist', 'index.js'), 'server', '--url', url, '--requirements', revision, '-o', results];
+  const what = ['--url', url, '--requirements', revision, '--timeout', String(SCENARIO_MS), '-o', results];
+  const args = [join(PACKAGE, 'dist', 'index.js'), 'server', ...what];
   const child = spawn(newerNode(), args, { env, stdio: ['ignore', 'pipe', 'pipe'], ...(signal && { signal }) });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
