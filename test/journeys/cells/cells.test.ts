@@ -11,7 +11,7 @@ beforeAll(async () => {
   await installedServers();
 }, 300_000);
 
-// One for each group, so that every client and every upstream has its turn, and each pair of eras over each transport.
+// One client for each group: every client has its turn, and each pair of eras over each transport.
 const visitors: readonly Visitors[] = [
   { all: 'v1' },
   { all: 'auto', alone: { client: 'legacy', upstream: 'fixture-modern-http' } },

@@ -1,11 +1,11 @@
-import { setTimeout as settled } from 'node:timers/promises';
 import { checks, type Feature, featureNames, type Visit } from './checks.ts';
 import type { Outcome } from './results.ts';
 import type { Upstream } from './upstreams.ts';
 
 const patienceMs = 20_000;
-const settleMs = 1000;
-// Roots early: server-filesystem serves nothing else, and a server that asks for them by itself does so soon.
+// Several servers ask for roots by themselves, a while after the handshake (fastmcp, server-everything,
+// server-filesystem). The check of roots waits until they have them, so that no question of theirs comes during a later
+// check.
 const order: readonly Feature[] = ['tools', 'roots', ...featureNames.filter((name) => !/^(tools|roots)$/.test(name))];
 // Over HTTP all clients share one server, and what one of them changes there the others are told of.
 const alone: ReadonlySet<Feature> = new Set(['subscribe', 'listChanged']);
@@ -15,13 +15,9 @@ const turns = new Map<string, Promise<unknown>>();
 export async function tryFeatures({ name, era }: Upstream, visit: Visit): Promise<Map<Feature, Outcome>> {
   const outcomes = new Map<Feature, Outcome>();
   const { client, script, evidence } = visit;
-  // From its first use on a server can be heard of by itself, once its stream is open.
+  // A server starts with its first call, and can be heard once its stream is open.
   await client.call(script.call.tool, script.call.args).catch(() => {});
   if (era === 'handshake') await evidence.listening();
-  // Several servers ask for roots a while after the handshake and serve nobody before they have them (fastmcp,
-  // server-filesystem). A modern client can only be asked during a call: this one carries the question.
-  await settled(settleMs);
-  await client.call(script.call.tool, script.call.args).catch(() => {});
   for (const feature of order) {
     const entry = script[feature];
     if (typeof entry === 'string') outcomes.set(feature, { kind: 'named', reason: entry });
