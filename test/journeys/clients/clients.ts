@@ -4,23 +4,13 @@ import { connectV1 } from './connect-v1.ts';
 import { connectV2 } from './connect-v2.ts';
 import type { McpClient, Target } from './mcp-client.ts';
 import { createPerson } from './person.ts';
-import type { UpstreamName } from './upstreams.ts';
 
 export const clientLegend = 'v1: sdk 1.32.2 · leg, aut, pin: client 2.4.0 negotiating legacy, auto, 2026-07-28 only';
 export const clientNames = ['v1', 'leg', 'aut', 'pin'] as const;
 export type ClientName = (typeof clientNames)[number];
 
-const halves: readonly (readonly ClientName[])[] = [
-  ['v1', 'pin'],
-  ['leg', 'aut'],
-];
-const firstOverHttp: readonly UpstreamName[] = ['everything stdio', 'filesystem', 'fixture http'];
-
-/** One client of each era, the others at the other entrance; for the proof all of them at both. */
-export function visitorsOf(upstream: UpstreamName, entrance: 'http' | 'stdio'): readonly ClientName[] {
-  if (proof) return clientNames;
-  return halves[firstOverHttp.includes(upstream) === (entrance === 'http') ? 0 : 1]!;
-}
+/** One client of each era; for the proof all of them. */
+export const visitors: readonly ClientName[] = proof ? clientNames : ['v1', 'pin'];
 
 /** Connects a client that can do everything; `root` is the folder it shows to servers. */
 export function connect(name: ClientName, target: Target, root: string): Promise<McpClient> {

@@ -1,6 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
+import { type Served, serveHere } from '../serve-here.ts';
 import { connectV1 } from './connect-v1.ts';
 import { stdioEvidence, tapped } from './evidence.ts';
 import { createPerson } from './person.ts';
@@ -9,7 +9,7 @@ import { createPlace, type Place, stdioArgs } from './upstreams.ts';
 const places = new Map<string, Place>();
 const roots = { roots: { listChanged: true } };
 const patience = { timeout: 10_000, interval: 20 };
-let ambit: RunningAmbit;
+let ambit: Served;
 let token: string;
 
 beforeAll(async () => {
@@ -19,8 +19,8 @@ beforeAll(async () => {
     places.set(name, place);
     servers[name] = { command: process.execPath, args: [...tapped(place.taps), ...stdioArgs('filesystem', place)] };
   }
-  ambit = await startAmbit({ servers });
-  ({ token } = await ambit.session());
+  ambit = await serveHere({ servers });
+  ({ token } = await ambit.open());
 });
 
 afterAll(async () => {

@@ -1,10 +1,9 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
 import { startFixture } from '../conformance/fixture.ts';
 import { repository } from '../start-ambit.ts';
 import { everything, filesystem, fixture, type Script } from './script.ts';
@@ -12,6 +11,7 @@ import { everything, filesystem, fixture, type Script } from './script.ts';
 export type UpstreamName = 'everything stdio' | 'everything http' | 'filesystem' | 'fixture stdio' | 'fixture http';
 
 const packages = join(repository, 'node_modules', '@modelcontextprotocol');
+const tellPort = pathToFileURL(join(import.meta.dirname, 'tell-port.js')).href;
 const everythingServer = join(packages, 'server-everything', 'dist', 'index.js');
 
 /** Folders for one visit: what the server may read, where evidence goes. */
@@ -60,21 +60,16 @@ export async function startHttpUpstream(name: UpstreamName): Promise<HttpUpstrea
   return name === 'fixture http' ? startFixture() : startEverything();
 }
 
-// The server takes a port but does not tell which one it got for 0.
 async function startEverything(): Promise<HttpUpstream> {
-  const port = await freePort();
-  // Its channel is never written to: the server ends when it closes, even if this process is killed.
-  const farewell = "data:text/javascript,process.once('disconnect',()=>process.exit())";
-  const child: ChildProcess = spawn(process.execPath, ['--import', farewell, everythingServer, 'streamableHttp'], {
-    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-    env: { ...process.env, PORT: String(port) },
+  const child: ChildProcess = spawn(process.execPath, ['--import', tellPort, everythingServer, 'streamableHttp'], {
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    env: { ...process.env, PORT: '0' },
   });
   const exited = once(child, 'exit');
-  const lines = createInterface({ input: child.stderr! });
-  await Promise.race([
-    new Promise<void>((resolve) => lines.on('line', (line) => line.includes('listening') && resolve())),
+  const [{ port }] = (await Promise.race([
+    once(child, 'message'),
     exited.then(() => Promise.reject(new Error('server-everything did not start'))),
-  ]);
+  ])) as [{ port: number }];
   return {
     url: `http://127.0.0.1:${port}/mcp`,
     async stop() {
@@ -82,13 +77,4 @@ async function startEverything(): Promise<HttpUpstream> {
       await exited;
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }
