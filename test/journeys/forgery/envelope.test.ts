@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { proof } from '../../proof.ts';
 import { type Attacked, startAttacked } from './attacked.ts';
 import type { Exchange } from './raw-exchange.ts';
 import { answerOf, modernBody, modernMeta, sendModern, shakeHands, textOf } from './speaking.ts';
@@ -57,7 +58,10 @@ const attacks: [string, (text: string) => string][] = [
 ];
 
 describe.each(eraNames)('two readings of one message, %s era', (era) => {
-  test.each(attacks)('%s is refused with 400', async (_name, change) => {
+  // Both eras read a message by the same code: in `npm test` they take turns, in the proof each has everything.
+  const turn = <T>(all: readonly T[]): T[] => all.filter((_, index) => proof || index % 2 === eraNames.indexOf(era));
+
+  test.each(turn(attacks))('%s is refused with 400', async (_name, change) => {
     const sent = await eras[era](asEra(era, good(change)));
     expect(sent.status).toBe(400);
     const { error } = await answerOf(sent);
@@ -85,32 +89,22 @@ describe.each(eraNames)('two readings of one message, %s era', (era) => {
     expect(await textOf(eras[era](body))).toContain(`"arguments":${args}`);
   });
 
-  test.each(['null', '1.5', '1.0', '1e3', 'true', '[]', '{}', '9007199254740992', '-9007199254740992', '-0', '1E400'])(
-    'the id %s is refused with 400',
-    async (id) => {
-      const sent = await eras[era](
-        asEra(
-          era,
-          good((text) => text.replace('"id":1', `"id":${id}`)),
-        ),
-      );
-      expect(sent.status).toBe(400);
-      expect(await answerOf(sent)).toMatchObject({ id: null, error: { code: -32600 } });
-    },
-  );
+  test.each(
+    turn(['null', '1.5', '1.0', '1e3', 'true', '[]', '{}', '9007199254740992', '-9007199254740992', '-0', '1E400']),
+  )('the id %s is refused with 400', async (id) => {
+    const sent = await eras[era](
+      asEra(
+        era,
+        good((text) => text.replace('"id":1', `"id":${id}`)),
+      ),
+    );
+    expect(sent.status).toBe(400);
+    expect(await answerOf(sent)).toMatchObject({ id: null, error: { code: -32600 } });
+  });
 
-  test.each([
-    '0',
-    '-1',
-    '9007199254740991',
-    '-9007199254740991',
-    '""',
-    '"1"',
-    '"\\u0061"',
-    '"\\ud800"',
-    '"null"',
-    '"😀"',
-  ])('the id %s comes back as it was written', async (id) => {
+  test.each(
+    turn(['0', '-1', '9007199254740991', '-9007199254740991', '""', '"1"', '"\\u0061"', '"\\ud800"', '"null"', '"😀"']),
+  )('the id %s comes back as it was written', async (id) => {
     const sent = await eras[era](
       asEra(
         era,
@@ -121,12 +115,11 @@ describe.each(eraNames)('two readings of one message, %s era', (era) => {
     expect((await sent.rest()).at(-1)).toContain(`"id":${id},`);
   });
 
-  test.each(['{', '', 'null', '"x"', '{"jsonrpc":"2.0"}', '{"jsonrpc":"2.0","id":1}', '\ufeff{}', '{"a":1}}', '{}'])(
-    'the body %j is refused with 400',
-    async (body) => {
-      expect((await eras[era](body)).status).toBe(400);
-    },
-  );
+  test.each(
+    turn(['{', '', 'null', '"x"', '{"jsonrpc":"2.0"}', '{"jsonrpc":"2.0","id":1}', '\ufeff{}', '{"a":1}}', '{}']),
+  )('the body %j is refused with 400', async (body) => {
+    expect((await eras[era](body)).status).toBe(400);
+  });
 });
 
 describe('arrays', () => {
