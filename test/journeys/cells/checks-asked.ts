@@ -24,7 +24,7 @@ export async function roots(visit: Visit): Promise<void> {
   const { client, folder } = visit;
   const { tool, keeps } = part(visit, 'roots');
   const told = (path: string) =>
-    vi.waitFor(async () => expect(await client.call(tool)).toContain(path), { timeout: 10_000, interval: 30 });
+    vi.waitFor(async () => expect(await client.call(tool)).toContain(path), { timeout: 30_000, interval: 30 });
   const [first] = client.person.roots;
   await told(new URL(first!.uri).pathname);
   expect(client.person.asked).toContain('roots/list');

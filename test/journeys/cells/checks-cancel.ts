@@ -7,7 +7,7 @@ import { progressOf } from '../clients/wire-log.ts';
 import { part, type Visit } from './checks.ts';
 
 const attempts = 20;
-const waiting = { timeout: 10_000, interval: 15 };
+const waiting = { timeout: 30_000, interval: 15 };
 
 /** A call taken back reaches the upstream as such, and the client hears no more of it. */
 export async function cancel(visit: Visit): Promise<void> {

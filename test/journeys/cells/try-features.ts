@@ -2,7 +2,7 @@ import { checks, type Feature, featureNames, type Visit } from './checks.ts';
 import type { Outcome } from './results.ts';
 import type { Upstream } from './upstreams.ts';
 
-const patienceMs = 20_000;
+const patienceMs = 60_000;
 // Several servers ask for roots by themselves, a while after the handshake (fastmcp, server-everything,
 // server-filesystem). The check of roots waits until they have them, so that no question of theirs comes during a later
 // check.

@@ -36,4 +36,4 @@ export const roots: Check = async ({ client, script, folder }) => {
   expect(client.person.asked).toContain('roots/list');
 };
 
-const waiting = { timeout: 10_000, interval: 30 };
+const waiting = { timeout: 30_000, interval: 30 };

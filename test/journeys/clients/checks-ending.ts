@@ -36,7 +36,7 @@ async function cancelBlocked(visit: Visit, blocks: NonNullable<Visit['script']['
   const call = await takeBack(visit, blocks.tool, blocks.args);
   expect(call.seen.cancelled).toBe(true);
   const writer = await vi.waitFor(() => open(blocks.pipe, constants.O_WRONLY | constants.O_NONBLOCK), {
-    timeout: 10_000,
+    timeout: 30_000,
     interval: 10,
   });
   await writer.write('too late');
@@ -56,7 +56,7 @@ async function takeBack({ client, evidence }: Visit, tool: string, args: Record<
   const id = client.wire.findLast(({ way, message }) => way === 'sent' && message.method === 'tools/call')?.message.id;
   controller.abort('no longer wanted');
   await outcome;
-  await vi.waitFor(() => expect(seen.cancelled || seen.answered).toBe(true), { timeout: 10_000, interval: 15 });
+  await vi.waitFor(() => expect(seen.cancelled || seen.answered).toBe(true), { timeout: 30_000, interval: 15 });
   return { seen, id };
 }
 
@@ -76,7 +76,7 @@ async function stopsListening({ client, evidence }: Visit): Promise<void> {
   const listening = await evidence.request(({ method }) => method === 'subscriptions/listen');
   expect(listening.cancelled).toBe(false);
   await client.leave();
-  await vi.waitFor(() => expect(listening.cancelled).toBe(true), { timeout: 10_000, interval: 15 });
+  await vi.waitFor(() => expect(listening.cancelled).toBe(true), { timeout: 30_000, interval: 15 });
 }
 
 async function endsTransport({ client, evidence }: Visit, address: NonNullable<Visit['address']>): Promise<void> {

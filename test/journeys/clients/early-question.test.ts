@@ -8,7 +8,7 @@ import { createPlace, type Place, stdioArgs } from './upstreams.ts';
 
 const places = new Map<string, Place>();
 const roots = { roots: { listChanged: true } };
-const patience = { timeout: 10_000, interval: 20 };
+const patience = { timeout: 30_000, interval: 20 };
 let ambit: Served;
 let token: string;
 

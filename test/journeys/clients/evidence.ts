@@ -84,13 +84,13 @@ export function stdioEvidence(folder: string): StdioEvidence {
 
   return {
     pids,
-    request: (fits) => vi.waitFor(() => find(fits), { timeout: 10_000, interval: 15 }),
+    request: (fits) => vi.waitFor(() => find(fits), { timeout: 30_000, interval: 15 }),
     said: (fits) =>
       vi.waitFor(
         () => {
           if (!pids().some((pid) => messages(pid, 'out').some(fits))) throw new Error('the server has not said it');
         },
-        { timeout: 10_000, interval: 15 },
+        { timeout: 30_000, interval: 15 },
       ),
     listening: async () => {},
     farewell: () =>
@@ -99,7 +99,7 @@ export function stdioEvidence(folder: string): StdioEvidence {
           const left = pids().filter(isAlive);
           if (left.length > 0) throw new Error(`still running: ${left}`);
         },
-        { timeout: 10_000, interval: 10 },
+        { timeout: 30_000, interval: 10 },
       ),
   };
 }

@@ -27,7 +27,7 @@ export const features = {
 export type Feature = keyof typeof features;
 export const featureNames = Object.keys(features) as Feature[];
 
-const patienceMs = 15_000;
+const patienceMs = 60_000;
 
 /** Tries features in their order, `goodbye` last. */
 export async function tryFeatures(visit: Visit, names: readonly Feature[]): Promise<Map<Feature, Outcome>> {

@@ -49,7 +49,7 @@ export interface McpClient {
   close(): Promise<void>;
 }
 
-export const requestTimeoutMs = 10_000;
+export const requestTimeoutMs = 30_000;
 
 interface TextLike {
   readonly text?: unknown;

@@ -138,7 +138,7 @@ describe('several clients at once on one session', () => {
     expect(pids()).toHaveLength(1);
     await ambit.end(id);
     expect(await staying.call(fixture.call.tool)).toContain('SESSION_ENDED');
-    await expect.poll(() => isAlive(pid!), { timeout: 10_000, interval: 20 }).toBe(false);
+    await expect.poll(() => isAlive(pid!), { timeout: 30_000, interval: 20 }).toBe(false);
     await staying.close();
   });
 

@@ -64,7 +64,7 @@ export async function startHttpTap(target: string): Promise<HttpTap> {
           if (found === undefined) throw new Error(`the upstream has not seen ${what}`);
           return found;
         },
-        { timeout: 10_000, interval: 15 },
+        { timeout: 30_000, interval: 15 },
       );
     return {
       pids: () => [],

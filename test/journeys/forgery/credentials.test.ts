@@ -5,7 +5,7 @@ import { mintToken } from '../../../src/identity/token.ts';
 import type { CreatedSession } from '../start-ambit.ts';
 import { type Attacked, startAttacked } from './attacked.ts';
 import { type Exchange, exchange } from './raw-exchange.ts';
-import { answerOf, bearer, callModern, modernBody, shakeHands, textOf } from './speaking.ts';
+import { answerOf, bearer, callModern, modernBody, patience, shakeHands, textOf } from './speaking.ts';
 
 let attacked: Attacked;
 let live: CreatedSession;
@@ -19,7 +19,7 @@ beforeAll(async () => {
   ({ transportId } = await shakeHands(attacked.pipe, live.token));
   await shakeHands(attacked.pipe, ended.token);
   await attacked.end(ended.id);
-  await vi.waitFor(async () => expect(await attacked.sessions()).not.toContain(expired.id), 10_000);
+  await vi.waitFor(async () => expect(await attacked.sessions()).not.toContain(expired.id), patience);
 });
 
 afterAll(() => attacked?.stop());

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Attacked, type RecordedRequest, startAttacked } from './attacked.ts';
 import type { Exchange } from './raw-exchange.ts';
-import { callModern, sendModern, shakeHands, textOf } from './speaking.ts';
+import { callModern, patience, sendModern, shakeHands, textOf } from './speaking.ts';
 
 let attacked: Attacked;
 let token: string;
@@ -115,7 +115,7 @@ describe('what reaches an upstream over HTTP', () => {
     // Looked for where it was written: a signed token may well contain two such letters.
     sent.catch(() => {});
     const arrived = async () => (await attacked.recordedOverHttp()).some(({ body }) => body.includes('"m4'));
-    await expect.poll(arrived).toBe(true);
+    await expect.poll(arrived, patience).toBe(true);
     const request = await recorded('"m4');
     expect(valueIn(request, 'mcp-name')).toBe(encoded);
     expect(request.url).toBe('/mcp');

@@ -1,6 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Attacked, startAttacked } from './attacked.ts';
-import { answerOf, callModern, type HandshakeClient, modernMeta, sendModern, shakeHands, textOf } from './speaking.ts';
+import {
+  answerOf,
+  callModern,
+  type HandshakeClient,
+  modernMeta,
+  patience,
+  sendModern,
+  shakeHands,
+  textOf,
+} from './speaking.ts';
 
 let attacked: Attacked;
 let mine: string;
@@ -32,11 +41,11 @@ async function holdCall(client: HandshakeClient, id: string, meta = '') {
   const release = () =>
     vi.waitFor(async () => {
       expect(await textOf(client.call('release', JSON.stringify({ key }), { id: '"release"' }))).toBe('released');
-    });
+    }, patience);
   await vi.waitFor(async () => {
     const probe = await textOf(client.call('recorded', '{}', { id: '"probe"' }));
     expect(probe).toContain(key);
-  });
+  }, patience);
   return { answer, release, key };
 }
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Attacked, startAttacked, stdioRecorder } from './attacked.ts';
-import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from './speaking.ts';
+import { answerOf, callModern, modernMeta, patience, sendModern, shakeHands, textOf } from './speaking.ts';
 
 let attacked: Attacked;
 let token: string;
@@ -231,5 +231,5 @@ async function seen(server: string, recorded: () => Promise<string>, part: strin
     const found = lines.filter((raw) => raw.includes(part));
     expect(found.length).toBeGreaterThan(0);
     return found;
-  });
+  }, patience);
 }

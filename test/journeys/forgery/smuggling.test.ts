@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Attacked, startAttacked } from './attacked.ts';
-import { type HandshakeClient, modernBody, sendModern, shakeHands, textOf } from './speaking.ts';
+import { type HandshakeClient, modernBody, patience, sendModern, shakeHands, textOf } from './speaking.ts';
 
 let attacked: Attacked;
 let token: string;
@@ -75,8 +75,9 @@ describe('forged keys do not come in by a side door', () => {
     for (const server of ['web', 'pipe'] as const) {
       const client = await shakeHands(attacked[server], (await attacked.open()).token);
       const held = client.call('slow', `{"key":"${server}"}`, { id: '"held"' });
-      await vi.waitFor(async () =>
-        expect(await linesOf(server, client)).toContainEqual(expect.stringContaining('"slow"')),
+      await vi.waitFor(
+        async () => expect(await linesOf(server, client)).toContainEqual(expect.stringContaining('"slow"')),
+        patience,
       );
       await client.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"held",${forged}}}`);
       await held;
@@ -84,7 +85,7 @@ describe('forged keys do not come in by a side door', () => {
         const found = (await linesOf(server, client)).filter((line) => line.includes('notifications/cancelled'));
         expect(found).toHaveLength(1);
         return found[0];
-      });
+      }, patience);
       expect(cancelled).not.toMatch(/ambit\//);
     }
   });
@@ -92,14 +93,11 @@ describe('forged keys do not come in by a side door', () => {
 
 /** Lines the process has had, once one of them has this part. */
 async function received(client: HandshakeClient, part: string): Promise<string[]> {
-  return vi.waitFor(
-    async () => {
-      const lines = JSON.parse(await textOf(client.call('recorded', '{}', { id: '"recorded"' }))) as string[];
-      expect(lines.join('\n')).toContain(part);
-      return lines;
-    },
-    { timeout: 10_000 },
-  );
+  return vi.waitFor(async () => {
+    const lines = JSON.parse(await textOf(client.call('recorded', '{}', { id: '"recorded"' }))) as string[];
+    expect(lines.join('\n')).toContain(part);
+    return lines;
+  }, patience);
 }
 
 async function linesOf(server: 'web' | 'pipe', client: HandshakeClient): Promise<string[]> {

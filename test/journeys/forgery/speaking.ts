@@ -1,5 +1,8 @@
 import { type Exchange, exchange } from './raw-exchange.ts';
 
+/** For what must come: a busy machine may need longer than the second that vitest waits by itself. */
+export const patience = { timeout: 30_000 };
+
 export type HandshakeVersion = '2025-11-25' | '2025-06-18' | '2025-03-26';
 
 const modernVersion = '2026-07-28';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { CreatedSession } from '../start-ambit.ts';
 import { type Attacked, startAttacked } from './attacked.ts';
 import { type Exchange, exchange } from './raw-exchange.ts';
-import { answerOf, bearer, callModern, type HandshakeClient, shakeHands, textOf } from './speaking.ts';
+import { answerOf, bearer, callModern, type HandshakeClient, patience, shakeHands, textOf } from './speaking.ts';
 
 const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 const unknown = '0123456789abcdef0123456789abcdef';
@@ -74,8 +74,9 @@ describe.each(['pipe', 'web'] as const)("somebody else's transport session on %s
   });
 
   test('has taken no harm from all this', async () => {
-    const released = await textOf(client.call('release', `{"key":"${server}"}`));
-    expect(released).toBe('released');
+    // Nobody told whether the call to be released has arrived yet.
+    const release = () => textOf(client.call('release', `{"key":"${server}"}`));
+    await expect.poll(release, patience).toBe('released');
     expect(await textOf(held)).toBe(`released ${server}`);
   });
 

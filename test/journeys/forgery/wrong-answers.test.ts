@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Attacked, startAttacked, stdioRecorder } from './attacked.ts';
-import { callModern, shakeHands, textOf } from './speaking.ts';
+import { callModern, patience, shakeHands, textOf } from './speaking.ts';
 
 let attacked: Attacked;
 let mine: string;
@@ -16,7 +16,7 @@ beforeAll(async () => {
   attacked = await startAttacked({
     servers: {
       early: { ...stdioRecorder, era: 'modern', env: { SPEAKS_FIRST: early } },
-      hasty: { ...stdioRecorder, timeoutSeconds: 1 },
+      patient: { ...stdioRecorder, timeoutSeconds: 30 },
     },
   });
   [mine, theirs] = (await Promise.all([attacked.open(), attacked.open()])).map(({ token }) => token) as [
@@ -82,14 +82,14 @@ describe.each(servers)('%s answering with', (server) => {
     await (await callModern(attacked[server], mine, 'say', JSON.stringify({ lines }))).rest();
     const low = Array.from({ length: 60 }, (_, index) => forged(String(index)));
     await (await callModern(attacked[server], mine, 'say', JSON.stringify({ lines: [...low, proper] }))).rest();
-    await expect.poll(() => textOf(stranger.call('release', `{"key":"${server}"}`))).toBe('released');
+    await expect.poll(() => textOf(stranger.call('release', `{"key":"${server}"}`)), patience).toBe('released');
     expect(await textOf(held)).toBe(`released ${server}`);
   });
 });
 
 test('over HTTP an answer only answers the request it came back on, within one session too', async () => {
   const held = callModern(attacked.web, mine, 'slow', '{"key":"same"}');
-  await expect.poll(async () => JSON.stringify(await attacked.recordedOverHttp())).toContain('same');
+  await expect.poll(async () => JSON.stringify(await attacked.recordedOverHttp()), patience).toContain('same');
   const lines = [...Array.from({ length: 60 }, (_, index) => forged(String(index))), proper];
   const said = await (await callModern(attacked.web, mine, 'say', JSON.stringify({ lines }))).rest();
   expect(said).toHaveLength(1);
@@ -116,6 +116,6 @@ test('answers before the questions: none of them is taken', async () => {
 test('an answer under the right id that cannot be read fails the call at once', async () => {
   const deep = `${'['.repeat(600)}${']'.repeat(600)}`;
   const lines = [`{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"v":${deep}}}`];
-  const sent = await callModern(attacked.ambit.mcp('hasty'), mine, 'say', JSON.stringify({ lines }));
+  const sent = await callModern(attacked.ambit.mcp('patient'), mine, 'say', JSON.stringify({ lines }));
   expect((await sent.rest()).join()).toContain('UPSTREAM_FAILED');
 });
