@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
 import { type Attacked, startAttacked } from './attacked.ts';
 import type { Exchange } from './raw-exchange.ts';
 import { callModern, shakeHands } from './speaking.ts';
 
 const sessionCount = 5;
-const callsEach = counts(10, 500);
+const callsEach = counts(5, 500);
 const atOnce = 10;
 const steps = 3;
-vi.setConfig({ testTimeout: counts(60_000, 600_000) });
 
 let attacked: Attacked;
 
