@@ -2,6 +2,7 @@ import { execFile, execFileSync } from 'node:child_process';
 import { copyFileSync, cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { onTestFinished } from 'vitest';
 import { repository } from '../house/source-files.ts';
 import type { Scene } from './scene.ts';
 
@@ -32,7 +33,10 @@ export function handOver(scene: Scene, account: Account): void {
   if (account.uid !== own.uid) execFileSync('chown', ['-hRP', `${account.uid}:${account.gid}`, scene.base]);
 }
 
+/** Runs a script to its end; when the test is over before that, the script is killed. */
 export async function runAs(account: Account, args: readonly string[]): Promise<unknown> {
-  const { stdout } = await promisify(execFile)(process.execPath, args, account);
+  const running = promisify(execFile)(process.execPath, args, account);
+  onTestFinished(() => void running.child.kill('SIGKILL'));
+  const { stdout } = await running;
   return JSON.parse(stdout);
 }

@@ -11,6 +11,9 @@ const codeOf = (work: Promise<unknown>) =>
     (error: unknown) => (error instanceof SafeRootError ? error.code : String(error)),
   );
 
+/** More than are looked through at once; twice as many questions as may be asked in one turn. */
+const many = 3000;
+
 /** A folder of many files, and how many questions were asked about it in one turn at most. */
 function crowded(files: number) {
   const scene = sceneOfTest();
@@ -45,7 +48,7 @@ test('a folder that cannot be moved into itself holds none of the folders on tha
 });
 
 test('a large folder is moved while others write elsewhere, and everybody gets a turn', async () => {
-  const { scene, root, asked } = crowded(6000);
+  const { scene, root, asked } = crowded(many);
   let over = false;
   const writing = (async () => {
     for (let i = 0; !over; i++) await root.replace(`other/${i % 3}`, 'x', { create: true, parents: true });
@@ -53,12 +56,12 @@ test('a large folder is moved while others write elsewhere, and everybody gets a
   expect(await codeOf(root.rename('many', 'moved'))).toBe('done');
   over = true;
   await writing;
-  expect(existsSync(scene.inside('moved/deep/5999'))).toBe(true);
+  expect(existsSync(scene.inside(`moved/deep/${many - 1}`))).toBe(true);
   expect(asked.most).toBeLessThan(5000);
 });
 
 test('a large folder in which somebody goes on working is moved or told to be at work, and never holds others up', async () => {
-  const { root, asked } = crowded(6000);
+  const { root, asked } = crowded(many);
   let over = false;
   const writing = (async () => {
     for (let i = 0; !over; i++) {
@@ -72,7 +75,7 @@ test('a large folder in which somebody goes on working is moved or told to be at
 });
 
 test('what may not be moved and came while the folder was looked through stays where it is', async () => {
-  const { scene, root } = crowded(6000);
+  const { scene, root } = crowded(many);
   const moving = codeOf(root.rename('many', 'moved'));
   await turn();
   mkdirSync(scene.inside('many/aside'));

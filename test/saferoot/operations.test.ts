@@ -324,7 +324,7 @@ describe('moving and removing', () => {
 });
 
 describe('handles', () => {
-  test('10,000 operations, half of them failing, leave none open', { timeout: 30_000 }, async () => {
+  test('10,000 operations, half of them failing, leave none open', async () => {
     const scene = sceneOfTest();
     mkdirSync(scene.inside('a/b'), { recursive: true });
     writeFileSync(scene.inside('a/b/f'), 'f');

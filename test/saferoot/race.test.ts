@@ -1,11 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { counts } from '../proof.ts';
 import { type Account, canChange, handOver, layOutScripts, ordinary, own, runAs } from './accounts.ts';
 import { type Scene, sceneOfTest, secret, snapshot } from './scene.ts';
+import { startSwapping } from './start-swapping.ts';
 
 interface Result {
   readonly tries: number;
@@ -28,24 +27,16 @@ function furnish(scene: Scene): void {
   writeFileSync(scene.outside('SECRET'), secret);
 }
 
-async function startSwapping(script: string, folder: string, account: Account): Promise<ChildProcess> {
-  const child = spawn(process.execPath, [script, folder], { ...account, stdio: ['pipe', 'pipe', 'inherit'] });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  await once(child.stdout, 'data');
-  return child;
-}
-
 async function race(account: Account, ms: number, way = 'safe') {
   const scene = sceneOfTest();
   furnish(scene);
   const { script, module } = layOutScripts(scene);
   handOver(scene, account);
   const before = snapshot(scene.outside());
-  const swapper = await startSwapping(script('swapper.js'), scene.inside('a'), account);
+  const swapper = await startSwapping(scene.inside('a'), { account, script: script('swapper.js') });
   const results = await runAs(account, [script('racer.js'), module, scene.inside(), String(ms), way]);
-  expect(swapper.exitCode, 'the swapper swapped to the end').toBe(null);
-  swapper.kill('SIGKILL');
-  await once(swapper, 'exit');
+  expect(swapper.isAtWork(), 'the swapper swapped to the end').toBe(true);
+  await swapper.stop();
   return { results: results as Record<string, Result>, before, after: snapshot(scene.outside()) };
 }
 
@@ -60,8 +51,8 @@ function show(title: string, results: Record<string, Result>): void {
 const expected = new Set('PATH_VIOLATION FILE_NOT_FOUND NOT_A_DIRECTORY NOT_EMPTY EXISTS CHANGED'.split(' '));
 
 const accounts = [
-  ['as this account', own, counts(350, 60_000)],
-  ...(canChange ? [['as an ordinary account', ordinary, counts(150, 60_000)] as const] : []),
+  ['as this account', own, counts(100, 60_000)],
+  ...(canChange ? [['as an ordinary account', ordinary, counts(50, 60_000)] as const] : []),
 ] as const;
 
 test.each(accounts)(

@@ -102,5 +102,5 @@ export function openDescriptors(): number {
 
 /** That of a file which is gone is closed by another thread, a moment later. */
 export async function expectNoMoreDescriptors(than: number): Promise<void> {
-  await expect.poll(openDescriptors, { interval: 1 }).toBeLessThanOrEqual(than);
+  await expect.poll(openDescriptors, { interval: 1, timeout: 50_000 }).toBeLessThanOrEqual(than);
 }

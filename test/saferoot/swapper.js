@@ -6,6 +6,7 @@ import { join } from 'node:path';
 const [folder, outward = '../../outside'] = process.argv.slice(2);
 const [target, kept, out, fresh] = ['d', 'kept', 'out', 'fresh'].map((name) => join(folder, name));
 const inward = 'kept';
+let seed = 1;
 
 symlinkSync(outward, out);
 process.stdout.write('swapping\n');
@@ -31,9 +32,15 @@ function moveAway() {
   dwell(100);
 }
 
-/** Up to so many microseconds: a swap that always took the same time could miss the same instants for ever. */
+/** A number from 0 to 1 out of a sequence that is the same in every run. */
+function nextShare() {
+  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+  return seed / 2 ** 32;
+}
+
+/** Waits up to so many microseconds: a swap that always took the same time could miss the same instants for ever. */
 function dwell(most) {
-  const end = process.hrtime.bigint() + BigInt(Math.floor(Math.random() * most * 1000));
+  const end = process.hrtime.bigint() + BigInt(Math.floor(nextShare() * most * 1000));
   while (process.hrtime.bigint() < end);
 }
 

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,6 +6,7 @@ import { onTestFinished } from 'vitest';
 import { repository } from '../../house/source-files.ts';
 import { type Account, handOver, own } from '../../saferoot/accounts.ts';
 import { type Scene, sceneOfTest, secret, snapshot } from '../../saferoot/scene.ts';
+import { startSwapping } from '../../saferoot/start-swapping.ts';
 
 /** A call that prepares another one is not counted. */
 export type Call = readonly [tool: string, args: Readonly<Record<string, unknown>>, does?: 'prepares'];
@@ -34,9 +35,8 @@ function furnish(scene: Scene): void {
   writeFileSync(scene.outside('SECRET.txt'), secret);
 }
 
-/** So many calls of each tool come through, however busy the machine is; only a broken harness waits longer. */
+/** So many calls of each tool come through, however busy the machine is. */
 export const enough = 5;
-const patience = 40_000;
 
 export interface Racing {
   readonly account?: Account;
@@ -58,13 +58,13 @@ export async function race(
   handOver(scene, account);
   const server = await open(scene, account);
   const before = snapshot(scene.outside());
-  const swapper = await startSwapping(script, scene.inside('a'), account);
+  const swapper = await startSwapping(scene.inside('a'), { account, script });
   const began = Date.now();
   const results = await Promise.all(
     Object.entries(tools).map(async ([name, calls]) => {
       let [tries, done, leaks] = [0, 0, 0];
       const spent = () => Date.now() - began;
-      while (spent() < ms || (!isEnough(name, { tries, done, leaks }, scene) && spent() < ms + patience)) {
+      while (swapper.isAtWork() && (spent() < ms || !isEnough(name, { tries, done, leaks }, scene))) {
         for (const [tool, args, does] of calls) {
           const { text, isError } = await server.call(tool, args);
           if (text.includes('SECRET')) leaks++;
@@ -76,18 +76,10 @@ export async function race(
       return [name, { tries, done, leaks }] as const;
     }),
   );
-  const swapped = swapper.exitCode === null;
-  swapper.kill('SIGKILL');
-  await once(swapper, 'exit');
+  const swapped = swapper.isAtWork();
+  await swapper.stop();
   await server.close();
   return { results: Object.fromEntries<Raced>(results), swapped, before, after: snapshot(scene.outside()) };
-}
-
-async function startSwapping(script: string, folder: string, account: Account): Promise<ChildProcess> {
-  const child = spawn(process.execPath, [script, folder], { ...account, stdio: ['pipe', 'pipe', 'inherit'] });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  await once(child.stdout, 'data');
-  return child;
 }
 
 /** Ambit as it is published, and its Node, where another account can read them wherever this checkout lies. */
@@ -124,7 +116,11 @@ export function openPublished(scene: Scene): Promise<FileServer> {
 
 async function openServer([command, ...args]: readonly [string, ...string[]], account: Account): Promise<FileServer> {
   const child = spawn(command, args, { ...account, stdio: ['pipe', 'pipe', 'ignore'] });
-  onTestFinished(() => void child.kill('SIGKILL'));
+  const exited = once(child, 'exit');
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await exited;
+  });
   const waiting = new Map<number, (message: Answer) => void>();
   let [rest, last] = ['', 0];
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
@@ -151,7 +147,6 @@ async function openServer([command, ...args]: readonly [string, ...string[]], ac
       return { text, isError: result?.isError === true || error !== undefined };
     },
     async close() {
-      const exited = once(child, 'exit');
       child.stdin.end();
       await exited;
     },
