@@ -105,13 +105,17 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
   it('at any moment while it is starting processes, nothing is left', async () => {
     const rounds = counts(4, 24);
     for (let round = 0; round < rounds; round++) {
+      // All are started at once: it is killed when the first of them are there and the others are not yet.
+      let waitsFor = Math.floor((round / rounds) * findableAtAnyMoment.length);
       const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
+        let known = { root: '', warden: 0 };
         startDriver(findableAtAnyMoment, (told) => {
           if (told.failed !== undefined) reject(new Error(`the driver left with ${told.failed}`));
-          if (told.root !== undefined) resolve({ root: told.root, warden: told.warden ?? 0 });
+          if (told.root !== undefined) known = { root: told.root, warden: told.warden ?? 0 };
+          if (told.pids !== undefined) waitsFor--;
+          if (known.root !== '' && waitsFor <= 0) resolve(known);
         });
       });
-      await new Promise((resolve) => setTimeout(resolve, (round / rounds) * 130));
       kill(round % 2 === 0 ? 'alone' : 'its group');
       await expectNothingLeft(place.root, place.warden);
     }

@@ -7,10 +7,14 @@ import { isAlive, taggedProcesses } from './tagged-processes.ts';
 
 const linux = process.platform === 'linux';
 let harness: Harness;
+/** Longer than a process needs on any machine: whoever leaves by itself is never signalled. */
+const longMs = 50_000;
+/** For processes that do not leave by themselves: the next means is taken at once. */
+const shortMs = 1;
 
 beforeAll(async () => {
   await ensureBuilt();
-  harness = await createHarness({ closeMs: 150, termMs: 400 });
+  harness = await createHarness({ closeMs: longMs, termMs: longMs });
 });
 afterAll(() => harness?.stop());
 
@@ -93,7 +97,8 @@ describe('end', () => {
   });
 
   it('sends TERM where closing stdin is not enough, and leaves time for it', async () => {
-    const running = await harness.runner.start(harness.launch('leaves-on-term'));
+    const runner = harness.runnerWith({ closeMs: shortMs, termMs: longMs });
+    const running = await runner.start(harness.launch('leaves-on-term'));
     const next = linesOf(running);
     await readyPids(next);
     expect(await running.end()).toEqual({ code: 7, signal: null });
@@ -101,7 +106,8 @@ describe('end', () => {
   });
 
   it('leaves a server behind a wrapper its time, though the wrapper dies at once', async () => {
-    const running = await harness.runner.start(harness.launch('wraps-a-server'));
+    const runner = harness.runnerWith({ closeMs: shortMs, termMs: longMs });
+    const running = await runner.start(harness.launch('wraps-a-server'));
     const next = linesOf(running);
     await readyPids(next);
     expect(await running.end()).toEqual({ code: null, signal: 'SIGTERM' });
@@ -109,13 +115,15 @@ describe('end', () => {
   });
 
   it('kills what ignores both', async () => {
-    const running = await harness.runner.start(harness.launch('ignores-eof-and-term'));
+    const runner = harness.runnerWith({ closeMs: shortMs, termMs: shortMs });
+    const running = await runner.start(harness.launch('ignores-eof-and-term'));
     await readyPids(linesOf(running));
     expect(await running.end()).toEqual({ code: null, signal: 'SIGKILL' });
   });
 
   it('is the same end however often it is asked for', async () => {
-    const running = await harness.runner.start(harness.launch('ignores-eof-and-term'));
+    const runner = harness.runnerWith({ closeMs: shortMs, termMs: shortMs });
+    const running = await runner.start(harness.launch('ignores-eof-and-term'));
     await readyPids(linesOf(running));
     const ends = await Promise.all([running.end(), running.end(), running.exited]);
     expect(new Set(ends).size).toBe(1);
@@ -123,7 +131,8 @@ describe('end', () => {
   });
 
   it('gets rid of a process whose stdout nobody reads', async () => {
-    const running = await harness.runner.start(harness.launch('floods-stdout'));
+    const runner = harness.runnerWith({ closeMs: shortMs, termMs: longMs });
+    const running = await runner.start(harness.launch('floods-stdout'));
     expect((await running.end()).signal).toMatch(/SIGTERM|SIGPIPE/);
   });
 
@@ -142,7 +151,8 @@ describe('end', () => {
     for (let i = 0; i < 50; i++) gone.stdin.write('x'.repeat(100_000));
     await gone.exited;
     gone.stdin.write('more');
-    const deaf = await harness.runner.start(harness.launch('never-reads-stdin'));
+    const runner = harness.runnerWith({ closeMs: shortMs, termMs: longMs });
+    const deaf = await runner.start(harness.launch('never-reads-stdin'));
     await readyPids(linesOf(deaf));
     deaf.stdin.write('x'.repeat(5_000_000));
     expect(await deaf.end()).toEqual({ code: null, signal: 'SIGTERM' });

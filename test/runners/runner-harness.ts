@@ -15,6 +15,8 @@ export interface Harness {
   readonly root: string;
   readonly warden: Warden;
   readonly runner: Runner;
+  /** A runner that waits so long before it signals, and so long again before it kills. */
+  runnerWith(timing: EndTiming): Runner;
   /** What starts one of the fixtures; each call has a private folder of its own. */
   launch(fixture: string, ...args: string[]): Launch;
   stop(): Promise<void>;
@@ -33,6 +35,7 @@ export async function createHarness(timing?: EndTiming, options?: Partial<Warden
     root,
     warden,
     runner,
+    runnerWith: (other) => createPlainRunner({ warden, timing: other }),
     launch(fixture, ...args) {
       launches += 1;
       const tmpDir = join(root, `p${launches}`);

@@ -9,6 +9,7 @@ import {
   mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   rmSync,
@@ -25,6 +26,7 @@ import type { InForce } from '../../../src/runners/limits/limits.ts';
 import type { Exit } from '../../../src/runners/runner.ts';
 import { repository } from '../../house/source-files.ts';
 import { type Account, own } from '../../saferoot/accounts.ts';
+import { until } from '../tagged-processes.ts';
 import { ordinaryLimits } from './sandbox-harness.ts';
 
 export interface Report {
@@ -136,7 +138,7 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
     };
     const args = [join(program, 'starts-one.js'), JSON.stringify(scene)];
     const env = {
-      ...{ PATH: process.env['PATH'], HOST_SECRET: 'never', AMBIT_TEST: 'never' },
+      ...{ PATH: process.env['PATH'], HOST_SECRET: 'not to be told', AMBIT_TEST: 'not to be told' },
       ...(account.uid === own.uid ? {} : { HOME: join(folder, 'home'), XDG_RUNTIME_DIR: run }),
     };
     // Inherited as a shell would hand them down: were one to come along, it would be a way out.
@@ -159,6 +161,12 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
     server.close();
     abstract.close();
     endPause(run);
+    // What the engine of an ordinary account does after a container has ended, it does in this folder.
+    await until(
+      () => processesOf(folder).length === 0,
+      10_000,
+      () => `still at work: ${processesOf(folder)}`,
+    );
     rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -167,6 +175,17 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
 function endPause(run: string): void {
   const file = join(run, 'libpod/tmp/pause.pid');
   if (existsSync(file)) process.kill(Number(readFileSync(file, 'latin1')), 'SIGKILL');
+}
+
+/** Those that have their home in the folder. */
+function processesOf(folder: string): string[] {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`HOME=${folder}/`);
+    } catch {
+      return false;
+    }
+  });
 }
 
 function callsToTry(): (readonly (string | number)[])[] {
