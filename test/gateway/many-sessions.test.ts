@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { rightAnswer, sendJson, startUpstream, type Upstream } from '../journeys/hostile/http-upstream.ts';
 import { callModern, handshake, initialize, outcome, post } from '../journeys/hostile/mcp-calls.ts';
-import { counts } from '../proof.ts';
+import { counts, proof } from '../proof.ts';
 import { type ServedGateway, sharedData } from './shared-data.ts';
 
 let upstream: Upstream;
@@ -70,12 +70,13 @@ test(
       expect(sessions).toBeLessThanOrEqual(hot);
       expect(links).toBeLessThanOrEqual(sessions);
       expect(transports).toBeLessThanOrEqual(sessions);
-      heaps.push(Math.round(heapMb() * 10) / 10);
+      if (proof) heaps.push(Math.round(heapMb() * 10) / 10);
     }
+    if (!proof) return;
     process.stdout.write(`${many} sessions, ${hot} held: ${heaps.join(', ')} MB of heap after each round\n`);
-    expect((heaps[1] as number) - (heaps[0] as number)).toBeLessThan(counts(6, 25));
+    expect((heaps[1] as number) - (heaps[0] as number)).toBeLessThan(25);
   },
-  counts(30_000, 900_000),
+  counts(60_000, 900_000),
 );
 
 test('L5: more sessions at work at once than may be held: every call is answered, and in the end few are held', async () => {

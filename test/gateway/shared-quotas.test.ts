@@ -91,7 +91,7 @@ describe.each(['sqlite', ...(redisProgram === undefined ? [] : ['redis'])])(
           for (const each of gateways) await each.close();
         }
       },
-      counts(15_000, 300_000),
+      counts(60_000, 300_000),
     );
 
     test('L11: a refusal says by which quota, why, and when to come back; in both eras', async () => {

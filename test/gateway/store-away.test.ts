@@ -22,7 +22,8 @@ afterAll(() => upstream.stop());
 const data = sharedData();
 const config = () => ({ servers: { it: { url: upstream.url } } });
 const program = findRedis();
-const awayMs = counts(800, 5000);
+/** At least so long; in `npm test` until every session has been refused. */
+const awayMs = counts(0, 5000);
 
 async function readiness({ url }: ServedGateway): Promise<number> {
   return (await fetch(`${url}/readyz`)).status;
@@ -73,7 +74,7 @@ function load(own: ServedGateway, tokens: readonly string[]) {
 }
 
 describe.skipIf(program === undefined)('Redis', () => {
-  test(`L16: stopped for ${awayMs} ms under load: no wrong answer, no lost session, recovery by itself`, async () => {
+  test('L16: stopped for a while under load: no wrong answer, no lost session, recovery by itself', async () => {
     const redis = await startRedis(program as string, ['--appendonly', 'yes', '--appendfsync', 'always']);
     try {
       const store = await openRedisStore({ url: redis.url, patienceMs: 500 });
@@ -111,7 +112,7 @@ describe.skipIf(program === undefined)('Redis', () => {
     } finally {
       await redis.remove();
     }
-  }, 30_000);
+  });
 
   test('a session that ended while nobody could tell is ended when the store is back', async () => {
     const redis = await startRedis(program as string, ['--appendonly', 'yes', '--appendfsync', 'always']);

@@ -98,7 +98,7 @@ test('a link that was made while all was well does not start a swapped script ei
   expect(await call('restarted', token, 'leave')).toBe('pong');
   writeFileSync(join(folder, 'project', 'restarted.mjs'), `${source}\n`);
   await expect
-    .poll(() => call('restarted', token), { timeout: 15_000, interval: 100 })
+    .poll(() => call('restarted', token), { timeout: 50_000, interval: 100 })
     .toContain('SERVER_NOT_APPROVED: The server "restarted" has changed');
   expect(started().filter((mark) => mark === 'restarted')).toHaveLength(1);
 });

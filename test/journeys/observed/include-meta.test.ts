@@ -85,5 +85,7 @@ test('L14: a stranger is told of no session', async () => {
 test('L14: the exchange named is the one in the journal', async () => {
   const said = await (eras['modern'] as Say)(naming, two.token, 'pipe', 'say', lines(bare));
   const { result } = JSON.parse(said) as { result: { _meta: { 'ambit/session': { correlationId: string } } } };
-  await expect.poll(naming.journal).toContain(`"id":"${result._meta['ambit/session'].correlationId}"`);
+  await expect
+    .poll(naming.journal, { timeout: 50_000 })
+    .toContain(`"id":"${result._meta['ambit/session'].correlationId}"`);
 });
