@@ -1,4 +1,4 @@
-import { createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { jwtGateway } from '../../entrances/jwt-gateway.ts';
@@ -6,30 +6,58 @@ import { callModern } from '../forgery/speaking.ts';
 import { authorizationServer } from './authorization-server.ts';
 import { clientV1, clientV2, signingIn } from './oauth-clients.ts';
 
-async function freePort(): Promise<number> {
-  const server = createServer();
+/**
+ * The configuration of the gateway names the address that clients know it by, before the gateway listens. So they reach it
+ * by this one, which passes every byte on. A free port that is closed and taken again may be somebody else's by then.
+ */
+async function openFrontDoor() {
+  const sockets = new Set<Socket>();
+  let behind = 0;
+  const server = createServer((socket) => {
+    const onward = connect(behind, '127.0.0.1');
+    socket.pipe(onward).pipe(socket);
+    for (const [one, other] of [
+      [socket, onward],
+      [onward, socket],
+    ] as const) {
+      sockets.add(one);
+      one.on('error', () => other.destroy()).on('close', () => sockets.delete(one) && other.destroy());
+    }
+  });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { readonly port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  return {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    leadTo(origin: string) {
+      behind = Number(new URL(origin).port);
+    },
+    close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
 }
 
 let issuer: Awaited<ReturnType<typeof authorizationServer>>;
-let at: Awaited<ReturnType<typeof jwtGateway<'corp'>>>;
+let gateway: Awaited<ReturnType<typeof jwtGateway<'corp'>>>;
+let door: Awaited<ReturnType<typeof openFrontDoor>>;
+let url = '';
 beforeAll(async () => {
   issuer = await authorizationServer('use notes.write');
-  const port = await freePort();
+  door = await openFrontDoor();
+  url = `${door.origin}/mcp/notes`;
   const corp = {
     issuer: issuer.issuer,
     jwksUri: issuer.jwksUri,
-    audience: [`http://127.0.0.1:${port}/mcp`],
+    audience: [`${door.origin}/mcp`],
     scopes: ['use'],
     permissions: { 'notes:write': 'notes.write' },
   };
-  at = await jwtGateway({ corp }, {}, port);
+  gateway = await jwtGateway({ corp });
+  door.leadTo(gateway.origin);
 });
 afterAll(async () => {
-  await at.close();
+  door.close();
+  await gateway.close();
   issuer.close();
 });
 
@@ -42,16 +70,16 @@ const clients = {
 describe.each(Object.entries(clients))('%s', (_name, make) => {
   test('finds the authorization server by our refusal, signs in there, and is served', async () => {
     const host = signingIn();
-    const client = make(at.url, host);
+    const client = make(url, host);
     await expect(client.connect()).rejects.toThrow(/unauthorized/i);
     const sentTo = host.kept.sentTo as URL;
     expect(sentTo.origin).toBe(issuer.issuer);
-    expect(sentTo.searchParams.get('resource')).toBe(`${at.origin}/mcp`);
+    expect(sentTo.searchParams.get('resource')).toBe(`${door.origin}/mcp`);
     expect(sentTo.searchParams.get('scope')?.split(' ')).toContain('use');
     await client.finish(await issuer.signIn(sentTo));
     await client.connect();
     expect(JSON.parse(await client.call('read'))).toMatchObject({ userId: 'corp|alice', permissions: [] });
-    expect(decodeJwt(host.kept.tokens?.access_token ?? '')).toMatchObject({ aud: `${at.origin}/mcp`, sub: 'alice' });
+    expect(decodeJwt(host.kept.tokens?.access_token ?? '')).toMatchObject({ aud: `${door.origin}/mcp`, sub: 'alice' });
 
     // The one scope that the other tool needs is asked for when it is called.
     await expect(client.call('write')).rejects.toThrow();
@@ -65,7 +93,7 @@ describe.each(Object.entries(clients))('%s', (_name, make) => {
 
 test('a token of the same server for another resource is refused', async () => {
   const host = signingIn();
-  const client = clientV1(at.url, host);
+  const client = clientV1(url, host);
   await expect(client.connect()).rejects.toThrow();
   const elsewhere = new URL((host.kept.sentTo as URL).href);
   elsewhere.searchParams.set('resource', 'https://elsewhere.example/mcp');
@@ -83,5 +111,5 @@ test('a token of the same server for another resource is refused', async () => {
   });
   const { access_token: token } = (await answer.json()) as { readonly access_token: string };
   expect(decodeJwt(token).aud).toBe('https://elsewhere.example/mcp');
-  expect((await callModern(at.url, token, 'read', '{}')).status).toBe(401);
+  expect((await callModern(url, token, 'read', '{}')).status).toBe(401);
 });
