@@ -85,8 +85,9 @@ export function sharedData(): SharedData {
     warnings: () => warnings,
     journal: () =>
       readFileSync(join(places().dataDir, 'journal', 'journal.jsonl'), 'utf8')
-        .trim()
         .split('\n')
+        // What is behind the last line break is still being written, or nothing.
+        .slice(0, -1)
         .map((line) => JSON.parse(line) as Record<string, unknown>),
   };
 }

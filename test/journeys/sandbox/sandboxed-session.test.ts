@@ -65,8 +65,9 @@ async function use(server: string, draft: SessionDraft, era: 'modern' | 'handsha
 
 const journal = () =>
   readFileSync(join(dataDir, 'journal/journal.jsonl'), 'utf8')
-    .trim()
     .split('\n')
+    // What is behind the last line break is still being written, or nothing.
+    .slice(0, -1)
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
@@ -163,10 +164,16 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
       AMBIT_TRUST_LEVEL: 'sandboxed',
       TMPDIR: '/tmp',
     });
-    const runners = journal().flatMap((entry) =>
-      entry['sessionId'] === id && entry['event'] === 'started' ? [entry['runner']] : [],
+    const runners = () =>
+      journal().flatMap((entry) =>
+        entry['sessionId'] === id && entry['event'] === 'started' ? [entry['runner']] : [],
+      );
+    await until(
+      () => runners().length === 2,
+      5000,
+      () => 'the journal is not written',
     );
-    expect(runners).toEqual(['plain', 'bwrap']);
+    expect(runners()).toEqual(['plain', 'bwrap']);
   });
 
   test('leave nothing behind when their session ends', async () => {
