@@ -85,7 +85,7 @@ describe.skipIf(!hasBwrap())('sandboxed sessions that come and go', () => {
     );
     const before = descriptors();
     const together = 10;
-    for (let from = 0; from < counts(40, 2000); from += together) {
+    for (let from = 0; from < counts(20, 2000); from += together) {
       await Promise.all(Array.from({ length: together }, (_, i) => live(from + i)));
     }
     await until(
