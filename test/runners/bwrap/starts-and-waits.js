@@ -20,4 +20,4 @@ const running = await runner.start({
   tmpDir,
   confinement,
 });
-running.stdout.once('data', () => process.send({ warden: warden.pid }));
+running.stdout.once('data', () => process.send({ warden: warden.pid, root: tmpRoot }));
