@@ -230,13 +230,14 @@ describe.each(eras)('over HTTP, in the %s era', (era: Era) => {
 
 describe.each(eras)('P4: what a client of the %s era announces goes no further', (era) => {
   test.each(eras)('to a %s server, nor does it come back', async (server) => {
+    // No random token spells this mark: it has a letter that base64 does not.
     const ours = {
-      ambit: { workspace: 'one', sessionId: 'forged' },
-      'Ambit.User': 'forged',
-      Orbit: 'forged',
+      ambit: { workspace: 'one', sessionId: 'forged!' },
+      'Ambit.User': 'forged!',
+      Orbit: 'forged!',
       'orbit.workspace': 'one',
     };
-    const baggage = 'a=1 ;p,ambit.session=forged, %41mbit-x=forged,b=%20%2C';
+    const baggage = 'a=1 ;p,ambit.session=forged!, %41mbit-x=forged!,b=%20%2C';
     const mark = `from ${era} to ${server}`;
     const meta = { ...ours, baggage, 'com.example/k': mark, 'orbit.other': 2 };
     const client = await on.connect(roaming, server, era, { meta });
@@ -248,7 +249,7 @@ describe.each(eras)('P4: what a client of the %s era announces goes no further',
     );
     expect(lines.length).toBeGreaterThanOrEqual(era === server ? 2 : 1);
     for (const text of [...lines, echoed]) {
-      expect(text).not.toMatch(/forged|"(?!ambit\/context)ambit|"orbit"|orbit\.workspace/i);
+      expect(text).not.toMatch(/forged!|"(?!ambit\/context)ambit|"orbit"|orbit\.workspace/i);
       expect(text).toMatch(/orbit\.other/);
     }
     for (const line of lines) expect(line).toContain('"baggage":"a=1 ;p,b=%20%2C"');

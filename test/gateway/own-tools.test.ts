@@ -131,7 +131,7 @@ describe.each(eras)('in the %s era', (era) => {
   });
 
   test('they count against the quota', async () => {
-    await on.start(era, { servers: {}, quotas: { session: { callsPerMinute: 60, burst: 2 } } });
+    await on.start(era, { servers: {}, quotas: { session: { callsPerMinute: 1, burst: 2 } } });
     const { id } = await on.gateway.createSession();
     const own = await on.connect(id, era, 'ambit');
     const codes = [];

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { decodeJwt } from 'jose';
 import { expect } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
 import { createReplayMemory, readContext } from '../../../src/sdk/index.ts';
@@ -96,14 +97,17 @@ export async function startTold(): Promise<ToldUpstreams> {
       const message = readMessage(Buffer.from(raw));
       const ours = (message.meta?.members ?? []).filter(({ key }) => isOurKey(key)).map(({ key }) => key);
       expect(ours, raw).toEqual(['ambit/context']);
+      const plain = parsed(message)._meta?.['ambit/context'] as Record<string, unknown>;
+      const { iat = 0 } = decodeJwt(String(plain['token']));
       const context = await readContext(callOf(message), {
         keys,
         audience: audience(server),
+        // As of the moment it was sent: a token lives for a minute, and some are looked at later.
+        now: () => iat * 1000,
         replays: createReplayMemory(),
         env: {},
       });
       expect(context, raw).toMatchObject({ status: 'verified', reason: undefined, ...session.told });
-      const plain = parsed(message)._meta?.['ambit/context'] as Record<string, unknown>;
       expect(plain.workspacePath ?? undefined).toBe(pathOf(session.told.workspaceId));
       expect(plain.permissions).toEqual(session.told.permissions);
     },
