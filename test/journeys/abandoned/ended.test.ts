@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { counts } from '../../proof.ts';
+import { counts, proof } from '../../proof.ts';
 import { type Held, type ProbedAmbit, startProbedAmbit, upstreamProgram } from './probed-ambit.ts';
 import { refusalIn } from './visitor.ts';
 import { abandonInWaves, expectHeapBack, type Guest, inGroups, type Way, warmUp, within } from './waves.ts';
@@ -73,7 +73,7 @@ const ways: readonly Way[] = [
 
 describe.skipIf(process.platform !== 'linux')('sessions that are ended', () => {
   let ambit: ProbedAmbit;
-  let before: Held;
+  let before: Held | undefined;
 
   beforeAll(async () => {
     const server = (...flags: string[]) => ({ command: process.execPath, args: [upstreamProgram, ...flags] });
@@ -81,16 +81,12 @@ describe.skipIf(process.platform !== 'linux')('sessions that are ended', () => {
       sessions: { maxPerUser: 100_000, maxSessions: 100_000 },
       servers: { plain: server(), stubborn: server('--stubborn'), family: server('--grandchild') },
     });
-    before = await warmUp(ambit, ways);
+    before = proof ? await warmUp(ambit, ways) : undefined;
   });
   afterAll(() => ambit?.stop());
 
-  it.each(inGroups(ways))(
-    'leave nothing behind $name',
-    async ({ ways: group }) => {
-      const after = await abandonInWaves(ambit, group, counts(2, 160));
-      expectHeapBack(before, after);
-    },
-    counts(30_000, 600_000),
-  );
+  it.each(inGroups(ways))('leave nothing behind $name', async ({ ways: group }) => {
+    const after = await abandonInWaves(ambit, group, counts(1, 160));
+    if (before !== undefined) expectHeapBack(before, after);
+  });
 });

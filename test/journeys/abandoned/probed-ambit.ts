@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import { counts } from '../../proof.ts';
 import { taggedProcesses } from '../../runners/tagged-processes.ts';
 import { ask } from '../control-api.ts';
 import { type CreatedSession, type RunningAmbit, startAmbit } from '../start-ambit.ts';
@@ -33,6 +34,8 @@ export interface JournalLine {
 export interface ProbedAmbit extends RunningAmbit {
   open(draft?: { readonly ttlSeconds?: number }): Promise<CreatedSession>;
   end(id: string): Promise<void>;
+  /** Leaves the session one second of silence before it expires. */
+  shorten(id: string): Promise<void>;
   liveSessions(): Promise<number>;
   held(): Promise<Held>;
   journal(): JournalLine[];
@@ -54,6 +57,12 @@ export async function startProbedAmbit(config: Record<string, unknown>): Promise
     ...ambit,
     open: ambit.session,
     end: async (id) => void (await ask(control, 'DELETE', `/api/v1/sessions/${id}`)),
+    async shorten(id) {
+      await ask(control, 'PATCH', `/api/v1/sessions/${id}`, { ttlSeconds: 1 }).catch((error: Error) => {
+        // One that has been silent for longer already has expired with the change.
+        if (!error.message.includes('SESSION_NOT_FOUND')) throw error;
+      });
+    },
     async liveSessions() {
       return (await ask<{ sessions: unknown[] }>(control, 'GET', '/api/v1/sessions')).sessions.length;
     },
@@ -100,8 +109,11 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** How long the end of a session may take where nothing is promised: long enough for a busy machine. */
-export const patienceMs = 20_000;
+/**
+ * How long a wait may take where nothing is promised: as long as the test has. A wait ends with its test, so that it
+ * does not go on in the background of the next one.
+ */
+export const patienceMs = counts(60_000, 1_800_000);
 
 /** Of what belongs to a process; what a session wrote stays as long as the session, whoever serves it. */
 export function untilNothingRuns(dataDir: string, limitMs = patienceMs): Promise<void> {

@@ -1,8 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { counts, proof } from '../../proof.ts';
+import { proof } from '../../proof.ts';
 import { isAlive } from '../../runners/tagged-processes.ts';
 import { type Held, type ProbedAmbit, patienceMs, untilNothingIsLeft } from './probed-ambit.ts';
 import { type Era, enter, eras, type Visitor, type Whoami } from './visitor.ts';
@@ -18,32 +17,34 @@ export interface Guest extends Visitor {
 export interface Way {
   readonly name: string;
   readonly server: string;
-  readonly ttlSeconds?: number;
-  /** A call is under way in each session until `release`, so that none expires before its time. */
-  abandon(guests: readonly Guest[], ambit: ProbedAmbit, release: () => void): Promise<void>;
+  abandon(guests: readonly Guest[], ambit: ProbedAmbit): Promise<void>;
 }
 
 const waveSize = 20;
-let waves = 0;
 
 /** All ways at once, since every process costs time; the proof goes each by itself, and so says which it was. */
 export function inGroups(ways: readonly Way[]): { readonly name: string; readonly ways: readonly Way[] }[] {
   return proof ? ways.map((way) => ({ name: way.name, ways: [way] })) : [{ name: 'in any way', ways }];
 }
 
-/** Sends so many sessions each of the ways, in waves, and after each looks for what is left. */
+/**
+ * Sends so many sessions each of the ways, in waves, and after each looks for what is left. A single session of a way
+ * is in one era, the single session of the next way in the other.
+ */
 export async function abandonInWaves(ambit: ProbedAmbit, ways: readonly Way[], sessions: number): Promise<Held> {
   let held: Held | undefined;
   for (let left = sessions; left > 0; left -= waveSize) {
     const size = Math.min(left, waveSize);
-    const welcomed = await Promise.all(ways.map(async (way) => ({ way, ...(await welcomeAll(ambit, way, size)) })));
+    const welcomed = await Promise.all(
+      ways.map(async (way, index) => ({ way, guests: await welcomeAll(ambit, way, size, index) })),
+    );
     const family = welcomed.flatMap(({ way, guests }) =>
       guests
         .flatMap(({ upstream }) => [upstream.pid, ...upstream.grandchildren])
         .map((pid) => ({ way: way.name, identity: identify(pid) })),
     );
     expect(ambit.leftovers().processes.length).toBeGreaterThanOrEqual(size * ways.length);
-    await Promise.all(welcomed.map(({ way, guests, release }) => way.abandon(guests, ambit, release)));
+    await Promise.all(welcomed.map(({ way, guests }) => way.abandon(guests, ambit)));
     await untilNothingIsLeft(ambit.dataDir);
     expect(family.filter(({ identity }) => isStillThere(identity))).toEqual([]);
     held = await untilUnheld(ambit);
@@ -52,19 +53,14 @@ export async function abandonInWaves(ambit: ProbedAmbit, ways: readonly Way[], s
   return held ?? untilUnheld(ambit);
 }
 
-/** Once every way, in one era or the other, all at the same time: code is compiled and buffers have their size before anything is measured. */
+/** Every way, all at the same time: code is compiled and buffers have their size before anything is measured. */
 export async function warmUp(ambit: ProbedAmbit, ways: readonly Way[]): Promise<Held> {
-  await Promise.all(
-    ways.map(async (way, index) => {
-      const { guests, release } = await welcomeAll(ambit, way, counts(1, 6), index);
-      await way.abandon(guests, ambit, release);
-    }),
-  );
+  await Promise.all(ways.map(async (way, index) => way.abandon(await welcomeAll(ambit, way, 6, index), ambit)));
   await untilNothingIsLeft(ambit.dataDir);
   return untilUnheld(ambit);
 }
 
-/** The promise: what the gateway holds comes back to within a tenth of what it held before. */
+/** The promise, for the proof: what the gateway holds comes back to within a tenth of what it held before. */
 export function expectHeapBack(before: Held, after: Held): void {
   expect(after.heapUsed + after.external).toBeLessThan((before.heapUsed + before.external) * 1.1);
 }
@@ -78,30 +74,15 @@ export async function within<T>(promise: Promise<T>, what: string): Promise<T> {
   return first as T;
 }
 
-async function welcomeAll(ambit: ProbedAmbit, way: Way, size: number, from = 0) {
-  const file = join(ambit.folder, `release-${++waves}`);
-  const guests = await Promise.all(
-    Array.from({ length: size }, (_, index) => welcome(ambit, way, eras[(from + index) % eras.length] as Era, file)),
+function welcomeAll(ambit: ProbedAmbit, way: Way, size: number, from: number): Promise<Guest[]> {
+  return Promise.all(
+    Array.from({ length: size }, (_, index) => welcome(ambit, way, eras[(from + index) % eras.length] as Era)),
   );
-  return { guests, release: () => writeFileSync(file, '') };
 }
 
-/** On a busy machine a session may expire before its first call: then it is one more that was abandoned. */
-async function welcome(ambit: ProbedAmbit, way: Way, era: Era, file: string): Promise<Guest> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await welcomeOnce(ambit, way, era, file);
-    } catch (error) {
-      if (attempt === 10 || !String(error).includes('SESSION_EXPIRED')) throw error;
-    }
-  }
-}
-
-async function welcomeOnce(ambit: ProbedAmbit, way: Way, era: Era, file: string): Promise<Guest> {
-  const ttl = way.ttlSeconds === undefined ? {} : { ttlSeconds: way.ttlSeconds };
-  const { id, token } = await ambit.open(ttl);
+async function welcome(ambit: ProbedAmbit, way: Way, era: Era): Promise<Guest> {
+  const { id, token } = await ambit.open();
   const visitor = await enter(era, { url: ambit.mcp(way.server), token });
-  if (way.ttlSeconds !== undefined) await visitor.call('wait', { file }).begun;
   return { ...visitor, id, token, upstream: await visitor.whoami() };
 }
 
