@@ -28,8 +28,10 @@ export async function serve(places: readonly string[], env: NodeJS.ProcessEnv = 
     url,
     pid: child.pid as number,
     async stop(signal) {
-      child.kill(signal);
-      await exited;
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill(signal);
+        await exited;
+      }
       return child.exitCode;
     },
   };

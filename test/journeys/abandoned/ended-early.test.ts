@@ -1,91 +1,82 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../runners/tagged-processes.ts';
 import { type ProbedAmbit, patienceMs, startProbedAmbit, untilNothingIsLeft, upstreamProgram } from './probed-ambit.ts';
 import { type Door, enter, refusalIn } from './visitor.ts';
 
 let folder: string;
-let ambit: ProbedAmbit | undefined;
-
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'ambit-early-'));
+let ambit: ProbedAmbit;
+let upstream: Server;
+const methods: string[] = [];
+let discover: () => void = () => {};
+let discoverAsked: () => void = () => {};
+const asked = new Promise<void>((resolve) => {
+  discoverAsked = resolve;
 });
-afterEach(async () => {
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'ambit-early-'));
+  upstream = createServer(answerWhenTold).listen(0, '127.0.0.1');
+  await once(upstream, 'listening');
+  const { port } = upstream.address() as AddressInfo;
+  const args = [upstreamProgram, '--discover-when', join(folder, 'discover')];
+  ambit = await startProbedAmbit({
+    servers: { slow: { command: process.execPath, args }, far: { url: `http://127.0.0.1:${port}/mcp` } },
+  });
+});
+afterAll(async () => {
   await ambit?.stop();
+  upstream?.closeAllConnections();
+  upstream?.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function newDoor(server: string): Promise<Door & { readonly id: string }> {
-  const { id, token } = (await ambit?.open()) ?? { id: '', token: '' };
-  return { id, token, url: ambit?.mcp(server) ?? '' };
+/** Notes what it is asked, and says which era it speaks only when `discover` is called. */
+async function answerWhenTold(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { id, method } = (await json(request)) as { id: number; method: string };
+  methods.push(method);
+  if (method !== 'server/discover') return;
+  discover = () => {
+    response.setHeader('content-type', 'application/json');
+    const supportedVersions = ['2026-07-28'];
+    const result = { resultType: 'complete', supportedVersions, capabilities: {}, ttlMs: 0, cacheScope: 'private' };
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+  };
+  discoverAsked();
 }
 
-describe.skipIf(process.platform !== 'linux')(
-  'a session that ends before its upstream has said which era it speaks',
-  () => {
-    it('has its calls answered, ends the process, and leaves no mark on other sessions', async () => {
-      const file = join(folder, 'discover');
-      const args = [upstreamProgram, '--discover-when', file];
-      ambit = await startProbedAmbit({ servers: { slow: { command: process.execPath, args } } });
-      const { dataDir } = ambit;
+async function newDoor(server: string): Promise<Door & { readonly id: string }> {
+  const { id, token } = await ambit.open();
+  return { id, token, url: ambit.mcp(server) };
+}
+
+describe('a session that ends before its upstream has said which era it speaks', () => {
+  it.skipIf(process.platform !== 'linux')(
+    'has its calls answered, ends the process, and leaves no mark on other sessions',
+    async () => {
       const door = await newDoor('slow');
       const calls = [1, 2, 3].map(async () => (await enter('modern', door)).call('whoami').answered);
       await until(
-        () => ambit?.journal().some(({ event }) => event === 'stderr') === true,
+        () => ambit.journal().some(({ event }) => event === 'stderr'),
         patienceMs,
         () => 'the process is up',
       );
       await ambit.end(door.id);
       expect((await Promise.all(calls)).map(refusalIn)).toEqual(calls.map(() => 'SESSION_ENDED'));
-      await untilNothingIsLeft(dataDir);
-      writeFileSync(file, '');
+      await untilNothingIsLeft(ambit.dataDir);
+      writeFileSync(join(folder, 'discover'), '');
       const other = await enter('modern', await newDoor('slow'));
       expect((await other.whoami()).handshakes).toBe(0);
-    });
-  },
-);
+    },
+  );
 
-describe('a session that ends before an upstream over HTTP has said which era it speaks', () => {
-  let upstream: Server;
-  afterEach(() => upstream.closeAllConnections());
-
-  it('has its calls answered, and none of them reaches the upstream any more', async () => {
-    const methods: string[] = [];
-    let discover: () => void = () => {};
-    const asked = new Promise<void>((resolveAsked) => {
-      upstream = createServer(async (request, response) => {
-        const { id, method } = (await json(request)) as { id: number; method: string };
-        methods.push(method);
-        const answer = () => {
-          response.setHeader('content-type', 'application/json');
-          const supportedVersions = ['2026-07-28'];
-          const result = {
-            resultType: 'complete',
-            supportedVersions,
-            capabilities: {},
-            ttlMs: 0,
-            cacheScope: 'private',
-          };
-          response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
-        };
-        if (method === 'server/discover') {
-          discover = answer;
-          resolveAsked();
-        }
-      }).listen(0, '127.0.0.1');
-    });
-    await until(
-      () => upstream.listening,
-      patienceMs,
-      () => 'the upstream listens',
-    );
-    const { port } = upstream.address() as AddressInfo;
-    ambit = await startProbedAmbit({ servers: { far: { url: `http://127.0.0.1:${port}/mcp` } } });
+  it('has its calls answered over HTTP, and none of them reaches the upstream any more', async () => {
     const door = await newDoor('far');
     const call = (await enter('modern', door)).call('whoami');
     await asked;

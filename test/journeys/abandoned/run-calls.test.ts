@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { counts } from '../../proof.ts';
+import { counts, proof } from '../../proof.ts';
 import { ambitBin } from '../start-ambit.ts';
 import { askProbe, probeEnvironment, untilNothingIsLeft, upstreamProgram } from './probed-ambit.ts';
 import { eras } from './visitor.ts';
@@ -32,8 +32,12 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
     });
     lines = createInterface({ input: run.stdout! });
   });
-  afterEach(() => {
-    run.kill('SIGKILL');
+  afterEach(async () => {
+    if (run.exitCode === null && run.signalCode === null) {
+      const exited = once(run, 'exit');
+      run.kill('SIGKILL');
+      await exited;
+    }
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -58,7 +62,8 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
     lines.removeAllListeners('line');
   }
 
-  it.each(eras)('leaves nothing behind but the answers (%s)', { timeout: counts(60_000, 300_000) }, async (era) => {
+  // What it holds is a figure of the proof; its end is looked at with few calls, in one era.
+  it.each(proof ? eras : (['handshake'] as const))('leaves nothing behind but the answers (%s)', async (era) => {
     if (era === 'handshake') {
       const clientInfo = { name: 'caller', version: '1' };
       say({ id: 0, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo } });
@@ -66,13 +71,16 @@ describe.skipIf(process.platform !== 'linux')('one client that calls and calls t
       say({ method: 'notifications/initialized' });
     }
     const meta = era === 'modern' ? described : {};
-    await call(counts(500, 3000), meta);
-    const before = await askProbe(join(folder, 'probe.sock'));
-    await call(counts(1000, 200_000), meta);
-    expectHeapBack(before, await askProbe(join(folder, 'probe.sock')));
+    await call(counts(200, 3000), meta);
+    if (proof) {
+      const before = await askProbe(join(folder, 'probe.sock'));
+      await call(200_000, meta);
+      expectHeapBack(before, await askProbe(join(folder, 'probe.sock')));
+    }
     const exited = once(run, 'exit');
     run.stdin?.end();
     expect(await exited).toEqual([0, null]);
-    await untilNothingIsLeft(join(folder, 'data'), 0);
+    // On a busy machine it does not wait for the warden to the end.
+    await untilNothingIsLeft(join(folder, 'data'));
   });
 });
