@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
 import { until } from '../../runners/tagged-processes.ts';
+import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { startUpstream, type Upstream } from './http-upstream.ts';
 import { callModern, modernHeaders, modernRequest, openClient, outcome } from './mcp-calls.ts';
 import { head, openWire, type Wire } from './raw-http.ts';
@@ -61,7 +62,7 @@ describe('modern era: whoever disconnects has cancelled', () => {
   });
 
   test('while its server is still starting: the call is cancelled, or never made', async () => {
-    for (let round = 0; round < counts(3, 30); round++) {
+    for (let round = 0; round < counts(2, 30); round++) {
       const { token } = await patient.session();
       const wire = await openWire(patient.url);
       await wire.say(waitCall(token));
@@ -77,14 +78,14 @@ describe('modern era: whoever disconnects has cancelled', () => {
     const calling = callModern(patient.mcp('remote'), patient.token, 'wait', {}, { signal: gone.signal });
     await until(
       () => upstream.seen.includes('POST tools/call wait'),
-      5000,
+      patienceMs,
       () => 'the call did not arrive',
     );
     gone.abort();
     await expect(calling).rejects.toThrow();
     await until(
       () => closed === 1,
-      5000,
+      patienceMs,
       () => `${closed} closed`,
     );
   });
@@ -146,7 +147,7 @@ describe('handshake era: a client says so', () => {
     const calling = client.call('wait', {}, 'mine');
     await until(
       () => upstream.asked.at(-1)?.params?.name === 'wait',
-      5000,
+      patienceMs,
       () => 'the call did not arrive',
     );
     const { id } = upstream.asked.at(-1) as { id: unknown };
@@ -154,7 +155,7 @@ describe('handshake era: a client says so', () => {
     await calling;
     await until(
       () => closed === before + 1 && upstream.seen.includes('POST notifications/cancelled'),
-      5000,
+      patienceMs,
       () => upstream.seen.join(),
     );
     const told = upstream.asked.find(({ method }) => method === 'notifications/cancelled');

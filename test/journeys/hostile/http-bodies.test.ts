@@ -32,24 +32,22 @@ test('a body of exactly the limit is taken, one byte more is 413', async () => {
   expect([said.status, said.messages[0]?.error?.code]).toEqual([413, -32600]);
 });
 
-test.each(proof ? [2, 8, 64] : [2, 16])(
-  'whoever sends %i times the limit still gets to read the 413',
-  async (times) => {
-    const said = await send(Buffer.alloc(bodyBytes * times, 'x'));
-    expect(said.status).toBe(413);
-  },
-);
+test.each(proof ? [2, 8, 64] : [8])('whoever sends %i times the limit still gets to read the 413', async (times) => {
+  const said = await send(Buffer.alloc(bodyBytes * times, 'x'));
+  expect(said.status).toBe(413);
+});
 
 test('an upload in chunks that never ends is stopped at the limit', async () => {
   const wire = await openWire(patient.url);
   await wire.say(head('/mcp/calm', { ...auth, 'transfer-encoding': 'chunked' }));
   const chunk = `${(65536).toString(16)}\r\n${'x'.repeat(65536)}\r\n`;
-  const before = patient.memoryMb();
   const closed = wire.untilClosed();
   const drained = () => new Promise<void>((resolve) => wire.socket.once('drain', resolve));
-  while (!wire.socket.destroyed) if (!wire.socket.write(chunk)) await Promise.race([drained(), closed]);
+  const uploading = (async () => {
+    while (!wire.socket.destroyed) if (!wire.socket.write(chunk)) await Promise.race([drained(), closed]);
+  })();
+  await patient.expectMemoryWithin(100, uploading);
   expect(answersIn(await closed)[0]?.status).toBe(413);
-  expect(patient.memoryMb() - before).toBeLessThan(100);
 });
 
 test.each([

@@ -8,7 +8,7 @@ import { fixture, type Patient, startPatient } from './vital-signs.ts';
 let patient: Patient;
 let journal: string;
 const long = 'x'.repeat(1 << 20);
-const rounds = counts(3, 200);
+const rounds = counts(1, 200);
 
 beforeAll(async () => {
   patient = await startPatient({ servers: { told: fixture('says-what-it-is-told.js') } });

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
 import { until } from '../../runners/tagged-processes.ts';
+import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { initialize, openClient, outcome, post } from './mcp-calls.ts';
 import { type Patient, startPatient } from './vital-signs.ts';
 
@@ -22,28 +23,28 @@ function peculiar(n: number): Record<string, unknown> {
 test('a client that declares other capabilities each time, and leaves each time, does not pile up processes', async () => {
   const { token } = await patient.session();
   const before = patient.upstreams();
-  for (let n = 0; n < counts(12, 1000); n++) {
+  for (let n = 0; n < counts(10, 1000); n++) {
     const client = await openClient(patient.mcp('calm'), token, peculiar(n));
     await client.leave();
   }
   await until(
     () => patient.upstreams() <= before + 8,
-    10_000,
+    patienceMs,
     () => `${patient.upstreams()} processes, ${before} before`,
   );
 });
 
-test('a crowd of handshakes with a server that does not answer meets a bound', { timeout: 60_000 }, async () => {
+test('a crowd of handshakes with a server that does not answer meets a bound', async () => {
   const { token, id } = await patient.session();
   const before = patient.upstreams();
-  const crowd = counts(100, 400);
+  const crowd = counts(84, 400);
   const told: string[] = [];
   const all = Array.from({ length: crowd }, async (_, n) => {
     told.push(outcome(await post(patient.mcp('dead'), token, JSON.stringify(initialize(peculiar(n))))));
   });
   await until(
     () => told.length === crowd - 80,
-    40_000,
+    patienceMs,
     () => `${told.length} answered`,
   );
   expect(new Set(told)).toEqual(new Set(['!OVERLOADED']));
@@ -53,7 +54,7 @@ test('a crowd of handshakes with a server that does not answer meets a bound', {
   expect(new Set(told)).toEqual(new Set(['!OVERLOADED', '!SESSION_ENDED']));
   await until(
     () => patient.upstreams() <= before,
-    20_000,
+    patienceMs,
     () => `${patient.upstreams()} processes, ${before} before`,
   );
 });

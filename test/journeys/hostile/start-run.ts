@@ -2,7 +2,8 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { probeEnvironment } from '../abandoned/probed-ambit.ts';
+import { proof } from '../../proof.ts';
+import { probeEnvironment, untilNothingRuns } from '../abandoned/probed-ambit.ts';
 import { ambitBin } from '../start-ambit.ts';
 import type { Spoken } from './mcp-calls.ts';
 import { fixtures, heldMb } from './vital-signs.ts';
@@ -19,7 +20,7 @@ export interface Run {
   /** The next error that belongs to no request. */
   complaint(): Promise<Spoken>;
   errors(): string;
-  /** What it still holds after collecting garbage. */
+  /** What it still holds after collecting garbage; it can be asked in the proof only. */
   heldMb(): Promise<number>;
   stop(): Promise<void>;
 }
@@ -29,7 +30,7 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
   const places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
   const args = [ambitBin, 'run', '--trust', 'direct', ...places, '--', process.execPath, join(fixtures, file)];
   const probe = join(folder, 'probe.sock');
-  const env = { ...process.env, ...probeEnvironment(probe) };
+  const env = { ...process.env, ...(proof ? probeEnvironment(probe) : {}) };
   const child = spawn(process.execPath, args, { stdio: 'pipe', env });
   const said: string[] = [];
   const answers = new Map<unknown, Spoken>();
@@ -92,6 +93,8 @@ export async function startRun(file = 'well-behaved.js'): Promise<Run> {
         child.stdin.end();
         await new Promise((resolve) => child.once('exit', resolve));
       }
+      // On a busy machine its warden sweeps up a little longer.
+      await untilNothingRuns(join(folder, 'data'));
       await rm(folder, { recursive: true, force: true });
     },
   };

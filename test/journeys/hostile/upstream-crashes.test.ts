@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
 import { until } from '../../runners/tagged-processes.ts';
+import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { inBothEras } from './both-eras.ts';
 import { callModern, initialize, openClient, outcome, post } from './mcp-calls.ts';
 import { expectDiscreet, fixture, type Patient, startPatient } from './vital-signs.ts';
@@ -97,7 +98,7 @@ test('crashed processes leave nothing behind', async () => {
   await openClient(patient.mcp('crashes'), patient.token);
   await until(
     () => patient.upstreams() <= 6,
-    10_000,
+    patienceMs,
     () => `${patient.upstreams()} processes`,
   );
 });

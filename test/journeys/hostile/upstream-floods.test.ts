@@ -1,9 +1,8 @@
-import { statSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
+import { journalOf } from '../abandoned/probed-ambit.ts';
 import { inBothEras } from './both-eras.ts';
-import { fixture, type Patient, peakMbDuring, startPatient } from './vital-signs.ts';
+import { fixture, type Patient, startPatient } from './vital-signs.ts';
 
 let patient: Patient;
 
@@ -22,8 +21,7 @@ afterAll(() => patient?.stop());
 
 describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
   test('a flood of notifications: other calls of the session are answered meanwhile', async () => {
-    const before = patient.memoryMb();
-    const flood = call('chatty', 'flood', { count: counts(30_000, 1_000_000) });
+    const flood = call('chatty', 'flood', { count: counts(5000, 1_000_000) });
     let others = 0;
     const beside = (async () => {
       let over = false;
@@ -36,26 +34,25 @@ describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
         others++;
       }
     })();
-    const peak = await peakMbDuring(patient, beside);
+    await patient.expectMemoryWithin(150, beside);
     expect(await flood).toBe('flooded');
     expect(others).toBeGreaterThan(0);
-    expect(peak - before).toBeLessThan(150);
   });
 
   test('a flood of requests of its own: the call is answered, and so is what it asks', async () => {
-    const before = patient.memoryMb();
     const asking = call('asking', 'ask', {
-      count: counts(5000, 20_000),
+      count: counts(2000, 20_000),
       method: 'sampling/createMessage',
       answer: true,
     });
-    const peak = await peakMbDuring(patient, asking);
+    await patient.expectMemoryWithin(150, asking);
     expect(await asking).toBe('asked');
-    expect(peak - before).toBeLessThan(150);
-    // Some were dropped over the rate; what was taken was refused, since nobody is there to answer for long.
-    const outcomes = JSON.parse(await call('asking', 'outcomes')) as Record<string, number>;
+    // Some were dropped over the rate; what was taken is refused, since nobody is there to answer for long.
+    let outcomes: Record<string, number> = {};
+    while (Object.keys(outcomes).length === 0) {
+      outcomes = JSON.parse(await call('asking', 'outcomes')) as Record<string, number>;
+    }
     expect(outcomes['result']).toBeUndefined();
-    expect(Object.values(outcomes).reduce((sum, each) => sum + each, 0)).toBeGreaterThan(0);
   });
 
   test('pings of its own are answered even when nobody else is there', async () => {
@@ -63,10 +60,11 @@ describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
   });
 
   test('a flood on stderr: the call is answered, and the journal stays readable', async () => {
-    const journal = join(patient.dataDir, 'journal', 'journal.jsonl');
-    const before = statSync(journal).size;
-    const lines = counts(30_000, 1_000_000);
+    const lines = counts(10_000, 1_000_000);
     expect(await call('cursing', 'curse', { lines, bytes: 4 << 20, text: 'there' })).toBe('there');
-    expect(statSync(journal).size - before).toBeLessThan((lines * 100) / 4);
+    const written = journalOf(patient.dataDir).filter(
+      ({ event, server }) => event === 'stderr' && server === 'cursing',
+    );
+    expect(written.length).toBeLessThan(lines / 4);
   });
 });

@@ -1,16 +1,18 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { until } from '../../runners/tagged-processes.ts';
+import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { type Behaviour, openings, rightAnswer, sendJson, startUpstream, type Upstream } from './http-upstream.ts';
 import { type Client, callModern, openClient, outcome } from './mcp-calls.ts';
 import { type Patient, startPatient } from './vital-signs.ts';
 
 let patient: Patient;
-const remotes = new Map<string, { methods: Record<string, Behaviour>; upstream?: Upstream }>();
+const remotes = new Map<string, { methods: Record<string, Behaviour>; brief: boolean; upstream?: Upstream }>();
 
 beforeAll(async () => {
   const servers: Record<string, unknown> = {};
   for (const [name, remote] of remotes) {
     remote.upstream = await startUpstream({}, remote.methods);
-    servers[name] = { url: remote.upstream.url, timeoutSeconds: 1 };
+    servers[name] = { url: remote.upstream.url, ...(remote.brief && { timeoutSeconds: 2 }) };
   }
   patient = await startPatient({ servers });
 });
@@ -20,14 +22,20 @@ afterAll(async () => {
   for (const { upstream } of remotes.values()) await upstream?.stop();
 });
 
-/** An upstream of this test's own behind the one gateway, and the client that uses it. */
-function remote(methods: Record<string, Behaviour>): {
+/**
+ * An upstream of this test's own behind the one gateway, and the client that uses it. With `brief`, a call to it may
+ * take two seconds only.
+ */
+function remote(
+  methods: Record<string, Behaviour>,
+  brief = false,
+): {
   upstream(): Upstream;
   open(): Promise<Client>;
   call(): Promise<string>;
 } {
   const name = `remote-${remotes.size}`;
-  remotes.set(name, { methods });
+  remotes.set(name, { methods, brief });
   return {
     upstream: () => remotes.get(name)?.upstream as Upstream,
     open: () => openClient(patient.mcp(name), patient.token),
@@ -44,7 +52,7 @@ function withResult(id: unknown, result: Record<string, unknown>): string {
 }
 
 /** Sessions that live until they are forgotten; a request without a living one gets 404. */
-function forgetful(replaced: Record<string, Behaviour> = {}) {
+function forgetful(replaced: Record<string, Behaviour> = {}, brief = false) {
   let count = 0;
   let living = '';
   const initialize: Behaviour = ({ id, params }, response) => {
@@ -69,7 +77,7 @@ function forgetful(replaced: Record<string, Behaviour> = {}) {
     forget() {
       living = '';
     },
-    ...remote({ initialize: (...each) => self.initialize(...each), 'tools/call': call, ...replaced }),
+    ...remote({ initialize: (...each) => self.initialize(...each), 'tools/call': call, ...replaced }, brief),
   };
   return self;
 }
@@ -117,19 +125,6 @@ describe('a session the upstream has forgotten', () => {
     interrupted.serving = true;
     expect(outcome(await client.call('echo'))).toBe('s2');
   });
-
-  const stalled = forgetful();
-  test('holds up nothing but the calls that wait while it is opened anew', async () => {
-    const client = await stalled.open();
-    stalled.forget();
-    const { initialize } = stalled;
-    stalled.initialize = () => {};
-    expect(outcome(await client.call('echo'))).toBe('!UPSTREAM_TIMEOUT');
-    stalled.initialize = initialize;
-    // The stalled handshake may still have a moment; then the next call begins another.
-    const said = [outcome(await client.call('echo')), outcome(await client.call('echo'))];
-    expect(said[1]).toBe('s2');
-  });
 });
 
 describe('a protocol version that would not fit into a header', () => {
@@ -152,7 +147,11 @@ describe('a protocol version that would not fit into a header', () => {
     expect(outcome(await client.call('echo'))).toBe('right');
     expect((await client.send({ method: 'notifications/x' })).status).toBe(202);
     await client.leave();
-    await vi.waitFor(() => expect(odd.upstream().seen).toContain('DELETE'));
+    await until(
+      () => odd.upstream().seen.includes('DELETE'),
+      patienceMs,
+      () => odd.upstream().seen.join(),
+    );
     for (const { request } of odd.upstream().asked) {
       expect(request.headers['x-evil']).toBeUndefined();
       expect(request.headers['mcp-protocol-version']).toBeUndefined();
@@ -161,19 +160,6 @@ describe('a protocol version that would not fit into a header', () => {
 });
 
 describe('an upstream, asked for its era,', () => {
-  let silent = true;
-  const never = remote({
-    'server/discover': (asked, response, socket) => {
-      if (!silent) openings['server/discover']?.(asked, response, socket);
-    },
-  });
-  test('that never answers: UPSTREAM_TIMEOUT, and it may recover', async () => {
-    expect(await never.call()).toBe('!UPSTREAM_TIMEOUT');
-    silent = false;
-    const said = [await never.call(), await never.call()];
-    expect(said[1]).toBe('right');
-  });
-
   const broken = (
     [
       ['breaks off', (_asked, _response, socket) => void socket.resetAndDestroy()],
@@ -197,5 +183,33 @@ describe('an upstream, asked for its era,', () => {
   test.each(broken)('that $what is asked again', async ({ once }) => {
     expect(await once.call()).toBe('!UPSTREAM_FAILED');
     expect(await once.call()).toBe('right');
+  });
+});
+
+// Both wait for a time limit: they do so at the same time.
+describe.concurrent('within two seconds', () => {
+  const stalled = forgetful({}, true);
+  test('a session the upstream has forgotten holds up nothing but the calls that wait while it is opened anew', async () => {
+    const client = await stalled.open();
+    stalled.forget();
+    const { initialize } = stalled;
+    stalled.initialize = () => {};
+    expect(outcome(await client.call('echo'))).toBe('!UPSTREAM_TIMEOUT');
+    stalled.initialize = initialize;
+    // The stalled handshake may still have a moment; then the next call begins another.
+    const said = [outcome(await client.call('echo')), outcome(await client.call('echo'))];
+    expect(said[1]).toBe('s2');
+  });
+
+  let silent = true;
+  const discoverLate: Behaviour = (...each) => {
+    if (!silent) openings['server/discover']?.(...each);
+  };
+  const never = remote({ 'server/discover': discoverLate }, true);
+  test('an upstream that never answers when asked for its era: UPSTREAM_TIMEOUT, and it may recover', async () => {
+    expect(await never.call()).toBe('!UPSTREAM_TIMEOUT');
+    silent = false;
+    const said = [await never.call(), await never.call()];
+    expect(said[1]).toBe('right');
   });
 });

@@ -15,7 +15,7 @@ beforeAll(async () => {
   patient = await startPatient({
     servers: {
       told: fixture('says-what-it-is-told.js'),
-      impatient: fixture('says-what-it-is-told.js', { timeoutSeconds: 1 }),
+      impatient: fixture('says-what-it-is-told.js', { timeoutSeconds: 0.2 }),
       prints: fixture('prints-before-it-speaks.js'),
     },
   });
@@ -66,11 +66,14 @@ describe.each(Object.entries(eras))('%s era', (_era, say) => {
     expect([said.messages.at(-1)?.id, outcome(said)]).toEqual(['mine', 'right']);
   });
 
-  test.each([
-    ['half a message, then it leaves', ['{"jsonrpc":"2.0","id":$ID,"res'], 0],
-    ['half a message, then it fails', ['{"jsonrpc":"2.0","id":$ID,"res'], 1],
-    ['nothing, then it leaves', [''], 0],
-  ])('%s: UPSTREAM_FAILED, and the next call is served', async (_what, pieces, leave) => {
+  // Each of them costs a new process: the proof tries them all.
+  test.each(
+    [
+      ['half a message, then it leaves', ['{"jsonrpc":"2.0","id":$ID,"res'], 0],
+      ['half a message, then it fails', ['{"jsonrpc":"2.0","id":$ID,"res'], 1],
+      ['nothing, then it leaves', [''], 0],
+    ].slice(0, counts(1, 3)),
+  )('%s: UPSTREAM_FAILED, and the next call is served', async (_what, pieces, leave) => {
     expect(outcome(await say({ pieces, leave }))).toBe('!UPSTREAM_FAILED');
     expect(outcome(await say({ pieces: [answer] }))).toBe('right');
   });
@@ -99,7 +102,7 @@ describe.each(Object.entries(eras))('%s era', (_era, say) => {
     }
   });
 
-  test('messages damaged in any way', { timeout: counts(20_000, 1_200_000) }, async () => {
+  test('messages damaged in any way', async () => {
     const texts = [
       answer,
       '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"d","_meta":{"ambit/x":1}}}\n',
@@ -112,7 +115,7 @@ describe.each(Object.entries(eras))('%s era', (_era, say) => {
       fc.asyncProperty(fc.array(damaged, { minLength: 1, maxLength: 10 }), async (pieces) => {
         expectUnharmed(await say({ pieces: [...pieces, '\n', answer] }));
       }),
-      { numRuns: counts(40, 5000) },
+      { numRuns: counts(20, 5000) },
     );
   });
 

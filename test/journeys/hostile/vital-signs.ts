@@ -1,15 +1,12 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, vi } from 'vitest';
-import { counts } from '../../proof.ts';
+import { expect } from 'vitest';
+import { proof } from '../../proof.ts';
 import { taggedProcesses } from '../../runners/tagged-processes.ts';
 import { askProbe, probeEnvironment } from '../abandoned/probed-ambit.ts';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
 import { callModern, openClient, outcome } from './mcp-calls.ts';
-
-// A busy machine is slow, and the proof does a hundred times as much.
-vi.setConfig({ testTimeout: counts(40_000, 1_200_000) });
 
 export const fixtures = join(repository, 'test', 'fixtures', 'hostile');
 
@@ -24,9 +21,13 @@ export interface Patient extends RunningAmbit {
   complaints(): string[];
   /** Alive under the same pid, healthy, serving others in both eras, and no complaint. */
   expectWell(): Promise<void>;
-  memoryMb(): number;
-  /** What it still holds after collecting garbage: a little that stays shows here long before it shows in memory. */
-  heldMb(): Promise<number>;
+  /** In the proof only: while the work goes on, the gateway's memory grows by less than this. */
+  expectMemoryWithin(mb: number, work: Promise<unknown>): Promise<void>;
+  /**
+   * In the proof only: with what is kept of the work, and not yet collected garbage aside, it holds at most this much
+   * more. A little that stays shows here long before it shows in memory.
+   */
+  expectHeldWithin<T>(mb: number, work: () => Promise<T>): Promise<T>;
   /** Open files and sockets of the gateway. */
   handles(): number;
   upstreams(): number;
@@ -43,7 +44,7 @@ export async function startPatient(config: {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-signs-'));
   const probe = join(folder, 'probe.sock');
   const servers = { calm: fixture('well-behaved.js'), ...config.servers };
-  const ambit = await startAmbit({ quotas, ...config, servers }, probeEnvironment(probe));
+  const ambit = await startAmbit({ quotas, ...config, servers }, proof ? probeEnvironment(probe) : {});
   let words = '';
   ambit.process.stderr?.on('data', (chunk: Buffer) => {
     words += chunk.toString();
@@ -69,8 +70,16 @@ export async function startPatient(config: {
       const client = await openClient(ambit.mcp('calm'), token);
       expect(outcome(await client.call('echo', { text: 'and here' }))).toBe('and here');
     },
-    memoryMb: () => residentMb(ambit.pid),
-    heldMb: () => heldMb(probe),
+    async expectMemoryWithin(mb, work) {
+      if (!proof) await work;
+      else expect(await growthDuring(ambit.pid, work)).toBeLessThan(mb);
+    },
+    async expectHeldWithin(mb, work) {
+      const before = proof ? await heldMb(probe) : 0;
+      const value = await work();
+      if (proof) expect((await heldMb(probe)) - before).toBeLessThan(mb);
+      return value;
+    },
     handles: () => readdirSync(`/proc/${ambit.pid}/fd`).length,
     upstreams: () => taggedProcesses(join(ambit.dataDir, 'tmp')).length,
     async stop(signal) {
@@ -85,24 +94,31 @@ export async function heldMb(probe: string): Promise<number> {
   return (heapUsed + external) / (1 << 20);
 }
 
-/** 0 for a process that has just left. */
-export function residentMb(pid: number): number {
-  const kb = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Number(kb ?? 0) / 1024;
+/** 0 for a process that has left. */
+function residentMb(pid: number): number {
+  try {
+    const kb = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return Number(kb ?? 0) / 1024;
+  } catch {
+    return 0;
+  }
 }
 
-/** The most memory seen while something went on. */
-export async function peakMbDuring(patient: Patient, work: Promise<unknown>): Promise<number> {
-  let peak = patient.memoryMb();
-  const timer = setInterval(() => {
-    peak = Math.max(peak, patient.memoryMb());
-  }, 20);
+/** By how many megabytes the memory of a process grew at most while something went on. */
+export async function growthDuring(pid: number, work: Promise<unknown>): Promise<number> {
+  const before = residentMb(pid);
+  let peak = before;
+  const look = () => {
+    peak = Math.max(peak, residentMb(pid));
+  };
+  const timer = setInterval(look, 20);
   try {
     await work;
   } finally {
     clearInterval(timer);
   }
-  return Math.max(peak, patient.memoryMb());
+  look();
+  return peak - before;
 }
 
 const paths = [repository, homedir(), process.execPath].filter((path) => path.length > 1);
