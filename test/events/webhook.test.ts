@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, type TestContext, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { createLifecycle } from '../../src/events/lifecycle.ts';
 import { createWebhook } from '../../src/events/webhook.ts';
@@ -10,25 +10,7 @@ import { openGateway } from '../../src/gateway/gateway.ts';
 import type { Narrowing, SessionDraft } from '../../src/sessions/session.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { draft } from '../../src/testing/store-suite/harness.ts';
-import { startReceiver, verifies, type WebhookReceiver } from './webhook-receiver.ts';
-
-let folder: string;
-let receiver: WebhookReceiver;
-let lines: string[];
-const gateways: WatchedGateway[] = [];
-const note = (event: string, fields: object = {}) => void lines.push(`${event} ${JSON.stringify(fields)}`);
-const log = { info: note, warn: note };
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'ambit-webhook-'));
-  receiver = await startReceiver();
-  lines = [];
-});
-afterEach(async () => {
-  for (const gateway of gateways.splice(0)) await gateway.close();
-  await receiver.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+import { startReceiver, verifies } from './webhook-receiver.ts';
 
 interface WatchedGateway {
   createSession(draft?: SessionDraft): Promise<{ readonly id: string; readonly token: string }>;
@@ -37,30 +19,47 @@ interface WatchedGateway {
   close(): Promise<void>;
 }
 
-/** Nothing is served here, so nothing is started ahead of it. */
-async function start(more: { readonly secretFile?: string } = {}): Promise<WatchedGateway> {
-  const configFile = join(folder, 'ambit.json');
-  const sessions = { defaultTrust: 'direct' };
-  const text = JSON.stringify({ version: 1, sessions, events: { webhook: { url: receiver.url, ...more } } });
-  const { config } = await loadConfig({ text, file: configFile });
-  const gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log, brief: true });
-  const made: WatchedGateway = {
-    async createSession(draft = {}) {
-      const { session, token } = await gateway.openSession(draft);
-      return { id: session.id, token };
-    },
-    restrictSession: gateway.restrictSession,
-    endSession: (id) => gateway.sessions.end(id),
-    close: () => gateway.close(),
-  };
-  gateways.push(made);
-  return made;
+/** A folder and a receiver of one test's own, and the gateways it starts; all of it goes with the test. */
+async function prepare({ onTestFinished }: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-webhook-'));
+  const receiver = await startReceiver();
+  const lines: string[] = [];
+  const gateways: WatchedGateway[] = [];
+  const note = (event: string, fields: object = {}) => void lines.push(`${event} ${JSON.stringify(fields)}`);
+  const log = { info: note, warn: note };
+  onTestFinished(async () => {
+    for (const gateway of gateways.splice(0)) await gateway.close();
+    await receiver.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** Nothing is served here, so nothing is started ahead of it. */
+  async function start(more: { readonly secretFile?: string } = {}): Promise<WatchedGateway> {
+    const configFile = join(folder, 'ambit.json');
+    const sessions = { defaultTrust: 'direct' };
+    const text = JSON.stringify({ version: 1, sessions, events: { webhook: { url: receiver.url, ...more } } });
+    const { config } = await loadConfig({ text, file: configFile });
+    const gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log, brief: true });
+    const made: WatchedGateway = {
+      async createSession(draft = {}) {
+        const { session, token } = await gateway.openSession(draft);
+        return { id: session.id, token };
+      },
+      restrictSession: gateway.restrictSession,
+      endSession: (id) => gateway.sessions.end(id),
+      close: () => gateway.close(),
+    };
+    gateways.push(made);
+    return made;
+  }
+
+  return { folder, receiver, lines, log, gateways, start, types: () => receiver.seen.map(({ event }) => event.type) };
 }
 
-const types = () => receiver.seen.map(({ event }) => event.type);
-
-describe('the webhook', () => {
-  test('L13: tells of each step in the life of a session, signed', async () => {
+// Most of their time is spent waiting, for a session to expire or for the next attempt: they wait at the same time.
+describe.concurrent('the webhook', () => {
+  test('L13: tells of each step in the life of a session, signed', async (context) => {
+    const { folder, lines, receiver, start, types } = await prepare(context);
     const gateway = await start();
     const { id, token } = await gateway.createSession({ name: 'watched' });
     await gateway.restrictSession(id, { ttlSeconds: 30 });
@@ -97,7 +96,8 @@ describe('the webhook', () => {
     expect(lines.join('\n')).not.toContain('planted-in-the-address');
   });
 
-  test('of several gateways on one store, the one that did it tells of it', async () => {
+  test('of several gateways on one store, the one that did it tells of it', async (context) => {
+    const { gateways, receiver, start, types } = await prepare(context);
     const [first, second] = [await start(), await start()];
     const { id } = await first.createSession();
     await second.restrictSession(id, { ttlSeconds: 1000 });
@@ -115,7 +115,8 @@ describe('the webhook', () => {
     ]);
   });
 
-  test('an event that was not taken is tried again, as the same event', async () => {
+  test('an event that was not taken is tried again, as the same event', async (context) => {
+    const { lines, receiver, start, types } = await prepare(context);
     let refusals = 2;
     receiver.answer = () => ({ status: refusals-- > 0 ? 503 : 200 });
     const gateway = await start();
@@ -129,15 +130,8 @@ describe('the webhook', () => {
     expect(lines.filter((line) => /did not take an event.*status 503/.test(line))).toHaveLength(1);
   });
 
-  test('what was done last is told before the gateway ends', async () => {
-    const gateway = await start();
-    const { id } = await gateway.createSession();
-    await gateway.endSession(id);
-    await gateways.pop()?.close();
-    expect(types()).toEqual(['session.created', 'session.ended']);
-  });
-
-  test('redirects are not followed, and nobody waits for a receiver that does not answer', async () => {
+  test('redirects are not followed, and nobody waits for a receiver that does not answer', async (context) => {
+    const { gateways, lines, receiver, start } = await prepare(context);
     receiver.answer = () => ({ status: 307, location: '/elsewhere' });
     const gateway = await start();
     const { id } = await gateway.createSession();
@@ -149,7 +143,8 @@ describe('the webhook', () => {
     expect(lines.join('\n')).toMatch(/was not told of the last events.*"events":\d/);
   });
 
-  test('a secret of one’s own is taken, if it is one and private', async () => {
+  test('a secret of one’s own is taken, if it is one and private', async (context) => {
+    const { folder, receiver, start } = await prepare(context);
     const secretFile = join(folder, 'secret');
     for (const [text, mode] of [
       ['whsec_short', 0o600],
@@ -169,18 +164,26 @@ describe('the webhook', () => {
   });
 });
 
-test('what waits is bounded, and given up when it is old', async () => {
+// It has a second for that, so nothing else goes on in this process meanwhile.
+test('what was done last is told before the gateway ends', async (context) => {
+  const { gateways, start, types } = await prepare(context);
+  const gateway = await start();
+  const { id } = await gateway.createSession();
+  await gateway.endSession(id);
+  await gateways.pop()?.close();
+  expect(types()).toEqual(['session.created', 'session.ended']);
+});
+
+test('what waits is bounded, and given up when it is old', async (context) => {
+  const { folder, lines, log, receiver } = await prepare(context);
   const store = openMemoryStore();
   const lifecycle = createLifecycle(store);
   const key = await openWebhookKey(join(folder, 'key'), undefined);
   receiver.answer = () => ({ status: 500 });
   const webhook = createWebhook({ url: receiver.url, key, lifecycle, log, pauseMs: 1, worthMs: 50, mostWaiting: 3 });
-  const ids: string[] = [];
-  for (let i = 0; i < 10; i++) {
-    const session = draft({ id: `session-${i}` });
-    await store.create(session);
-    ids.push(session.id);
-  }
+  const ids = Array.from({ length: 10 }, (_, i) => `session-${i}`);
+  // All at once, before the first of them can be given up.
+  await Promise.all(ids.map((id) => store.create(draft({ id }))));
   await receiver.sees(({ event }) => event.data.session.id === ids[2]);
   await webhook.close();
   expect(new Set(receiver.seen.map(({ event }) => event.data.session.id))).toEqual(new Set(ids.slice(0, 3)));

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { counts, proof } from '../proof.ts';
 import { taggedProcesses, until } from '../runners/tagged-processes.ts';
+import { patienceMs } from './abandoned/probed-ambit.ts';
 import { ask } from './control-api.ts';
 import { callModern, modernHeaders, modernRequest, openClient, outcome, type Spoken } from './hostile/mcp-calls.ts';
 import { type RunningAmbit, repository, startAmbit } from './start-ambit.ts';
@@ -53,7 +54,7 @@ async function answerTo(act: () => void): Promise<string> {
   const answer = () => /the configuration was not taken over|configuration read again.*/.exec(said.slice(from))?.[0];
   await until(
     () => answer() !== undefined,
-    10_000,
+    patienceMs,
     () => `an answer to the new configuration: ${said.slice(from)}`,
   );
   return answer() as string;
@@ -143,6 +144,16 @@ async function clients(): Promise<Loaded[]> {
   return loads;
 }
 
+/** Resolves when each of them has had one more answer. */
+async function untilAllCall(loads: readonly Loaded[]): Promise<void> {
+  const before = loads.map(({ calls }) => calls);
+  await until(
+    () => loads.every(({ calls }, index) => calls > (before[index] ?? 0)),
+    patienceMs,
+    () => `calls: ${loads.map(({ calls }) => calls)}`,
+  );
+}
+
 /** Everything said on a stream so far; resolves when it stands. */
 async function listening(url: string, headers: Record<string, string>, body?: string) {
   const heard: string[] = [];
@@ -187,14 +198,15 @@ async function listeners() {
 const changes = (stream: { heard: string[] }) =>
   stream.heard.filter((method) => method === 'notifications/tools/list_changed').length;
 
-test('reloads under load: no failed call, no leaked process, and everybody is told', { timeout: 600_000 }, async () => {
-  const rounds = counts(10, 200);
+test('reloads under load: no failed call, no leaked process, and everybody is told', async () => {
+  const rounds = counts(5, 200);
   const streams = await listeners();
   const loads = await clients();
   const usable: number[] = [];
   let refused = 0;
   let told = 0;
   for (let round = 1; round <= rounds; round++) {
+    await untilAllCall(loads);
     const before = { modern: changes(streams.modern), handshake: changes(streams.handshake) };
     const life = { ...steady, 'old-era': server(`old-era ${round}`, 'handshake') };
     switch (round % 5) {
@@ -219,7 +231,7 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
           const handshake = await openClient(ambit.mcp('fresh'), token);
           const slower = handshake.call('slow', { begun: other, until: go });
           const under = () => existsSync(one!) && existsSync(other!);
-          await until(under, 10_000, () => 'two calls under way');
+          await until(under, patienceMs, () => 'two calls under way');
           expect(await configure(steady)).toContain('fresh');
           expect(outcome(await callModern(`${ambit.url}/mcp`, token, 'fresh__mark'))).toBe('!SERVER_NOT_AVAILABLE');
           writeFileSync(go!, '');
@@ -243,11 +255,12 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
     told++;
     await until(
       () => changes(streams.modern) > before.modern && changes(streams.handshake) > before.handshake,
-      5000,
+      patienceMs,
       () =>
         `list_changed in round ${round}: ${JSON.stringify([before, changes(streams.modern), changes(streams.handshake)])}`,
     );
   }
+  await untilAllCall(loads);
   await Promise.all(loads.map((each) => each.stop()));
   const calls = loads.reduce((sum, each) => sum + each.calls, 0);
   const middle = usable.sort((a, b) => a - b)[Math.floor(usable.length / 2)] ?? Number.NaN;
@@ -256,7 +269,6 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
       `list_changed heard after each of ${told}; a new server answered after ${middle.toFixed(0)} ms (p50)\n`,
   );
   expect(loads.flatMap((each) => each.failures)).toEqual([]);
-  for (const each of loads) expect(each.calls).toBeGreaterThan(rounds);
   // The middle one of many: a machine that is busy with other things may take longer over some of them.
   if (proof) expect(middle).toBeLessThan(usableMs);
 
@@ -265,14 +277,14 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
   const lives = () => taggedProcesses(join(ambit.dataDir, 'tmp')).length;
   await until(
     () => lives() <= 3,
-    15_000,
+    patienceMs,
     () => `${lives()} processes are left`,
   );
   await ask(join(ambit.dataDir, 'control.sock'), 'DELETE', `/api/v1/sessions/${session}`);
   for (const stream of Object.values(streams)) stream.end();
   await until(
     () => lives() === 0,
-    15_000,
+    patienceMs,
     () => `${lives()} processes are left`,
   );
 });

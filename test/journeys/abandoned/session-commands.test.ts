@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ambitInProcess } from '../../cli/in-process.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { runAmbit } from './ambit-command.ts';
 
 let folder: string;
 let places: string[];
@@ -14,21 +13,6 @@ beforeAll(() => {
   places = ['--config', join(folder, 'none.yaml'), '--data-dir', join(folder, 'data')];
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-describe.concurrent('without a running gateway', () => {
-  it('a socket that a killed gateway left behind makes no difference', async () => {
-    const ambit = await startAmbit({ servers: {} });
-    const left = ['--config', join(ambit.folder, 'etc', 'ambit.yaml'), '--data-dir', ambit.dataDir];
-    const { id } = await ambit.session();
-    const exited = new Promise((resolve) => ambit.process.once('exit', resolve));
-    ambit.process.kill('SIGKILL');
-    await exited;
-    const { code, stdout } = await runAmbit(['session', 'list', '--json', ...left]);
-    expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ sessions: [{ id }] });
-    await ambit.stop();
-  });
-});
 
 describe('wrong usage exits with 2 and says what is wrong', () => {
   it.each([

@@ -11,7 +11,7 @@ import { rightAnswer, sendJson, startUpstream, type Upstream } from '../hostile/
 import { callModern, outcome } from '../hostile/mcp-calls.ts';
 
 const program = join(import.meta.dirname, 'served-child.js');
-const rounds = counts(4, 200);
+const rounds = counts(2, 200);
 const lanes = 4;
 let dataDir: string;
 let upstream: Upstream;
@@ -118,31 +118,27 @@ async function check(all: readonly Known[]): Promise<void> {
   database.close();
 }
 
-test(
-  `L6: a gateway killed under load ${rounds} times loses nothing that it acknowledged, and the next one goes on`,
-  async () => {
-    const known: Known[][] = Array.from({ length: lanes }, () => []);
-    let next = start();
-    for (let round = 0; round < rounds; round++) {
-      const child = await next;
-      // Started ahead, on the same files: several processes may.
-      next = round + 1 < rounds ? start() : next;
-      let left = 3 + ((round * 37) % 40);
-      const gone = once(child.process, 'exit');
-      const working = known.map((own, lane) =>
-        work(child, lane, own, () => {
-          if (--left === 0) child.process.kill('SIGKILL');
-        }),
-      );
-      const ends = await Promise.allSettled(working);
-      await gone;
-      for (const end of ends) {
-        const words = end.status === 'rejected' ? String(end.reason) : 'it went on';
-        expect(words).toMatch(/killed|ECONNRE|socket hang up|ERR_IPC|EPIPE|Channel closed/);
-      }
-      for (const each of known.flat()) each.kills++;
-      if (round % 10 === 9 || round === rounds - 1) await check(known.flat());
+test(`L6: a gateway killed under load ${rounds} times loses nothing that it acknowledged, and the next one goes on`, async () => {
+  const known: Known[][] = Array.from({ length: lanes }, () => []);
+  let next = start();
+  for (let round = 0; round < rounds; round++) {
+    const child = await next;
+    // Started ahead, on the same files: several processes may.
+    next = round + 1 < rounds ? start() : next;
+    let left = 3 + ((round * 37) % 40);
+    const gone = once(child.process, 'exit');
+    const working = known.map((own, lane) =>
+      work(child, lane, own, () => {
+        if (--left === 0) child.process.kill('SIGKILL');
+      }),
+    );
+    const ends = await Promise.allSettled(working);
+    await gone;
+    for (const end of ends) {
+      const words = end.status === 'rejected' ? String(end.reason) : 'it went on';
+      expect(words).toMatch(/killed|ECONNRE|aborted|socket hang up|ERR_IPC|EPIPE|Channel closed/);
     }
-  },
-  counts(120_000, 900_000),
-);
+    for (const each of known.flat()) each.kills++;
+    if (round % 10 === 9 || round === rounds - 1) await check(known.flat());
+  }
+});

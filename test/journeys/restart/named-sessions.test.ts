@@ -88,4 +88,4 @@ describe.concurrent('ambit run', () => {
     expect(refused).toMatchObject({ code, said: '', stderr: expect.stringMatching(words) });
     expect(refused.stderr).not.toContain(opened.live.token);
   });
-}, 30_000);
+});

@@ -59,4 +59,4 @@ test('L6, L16: after kill -9 clients of both eras go on, with what their session
     expect(whoamiIn(await visitor.call('whoami').answered).pid).toBeGreaterThan(0);
     expect(refusalIn(await visitor.call('whoami').answered)).toBe('QUOTA_EXCEEDED');
   }
-}, 60_000);
+});
