@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createSessions } from '../../../src/sessions/sessions.ts';
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
+import { counts } from '../../proof.ts';
 import { modernRequest } from '../hostile/mcp-calls.ts';
 import { ambitBin } from '../start-ambit.ts';
 
@@ -73,17 +74,21 @@ describe.concurrent('ambit run', () => {
     await store.close();
   });
 
-  test.each([
-    [
-      'the token of another one',
-      () => ({ AMBIT_SESSION_ID: opened.other.id, AMBIT_SESSION_TOKEN: opened.live.token }),
-      1,
-      /UNAUTHENTICATED/,
-    ],
-    ['a token with a typo', () => ({ AMBIT_SESSION_TOKEN: `${opened.live.token}x` }), 1, /UNAUTHENTICATED/],
-    ['one that has ended', () => ({ AMBIT_SESSION_ID: opened.ended.id }), 1, /SESSION_ENDED/],
-    ['an id that is none', () => ({ AMBIT_SESSION_ID: '../../etc' }), 2, /AMBIT_SESSION_ID/],
-  ])('L2: refuses %s', async (_, env, code, words) => {
+  test.each(
+    (
+      [
+        [
+          'the token of another one',
+          () => ({ AMBIT_SESSION_ID: opened.other.id, AMBIT_SESSION_TOKEN: opened.live.token }),
+          1,
+          /UNAUTHENTICATED/,
+        ],
+        ['one that has ended', () => ({ AMBIT_SESSION_ID: opened.ended.id }), 1, /SESSION_ENDED/],
+        ['an id that is none', () => ({ AMBIT_SESSION_ID: '../../etc' }), 2, /AMBIT_SESSION_ID/],
+        ['a token with a typo', () => ({ AMBIT_SESSION_TOKEN: `${opened.live.token}x` }), 1, /UNAUTHENTICATED/],
+      ] as const
+    ).slice(0, counts(3, 4)),
+  )('L2: refuses %s', async (_, env, code, words) => {
     const refused = await run(env());
     expect(refused).toMatchObject({ code, said: '', stderr: expect.stringMatching(words) });
     expect(refused.stderr).not.toContain(opened.live.token);
