@@ -1,3 +1,5 @@
+import { readlinkSync } from 'node:fs';
+
 /** What was seen from inside a sandbox that was started for this. */
 export interface Enforced {
   readonly noCapabilities: boolean;
@@ -5,32 +7,46 @@ export interface Enforced {
   readonly seccomp: boolean;
   readonly noNetwork: boolean;
   readonly ownProcesses: boolean;
+  /** Shared memory, semaphores and message queues. */
+  readonly ownIpc: boolean;
+  readonly ownHostname: boolean;
+  readonly ownUsers: boolean;
   readonly readOnlySystem: boolean;
 }
 
-/** Says what it finds; `/proc` alone is asked, so that a shell is all it needs. */
+const namespaceKinds = ['ipc', 'net', 'pid', 'user', 'uts'] as const;
+
+/** Prints what it finds. It reads only `/proc`, so a shell and two small programs are all it needs. */
 export const probeScript = [
   'cat /proc/self/status /proc/net/dev',
   'echo "first: $(cat /proc/1/comm)"',
+  `for kind in ${namespaceKinds.join(' ')}; do echo "$kind: $(readlink /proc/self/ns/$kind)"; done`,
   '(echo x > /usr/.ambit-probe) 2>/proc/self/fd/1 && echo "system: writable"',
   'echo finished',
 ].join('\n');
 
 export function readProbe(said: string): Enforced | undefined {
   if (!/^finished$/m.test(said)) return undefined;
-  const status = (name: string) => new RegExp(`^${name}:\\s*(\\S+)$`, 'm').exec(said)?.[1];
+  const status = (name: string) => new RegExp(`^${name}:[ \\t]*(\\S+)$`, 'm').exec(said)?.[1];
   const interfaces = [...said.matchAll(/^\s*([^\s:|]+):(?:\s+\d+){16}$/gm)].map(([, name]) => name);
+  const isApart = (kind: (typeof namespaceKinds)[number]) => {
+    const inside = status(kind);
+    return inside !== undefined && inside !== readlinkSync(`/proc/self/ns/${kind}`);
+  };
   return {
     noCapabilities: [status('CapEff'), status('CapPrm'), status('CapBnd')].every((set) => /^0+$/.test(set ?? '')),
     noNewPrivileges: status('NoNewPrivs') === '1',
     seccomp: status('Seccomp') === '2',
-    noNetwork: interfaces.every((name) => name === 'lo'),
-    ownProcesses: status('first') === 'bwrap',
+    noNetwork: isApart('net') && interfaces.every((name) => name === 'lo'),
+    ownProcesses: isApart('pid') && status('first') === 'bwrap',
+    ownIpc: isApart('ipc'),
+    ownHostname: isApart('uts'),
+    ownUsers: isApart('user'),
     readOnlySystem: !/^system: writable$/m.test(said),
   };
 }
 
 /** The names of what should hold and does not. */
-export function lacking(enforced: Enforced): string[] {
+export function lacking(enforced: object): string[] {
   return Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
 }

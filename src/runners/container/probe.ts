@@ -5,9 +5,13 @@ export const markFile = 'mark';
 /** As in the other sandbox, with the mark in the working directory and the number the shell has. */
 export const containerProbeScript = `echo "self: $$"\ncat ${markFile}\n${probeScript}`;
 
+/** A container that root starts has the users of the machine. */
+export type EnforcedInContainer = Omit<Enforced, 'ownUsers'>;
+
 /** Undefined when it did not run to its end, or on another machine, where what is mounted is not ours. */
-export function readContainerProbe(said: string, mark: string): Enforced | undefined {
+export function readContainerProbe(said: string, mark: string): EnforcedInContainer | undefined {
   const enforced = readProbe(said);
   if (enforced === undefined || !said.includes(mark)) return undefined;
-  return { ...enforced, ownProcesses: /^self: 1$/m.test(said) };
+  const { ownUsers: _, ...rest } = enforced;
+  return { ...rest, ownProcesses: /^self: 1$/m.test(said) };
 }

@@ -5,9 +5,11 @@ import { basename, join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
 import { createLimiter, type Limiter } from '../../../src/runners/limits/limiter.ts';
+import { lookUp } from '../../../src/runners/look-up.ts';
 import { sweepLeftovers } from '../../../src/runners/sweep-leftovers.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
+import { canChange } from '../../saferoot/accounts.ts';
 import { ensureBuilt } from '../ensure-built.ts';
 import { linesOf } from '../runner-harness.ts';
 import { until } from '../tagged-processes.ts';
@@ -16,6 +18,17 @@ import { createSandboxHarness, does, processesIn, type SandboxHarness } from './
 let harness: SandboxHarness;
 beforeAll(ensureBuilt);
 afterEach(() => harness?.stop());
+
+/** A script that starts the real bwrap with its arguments, which come on descriptor 3, changed by some Perl. */
+const bwrapWithOtherArguments = (perl: string): string => {
+  const steps = [
+    'use POSIX; open(my $in, "<&=", 3); local $/; $_ = <$in>;',
+    perl,
+    'pipe(my $out, my $to); print $to $_; close $to; POSIX::dup2(fileno($out), 3);',
+    `exec "${lookUp('bwrap', process.env['PATH'])}", @ARGV;`,
+  ];
+  return `#!/bin/sh\nexec /usr/bin/perl -e '${steps.join(' ')}' -- "$@"\n`;
+};
 
 const allGone = () =>
   until(
@@ -179,6 +192,40 @@ describe('without a sandbox that works', () => {
       code: 'SANDBOX_UNAVAILABLE',
       message: expect.stringMatching(/does not hold inside: .*seccomp/),
     });
+  });
+
+  test.skipIf(!hasBwrap())('nothing starts in a sandbox that lacks one of its walls', async () => {
+    /** What is taken from the arguments of bwrap, and what the probe then misses. */
+    const lacks: Record<string, readonly string[]> = {
+      ownIpc: ['--unshare-ipc'],
+      noNetwork: ['--unshare-net'],
+      ownHostname: ['--unshare-uts', '--hostname sandbox'],
+      seccomp: ['--seccomp 4'],
+      ...(canChange && {
+        noCapabilities: ['--cap-drop ALL'],
+        ownUsers: ['--unshare-user', '--unshare-user', '--disable-userns', '--uid 1000', '--gid 1000'],
+      }),
+    };
+    const spelledOut = ['user', 'ipc', 'pid', 'net', 'uts', 'cgroup-try'].map((kind) => `--unshare-${kind}\\x00`);
+    harness = await createSandboxHarness();
+    const { warden, root: tmpRoot, folder } = harness;
+    const missed = Object.entries(lacks).map(async ([name, options]) => {
+      const rewrite = [`s/--unshare-all\\x00/${spelledOut.join('')}/;`].concat(
+        options.map((option) => `s/${option.replaceAll(' ', '\\x00')}\\x00//;`),
+      );
+      const bin = join(folder, name);
+      mkdirSync(bin);
+      writeFileSync(join(bin, 'bwrap'), bwrapWithOtherArguments(rewrite.join(' ')), { mode: 0o755 });
+      const runner = createBwrapRunner({ warden, tmpRoot, searchPath: () => bin });
+      return [name, await runner.start(harness.launch(['-e', '0'])).catch(({ code, message }) => ({ code, message }))];
+    });
+    const refused = (name: string) => ({
+      code: 'SANDBOX_UNAVAILABLE',
+      message: expect.stringMatching(new RegExp(`this does not hold inside: .*\\b${name}\\.$`)),
+    });
+    expect(Object.fromEntries(await Promise.all(missed))).toEqual(
+      Object.fromEntries(Object.keys(lacks).map((name) => [name, refused(name)])),
+    );
   });
 
   test('what is confined is not started by the other runner, nor what is not by this one', async () => {

@@ -1,4 +1,7 @@
+import { spawnSync } from 'node:child_process';
+import { closeSync, openSync, readlinkSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { profileArguments } from '../../../src/runners/bwrap/profile.ts';
 import { refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
@@ -25,6 +28,9 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
       seccomp: true,
       noNetwork: true,
       ownProcesses: true,
+      ownIpc: true,
+      ownHostname: true,
+      ownUsers: true,
       readOnlySystem: true,
     });
     expect(seen.exit).toEqual({ code: 0, signal: null });
@@ -58,6 +64,22 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
     for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']) expect(status[set]).toBe('0000000000000000');
     expect(status).toMatchObject({ NoNewPrivs: '1', Seccomp: '2' });
     expect(processes).toBe(2);
+  });
+
+  test('is in other namespaces than the machine, each of them', () => {
+    const kinds = ['cgroup', 'ipc', 'mnt', 'net', 'pid', 'user', 'uts'];
+    const shared = kinds.filter((kind) => seen.report.namespaces[kind] === readlinkSync(`/proc/self/ns/${kind}`));
+    expect(shared).toEqual([]);
+    expect(Object.keys(seen.report.namespaces)).toEqual(expect.arrayContaining(kinds));
+  });
+
+  test('is in a session of its own, so that no terminal is reached from it', () => {
+    expect(seen.report.session).toBeGreaterThan(0);
+  });
+
+  test('runs as an ordinary user in an ordinary group', () => {
+    const { Uid, Gid } = seen.report.status;
+    expect([Uid, Gid]).toEqual(['1000\t1000\t1000\t1000', '1000\t1000\t1000\t1000']);
   });
 
   test('inherits no descriptor that leads anywhere', () => {
@@ -132,3 +154,26 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
     });
   });
 });
+
+test.skipIf(!hasBwrap())(
+  'the arguments of bwrap keep out the environment, and new namespaces even without the filter',
+  () => {
+    const mounts = { places: [], links: [], guarded: { kept: [], readOnly: [] } };
+    const read = { seccomp: 4, passwd: 5, group: 6, hosts: 7 };
+    const profile = profileArguments({ env: {}, workFolder: '/', devices: [], mounts, numberOf: () => 0, read });
+    const args = profile.toSpliced(profile.indexOf('--seccomp'), 2);
+    const nothing = openSync('/dev/null', 'r');
+    try {
+      const tried = spawnSync('bwrap', [...args, '/bin/sh', '-c', 'env; unshare --user true; echo $?'], {
+        env: { PATH: process.env['PATH'], HOST_SECRET: 'never' },
+        stdio: ['ignore', 'pipe', 'pipe', 'ignore', 'ignore', nothing, nothing, nothing],
+        encoding: 'utf8',
+      });
+      expect(tried.stdout).not.toContain('HOST_SECRET');
+      expect(tried.stdout).toMatch(/\n1\n$/);
+      expect(tried.stderr).toContain('unshare failed');
+    } finally {
+      closeSync(nothing);
+    }
+  },
+);

@@ -44,6 +44,7 @@ function systemCalls(calls) {
 for await (const line of createInterface({ input: process.stdin })) {
   const asked = JSON.parse(line);
   const status = fs.readFileSync('/proc/self/status', 'latin1');
+  const stat = fs.readFileSync('/proc/self/stat', 'latin1');
   const report = {
     env: process.env,
     cwd: process.cwd(),
@@ -53,6 +54,11 @@ for await (const line of createInterface({ input: process.stdin })) {
       cmdline: fs.readFileSync('/proc/1/cmdline', 'latin1'),
       environ: fs.readFileSync('/proc/1/environ', 'latin1'),
     },
+    namespaces: Object.fromEntries(
+      fs.readdirSync('/proc/self/ns').map((kind) => [kind, fs.readlinkSync(`/proc/self/ns/${kind}`)]),
+    ),
+    // The fields after the name: state, parent, process group, session.
+    session: Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[3]),
     processes: fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)).length,
     descriptors: fs
       .readdirSync('/proc/self/fd')

@@ -35,6 +35,9 @@ export interface Report {
   readonly hostname: string;
   readonly status: Record<string, string>;
   readonly first: { readonly cmdline: string; readonly environ: string };
+  readonly namespaces: Record<string, string>;
+  /** The number of its session, as it is seen inside; 0 when the session began outside. */
+  readonly session: number;
   readonly processes: number;
   readonly descriptors: string[];
   readonly root: string[];

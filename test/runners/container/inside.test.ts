@@ -1,3 +1,4 @@
+import { readlinkSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
 import { hasPodman } from '../../needs/podman.ts';
@@ -25,6 +26,8 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
       seccomp: true,
       noNetwork: true,
       ownProcesses: true,
+      ownIpc: true,
+      ownHostname: true,
       readOnlySystem: true,
     });
     const { memoryMb, pids } = seen.limits;
@@ -66,6 +69,13 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
     for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']) expect(status[set]).toBe('0000000000000000');
     expect(status).toMatchObject({ NoNewPrivs: '1', Seccomp: '2' });
     expect(processes).toBe(1);
+  });
+
+  test('is in other namespaces than the machine, but for that of the users', () => {
+    const kinds = ['ipc', 'mnt', 'net', 'pid', 'uts'];
+    const shared = kinds.filter((kind) => seen.report.namespaces[kind] === readlinkSync(`/proc/self/ns/${kind}`));
+    expect(shared).toEqual([]);
+    expect(Object.keys(seen.report.namespaces)).toEqual(expect.arrayContaining(kinds));
   });
 
   test('inherits no descriptor that leads anywhere', () => {
