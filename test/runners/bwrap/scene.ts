@@ -21,12 +21,12 @@ import { basename, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { Enforced } from '../../../src/runners/bwrap/probe.ts';
-import { numberOf, refusedCalls } from '../../../src/runners/bwrap/system-calls.ts';
 import type { InForce } from '../../../src/runners/limits/limits.ts';
 import type { Exit } from '../../../src/runners/runner.ts';
 import { repository } from '../../house/source-files.ts';
 import { type Account, own } from '../../saferoot/accounts.ts';
 import { until } from '../tagged-processes.ts';
+import { dangerousCalls, judgedCalls } from './dangerous-calls.ts';
 import { ordinaryLimits } from './sandbox-harness.ts';
 
 export interface Report {
@@ -42,6 +42,9 @@ export interface Report {
   readonly descriptors: string[];
   readonly root: string[];
   readonly read: unknown[];
+  readonly etc: Record<string, string>;
+  /** For each of `toldByKernel` and for the terminal. */
+  readonly covered: string[];
   readonly write: string[];
   readonly moved: string[];
   readonly proc: string[];
@@ -66,6 +69,11 @@ export interface Seen {
 
 /** An address that nobody was granted, and one where a cloud keeps its secrets. */
 export const notGranted = ['127.0.0.1:1', '169.254.169.254:80'] as const;
+
+/** Files of the kernel that tell of the machine, its memory, and others on it. */
+const toldByKernel = ['cmdline', 'kcore', 'keys', 'key-users', 'kmsg', 'latency_stats', 'sched_debug', 'slabinfo']
+  .concat('timer_list', 'vmallocinfo')
+  .map((name) => `/proc/${name}`);
 
 const files = {
   'data/secret': 'of the gateway',
@@ -127,6 +135,7 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
         read: ['ws/note', 'readable/note', 'writable/note', 'data', 'data/secret', 'etc/ambit.yaml', 'other', '.']
           .map((name) => join(folder, name))
           .concat('/run/ambit/jwks.json', '/etc/shadow', '/root', '/home', '/sys', '/proc/keys', '/var', '/boot'),
+        covered: [...toldByKernel, '/dev/tty'],
         write: ['ws/new', 'ws/.git/HEAD', 'writable/new', 'readable/new', 'ws/.git/hooks/post-commit', 'ws/.git/config']
           .concat('ws/.mcp.json', 'program/looks-around.js', 'new')
           .map((name) => join(folder, name))
@@ -192,20 +201,22 @@ function processesOf(folder: string): string[] {
 }
 
 function callsToTry(): (readonly (string | number)[])[] {
-  const architecture = process.arch as 'x64';
-  const refused = refusedCalls.flatMap((call) => {
-    const number = numberOf(call, architecture);
+  const column = process.arch === 'x64' ? 0 : 1;
+  const dangerous = Object.entries(dangerousCalls).flatMap(([call, numbers]) => {
+    const number = numbers[column];
     return number === null ? [] : [[call, number, 0, 0, 0, 0, 0]];
   });
-  const of = (call: 'clone' | 'clone3' | 'socket' | 'ioctl') => numberOf(call, architecture) as number;
+  const of = (call: 'clone' | 'clone3' | 'socket' | 'ioctl') => judgedCalls[call][column];
   const newUser = 0x10000000;
   return [
-    ...refused,
+    ...dangerous,
     ['clone into a user namespace', of('clone'), newUser | 17, 0, 0, 0, 0],
     ['clone3', of('clone3'), 0, 0],
     ['vsock', of('socket'), 40, 1, 0],
     ['packet', of('socket'), 17, 3, 0],
     ['TIOCSTI', of('ioctl'), 0, 0x5412, 0],
+    ['TIOCSTI with bits that the kernel ignores', of('ioctl'), 0, 2 ** 32 + 0x5412, 0],
+    ['TIOCLINUX', of('ioctl'), 0, 0x541c, 0],
     ['a call of tomorrow', 900],
   ];
 }
