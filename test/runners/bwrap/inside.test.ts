@@ -6,7 +6,7 @@ import { hasBwrap } from '../../needs/bwrap.ts';
 import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
 import { ensureBuilt } from '../ensure-built.ts';
 import { dangerousCalls } from './dangerous-calls.ts';
-import { lookInside, notGranted, type Seen } from './scene.ts';
+import { followed, lookInside, notGranted, type Seen } from './scene.ts';
 
 const accounts = [['this account', own] as const, ...(canChange ? [['uid 1500', ordinary] as const] : [])];
 const EPERM = 1;
@@ -128,6 +128,7 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
   });
 
   test('cannot put orders where a trusted program would follow them, nor move what holds them away', () => {
+    expect(followed.filter((_, index) => seen.report.ordered[index] !== 'EROFS')).toEqual([]);
     expect(seen.report.moved).toEqual(['EBUSY', 'EBUSY']);
   });
 

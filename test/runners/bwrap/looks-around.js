@@ -74,6 +74,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     // The null device, which has the numbers 1 and 3, lies upon what must not be seen.
     covered: asked.covered.map((path) => attempt(() => (fs.statSync(path).rdev === 0x103 ? 'covered' : 'open'))),
     write: asked.write.map((path) => attempt(() => fs.writeFileSync(path, 'x')) ?? 'written'),
+    ordered: asked.ordered.map((path) => attempt(() => fs.writeFileSync(path, 'x')) ?? 'written'),
     proc: writableInProc('/proc'),
     setId: [
       attempt(() => fs.chmodSync(process.cwd(), 0o6755)) ?? 'done',

@@ -25,6 +25,7 @@ import type { InForce } from '../../../src/runners/limits/limits.ts';
 import type { Exit } from '../../../src/runners/runner.ts';
 import { repository } from '../../house/source-files.ts';
 import { type Account, own } from '../../saferoot/accounts.ts';
+import { keptFiles, keptFolders } from '../../workspaces/default-names.ts';
 import { until } from '../tagged-processes.ts';
 import { dangerousCalls, judgedCalls } from './dangerous-calls.ts';
 import { ordinaryLimits } from './sandbox-harness.ts';
@@ -46,6 +47,8 @@ export interface Report {
   /** For each of `toldByKernel` and for the terminal. */
   readonly covered: string[];
   readonly write: string[];
+  /** What came of writing to each of `followed`. */
+  readonly ordered: string[];
   readonly moved: string[];
   readonly proc: string[];
   readonly setId: string[];
@@ -75,14 +78,21 @@ const toldByKernel = ['cmdline', 'kcore', 'keys', 'key-users', 'kmsg', 'latency_
   .concat('timer_list', 'vmallocinfo')
   .map((name) => `/proc/${name}`);
 
+/** Files of a workspace that a person or a trusted program follows later. */
+export const followed = [
+  ...keptFiles,
+  ...[...keptFolders, '.ssh'].map((name) => `${name}/x`),
+  '.git/info/exclude',
+  '.git/hooks/pre-commit',
+  '.git/config',
+];
+
 const files = {
+  ...Object.fromEntries(followed.map((name) => [`ws/${name}`, 'as it was'])),
   'data/secret': 'of the gateway',
   'data/keys/public/jwks.json': '{"keys":[]}',
   'etc/ambit.yaml': 'version: 1',
   'ws/note': 'mine',
-  'ws/.git/hooks/pre-commit': '#!/bin/sh',
-  'ws/.git/config': '[core]',
-  'ws/.mcp.json': '{}',
   'other/note': 'of another session',
   'readable/note': 'granted',
   'writable/note': 'granted',
@@ -140,6 +150,7 @@ export async function lookInside(account: Account, runner: 'bwrap' | 'container'
           .concat('ws/.mcp.json', 'program/looks-around.js', 'new')
           .map((name) => join(folder, name))
           .concat('/tmp/new', '/tmp/home/new', '/etc/new', '/usr/new', '/dev/shm/new', '/run/ambit/new', '/new'),
+        ordered: followed.map((name) => join(folder, 'ws', name)),
         move: [
           [join(folder, 'ws/.git'), join(folder, 'ws/gone')],
           [join(folder, 'ws/.mcp.json'), join(folder, 'ws/gone')],

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { hasPodman } from '../../needs/podman.ts';
 import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
 import { dangerousCalls } from '../bwrap/dangerous-calls.ts';
-import { lookInside, notGranted, type Seen } from '../bwrap/scene.ts';
+import { followed, lookInside, notGranted, type Seen } from '../bwrap/scene.ts';
 import { ensureBuilt } from '../ensure-built.ts';
 
 const EPERM = 1;
@@ -117,6 +117,7 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
   });
 
   test('cannot put orders where a trusted program would follow them, nor move what holds them away', () => {
+    expect(followed.filter((_, index) => seen.report.ordered[index] !== 'EROFS')).toEqual([]);
     expect(seen.report.moved).toEqual(['EBUSY', 'EBUSY']);
   });
 

@@ -1,0 +1,87 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { WorkspaceBackend } from '../../src/workspaces/backend.ts';
+import { openLocal } from '../../src/workspaces/local/open-local.ts';
+import { pathRules } from '../../src/workspaces/path-rules.ts';
+import { hiddenNames, keptFiles, keptFolders, openNames } from './default-names.ts';
+import { bytes, codeOf, contentOf } from './suite/ground.ts';
+
+let folder: string;
+let session: WorkspaceBackend;
+let places = 0;
+
+beforeAll(() => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-names-')));
+  session = openLocal(folder, { rules: pathRules({ hide: [], keep: [], open: [] }) });
+});
+afterAll(async () => {
+  await session.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A name as a file in a folder of its own, deep below, in capitals, and as a folder with a file in it. */
+function placesOf(name: string): { readonly path: string; readonly free: string }[] {
+  return [name, `deep/er/${name}`, name.toUpperCase(), `${name}/inside/file`].map((asked) => {
+    const place = `t${++places}`;
+    for (const path of [`${place}/${asked}`, `${place}/free`]) {
+      mkdirSync(join(folder, dirname(path)), { recursive: true });
+      writeFileSync(join(folder, path), 'content');
+    }
+    return { path: `${place}/${asked}`, free: `${place}/free` };
+  });
+}
+
+/** What came of everything that would change a path: the same code for each, or one after another. */
+async function changing(path: string, free: string): Promise<unknown> {
+  const codes = await Promise.all(
+    [
+      session.write(path, bytes('planted')),
+      session.mayWrite(path),
+      session.makeFolder(path),
+      session.move(free, path, { overwrite: true }),
+      session.move(path, `${free}-stolen`),
+      session.remove(path, { recursive: true }),
+    ].map(codeOf),
+  );
+  return new Set(codes).size === 1 ? codes[0] : codes;
+}
+
+test('W7: each secret is hidden: it is neither read nor listed nor changed, and a listing tells only its name', async () => {
+  for (const name of hiddenNames) {
+    for (const { path, free } of placesOf(name)) {
+      const looking = [session.stat(path), session.open(path), session.list(path)].map(codeOf);
+      expect(await Promise.all(looking), path).toEqual(Array(3).fill('PATH_PROTECTED'));
+      expect(await changing(path, free), path).toBe('PATH_PROTECTED');
+      const parent = dirname(path);
+      const listed = await session.list(parent, { facts: true }).catch(({ code }) => code);
+      if (listed === 'PATH_PROTECTED') continue;
+      expect(listed.entries, path).toContainEqual({
+        name: path.slice(parent.length + 1),
+        kind: 'file',
+        hidden: true,
+      });
+    }
+  }
+});
+
+test('W7: each file that others follow is kept: it is read, but not changed', async () => {
+  // In `.ssh` only what is public can be read.
+  for (const name of ['.git', ...keptFiles, ...keptFolders, '.ssh/id_rsa.pub']) {
+    for (const { path, free } of placesOf(name)) {
+      expect(await contentOf(session, path), path).toBe('content');
+      expect(await changing(path, free), path).toBe('PATH_PROTECTED');
+    }
+  }
+});
+
+test('W7: what only looks like a secret is read and written', async () => {
+  for (const name of openNames) {
+    for (const { path } of placesOf(name)) {
+      expect(await contentOf(session, path), path).toBe('content');
+      await session.write(path, bytes('new'));
+      expect(await contentOf(session, path), path).toBe('new');
+    }
+  }
+});
