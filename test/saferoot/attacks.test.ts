@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { groundFor } from '../../src/saferoot/ground-for.ts';
+import { isKernelFileSystem } from '../../src/saferoot/kernel-file-systems.ts';
 import { linuxGround } from '../../src/saferoot/linux-ground.ts';
 import { openRoot, type SafeRoot } from '../../src/saferoot/open-root.ts';
 import { SafeRootError } from '../../src/saferoot/saferoot-error.ts';
@@ -129,6 +130,22 @@ describe('what the folder may hold', () => {
     const before = openDescriptors();
     expect(() => openRoot('/proc')).toThrow('file system of the kernel');
     await expectNoMoreDescriptors(before);
+  });
+
+  test('each file system of the kernel is known by the number that the kernel gives it', () => {
+    // From linux/magic.h and the sources of the file systems.
+    const kernel = {
+      ...{ proc: 0x9fa0, sysfs: 0x62656572, configfs: 0x62656570, debugfs: 0x64626720, tracefs: 0x74726163 },
+      ...{ securityfs: 0x73636673, cgroup: 0x27e0eb, cgroup2: 0x63677270, bpf: 0xcafe4a11, efivarfs: 0xde5e81e4 },
+      ...{ pstore: 0x6165676c, selinux: 0xf97cff8c, smack: 0x43415d53, apparmor: 0x5a3c69f0, devpts: 0x1cd1 },
+      ...{ binfmt_misc: 0x42494e4d, mqueue: 0x19800202, fusectl: 0x65735543, nfsd: 0x6e667364 },
+      ...{ rpc_pipefs: 0x67596969, resctrl: 0x7655821, nsfs: 0x6e736673 },
+    };
+    expect(Object.entries(kernel).filter(([, type]) => !isKernelFileSystem(type))).toEqual([]);
+    // The same numbers, where the system hands them over with a sign.
+    expect(Object.entries(kernel).filter(([, type]) => !isKernelFileSystem(type | 0))).toEqual([]);
+    const ordinary = { ext4: 0xef53, btrfs: 0x9123683e, xfs: 0x58465342, tmpfs: 0x01021994, overlay: 0x794c7630 };
+    expect(Object.entries(ordinary).filter(([, type]) => isKernelFileSystem(type))).toEqual([]);
   });
 
   test('other mounts are entered, unless the folder is strict', async () => {

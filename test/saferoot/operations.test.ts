@@ -8,6 +8,7 @@ import {
   readFileSync,
   readlinkSync,
   realpathSync,
+  renameSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -180,6 +181,42 @@ describe('W6: writing', () => {
     expect(namesBelow(scene.inside())).toEqual(['f.txt']);
   });
 
+  test('a file is not written where it may not be because its folder was moved there meanwhile', async () => {
+    const scene = sceneOfTest();
+    mkdirSync(scene.inside('x'));
+    writeFileSync(scene.inside('x/f.txt'), 'old');
+    const admit = (deed: string, [first]: readonly string[]) =>
+      deed === 'write' && first === 'deploy' ? 'is kept' : undefined;
+    const root = scene.open({ admit });
+    async function* whileMoved() {
+      yield Buffer.from('planted');
+      // Somebody who is not bound by the rules moves the folder while the content is still on its way.
+      renameSync(scene.inside('x'), scene.inside('deploy'));
+    }
+    expect(await outcomeOf(root.replace('x/f.txt', whileMoved()))).toBe('CHANGED');
+    renameSync(scene.inside('deploy'), scene.inside('x'));
+    expect(await outcomeOf(root.create('x/g.txt', whileMoved()))).toBe('CHANGED');
+    expect(namesBelow(scene.inside())).toEqual(['deploy', 'deploy/f.txt']);
+    expect(readFileSync(scene.inside('deploy/f.txt'), 'utf8')).toBe('old');
+  });
+
+  test('no file that is written lends the rights of its owner, whatever the old one did', async () => {
+    const scene = sceneOfTest();
+    writeFileSync(scene.inside('f.txt'), 'old');
+    chmodSync(scene.inside('f.txt'), 0o6755);
+    const root = scene.open();
+    const copy = scene.outside('copy');
+    const file = await root.open('f.txt');
+    await file.copyTo(copy);
+    await file.close();
+    await root.replace('f.txt', 'new');
+    await root.create('small', 'x', { mode: 0o6755 });
+    await root.create('large', new Uint8Array(100_000), { mode: 0o6755 });
+    const modes = [copy, ...['f.txt', 'small', 'large'].map(scene.inside)].map((path) => statSync(path).mode & 0o7777);
+    const made = 0o755 & ~process.umask();
+    expect(modes).toEqual([0o600, 0o755, made, made]);
+  });
+
   test('a write that fails leaves nothing behind and the old content in place', async () => {
     const scene = sceneOfTest();
     writeFileSync(scene.inside('f.txt'), 'old');
@@ -325,6 +362,18 @@ describe('moving and removing', () => {
 });
 
 const operations = counts(2000, 10_000);
+
+test('what is no longer admitted once the tree was looked through is not removed', async () => {
+  const scene = sceneOfTest();
+  mkdirSync(scene.inside('d/deep'), { recursive: true });
+  writeFileSync(scene.inside('d/deep/late'), 'content');
+  let asked = 0;
+  // As if it had come under this name after the first look.
+  const admit = (_: string, names: readonly string[]) =>
+    names.at(-1) === 'late' && ++asked > 1 ? 'is kept' : undefined;
+  expect(await outcomeOf(scene.open({ admit }).removeTree('d'))).toBe('NOT_ADMITTED');
+  expect(readFileSync(scene.inside('d/deep/late'), 'utf8')).toBe('content');
+});
 
 describe('handles', () => {
   test(`${operations} operations, half of them failing, leave none open`, async () => {

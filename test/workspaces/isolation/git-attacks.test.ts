@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import {
+  appendFileSync,
   chmodSync,
   existsSync,
   mkdirSync,
@@ -11,6 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
+import { runGit } from '../../../src/workspaces/isolation/git.ts';
 import { put, type Scene, scene } from './scene.ts';
 
 const scenes: Scene[] = [];
@@ -128,6 +130,37 @@ describe('nothing that a repository or a session configures is run', () => {
     expect((await at.folders.diff(name('one'))).files).toEqual([]);
     expect(ran()).toBe(false);
   });
+});
+
+test('what a repository configures to run, to fetch or to look further is overruled, each of it', async () => {
+  const at = await opened('worktree');
+  const harmless = {
+    'core.hookspath': '/dev/null',
+    'core.fsmonitor': 'false',
+    'core.untrackedcache': 'false',
+    'core.attributesfile': '/dev/null',
+    'core.excludesfile': '/dev/null',
+    'core.sshcommand': 'false',
+    'core.alternaterefscommand': 'false',
+    'core.pager': 'cat',
+    'core.editor': 'false',
+    'core.askpass': 'false',
+    'credential.helper': '',
+    'protocol.allow': 'never',
+    'submodule.recurse': 'false',
+    'gc.auto': '0',
+    'maintenance.auto': 'false',
+    'worktree.guessremote': 'false',
+  };
+  const sections = Object.keys(harmless).map((key) => `[${key.replace('.', ']\n\t')} = 7\n`);
+  appendFileSync(join(at.workspace, '.git/config'), sections.join(''));
+  const said = await runGit({ gitDir: join(at.workspace, '.git') }, ['config', '--list', '--show-scope', '-z']);
+  const words = said.toString().split('\0').slice(0, -1);
+  const settings = words.flatMap((scope, index) => (index % 2 === 0 ? [{ scope, line: words[index + 1] ?? '' }] : []));
+  // What comes last holds.
+  const inForce = Object.fromEntries(settings.map(({ line }) => line.split('\n')));
+  expect(inForce).toMatchObject(harmless);
+  expect(new Set(settings.map(({ scope }) => scope))).toEqual(new Set(['local', 'command']));
 });
 
 describe('no other repository is looked into', () => {
