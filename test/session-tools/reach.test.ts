@@ -56,6 +56,20 @@ describe('who reaches which session', () => {
     expect(await info(child.id, sitting(ada, 'anonymous'))).toBe(child.id);
   });
 
+  test('a narrow credential reaches only those sessions of its user that are within its bounds', async () => {
+    const shop = await all.open('ada', { id: 'eeee-in-the-shop', name: 'till', workspaceId: 'shop' });
+    const direct = await all.sessions.create({ userId: 'ada', trustLevel: 'direct', workspaceId: 'shop' });
+    const ceiling = { trustLevel: 'sandboxed', workspaces: ['shop'], scopes: null } as const;
+    const principal = { kind: 'user', userId: 'ada', via: 'key', ceiling } as const;
+    const caller: ToolCaller = { session: shop, principal };
+    const beyond = [sibling.id, 'sibling', 'bbbb', ada.id, direct.session.id, bob.id];
+    for (const reference of beyond) expect(await info(reference, caller), reference).toBe('SESSION_NOT_FOUND');
+    const { structuredContent } = await all.tools.call('session_list', { session: 'current' }, caller);
+    expect(structuredContent).toMatchObject({ sessions: [{ id: shop.id }] });
+    const wide = { ...principal, ceiling: { trustLevel: 'direct', workspaces: null, scopes: null } } as const;
+    expect(await info('bbbb', { session: shop, principal: wide })).toBe(sibling.id);
+  });
+
   test('what is beyond reach is answered, word for word, like what never was, by every tool', async () => {
     const others: Record<string, object> = {
       session_state_get: { key: 'k' },
