@@ -86,6 +86,27 @@ test('a runtime is shown whole only where all of it is the runtime', () => {
   expect(shown(file('local/bin/tool'))).toEqual([at('local/bin/tool')]);
 });
 
+test('a runtime or a folder of modules that holds what is never shown is not shown whole', () => {
+  file('venv-2/pyvenv.cfg');
+  const python = file('venv-2/bin/python');
+  expect(shown(python, [], [dirname(file('venv-2/data/secret'))])).toEqual([python]);
+  const script = file('app/node_modules/server/index.js');
+  const secret = file('app/node_modules/other/secret');
+  expect(shown('sh', [script], [secret])).not.toContain(at('app/node_modules'));
+  expect(shown('sh', [script])).toContain(at('app/node_modules'));
+});
+
+test('a link with a guarded name is not followed, so that nothing outside the workspace is shown', () => {
+  file('outside-2/secret');
+  mkdirSync(at('ws-2'));
+  for (const name of ['.claude', '.git', '.mcp.json']) symlinkSync(at('outside-2'), at(`ws-2/${name}`));
+  const home = { real: at('ws-2'), inside: at('ws-2') };
+  const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
+  const mounts = holdMounts({ ...rest, home }, { shown: [], links: [] });
+  expect(mounts.guarded).toEqual({ kept: [], readOnly: [] });
+  mounts.release();
+});
+
 test('what is not there is not started, and a relative entry of PATH is passed over', () => {
   expect(() => shown('no-such-program')).toThrow('There is no program "no-such-program"');
   expect(() => shown('./relative')).toThrow('There is no program');

@@ -159,6 +159,16 @@ describe('the way to a host', () => {
     expect(asked).toEqual(['a.example']);
   });
 
+  test('at most four names are asked for at a time, and at most four addresses are tried', async () => {
+    const answers: ((addresses: string[]) => void)[] = [];
+    const way = find(['*.example:443'], () => new Promise((answer) => answers.push(answer)));
+    const four = ['a', 'b', 'c', 'd'].map((name) => way(`${name}.example:443`));
+    expect(await way('e.example:443')).toEqual({ failed: 'too many names at once' });
+    const many = ['1.1.1.1', '1.1.1.2', '1.1.1.3', '1.1.1.4', '1.1.1.5'];
+    for (const answer of answers) answer(many);
+    expect(await Promise.all(four)).toEqual(Array(4).fill({ addresses: many.slice(0, 4) }));
+  });
+
   test('a name that does not exist is no refusal', async () => {
     const none: Resolve = async () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' }));
     expect(await find(['a.example:443'], none)('a.example:443')).toEqual({ failed: 'ENOTFOUND' });
