@@ -227,7 +227,10 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   function settleWith(call: PendingCall, message: Message): void {
     const refusal = refusalOfQuestionsIn(server, message);
-    if (refusal !== undefined) return call.fail(refusal);
+    if (refusal !== undefined) {
+      call.fail(refusal);
+      return;
+    }
     const bytes = responseTowardsClient(message, call, call.binding);
     call.settle({ kind: 'message', bytes, status: era === 'modern' ? statusOfError(message) : 200 });
   }
