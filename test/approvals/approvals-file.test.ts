@@ -15,7 +15,6 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createApprovals } from '../../src/approvals/approvals.ts';
 import type { ServerDefinition } from '../../src/upstreams/definition.ts';
 import { counts } from '../proof.ts';
-import { ensureBuilt } from '../runners/ensure-built.ts';
 import { createProject, type Project } from './project.ts';
 
 let project: Project;
@@ -77,7 +76,6 @@ describe('a file that cannot be believed approves nothing and is not overwritten
 });
 
 test('processes that approve at once lose nothing', async () => {
-  await ensureBuilt();
   const each = 15;
   const script = `
     import { createApprovals } from ${JSON.stringify(new URL('../../build/approvals/approvals.js', import.meta.url).href)};

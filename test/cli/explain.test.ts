@@ -11,7 +11,6 @@ import { controlSocketPath } from '../../src/entrances/control/socket-path.ts';
 import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
 import type { CallExplanation } from '../../src/index.ts';
 import { repository } from '../journeys/start-ambit.ts';
-import { ensureBuilt } from '../runners/ensure-built.ts';
 import { ambitInProcess } from './in-process.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-explain-'));
@@ -30,7 +29,6 @@ async function explain(...args: string[]): Promise<CallExplanation> {
 }
 
 beforeAll(async () => {
-  await ensureBuilt();
   mkdirSync(join(folder, 'etc'));
   writeFileSync(
     configFile,

@@ -1,16 +1,14 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createApprovals } from '../../src/approvals/approvals.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Exited } from '../journeys/abandoned/ambit-command.ts';
-import { ensureBuilt } from '../runners/ensure-built.ts';
 import { ambitInProcess } from './in-process.ts';
 
 let home: string;
 let configFile: string;
-beforeAll(ensureBuilt);
 beforeEach(() => {
   home = mkdtempSync(join(tmpdir(), 'ambit-import-'));
   configFile = put('.config/ambit/ambit.yaml', commented);

@@ -12,7 +12,6 @@ import { type Exited, type Serving, serve } from '../journeys/abandoned/ambit-co
 import { callModern, textOf } from '../journeys/forgery/speaking.ts';
 import { repository } from '../journeys/start-ambit.ts';
 import { pathWithoutBwrap } from '../needs/bwrap.ts';
-import { ensureBuilt } from '../runners/ensure-built.ts';
 import { ambitInProcess } from './in-process.ts';
 
 type Started = Extract<McpServer, { readonly command: string }>;
@@ -31,7 +30,6 @@ async function data<T>(...args: string[]): Promise<T> {
 }
 
 beforeAll(async () => {
-  await ensureBuilt();
   for (const name of ['etc', 'garden', 'project']) mkdirSync(join(folder, name));
   writeFileSync(join(folder, 'project/.mcp.json'), '{"mcpServers":{"theirs":{"command":"touch","args":["ran"]}}}');
   writeFileSync(

@@ -1,15 +1,13 @@
 import { copyFileSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { pinsOf } from '../../src/approvals/tool-pins.ts';
 import type { ServerDefinition } from '../../src/upstreams/definition.ts';
 import { createProject, type Project } from '../approvals/project.ts';
 import type { Exited } from '../journeys/abandoned/ambit-command.ts';
-import { ensureBuilt } from '../runners/ensure-built.ts';
 import { ambitInProcess } from './in-process.ts';
 
 let project: Project;
-beforeAll(ensureBuilt);
 beforeEach(() => {
   project = createProject();
   copyFileSync(join(import.meta.dirname, 'offered-server.js'), join(project.folder, 'server.mjs'));

@@ -16,7 +16,6 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { inlineKeys, openSigningKeys, type SigningKeys } from '../../src/context/signing-keys.ts';
-import { ensureBuilt } from '../runners/ensure-built.ts';
 
 let folder = '';
 let now = 0;
@@ -208,7 +207,6 @@ describe('a crash between the two files', () => {
 });
 
 test('processes that find an empty folder at the same time agree on one key', async () => {
-  await ensureBuilt();
   const module = new URL('../../build/context/signing-keys.js', import.meta.url).href;
   const place = join(folder, 'fresh');
   const script = `const { openSigningKeys } = await import(${JSON.stringify(module)});

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { showExamination } from '../../src/cli/show-examination.ts';
 import { examine } from '../../src/doctor/examine.ts';
 import { limitFindings } from '../../src/doctor/examine-runners.ts';
@@ -11,10 +11,8 @@ import type { Machine } from '../../src/runners/machine.ts';
 import { ambitInProcess } from '../cli/in-process.ts';
 import { runAmbit } from '../journeys/abandoned/ambit-command.ts';
 import { hasBwrap, pathWithoutBwrap } from '../needs/bwrap.ts';
-import { ensureBuilt } from '../runners/ensure-built.ts';
 
 let folder = '';
-beforeAll(ensureBuilt);
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'ambit-examined-'));
 });

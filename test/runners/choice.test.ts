@@ -9,14 +9,12 @@ import { createWarden, type Warden } from '../../src/runners/warden.ts';
 import { hasBwrap } from '../needs/bwrap.ts';
 import { hasPodman } from '../needs/podman.ts';
 import { ordinaryLimits } from './bwrap/sandbox-harness.ts';
-import { ensureBuilt } from './ensure-built.ts';
 
 const path = process.env['PATH'];
 let folder: string;
 let tmpRoot: string;
 let warden: Warden;
 beforeAll(async () => {
-  await ensureBuilt();
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-choice-')));
   tmpRoot = await createTmpRoot(folder);
   warden = createWarden({ tmpRoot });

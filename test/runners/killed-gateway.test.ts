@@ -3,10 +3,9 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readLines } from '../../src/wire/read-lines.ts';
 import { counts } from '../proof.ts';
-import { ensureBuilt } from './ensure-built.ts';
 import { isAlive, killTagged, taggedProcesses, until } from './tagged-processes.ts';
 
 const driverProgram = fileURLToPath(new URL('fixtures/starts-every-kind.js', import.meta.url));
@@ -68,7 +67,6 @@ async function expectNothingLeft(root: string, warden: number): Promise<void> {
 }
 
 describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
-  beforeAll(ensureBuilt);
   beforeEach(() => {
     tmpParent = mkdtempSync(join(tmpdir(), 'ambit-killed-'));
   });

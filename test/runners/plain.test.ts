@@ -1,7 +1,6 @@
 import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { ensureBuilt } from './ensure-built.ts';
 import { createHarness, type Harness, linesOf, readyPids } from './runner-harness.ts';
 import { isAlive, taggedProcesses } from './tagged-processes.ts';
 
@@ -13,7 +12,6 @@ const longMs = 50_000;
 const shortMs = 1;
 
 beforeAll(async () => {
-  await ensureBuilt();
   harness = await createHarness({ closeMs: longMs, termMs: longMs });
 });
 afterAll(() => harness?.stop());

@@ -4,17 +4,14 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createWarden } from '../../src/runners/warden.ts';
 import { counts } from '../proof.ts';
-import { ensureBuilt } from './ensure-built.ts';
 import { createHarness, type Harness, linesOf, readyPids } from './runner-harness.ts';
 import { isAlive, until } from './tagged-processes.ts';
 
 const linux = process.platform === 'linux';
 const program = fileURLToPath(new URL('../../dist/runners/warden-process.js', import.meta.url));
-
-beforeAll(ensureBuilt);
 
 describe('the warden of a running Ambit', () => {
   let harness: Harness;

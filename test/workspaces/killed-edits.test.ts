@@ -6,17 +6,15 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
-import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { isTemporaryName } from '../../src/saferoot/temporary-name.ts';
 import { openLocal } from '../../src/workspaces/local/open-local.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { seed } from '../fixed-seed.ts';
 import { proof } from '../proof.ts';
-import { ensureBuilt } from '../runners/ensure-built.ts';
 
 let folder: string;
 
-beforeAll(() => ensureBuilt());
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'ambit-killed-edits-'));
 });

@@ -2,7 +2,6 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
 import { approve } from './approve.ts';
 
@@ -13,7 +12,6 @@ let marks: string;
 let ambit: RunningAmbit;
 
 beforeAll(async () => {
-  await ensureBuilt();
   folder = mkdtempSync(join(tmpdir(), 'ambit-swapped-'));
   marks = join(folder, 'marks');
   mkdirSync(join(folder, 'project'));

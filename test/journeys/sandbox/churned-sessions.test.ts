@@ -7,7 +7,6 @@ import { rawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
 import { groupsThere, processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { until } from '../../runners/tagged-processes.ts';
 
 /** The smallest server there is, so that what is measured is what is around it. */
@@ -27,7 +26,6 @@ const dataDir = join(folder, 'data');
 let gateway: EmbeddedGateway;
 
 beforeAll(async () => {
-  await ensureBuilt();
   mkdirSync(join(folder, 'garden'));
   gateway = await createGateway({
     config: {

@@ -21,7 +21,6 @@ import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { repository } from '../../house/source-files.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { until } from '../../runners/tagged-processes.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-contained-')));
@@ -40,7 +39,6 @@ const clients: RawClient[] = [];
 
 describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () => {
   beforeAll(async () => {
-    await ensureBuilt();
     mkdirSync(garden);
     writeFileSync(join(garden, 'note'), 'mine');
     const bin = join(folder, 'bin');

@@ -7,7 +7,6 @@ import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-context-')));
 const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
@@ -16,7 +15,6 @@ let gateway: EmbeddedGateway;
 const clients: RawClient[] = [];
 
 beforeAll(async () => {
-  await ensureBuilt();
   mkdirSync(join(folder, 'garden'));
   const servers = Object.fromEntries(
     scopes.flatMap((scope) => [

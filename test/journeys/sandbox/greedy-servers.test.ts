@@ -8,7 +8,6 @@ import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts, proof } from '../../proof.ts';
 import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { until } from '../../runners/tagged-processes.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-greedy-')));
@@ -20,7 +19,6 @@ let gateway: EmbeddedGateway;
 const clients: RawClient[] = [];
 
 beforeAll(async () => {
-  await ensureBuilt();
   const limits = { memoryMb: 200, pids: 40, cpus: 0.5 };
   const greedy = { ...node('runners/bwrap/greedy-server.js'), sandbox: limits };
   for (const name of ['one', 'two']) mkdirSync(join(folder, name));

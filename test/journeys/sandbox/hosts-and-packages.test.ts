@@ -21,7 +21,6 @@ import { repository } from '../../house/source-files.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { startRegistry } from '../../runners/packages/tiny-registry.ts';
 import { until } from '../../runners/tagged-processes.ts';
 
@@ -42,7 +41,6 @@ let gateway: EmbeddedGateway;
 const clients: RawClient[] = [];
 
 beforeAll(async () => {
-  await ensureBuilt();
   mkdirSync(garden);
   writeFileSync(join(garden, 'note'), 'mine');
   await once(web.listen(0, address), 'listening');

@@ -7,7 +7,6 @@ import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { until } from '../../runners/tagged-processes.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sandboxed-')));
@@ -25,7 +24,6 @@ let gateway: EmbeddedGateway;
 const clients: RawClient[] = [];
 
 beforeAll(async () => {
-  await ensureBuilt();
   for (const place of [garden, kitchen, granted]) {
     mkdirSync(place);
     writeFileSync(join(place, 'note'), `of ${place}`);

@@ -5,11 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { groupsThere, processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { startRegistry } from '../../runners/packages/tiny-registry.ts';
 import { isAlive, until } from '../../runners/tagged-processes.ts';
 import { ambitBin } from '../start-ambit.ts';
@@ -19,7 +18,6 @@ let home = '';
 /** Nobody is there unless a test says so. */
 let registry = 'http://127.0.0.1:1';
 const started: ChildProcess[] = [];
-beforeAll(ensureBuilt);
 beforeEach(() => {
   home = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-wrapped-')));
 });

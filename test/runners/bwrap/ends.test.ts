@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
 import { createLimiter, type Limiter } from '../../../src/runners/limits/limiter.ts';
 import { lookUp } from '../../../src/runners/look-up.ts';
@@ -10,13 +10,11 @@ import { sweepLeftovers } from '../../../src/runners/sweep-leftovers.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
 import { canChange } from '../../saferoot/accounts.ts';
-import { ensureBuilt } from '../ensure-built.ts';
 import { linesOf } from '../runner-harness.ts';
 import { until } from '../tagged-processes.ts';
 import { createSandboxHarness, does, processesIn, type SandboxHarness } from './sandbox-harness.ts';
 
 let harness: SandboxHarness;
-beforeAll(ensureBuilt);
 afterEach(() => harness?.stop());
 
 /** A script that starts the real bwrap with its arguments, which come on descriptor 3, changed by some Perl. */

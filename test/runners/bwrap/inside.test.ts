@@ -4,7 +4,6 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { profileArguments } from '../../../src/runners/bwrap/profile.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
-import { ensureBuilt } from '../ensure-built.ts';
 import { dangerousCalls } from './dangerous-calls.ts';
 import { followed, lookInside, notGranted, type Seen } from './scene.ts';
 
@@ -16,7 +15,6 @@ const EAFNOSUPPORT = 97;
 describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, account) => {
   let seen: Seen;
   beforeAll(async () => {
-    await ensureBuilt();
     seen = await lookInside(account);
   }, 60_000);
   const at = (name: string) => `${seen.folder}/${name}`;

@@ -5,13 +5,11 @@ import type { Keeper } from '../../../src/runners/limits/limiter.ts';
 import type { Limits } from '../../../src/runners/limits/limits.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
-import { ensureBuilt } from '../ensure-built.ts';
 import { linesOf } from '../runner-harness.ts';
 import { until } from '../tagged-processes.ts';
 import { createSandboxHarness, does, processesIn, type SandboxHarness } from './sandbox-harness.ts';
 
 let harness: SandboxHarness;
-beforeAll(ensureBuilt);
 
 const ways: readonly (readonly [string, readonly Keeper[] | undefined])[] = [
   ['the best means of this machine', undefined],

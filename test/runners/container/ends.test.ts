@@ -12,14 +12,12 @@ import { sweepLeftovers } from '../../../src/runners/sweep-leftovers.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { createSandboxHarness, does, processesIn, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../ensure-built.ts';
 import { linesOf } from '../runner-harness.ts';
 import { until } from '../tagged-processes.ts';
 
 let harness: SandboxHarness;
 const create = (searchPath?: () => string | undefined) =>
   createSandboxHarness(searchPath, undefined, createContainerRunner);
-beforeAll(ensureBuilt);
 
 /** Asked of podman itself, by what every container is labelled with. */
 function containersOf(instance: string): string[] {

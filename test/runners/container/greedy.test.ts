@@ -5,7 +5,6 @@ import { createContainerRunner } from '../../../src/runners/container/container.
 import type { Limits } from '../../../src/runners/limits/limits.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { createSandboxHarness, does, processesIn, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../ensure-built.ts';
 import { linesOf } from '../runner-harness.ts';
 import { until } from '../tagged-processes.ts';
 
@@ -13,7 +12,6 @@ let harness: SandboxHarness;
 
 describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
   beforeAll(async () => {
-    await ensureBuilt();
     harness = await createSandboxHarness(undefined, undefined, createContainerRunner);
   });
   afterAll(() => harness?.stop());

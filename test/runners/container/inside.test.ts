@@ -4,7 +4,6 @@ import { hasPodman } from '../../needs/podman.ts';
 import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
 import { dangerousCalls } from '../bwrap/dangerous-calls.ts';
 import { followed, lookInside, notGranted, type Seen } from '../bwrap/scene.ts';
-import { ensureBuilt } from '../ensure-built.ts';
 
 const EPERM = 1;
 const ENOSYS = 38;
@@ -14,7 +13,6 @@ const accounts = [['this account', own] as const, ...(canChange ? [['uid 1500', 
 describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine as %s', (_, account) => {
   let seen: Seen;
   beforeAll(async () => {
-    await ensureBuilt();
     seen = await lookInside(account, 'container');
   }, 60_000);
   const at = (name: string) => `${seen.folder}/${name}`;

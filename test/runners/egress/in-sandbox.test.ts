@@ -9,7 +9,6 @@ import { type Egress, openEgress, type Refusal } from '../../../src/runners/egre
 import type { Launch } from '../../../src/runners/runner.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { createSandboxHarness, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../ensure-built.ts';
 
 /** An address that others on the network could have: the loopback stands in where there is none. */
 const address =
@@ -25,7 +24,6 @@ describe.skipIf(!hasBwrap())('a sandbox with hosts', () => {
   const open: Egress[] = [];
 
   beforeAll(async () => {
-    await ensureBuilt();
     harness = await createSandboxHarness();
     webs = [createServer((_, answer) => answer.end('first')), createServer((_, answer) => answer.end('second'))];
     places = await Promise.all(

@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync }
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createPackages, type Packages, packagePin } from '../../../src/runners/packages/packages.ts';
-import { ensureBuilt } from '../ensure-built.ts';
 import { createHarness, type Harness } from '../runner-harness.ts';
 import { startRegistry, type TinyRegistry } from './tiny-registry.ts';
 
@@ -16,7 +15,6 @@ describe('packages that servers are started from', () => {
   let mark: string;
 
   beforeAll(async () => {
-    await ensureBuilt();
     harness = await createHarness();
     registry = await startRegistry();
     folder = join(harness.tmpParent, 'packages');

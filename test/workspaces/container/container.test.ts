@@ -1,7 +1,6 @@
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { hasPodman } from '../../needs/podman.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { describeWorkspaceBackend } from '../backend-suite.ts';
 import { noRules } from '../suite/ground.ts';
 import { createVolumeHarness } from './volume-harness.ts';
@@ -10,7 +9,6 @@ if (hasPodman()) {
   describeWorkspaceBackend(
     'a volume in a container',
     async () => {
-      await ensureBuilt();
       const harness = await createVolumeHarness();
       const volume = harness.freshVolume();
       return {

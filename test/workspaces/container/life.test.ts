@@ -9,7 +9,6 @@ import { filesProgram } from '../../../src/own-files.ts';
 import type { WorkspaceBackend } from '../../../src/workspaces/backend.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { counts, proof } from '../../proof.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { createVolumeHarness, podman, type VolumeHarness } from './volume-harness.ts';
 
 let harness: VolumeHarness;
@@ -44,7 +43,6 @@ function clientOf(name: string): number {
 
 describe.skipIf(!hasPodman())('files in a container', () => {
   beforeAll(async () => {
-    await ensureBuilt();
     harness = await createVolumeHarness();
   });
   afterEach(() => harness.closeAll());

@@ -9,13 +9,11 @@ import { grep } from '../../../src/workspaces/search/grep.ts';
 import { createRipgrep, type RipgrepOptions } from '../../../src/workspaces/search/ripgrep.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { createSandboxHarness, processesIn, type SandboxHarness } from '../../runners/bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 import { filesIn } from './searched.ts';
 import { folderWith } from './some-files.ts';
 
 let harness: SandboxHarness;
 beforeAll(async () => {
-  await ensureBuilt();
   harness = await createSandboxHarness();
 });
 afterAll(() => harness.stop());

@@ -4,7 +4,6 @@ import { type ConfiguredPaths, pathRules } from '../../../src/workspaces/path-ru
 import { createRipgrep, type Ripgrep } from '../../../src/workspaces/search/ripgrep.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { createSandboxHarness, type SandboxHarness } from '../../runners/bwrap/sandbox-harness.ts';
-import { ensureBuilt } from '../../runners/ensure-built.ts';
 
 /** The files of a folder as a tool gets them, for one test. */
 export function filesIn(folder: string, ripgrep?: Ripgrep, paths: Partial<ConfiguredPaths> = {}): SessionFiles {
@@ -26,7 +25,6 @@ export function ripgrepOfFile(): Sandboxed {
   let ripgrep: Ripgrep;
   const told = { names: 0, nothing: 0 };
   beforeAll(async () => {
-    await ensureBuilt();
     harness = await createSandboxHarness();
     const { runner, root } = harness;
     ripgrep = createRipgrep({ sandboxes: [runner], tmpRoot: root, limitMs: 60_000 });
