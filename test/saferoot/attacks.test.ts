@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
@@ -130,6 +130,23 @@ describe('what the folder may hold', () => {
     const before = openDescriptors();
     expect(() => openRoot('/proc')).toThrow('file system of the kernel');
     await expectNoMoreDescriptors(before);
+  });
+
+  test('no file that is written lends the rights of its owner, whatever the old one did', async () => {
+    const scene = sceneOfTest();
+    writeFileSync(scene.inside('f.txt'), 'old');
+    chmodSync(scene.inside('f.txt'), 0o6755);
+    const root = scene.open();
+    const copy = scene.outside('copy');
+    const file = await root.open('f.txt');
+    await file.copyTo(copy);
+    await file.close();
+    await root.replace('f.txt', 'new');
+    await root.create('small', 'x', { mode: 0o6755 });
+    await root.create('large', new Uint8Array(100_000), { mode: 0o6755 });
+    const modes = [copy, ...['f.txt', 'small', 'large'].map(scene.inside)].map((path) => statSync(path).mode & 0o7777);
+    const made = 0o755 & ~process.umask();
+    expect(modes).toEqual([0o600, 0o755, made, made]);
   });
 
   test('each file system of the kernel is known by the number that the kernel gives it', () => {
