@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
-import { seed } from './test/fixed-seed.ts';
+import { proof } from './test/proof.ts';
+import { seed } from './test/random-seed.ts';
 
 /**
  * Loading what a file needs costs more than most of its tests: files share processes, one after the other, and so leave
@@ -18,9 +19,7 @@ const apart = [
 /** What takes longest begins first; else the last half minute belongs to one of them alone. */
 const longest = [
   'journeys/cells/cells',
-  'journeys/clients/inspector',
   'journeys/conformance/through-all',
-  'workspaces/killed-edits',
   'runners/container/ends',
   'journeys/hostile/upstream-silence',
   'journeys/files/race',
@@ -49,9 +48,11 @@ class LongestFirst extends BaseSequencer {
 
 const outside = ['**/node_modules/**', 'test/tools/**'];
 const shared = {
-  setupFiles: ['test/fixed-seed.ts', 'test/clean-environment.ts'],
-  testTimeout: 60_000,
-  hookTimeout: 90_000,
+  setupFiles: ['test/random-seed.ts', 'test/clean-environment.ts'],
+  // Limits against hanging. No test is judged by its time, and proof counts take long.
+  testTimeout: proof ? 1_800_000 : 120_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 50_000 } },
   pool: 'forks',
 } as const;
 

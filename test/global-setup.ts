@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
-import { seed } from './fixed-seed.ts';
 import { describeMissingPrograms, installMissingPrograms } from './needs/program.ts';
+import { seed } from './random-seed.ts';
 
 const project = resolve(import.meta.dirname, '..');
 

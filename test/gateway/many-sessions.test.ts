@@ -46,38 +46,34 @@ async function call(own: ServedGateway, guest: Guest, index: number, words: stri
   return outcome(await post(own.mcp('it'), guest.token, JSON.stringify(message), headers));
 }
 
-test(
-  `L5: ${many} sessions called in turn by a gateway that holds ${hot}: its memory is bounded, nothing is left behind`,
-  async () => {
-    const own = await data.serve({
-      servers: { it: { url: upstream.url } },
-      sessions: { maxSessions: hot, maxPerUser: 100_000 },
-    });
-    const guests: Guest[] = [];
-    while (guests.length < many) {
-      const some = await Promise.all(Array.from({ length: Math.min(100, many - guests.length) }, () => own.open()));
-      guests.push(...some.map(({ token }) => ({ token, transportId: undefined })));
+test(`L5: ${many} sessions called in turn by a gateway that holds ${hot}: its memory is bounded, nothing is left behind`, async () => {
+  const own = await data.serve({
+    servers: { it: { url: upstream.url } },
+    sessions: { maxSessions: hot, maxPerUser: 100_000 },
+  });
+  const guests: Guest[] = [];
+  while (guests.length < many) {
+    const some = await Promise.all(Array.from({ length: Math.min(100, many - guests.length) }, () => own.open()));
+    guests.push(...some.map(({ token }) => ({ token, transportId: undefined })));
+  }
+  const heaps: number[] = [];
+  for (let round = 0; round < 2; round++) {
+    for (let at = 0; at < many; at += atOnce) {
+      const said = await Promise.all(
+        guests.slice(at, at + atOnce).map((guest, lane) => call(own, guest, at + lane, `${round}/${at + lane}`)),
+      );
+      expect(said).toEqual(said.map((_, lane) => `${round}/${at + lane}`));
     }
-    const heaps: number[] = [];
-    for (let round = 0; round < 2; round++) {
-      for (let at = 0; at < many; at += atOnce) {
-        const said = await Promise.all(
-          guests.slice(at, at + atOnce).map((guest, lane) => call(own, guest, at + lane, `${round}/${at + lane}`)),
-        );
-        expect(said).toEqual(said.map((_, lane) => `${round}/${at + lane}`));
-      }
-      const { sessions, links, transports } = own.gateway.live();
-      expect(sessions).toBeLessThanOrEqual(hot);
-      expect(links).toBeLessThanOrEqual(sessions);
-      expect(transports).toBeLessThanOrEqual(sessions);
-      if (proof) heaps.push(Math.round(heapMb() * 10) / 10);
-    }
-    if (!proof) return;
-    process.stdout.write(`${many} sessions, ${hot} held: ${heaps.join(', ')} MB of heap after each round\n`);
-    expect((heaps[1] as number) - (heaps[0] as number)).toBeLessThan(25);
-  },
-  counts(60_000, 900_000),
-);
+    const { sessions, links, transports } = own.gateway.live();
+    expect(sessions).toBeLessThanOrEqual(hot);
+    expect(links).toBeLessThanOrEqual(sessions);
+    expect(transports).toBeLessThanOrEqual(sessions);
+    if (proof) heaps.push(Math.round(heapMb() * 10) / 10);
+  }
+  if (!proof) return;
+  process.stdout.write(`${many} sessions, ${hot} held: ${heaps.join(', ')} MB of heap after each round\n`);
+  expect((heaps[1] as number) - (heaps[0] as number)).toBeLessThan(25);
+});
 
 test('L5: more sessions at work at once than may be held: every call is answered, and in the end few are held', async () => {
   const own = await data.serve({

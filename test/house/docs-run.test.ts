@@ -92,7 +92,7 @@ describe('the tutorial', () => {
     expect(await readFile(file, 'utf8')).toContain('Bearer ambs_');
   });
 
-  test('every command of it works, in order', { timeout: 60_000 }, async () => {
+  test('every command of it works, in order', async () => {
     const url = /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0] ?? '';
     const [start, ...rest] = blocks('docs/tutorial/first-session.md', 'sh');
     expect(start).toBe('npm ci && npm start\n');
@@ -105,7 +105,7 @@ describe('the tutorial', () => {
   });
 });
 
-test('the sessions of the how-to and of the README are opened and ended', { timeout: 60_000 }, async () => {
+test('the sessions of the how-to and of the README are opened and ended', async () => {
   const [yaml] = blocks('docs/how-to/open-sessions-for-agents.md', 'yaml');
   const { config } = await loadConfig({ text: yaml as string, file: join(folder, 'ambit.yaml') });
   expect(Object.keys(config.servers)).toEqual(['notes', 'search']);
@@ -135,7 +135,7 @@ test('the sessions of the how-to and of the README are opened and ended', { time
   }
 });
 
-test('an agent SDK is handed its servers, as the how-to says', { timeout: 60_000 }, async () => {
+test('an agent SDK is handed its servers, as the how-to says', async () => {
   const page = 'docs/how-to/resolve-for-an-agent-sdk.md';
   const etc = join(folder, 'resolve');
   const workspace = join(folder, 'resolved-project');
@@ -188,7 +188,7 @@ test.skipIf(!hasBwrap())('ambit run wraps a server, as the how-to says', async (
   expect(JSON.parse(said)).toMatchObject({ id: 1, result: { protocolVersion: '2025-11-25' } });
 });
 
-test('the library pages run', { timeout: 60_000 }, async () => {
+test('the library pages run', async () => {
   const run = async (code: string) => {
     const script = code.replace('/tmp/my-gateway', join(folder, 'library'));
     const args = ['--input-type=module', '-e', script];

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { taggedProcesses, until } from '../runners/tagged-processes.ts';
 import { ask } from './control-api.ts';
 
 export const repository = resolve(import.meta.dirname, '..', '..');
@@ -74,6 +75,12 @@ export async function startAmbit(config: Record<string, unknown>, env: NodeJS.Pr
         child.kill(signal);
         await exited;
       }
+      // What a killed gateway had started may still write into its folder.
+      await until(
+        () => taggedProcesses(`${dataDir}/`).length === 0,
+        50_000,
+        () => `still running: ${taggedProcesses(`${dataDir}/`)}`,
+      );
       await rm(folder, { recursive: true, force: true });
       return child.exitCode;
     },

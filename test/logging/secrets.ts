@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { seed } from '../fixed-seed.ts';
+import { seed } from '../random-seed.ts';
 
 const upper = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 const digits = '0123456789';

@@ -78,27 +78,23 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
     rmSync(tmpParent, { recursive: true, force: true });
   });
 
-  it.each(['alone', 'its group'] as const)(
-    '%s, everything it had started is gone, time after time',
-    async (whole) => {
-      for (let round = 0; round < counts(1, 10); round++) {
-        pids = [];
-        const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
-          let known = { root: '', warden: 0 };
-          startDriver(everyKind, (told) => {
-            if (told.failed !== undefined) reject(new Error(`the driver left with ${told.failed}`));
-            if (told.root !== undefined) known = { root: told.root, warden: told.warden ?? 0 };
-            pids.push(...(told.pids ?? []));
-            if (told.ready) resolve(known);
-          });
+  it.each(['alone', 'its group'] as const)('%s, everything it had started is gone, time after time', async (whole) => {
+    for (let round = 0; round < counts(1, 10); round++) {
+      pids = [];
+      const place = await new Promise<{ root: string; warden: number }>((resolve, reject) => {
+        let known = { root: '', warden: 0 };
+        startDriver(everyKind, (told) => {
+          if (told.failed !== undefined) reject(new Error(`the driver left with ${told.failed}`));
+          if (told.root !== undefined) known = { root: told.root, warden: told.warden ?? 0 };
+          pids.push(...(told.pids ?? []));
+          if (told.ready) resolve(known);
         });
-        expect(taggedProcesses(place.root).length).toBeGreaterThan(everyKind.length - 2);
-        kill(whole);
-        await expectNothingLeft(place.root, place.warden);
-      }
-    },
-    120_000,
-  );
+      });
+      expect(taggedProcesses(place.root).length).toBeGreaterThan(everyKind.length - 2);
+      kill(whole);
+      await expectNothingLeft(place.root, place.warden);
+    }
+  });
 
   it('at any moment while it is starting processes, nothing is left', async () => {
     const rounds = counts(4, 24);
@@ -117,5 +113,5 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
       kill(round % 2 === 0 ? 'alone' : 'its group');
       await expectNothingLeft(place.root, place.warden);
     }
-  }, 120_000);
+  });
 });

@@ -12,8 +12,8 @@ import {
   secureServer,
   withSession,
 } from '../../src/sdk/index.ts';
-import { seed } from '../fixed-seed.ts';
 import { counts } from '../proof.ts';
+import { seed } from '../random-seed.ts';
 import { call, signer, spawned } from './presented.ts';
 import { type Asked, claimsFor, metaWith } from './signer.ts';
 

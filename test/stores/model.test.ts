@@ -65,9 +65,7 @@ async function compare(open: Open, runs: number, seed?: number): Promise<void> {
 }
 
 describe('L6: random operations, the store and a plain model side by side', () => {
-  test.each(Object.entries(stores))('%s', { timeout: counts(60_000, 900_000) }, (_name, { open, runs }) =>
-    compare(open, runs),
-  );
+  test.each(Object.entries(stores))('%s', (_name, { open, runs }) => compare(open, runs));
 
   // Where to begin: any seed finds them all, some of them late.
   test.each([

@@ -213,7 +213,7 @@ describe('hostile texts', () => {
     ['the same line', 'x();\n'.repeat(long / 5), `${' x();\nx();\n'.repeat(1000)}y`],
     ['the same line, indented otherwise', ' x\n'.repeat(long / 3), `${'\tx\n'.repeat(999)}x\n`],
     ['carriage returns', '\r'.repeat(long), `${'\r'.repeat(long / 2)}\n`],
-  ])('%s', { timeout: 20_000 }, (_, text, oldText) => {
+  ])('%s', (_, text, oldText) => {
     expect(edited(text, oldText, 'x')).toBe('missing');
   });
 });

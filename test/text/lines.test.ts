@@ -70,7 +70,7 @@ test('git applies a diff to the old text and gets the new one', () => {
   );
 });
 
-test('what git merges we merge to the same, and whatever it reports as a conflict is one', { timeout: 240_000 }, () => {
+test('what git merges we merge to the same, and whatever it reports as a conflict is one', () => {
   let [merged, both] = [0, 0];
   fc.assert(
     fc.property(someText, someText, someText, (base, ours, theirs) => {

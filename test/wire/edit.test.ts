@@ -1,12 +1,11 @@
 import fc from 'fast-check';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { applyEdits, type Edit, removeMembers, replaceValue } from '../../src/wire/edit.ts';
 import { rawAt, type Shape, scanObject } from '../../src/wire/scan.ts';
 import { counts } from '../proof.ts';
 import { objectText, valueText, type WrittenMember } from './json-texts.ts';
 
 const numRuns = counts(2_000, 50_000);
-vi.setConfig({ testTimeout: counts(20_000, 300_000) });
 const plans = fc.array(
   fc.oneof(fc.constant({ kind: 'keep' } as const), fc.constant({ kind: 'drop' } as const), valueText),
   {

@@ -90,7 +90,7 @@ describe('readLines', () => {
       }),
       { numRuns: 300 },
     );
-  }, 60_000);
+  });
 
   it.each([1, 1000, 100_000])(
     'takes a line of exactly the limit in chunks of %d, and not a byte more',
@@ -194,7 +194,7 @@ describe('readLines', () => {
       ),
       { numRuns: 200 },
     );
-  }, 60_000);
+  });
 
   it('holds back a process that floods it while paused', async () => {
     const child = spawn(process.execPath, [fixturePath('floods-stdout')], { stdio: ['ignore', 'pipe', 'ignore'] });

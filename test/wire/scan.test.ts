@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   elementsAt,
   maxDepth,
@@ -14,7 +14,6 @@ import { counts } from '../proof.ts';
 import { mutations, objectText, valueText } from './json-texts.ts';
 
 const numRuns = counts(2_000, 50_000);
-vi.setConfig({ testTimeout: counts(20_000, 300_000) });
 
 /** What the language itself says; strict about UTF-8, and for objects only. */
 function parses(bytes: Buffer): boolean {

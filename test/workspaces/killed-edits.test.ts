@@ -10,8 +10,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { isTemporaryName } from '../../src/saferoot/temporary-name.ts';
 import { openLocal } from '../../src/workspaces/local/open-local.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
-import { seed } from '../fixed-seed.ts';
 import { proof } from '../proof.ts';
+import { seed } from '../random-seed.ts';
 
 let folder: string;
 

@@ -30,6 +30,7 @@ import {
   secret,
   snapshot,
 } from '../saferoot/scene.ts';
+import { startSwapping } from '../saferoot/start-swapping.ts';
 import { bytes, codeOf, contentOf, messageOf, noRules } from './suite/ground.ts';
 
 function openScene(scene: Scene, rules = noRules): LocalBackend {
@@ -218,12 +219,7 @@ test('W7: a link swapped in while a tool works is no way to what is closed', asy
   writeFileSync(scene.inside('.ssh/f.txt'), secret);
   const before = snapshot(scene.inside('.ssh'));
   const files = openScene(scene, pathRules({ hide: [], keep: [], open: [] }));
-  const script = join(import.meta.dirname, '../saferoot/swapper.js');
-  const swapper = spawn(process.execPath, [script, scene.inside('a'), '../.ssh'], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  onTestFinished(() => void swapper.kill('SIGKILL'));
-  await once(swapper.stdout, 'data');
+  const swapper = await startSwapping(scene.inside('a'), { target: '../.ssh' });
   const met: Record<string, number> = {};
   const deeds: (() => Promise<unknown>)[] = [
     async () => expect(await contentOf(files, 'a/d/f.txt')).not.toContain(secret),
@@ -247,8 +243,7 @@ test('W7: a link swapped in while a tool works is no way to what is closed', asy
       met[code] = (met[code] ?? 0) + 1;
     }
   }
-  swapper.kill('SIGKILL');
-  await once(swapper, 'exit');
+  await swapper.stop();
   expect(snapshot(scene.inside('.ssh'))).toEqual(before);
 });
 

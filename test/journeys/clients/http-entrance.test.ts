@@ -60,7 +60,7 @@ afterAll(async () => {
   for (const place of places.values()) place.remove();
 });
 
-test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 120_000 }, async (upstream) => {
+test.concurrent.each(upstreams)('%s serves every client of its era', async (upstream) => {
   const tap = taps.get(upstream);
   for (const client of visitors) {
     const name = serverName(client, upstream);

@@ -141,7 +141,7 @@ describe.runIf(proof)('every feature of the Inspector', () => {
     }
   });
 
-  test.concurrent.each(upstreams)('%s answers the Inspector', { timeout: 600_000 }, async (upstream) => {
+  test.concurrent.each(upstreams)('%s answers the Inspector', async (upstream) => {
     for (const cell of plan[upstream]) {
       const [name, era] = cell;
       if (era !== 'legacy' && !speaksModern(upstream)) {

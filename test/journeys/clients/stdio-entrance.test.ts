@@ -19,7 +19,7 @@ afterAll(() => {
   process.stdout.write(`\n${grid(`Clients over stdio, through ambit run\n${clientLegend}`, featureNames, columns)}\n`);
 });
 
-test.concurrent.each(upstreams)('%s serves every client of its era', { timeout: 120_000 }, async (upstream) => {
+test.concurrent.each(upstreams)('%s serves every client of its era', async (upstream) => {
   for (const client of visitors) {
     const place = createPlace();
     const places = ['--config', join(place.folder, 'none.yaml'), '--data-dir', join(place.folder, 'data')];

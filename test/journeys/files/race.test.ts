@@ -67,7 +67,6 @@ test.each(proof ? [...crossed, ...rest] : crossed)(
       expect(done, name).toBeGreaterThanOrEqual(enough);
     }
   },
-  120_000,
 );
 
 test('the same harness catches the published server', async () => {
@@ -93,4 +92,4 @@ test('the same harness catches the published server', async () => {
   show('The published server', results);
   expect(results['read']?.leaks).toBeGreaterThan(0);
   expect(after).not.toEqual(before);
-}, 120_000);
+});

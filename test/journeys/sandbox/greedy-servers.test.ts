@@ -11,7 +11,6 @@ import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
 import { until } from '../../runners/tagged-processes.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-greedy-')));
-const patience = { timeout: counts(60_000, 300_000) };
 const began = performance.now();
 const calls = counts(20, 1000);
 const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
@@ -74,7 +73,6 @@ describe.skipIf(!hasBwrap())('beside a server that takes all it can get', () => 
   /** All at once, which costs a few seconds; the proof measures what each does to a neighbour. */
   test.each(proof ? deeds.map((deed) => [[deed]]) : [[deeds]])(
     '%j: another session works on, and nothing is left',
-    patience,
     async (together) => {
       calm ??= await use('calm', 'two');
       // The first calls warm up.

@@ -64,7 +64,7 @@ beforeAll(async () => {
     dataDir,
     log: { info() {}, warn() {} },
   });
-}, 60_000);
+});
 
 afterAll(async () => {
   for (const client of clients) await client.close();
@@ -159,7 +159,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
       integrity: expect.stringMatching(/^sha512-/),
     });
     expect(existsSync(join(garden, 'node_modules'))).toBe(false);
-  }, 180_000);
+  });
 
   test.skipIf(!hasPodman())(
     'of another maker, by npx or as a file, runs in a container where there is no bwrap',

@@ -16,7 +16,7 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
   let seen: Seen;
   beforeAll(async () => {
     seen = await lookInside(account);
-  }, 60_000);
+  });
   const at = (name: string) => `${seen.folder}/${name}`;
 
   test('is what the probe says it is, and ends with its input', () => {

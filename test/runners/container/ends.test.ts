@@ -93,7 +93,7 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     expect(await running.exited).toEqual({ code: 0, signal: null });
   });
 
-  test.runIf(proof)('leaves nothing behind, many times over', { timeout: 600_000 }, async () => {
+  test.runIf(proof)('leaves nothing behind, many times over', async () => {
     const atOnce = 4;
     for (let life = 0; life < 200; life += atOnce) {
       const batch = await Promise.all(

@@ -14,7 +14,7 @@ describe.skipIf(!hasPodman()).each(accounts)('a container made of this machine a
   let seen: Seen;
   beforeAll(async () => {
     seen = await lookInside(account, 'container');
-  }, 60_000);
+  });
   const at = (name: string) => `${seen.folder}/${name}`;
 
   test('is what the probe says it is, and ends with its input', () => {

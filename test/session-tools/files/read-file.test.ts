@@ -203,9 +203,7 @@ describe('large files', () => {
     closeSync(descriptor);
   }
 
-  test('W6: ranges of a file of a gibibyte are read with little memory, and reading on does not begin anew', {
-    timeout: 60_000,
-  }, async () => {
+  test('W6: ranges of a file of a gibibyte are read with little memory, and reading on does not begin anew', async () => {
     const megabytes = counts(48, 1024);
     makeLarge('large.log', megabytes);
     let bytes = 0;
