@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { AmbitError } from '../../src/errors.ts';
 import { mintToken, presentedToken } from '../../src/identity/token.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
-import { someDirectory } from './some-directory.ts';
+import { someDirectory, unbounded } from './some-directory.ts';
 
 const unknown = `UNAUTHENTICATED: ${new AmbitError('UNAUTHENTICATED').message}`;
 /** A whole key with another secret. */
@@ -141,6 +141,56 @@ describe('a key', () => {
     revoke = () => directory.keys.revoke(id);
     expect(await slow.tries(key)).toBe('ada');
     expect(await slow.tries(key)).toContain('revoked');
+  });
+
+  test('G2: is not made for a user who is removed after the check and before the key is written', async () => {
+    const store = openMemoryStore();
+    const { directory } = someDirectory(store);
+    const interrupted = someDirectory({
+      ...store,
+      documents: {
+        ...store.documents,
+        async put(collection, name, text, options) {
+          if (collection === 'keys') await directory.users.remove('ada');
+          return store.documents.put(collection, name, text, options);
+        },
+      },
+    });
+    await directory.users.add('ada');
+    const making = interrupted.directory.keys.create({ userId: 'ada', ceiling: unbounded });
+    await expect(making).rejects.toMatchObject({ code: 'USER_NOT_FOUND' });
+    // Else the key would work again for the next user of that name.
+    await directory.users.add('ada');
+    expect(await directory.keys.list()).toEqual([]);
+  });
+
+  test('G2: of a user who was removed is not good, nor is one that was revoked or has expired', async () => {
+    const some = someDirectory();
+    const { directory } = some;
+    const [removed, revoked] = [await some.keyFor('eve'), await some.keyFor('ada')];
+    const { view: expiring } = await directory.keys.create({ userId: 'ada', ceiling: unbounded, lifeSeconds: 10 });
+    const ids = [removed.id, revoked.id, expiring.id];
+    for (const id of ids) expect(await directory.keys.isGood(id)).toBe(true);
+    await directory.users.remove('eve');
+    await directory.keys.revoke(revoked.id);
+    some.passes(10_000);
+    for (const id of ids) expect(await directory.keys.isGood(id)).toBe(false);
+  });
+
+  test('G2: that is revoked stops within a second where nothing is heard of it', async () => {
+    const store = openMemoryStore();
+    const { directory, keyFor } = someDirectory(store);
+    const deaf = someDirectory({ ...store, watch: () => () => {} });
+    const { id, key } = await keyFor('ada');
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(1_000_000);
+    try {
+      expect(await deaf.tries(key)).toBe('ada');
+      await directory.keys.revoke(id);
+      clock.mockReturnValue(1_000_999);
+      expect(await deaf.tries(key)).toContain('revoked');
+    } finally {
+      clock.mockRestore();
+    }
   });
 
   test('whose record was tampered with is no key', async () => {
