@@ -110,10 +110,10 @@ function namesIn(folder: string): string[] {
 }
 
 /**
- * How long a wait may take where nothing is promised: as long as the test has. A wait ends with its test, so that it
- * does not go on in the background of the next one.
+ * How long a wait may take where nothing is promised: nearly all the time the test has. A wait that ends a little
+ * before its test says what it waited for, and leaves the test the time to clear up.
  */
-export const patienceMs = counts(60_000, 1_800_000);
+export const patienceMs = counts(50_000, 1_700_000);
 
 /** Of what belongs to a process; what a session wrote stays as long as the session, whoever serves it. */
 export function untilNothingRuns(dataDir: string, limitMs = patienceMs): Promise<void> {
