@@ -30,14 +30,14 @@ afterAll(async () => {
 type Open = (now: () => number) => Promise<SessionStore>;
 const fresh = () => randomBytes(6).toString('hex');
 const stores: Record<string, { open: Open; runs: number }> = {
-  memory: { open: async (now) => openMemoryStore({ now }), runs: counts(60, 20_000) },
-  sqlite: { open: (now) => openSqliteStore({ file: join(folder, fresh()), now }), runs: counts(12, 3000) },
+  memory: { open: async (now) => openMemoryStore({ now }), runs: counts(60, 10_000) },
+  sqlite: { open: (now) => openSqliteStore({ file: join(folder, fresh()), now }), runs: counts(12, 1500) },
   ...(program === undefined
     ? {}
     : {
         redis: {
           open: (now) => openRedisStore({ url: server?.url ?? '', name: fresh(), now }),
-          runs: counts(12, 3000),
+          runs: counts(12, 1500),
         },
       }),
 };

@@ -6,7 +6,8 @@ import { sceneOfTest, secret, snapshot } from '../../saferoot/scene.ts';
 import { startSwapping } from '../../saferoot/start-swapping.ts';
 import { someFiles } from './some-files.ts';
 
-const ms = counts(50, 60_000);
+// The races of all tools together, in the journeys, run for a minute each.
+const ms = counts(50, 15_000);
 
 const [edit, move, remove] = ['edit_file', 'move_file', 'delete_file'];
 /** What is called in turn; whoever deletes or moves first makes what is deleted or moved. */

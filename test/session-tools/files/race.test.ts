@@ -13,7 +13,8 @@ import { searching, textOf } from './searching.ts';
 
 const run = promisify(execFile);
 const ripgrep = ripgrepOfFile();
-const ms = counts(50, 60_000);
+// The races of all tools together, in the journeys, run for a minute each.
+const ms = counts(50, 15_000);
 
 /** A folder `a/d` that is swapped for a link, and what must not be seen where the link leads. */
 async function swapped(target: string) {
