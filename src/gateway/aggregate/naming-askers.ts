@@ -18,10 +18,7 @@ export function namingAskers(reply: Reply, server: string): Reply {
     const request = shapeAt(bytes, member);
     const params = memberOf(request, 'params');
     const method = stringAt(bytes, memberOf(request, 'method')) ?? '';
-    const named = params === undefined ? '' : nameAsker(server, method, rawAt(bytes, params));
-    // A question the bridge has named already is not named twice.
-    if (params !== undefined && !rawAt(bytes, params).includes(`"${server} asks: `))
-      edits.push(replaceValue(params, named));
+    if (params !== undefined) edits.push(replaceValue(params, nameAsker(server, method, rawAt(bytes, params))));
   }
   return { ...reply, bytes: applyEdits(bytes, edits) };
 }

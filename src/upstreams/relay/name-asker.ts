@@ -1,12 +1,19 @@
-import { applyEdits, replaceValue } from '../../wire/edit.ts';
-import { memberOf, scanObject, stringAt } from '../../wire/scan.ts';
+import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
+import { scanObject, stringAt } from '../../wire/scan.ts';
 
-/** Where several servers are one, a question to a person says which of them asks. `params` is JSON text. */
+/**
+ * Where several servers are one, a question to a person says which of them asks. `params` is JSON text. A question that
+ * begins with the name of its server already stays as it is.
+ */
 export function nameAsker(server: string, method: string, params: string): string {
   if (method !== 'elicitation/create') return params;
   const bytes = Buffer.from(params);
-  const member = memberOf(scanObject(bytes), 'message');
-  const words = stringAt(bytes, member);
-  if (member === undefined || words === undefined) return params;
-  return applyEdits(bytes, [replaceValue(member, JSON.stringify(`${server} asks: ${words}`))]).toString('utf8');
+  const name = `${server} asks: `;
+  const edits: Edit[] = [];
+  // A server may write it twice, and readers differ in which of them they take.
+  for (const member of scanObject(bytes).members.filter(({ key }) => key === 'message')) {
+    const words = stringAt(bytes, member);
+    if (words?.startsWith(name) === false) edits.push(replaceValue(member, JSON.stringify(name + words)));
+  }
+  return edits.length === 0 ? params : applyEdits(bytes, edits).toString('utf8');
 }
