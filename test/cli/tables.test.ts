@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { facts, table } from '../../src/cli/output.ts';
+import { cut, facts, table, wrap } from '../../src/cli/output.ts';
 import { showCalls } from '../../src/cli/show-calls.ts';
 import { fromNow } from '../../src/cli/show-session.ts';
 import { ambitInProcess } from './in-process.ts';
@@ -166,4 +166,14 @@ test('calls fit, and the name of the tool is cut last', () => {
   const shown = showCalls([call]);
   expect(shown).toMatch(/^\d+s ago +a-server… +\S+ +n{21,}… +PERMISSION_DENIED +4\.3$/m);
   expect(shown.split('\n').filter((line) => line.length > 80)).toEqual([]);
+});
+
+test('control characters, which could hide or forge lines of a terminal, are shown as escapes everywhere', () => {
+  const hostile = 'a\u001b[2Jb\u202ec\nd\u009be';
+  const shown = String.raw`a\u001b[2Jb\u202ec\u000ad\u009be`;
+  expect(table(['NAME'], [[hostile]])).toBe(`NAME\n${shown}`);
+  expect(facts([['name', hostile]])).toBe(`name  ${shown}`);
+  expect(facts([['name', `two words ${hostile}`]])).toBe(`name  two words ${shown}`);
+  expect(cut(hostile, 80)).toBe(shown);
+  expect(wrap(`two words ${hostile}`, 80)).toEqual([`two words ${shown}`]);
 });
