@@ -48,6 +48,13 @@ function abandon(): void {
 }
 const ids = (events: readonly { readonly id: string }[]) => events.map(({ id }) => id);
 
+test('only the owner of the gateway may read what waits', () => {
+  open().keep(event(1));
+  const [name = ''] = readdirSync(place());
+  const modes = [place(), join(place(), name)].map((path) => statSync(path).mode & 0o777);
+  expect(modes).toEqual([0o700, 0o600]);
+});
+
 test('what a process left is found once, in order, without what was done', () => {
   const first = open();
   for (const number of [1, 2, 3]) first.keep(event(number));
