@@ -1,6 +1,8 @@
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
+import { mostMarks } from '../../src/stores/state.ts';
 import { startUpstream, type Upstream } from '../journeys/hostile/http-upstream.ts';
 import {
   callModern,
@@ -137,6 +139,14 @@ describe('L12: with sessions.bindAddress', () => {
     const codes = [0, 1].map((parity) => new Set(heard.filter((_, at) => at % 2 === parity).map(({ code }) => code)));
     expect(codes.map((each) => each.size)).toEqual([1, 1]);
     expect(codes.flatMap((each) => [...each]).sort()).toEqual(['UNAUTHENTICATED', undefined]);
+  });
+
+  test('a session whose marks are full, so that no address can be written down, is closed to every address', async () => {
+    const store = openMemoryStore();
+    const own = await data.serve(bound(), { store });
+    const { id, token } = await own.open();
+    for (let n = 0; n < mostMarks; n++) await store.marks.put(id, `mark-${n}`, 'x');
+    expect((await modernCall('127.0.0.1', own.mcp('it'), token)).code).toBe('UNAUTHENTICATED');
   });
 
   test('without it an address means nothing', async () => {

@@ -1,6 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
+import type { SessionStore } from '../../src/stores/store.ts';
 import { enter, eras, refusalIn } from '../journeys/abandoned/visitor.ts';
 import { callModern } from '../journeys/hostile/mcp-calls.ts';
 import { proof } from '../proof.ts';
@@ -83,6 +85,21 @@ describe.each(kinds)('L12: a key that is revoked, on one %s store', (kind) => {
   });
 });
 
+test('L12: a key that is revoked while a session is being opened with it gets no session', async () => {
+  const store = openMemoryStore();
+  let revoke: () => Promise<unknown> = async () => {};
+  // The session is created after whoever revokes the key has looked for its sessions.
+  const create: SessionStore['create'] = async (...given) => {
+    await revoke();
+    return store.create(...given);
+  };
+  const own = await data.serve({ servers }, { store: { ...store, create } });
+  const { id, key } = await keyFor(own, 'ada');
+  revoke = () => own.gateway.people.keys.revoke(id);
+  expect(await refused(own, key)).toBe(true);
+  expect((await own.gateway.sessions.list({ userId: 'ada' })).sessions).toEqual([]);
+});
+
 test('L12: a session ends where it is held, though whoever revoked the key was stopped before ending it', async () => {
   const [here, there] = await pair('sqlite');
   const { id, key } = await keyFor(here, 'ada');
@@ -145,9 +162,12 @@ describe('a key that does not verify', () => {
     expect(JSON.stringify(data.warnings())).not.toContain(key.slice(-20));
   });
 
-  test('is never served in a direct session, though one was opened in the name of nobody', async () => {
-    const own = await data.serve({ servers, auth: { anonymous: 'loopback', onInvalidKey: 'anonymous' } });
-    await own.open({ userId: 'anonymous', name: 'default', trustLevel: 'direct' });
-    expect(await standing(own, 'nonsense')).toContain('SESSION_NOT_FOUND');
-  });
+  test.each([{ trustLevel: 'direct' as const }, { trustLevel: 'sandboxed' as const, permissions: ['notes:write'] }])(
+    'is not served in a session of the anonymous user that was opened with %o',
+    async (more) => {
+      const own = await data.serve({ servers, auth: { anonymous: 'loopback', onInvalidKey: 'anonymous' } });
+      await own.open({ userId: 'anonymous', name: 'default', ...more });
+      expect(await standing(own, 'nonsense')).toContain('SESSION_NOT_FOUND');
+    },
+  );
 });

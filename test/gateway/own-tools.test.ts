@@ -169,6 +169,32 @@ describe.each(eras)('in the %s era', (era) => {
   });
 });
 
+test.each(['ambit', undefined])(
+  'a cancellation ends the stream of the client that sends it, not one with the same id of another client (%s)',
+  async (server) => {
+    const rules = [{ id: 'permitted', deny: 'session_end', when: `!('sessions:end' in session.permissions)` }];
+    await on.start('modern', { servers: {}, rules });
+    const clients = [];
+    for (const name of ['mine', 'theirs']) {
+      const { id } = await on.gateway.createSession({ name, permissions: ['sessions:end'] });
+      const client = await on.connect(id, 'modern', server);
+      const acknowledged = client.told('notifications/subscriptions/acknowledged');
+      // The first request of each client has the id 1.
+      void client.request('subscriptions/listen', { notifications: { toolsListChanged: true } });
+      await acknowledged;
+      clients.push({ id, client });
+    }
+    const [mine, theirs] = clients as [(typeof clients)[0], (typeof clients)[0]];
+    const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' };
+    mine.client.send({ method: 'notifications/cancelled', params: { requestId: 1, _meta } });
+    await listed(mine.client);
+    const told = theirs.client.told('notifications/tools/list_changed');
+    for (const { id } of [mine, theirs]) await on.gateway.restrictSession(id, { permissions: [] });
+    await told;
+    expect(mine.client.heard.map(({ method }) => method)).not.toContain('notifications/tools/list_changed');
+  },
+);
+
 test('L13: a token reaches its own session and descendants over the wire, and nothing else', async () => {
   await on.start('modern', { servers: {} });
   const parent = await on.gateway.createSession({ name: 'parent' });

@@ -11,9 +11,14 @@ const on = boundedGateway();
 
 /** Two servers with the tools `mark`, `slow` and `crash`; those of `keep` are narrowed in every way there is. */
 function narrowed(era: string, more: Partial<ConfigInput> = {}): Partial<ConfigInput> {
+  const { env, ...server } = serverOf(era);
   return {
     servers: {
-      keep: { ...serverOf(era), tools: { deny: ['crash'], permissions: { slow: 'keep:slow' } } },
+      keep: {
+        ...server,
+        env: { ...env, SCOPE: 'public' },
+        tools: { deny: ['crash'], permissions: { slow: 'keep:slow' } },
+      },
       drop: serverOf(era),
     },
     rules: [
@@ -70,6 +75,9 @@ describe.each(eras)('in the %s era', (era) => {
       await on.connect((await on.gateway.createSession()).id, era),
     ];
     expect(await one.tools()).toEqual(['mark', 'slow']);
+    // The server lets everybody share its list; what one session is shown of it must not be shared.
+    const { result } = await one.request('tools/list', {});
+    expect(result?.['cacheScope']).toBe(era === 'modern' ? 'private' : undefined);
     expect(await all.tools()).toEqual(['keep__mark', 'keep__slow', 'drop__mark', 'drop__slow']);
     expect(await bare.tools()).toEqual(['keep__mark', 'drop__mark', 'drop__slow']);
     expect(await one.call('mark', { ms: 5 })).toBe('done');
