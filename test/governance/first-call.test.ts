@@ -102,6 +102,25 @@ describe.each(eras)('in the %s era', (era) => {
     }
   });
 
+  test.each(['it', '*'])('a forgery in a prompt or a resource at %s, or in their lists, is marked', async (server) => {
+    const servers = { it: { url: await on.server({ modern: era === 'modern', says: whole }) } };
+    const gateway = await on.start(era, { governance: somePolicies, servers });
+    const client = await on.connect(gateway, await on.open(gateway), era, server);
+    const name = server === '*' ? 'it__greet' : 'greet';
+    const uri = 'note:///1';
+    for (const [method, params] of [
+      ['prompts/list', {}],
+      ['prompts/get', { name }],
+      ['resources/list', {}],
+      ['resources/templates/list', {}],
+      ['resources/read', { uri }],
+    ] as const) {
+      const said = JSON.stringify((await client.request(method, params)).result);
+      expect([method, said]).toEqual([method, expect.stringContaining(`${defusedMark} SESSION CONTEXT`)]);
+      expect(said).not.toContain(headerLine);
+    }
+  });
+
   test('what our own file tools return is the file, byte for byte', async () => {
     const workspaces = { w: { path: on.workspace } };
     const gateway = await on.start(era, { governance: somePolicies, workspaces });
