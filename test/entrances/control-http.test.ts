@@ -110,6 +110,10 @@ describe('the control API over HTTP', () => {
     expect(await ask('POST', '/api/v1/sessions', { body: ' '.repeat(300_000) })).toMatchObject({ status: 413 });
     const plain = { headers: { 'content-type': 'text/plain' }, body: '{}' };
     expect(await ask('POST', '/api/v1/sessions', plain)).toMatchObject({ status: 415 });
+    const sized = { ...plain, headers: { ...plain.headers, 'content-length': '2' } };
+    expect(await ask('DELETE', '/api/v1/credentials', sized)).toMatchObject({ status: 415 });
+    const chunked = { ...plain, headers: { ...plain.headers, 'transfer-encoding': 'chunked' } };
+    expect(await ask('DELETE', '/api/v1/credentials', chunked)).toMatchObject({ status: 415 });
     expect(await ask('PUT', '/api/v1/sessions')).toMatchObject({ status: 405, body: { code: 'METHOD_NOT_ALLOWED' } });
     for (const path of ['/api/v1/', '/api/v1/openapiXjson', '/api/v2/sessions', '/api/v1/sessions/%ff']) {
       expect((await ask('GET', path)).type).toBe('application/problem+json');
@@ -188,6 +192,21 @@ describe('the admin token', () => {
 describe('events', () => {
   const events = (more: Record<string, string> = {}) =>
     readEvents(`${url}/api/v1/events`, { authorization: `Bearer ${token}`, ...more });
+
+  test('are read by 64 readers at most, and by others once those have left', async () => {
+    const readers = [];
+    for (let n = 0; n < 65; n++) readers.push(await events());
+    expect(readers.at(-1)?.response.statusCode).toBe(503);
+    // A reader of an earlier test may still be leaving.
+    expect(readers.filter(({ response }) => response.statusCode === 200).length).toBeGreaterThan(60);
+    for (const reader of readers) reader.close();
+    const again = async () => {
+      const reader = await events();
+      reader.close();
+      return reader.response.statusCode;
+    };
+    await expect.poll(again).toBe(200);
+  });
 
   test('L13: tell of each step in the life of a session', async () => {
     const reader = await events();
