@@ -49,12 +49,19 @@ function callerOf(client: Client): Caller {
 }
 
 /** A pipe, in this process: what looks to a server like stdio. */
-export async function onPipe(sdk: Sdk, given?: ServerSessions | OwnOptions): Promise<Caller> {
+export async function onPipe(
+  sdk: Sdk,
+  given?: ServerSessions | OwnOptions,
+  auth?: () => AuthInfo | undefined,
+): Promise<Caller> {
   const server = buildServer(sdk, given);
   const pair = sdk === 'v1' ? InMemoryV1.createLinkedPair() : InMemoryTransport.createLinkedPair();
+  const [near, far] = pair as [InMemoryTransport, InMemoryTransport];
   const client = new Client({ name: 'pipe', version: '1' });
-  await server.connect(pair[0] as InMemoryTransport);
-  await client.connect(pair[1] as InMemoryTransport);
+  const send = far.send.bind(far);
+  if (auth !== undefined) far.send = (message) => send(message, { authInfo: auth() } as Parameters<typeof send>[1]);
+  await server.connect(near);
+  await client.connect(far);
   return callerOf(client);
 }
 

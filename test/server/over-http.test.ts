@@ -5,7 +5,7 @@ import {
   type PrincipalOf,
   type ServerSessionsOptions,
 } from '../../src/server/index.ts';
-import { type Caller, overHttp, sessionful, stateless, userNamed } from './clients.ts';
+import { type Caller, onPipe, overHttp, sessionful, stateless, userNamed } from './clients.ts';
 import { clocked } from './clocked.ts';
 import { gate } from './tools.ts';
 
@@ -111,6 +111,24 @@ test('L2: a modern request may choose among the sessions of its user, and among 
   await sessions.end(foreign.id);
   expect((await ada.call('whoami', {}, use(own.id))).error).toMatchObject({ code: 'SESSION_ENDED' });
   expect((await ada.call('whoami', {}, use(foreign.id))).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
+});
+
+test('a credential says who calls, also on a transport that does not show that it is HTTP', async () => {
+  let user = 'ada';
+  const caller = await onPipe('v1', sessionsWith(), () => userNamed(user)());
+  open.push(caller);
+  const ofAda = await idOf(caller);
+  expect((await caller.call('whoami')).value).toMatchObject({ status: 'own', userId: 'ada' });
+  user = 'bob';
+  expect((await caller.call('whoami')).value).toMatchObject({ status: 'own', userId: 'bob' });
+  expect(await idOf(caller)).not.toBe(ofAda);
+});
+
+test('no session can be opened under a name that finds the standing session of a user, or one behind Ambit', async () => {
+  const sessions = sessionsWith();
+  for (const name of ['user:default', 'ambit:session-one']) {
+    await expect(sessions.open({ userId: 'ada', name })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+  }
 });
 
 test('a session token stands for exactly one session', async () => {
