@@ -13,13 +13,13 @@ const folder = mkdtempSync(join(tmpdir(), 'ambit-credential-run-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The answer of a wrapped server to one call. */
-async function wrapped(args: readonly string[]): Promise<string> {
+async function wrapped(args: readonly string[], name = 'notes'): Promise<string> {
   const own = ['--trust', 'direct', '--config', join(folder, 'ambit.json'), '--data-dir', join(folder, 'data')];
   const child = spawn(process.execPath, [
     join(repository, 'bin/ambit.js'),
     'run',
     '--name',
-    'notes',
+    name,
     ...own,
     '--',
     ...args,
@@ -39,15 +39,19 @@ async function wrapped(args: readonly string[]): Promise<string> {
   throw new Error('it did not answer');
 }
 
-test('a wrapped server finds the credential by itself; another command under its name finds none', async () => {
+test('a wrapped server finds the credential by itself; another command, or one not approved, finds none', async () => {
   const file = join(folder, 'ambit.json');
-  const text = JSON.stringify({ version: 1, servers: { notes: { command: process.execPath, args: [script] } } });
-  writeFileSync(file, text);
+  const server = { command: process.execPath, args: [script] };
+  writeFileSync(file, JSON.stringify({ version: 1, include: ['.mcp.json'], servers: { notes: server } }));
+  writeFileSync(join(folder, '.mcp.json'), JSON.stringify({ mcpServers: { project: server } }));
   const { config } = await loadConfig({ file });
   const places = { configFile: file, dataDir: join(folder, 'data') };
   const stored = await openGateway({ ...places, config, log: { info() {}, warn() {} }, brief: true });
-  await stored.credentials.set({ userId: 'local', server: 'notes', env: 'MARK' }, 'own');
+  for (const name of ['notes', 'project']) {
+    await stored.credentials.set({ userId: 'local', server: name, env: 'MARK' }, 'own');
+  }
   await stored.close();
   expect(await wrapped([process.execPath, script])).toBe('own');
   expect(await wrapped([process.execPath, '--no-warnings', script])).toBe('');
+  expect(await wrapped([process.execPath, script], 'project')).toBe('');
 });
