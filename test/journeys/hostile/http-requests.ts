@@ -85,6 +85,8 @@ export function testHttpRequests(given: () => Patient): void {
     { origin: 'http://localhost.evil.example' },
     { origin: 'http://localhost:80@evil.example' },
     { origin: 'file://' },
+    { origin: 'chrome-extension://localhost' },
+    { origin: 'ftp://127.0.0.1' },
     { origin: '' },
     { origin: 'http://127.0.0.1, https://evil.example' },
   ])('%j is 403, also for those who hold a token', async (lines) => {
