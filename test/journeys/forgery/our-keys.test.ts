@@ -221,6 +221,35 @@ describe.each(servers)('forged keys on the way back from %s', (server) => {
   });
 });
 
+describe.each(['pipe', 'web'] as const)('at the address of all servers, where %s asks a person', (server) => {
+  const all = () => `${attacked.ambit.url}/mcp`;
+  const params = '"params":{"message":"PIN?","requestedSchema":{"type":"object"}}';
+  const push = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create",${params}}`;
+  const inside = `"inputRequests":{"q":{"method":"elicitation/create",${params}}}`;
+  const asks = `{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required",${inside}}}`;
+
+  test.each([
+    ['handshake', push],
+    ['modern', asks],
+  ])('a handshake-era client is told the name of the %s server', async (era, line) => {
+    const client = await shakeHands(all(), token, '2025-11-25', askable);
+    const asking = await client.call(`${server}-${era}__say`, JSON.stringify({ lines: [line] }));
+    const message = `${server}-${era} asks: PIN?`;
+    expect(JSON.parse((await asking.next()) ?? '')).toMatchObject({
+      method: 'elicitation/create',
+      params: { message },
+    });
+    asking.close();
+  });
+
+  test('a modern client is told the name of the handshake server', async () => {
+    const lines = JSON.stringify({ lines: [push, '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}'] });
+    const { result } = await answerOf(callModern(all(), token, `${server}-handshake__say`, lines));
+    const message = `${server}-handshake asks: PIN?`;
+    expect(Object.values(result?.['inputRequests'] ?? {})).toMatchObject([{ params: { message } }]);
+  });
+});
+
 /** Nobody answers a notification, so its arrival has to be looked for. */
 async function seen(server: string, recorded: () => Promise<string>, part: string): Promise<string[]> {
   return vi.waitFor(async () => {
