@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config/schema.ts';
 import { serveStdio } from '../entrances/stdio/serve-stdio.ts';
-import { AmbitError } from '../errors.ts';
+import { AmbitError, isAmbitError } from '../errors.ts';
 import { type Gateway, openGateway } from '../gateway/gateway.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
 import { type Flag, type Invocation, text, UsageFault } from './command.ts';
@@ -15,6 +16,9 @@ export const sessionFlags: Readonly<Record<string, Flag>> = {
   session: { type: 'string', value: 'ID', help: 'a session there is, instead of a new one' },
   ...logFlags,
 };
+
+const maxEndMs = 15_000;
+const endPauseMs = 50;
 
 /** One session for whoever started us, on stdin and stdout, until they leave or ask us to end. */
 export async function serveOnPipes(
@@ -63,9 +67,31 @@ export async function serveOnPipes(
     return 0;
   } finally {
     // Nobody else has a token of it.
-    if (own !== undefined) await gateway.sessions.end(own, 'closed').catch(() => false);
+    if (own !== undefined) await endSession(gateway, own);
     await gateway.close();
     process.stdin.destroy();
+  }
+}
+
+/**
+ * Ends the session of this process. When many of them leave at once, each may find the store locked for longer than a call
+ * waits, and a session that is not ended would keep its folder and its place until it expires.
+ */
+async function endSession(gateway: Gateway, id: string): Promise<void> {
+  const until = Date.now() + maxEndMs;
+  for (;;) {
+    try {
+      await gateway.sessions.end(id, 'closed');
+      return;
+    } catch (error) {
+      const fields = { session: id, error: (error as Error).message };
+      if (!isAmbitError(error) || error.code !== 'STORE_UNAVAILABLE' || Date.now() >= until) {
+        gateway.log.warn('the session could not be ended', fields);
+        return;
+      }
+      gateway.log.warn('the session is not ended yet', fields);
+    }
+    await delay(endPauseMs);
   }
 }
 

@@ -1,0 +1,71 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
+import { taggedProcesses, until } from '../../runners/tagged-processes.ts';
+import { ambitBin } from '../start-ambit.ts';
+import { leftoversOf, patienceMs, upstreamProgram } from './probed-ambit.ts';
+
+test('L4: "ambit run" ends its session although other processes keep the store locked when its client leaves', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-locked-'));
+  const dataDir = join(folder, 'data');
+  const places = ['--config', join(folder, 'none.yaml'), '--data-dir', dataDir];
+  const run = spawn(process.execPath, [
+    ambitBin,
+    'run',
+    '--trust',
+    'direct',
+    ...places,
+    '--',
+    process.execPath,
+    upstreamProgram,
+  ]);
+  const exited = once(run, 'exit');
+  onTestFinished(async () => {
+    run.kill('SIGKILL');
+    await exited;
+    await until(
+      () => taggedProcesses(`${dataDir}/`).length === 0,
+      patienceMs,
+      () => 'its server is still there',
+    );
+    rmSync(folder, { recursive: true, force: true });
+  });
+  let [said, complained] = ['', ''];
+  run.stdout.on('data', (chunk: Buffer) => {
+    said += chunk;
+  });
+  run.stderr.on('data', (chunk: Buffer) => {
+    complained += chunk;
+  });
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientCapabilities': {},
+  };
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami', _meta } };
+  run.stdin.write(`${JSON.stringify(call)}\n`);
+  await until(
+    () => said.includes('"result"'),
+    patienceMs,
+    () => `no answer: ${complained}`,
+  );
+
+  const other = openDatabase(join(dataDir, 'sessions.db'));
+  onTestFinished(() => other.close());
+  const readReasons = () => other.prepare('SELECT reason FROM sessions').all();
+  other.exec('BEGIN IMMEDIATE');
+  expect(readReasons()).toEqual([{ reason: null }]);
+  run.stdin.end();
+  await until(
+    () => complained.includes('the session is not ended yet') || run.exitCode !== null,
+    patienceMs,
+    () => `no complaint: ${complained}`,
+  );
+  other.exec('COMMIT');
+  expect(await exited).toEqual([0, null]);
+  expect(readReasons()).toEqual([{ reason: 'closed' }]);
+  expect(leftoversOf(dataDir)).toEqual({ processes: [], tmp: [], run: [] });
+});
