@@ -1,11 +1,14 @@
 import { chmodSync, lstatSync, mkdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
 import { AmbitError } from '../../errors.ts';
+import { withLongLock } from '../../file-lock.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { createAdminDoor } from './answer-admin.ts';
 import { assertPrivate } from './socket-path.ts';
+
+const lockPatienceMs = 10_000;
 
 /**
  * The control socket: the control API for whoever may open a file of ours, which is the user who runs us. `address` is
@@ -19,23 +22,15 @@ export async function listenControl(
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   assertPrivate(folder);
-  await removeStale(path);
   const door = createAdminDoor(gateway, address);
   const server = createServer((request, response) => {
     door.answer(request, response).catch(() => response.destroy());
   });
-  const umask = process.umask(0o177);
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', (error: NodeJS.ErrnoException) =>
-        reject(error.code === 'EADDRINUSE' ? alreadyRunning() : error),
-      );
-      server.listen(path, resolve);
-    });
-  } finally {
-    process.umask(umask);
-  }
-  chmodSync(path, 0o600);
+  // Of two gateways that start at the same moment, one could take the fresh socket of the other for a stale one.
+  await withLongLock(path, lockPatienceMs, async () => {
+    await removeStale(path);
+    await bindPrivately(server, path);
+  });
   const { ino } = statSync(path);
   return {
     close: () =>
@@ -49,9 +44,23 @@ export async function listenControl(
   };
 }
 
+async function bindPrivately(server: Server, path: string): Promise<void> {
+  const umask = process.umask(0o177);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (error: NodeJS.ErrnoException) =>
+        reject(error.code === 'EADDRINUSE' ? alreadyRunning() : error),
+      );
+      server.listen(path, resolve);
+    });
+  } finally {
+    process.umask(umask);
+  }
+  chmodSync(path, 0o600);
+}
+
 async function removeStale(path: string): Promise<void> {
-  const found = identityOf(path);
-  if (found === undefined) return;
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
   const stale = await new Promise<boolean>((resolve) => {
     const probe = connect(path, () => {
       probe.destroy();
@@ -60,17 +69,10 @@ async function removeStale(path: string): Promise<void> {
     probe.on('error', ({ code }: NodeJS.ErrnoException) => resolve(deadSigns.has(code ?? '')));
   });
   if (!stale) throw alreadyRunning();
-  // Two that start at the same moment both find the stale one: only that is removed, not the other's fresh one.
-  if (identityOf(path) === found) rmSync(path, { force: true });
+  rmSync(path, { force: true });
 }
 
 const deadSigns = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTSOCK']);
-
-/** The number of a removed file may be given to the next one, so the number alone says little. */
-function identityOf(path: string): string | undefined {
-  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  return stat === undefined ? undefined : `${stat.ino} ${stat.birthtimeNs} ${stat.ctimeNs}`;
-}
 
 function alreadyRunning(): AmbitError {
   return new AmbitError('CONFIG_INVALID', {

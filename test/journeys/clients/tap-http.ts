@@ -1,6 +1,7 @@
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { vi } from 'vitest';
+import { keepsConnections } from '../bearer-proxy.ts';
 import { cancels, type Evidence, type WireMessage } from './evidence.ts';
 
 interface Exchange {
@@ -23,7 +24,7 @@ export interface HttpTap {
 export async function startHttpTap(target: string): Promise<HttpTap> {
   const { hostname, port, pathname } = new URL(target);
   const exchanges: Exchange[] = [];
-  const server = createServer((inbound, outbound) => {
+  const server = createServer(keepsConnections, (inbound, outbound) => {
     const session = inbound.headers['mcp-session-id'];
     const exchange: Exchange = {
       method: inbound.method,

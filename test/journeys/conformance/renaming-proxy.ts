@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { keepsConnections } from '../bearer-proxy.ts';
 
 interface Named {
   name?: string;
@@ -17,7 +18,7 @@ export async function startRenamingProxy(
 ): Promise<{ url: string; stop(): void }> {
   const prefix = `${server}__`;
   const { hostname, port, pathname } = new URL(target);
-  const front = createServer(async (inbound, outbound) => {
+  const front = createServer(keepsConnections, async (inbound, outbound) => {
     const body = await readAll(inbound);
     const { 'content-length': _, ...headers } = inbound.headers;
     headers.authorization = `Bearer ${token}`;
