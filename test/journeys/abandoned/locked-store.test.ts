@@ -55,6 +55,8 @@ test('L4: "ambit run" ends its session although other processes keep the store l
 
   const other = openDatabase(join(dataDir, 'sessions.db'));
   onTestFinished(() => other.close());
+  // The gateway may be writing at this moment.
+  other.exec('PRAGMA busy_timeout = 50000');
   const readReasons = () => other.prepare('SELECT reason FROM sessions').all();
   other.exec('BEGIN IMMEDIATE');
   expect(readReasons()).toEqual([{ reason: null }]);
