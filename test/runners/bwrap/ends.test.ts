@@ -79,7 +79,10 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
       const [said] = (await once(child, 'message')) as [{ warden: number }];
       await leftBehind();
       if (withWarden) process.kill(said.warden, 'SIGKILL');
+      const exited = once(child, 'exit');
       child.kill('SIGKILL');
+      // As long as it is there, also as a zombie, what it made is not swept as left over.
+      await exited;
       await allGone();
       if (withWarden) await sweepLeftovers(join(harness.folder, 'tmp'));
       await until(
