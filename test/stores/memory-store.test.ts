@@ -1,11 +1,12 @@
 import { describe, test } from 'vitest';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
+import { nextNoon } from './next-noon.ts';
 
 describeSessionStore(
   'memory',
   async (options) => {
-    let now = Date.now();
+    let now = nextNoon();
     const store = openMemoryStore({ ...options, now: () => now });
     const advance = (ms: number) => {
       now += ms;

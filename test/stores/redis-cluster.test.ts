@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
 import { proof } from '../proof.ts';
+import { nextNoon } from './next-noon.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
 
 const program = findRedis();
@@ -45,7 +46,7 @@ describe.skipIf(program === undefined || process.platform !== 'linux')('a cluste
   describeSessionStore(
     'redis cluster',
     async (options) => {
-      let now = Date.now();
+      let now = nextNoon();
       const name = randomBytes(6).toString('hex');
       const another = () => openRedisStore({ ...options, url: server.url, name, now: () => now });
       const advance = (ms: number) => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { draft } from '../../src/testing/store-suite/harness.ts';
 import { place } from '../../src/testing/store-suite/take-place.ts';
+import { nextNoon } from './next-noon.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
 
 const program = findRedis();
@@ -15,7 +16,7 @@ describe.skipIf(program === undefined)('what is left of places in Redis', () => 
   afterAll(() => server?.remove());
 
   test('is nothing, once they are released, have run out, or their session is gone', async () => {
-    let now = Date.now();
+    let now = nextNoon();
     const store = await openRedisStore({ url: server.url, name: 'leftovers', now: () => now });
     const client = new Redis(server.socket);
     const left = async () => {

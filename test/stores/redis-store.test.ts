@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
+import { nextNoon } from './next-noon.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
 
 const program = findRedis();
@@ -16,7 +17,7 @@ describe.skipIf(program === undefined)('with a real server', () => {
   describeSessionStore(
     'redis',
     async (options) => {
-      let now = Date.now();
+      let now = nextNoon();
       const name = randomBytes(6).toString('hex');
       const another = () => openRedisStore({ ...options, url: server.url, name, now: () => now });
       const advance = (ms: number) => {

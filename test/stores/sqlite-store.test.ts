@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
+import { nextNoon } from './next-noon.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -15,7 +16,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 describeSessionStore(
   'sqlite',
   async (options) => {
-    let now = Date.now();
+    let now = nextNoon();
     const file = join(folder, `${randomBytes(6).toString('hex')}.db`);
     const another = () => openSqliteStore({ ...options, file, now: () => now });
     const advance = (ms: number) => {

@@ -13,7 +13,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 describeSessionStore(
   'sqlite',
   async (options) => {
-    let now = Date.now();
+    let now = (Math.floor(Date.now() / 86_400_000) + 1.5) * 86_400_000;
     const file = join(folder, randomBytes(6).toString('hex'));
     const another = () => openSqliteStore({ ...options, file, now: () => now });
     const advance = (ms) => {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { type Lie, lies, openLiar } from './broken-stores.ts';
+import { nextNoon } from './next-noon.ts';
 import { brokenRules } from './run-suite.ts';
 
 function broken(lie: Lie): Promise<string[]> {
   return brokenRules(async (options) => {
-    let now = Date.now();
+    let now = nextNoon();
     const store = openLiar(lie, options, () => now);
     const advance = (ms: number) => {
       now += ms;
