@@ -2,8 +2,8 @@ import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
 import { scanObject, stringAt } from '../../wire/scan.ts';
 
 /**
- * Where several servers are one, a question to a person says which of them asks. `params` is JSON text. A question that
- * begins with the name of its server already stays as it is.
+ * Puts the name of the asking server before a question to a person, for clients that see several servers at one address.
+ * `params` is JSON text. A question that begins with the name already stays as it is.
  */
 export function nameAsker(server: string, method: string, params: string): string {
   if (method !== 'elicitation/create') return params;
