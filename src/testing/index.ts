@@ -12,14 +12,14 @@ export async function createTestGateway(config: Omit<ConfigInput, 'version'>): P
   const dataDir = await mkdtemp(join(tmpdir(), 'ambit-gateway-'));
   const sessions = Object.assign({ defaultTrust: 'direct' }, config.sessions);
   const draft = { store: { kind: 'memory' }, ...config, version: 1, sessions } as ConfigInput;
-  const gateway = await createGateway({ config: draft, dataDir, log: { info() {}, warn() {} } });
-  return {
-    ...gateway,
-    async close() {
-      await gateway.close();
-      await rm(dataDir, { recursive: true, force: true });
-    },
-  };
+  const removeFolder = () => rm(dataDir, { recursive: true, force: true });
+  try {
+    const gateway = await createGateway({ config: draft, dataDir, log: { info() {}, warn() {} } });
+    return { ...gateway, close: () => gateway.close().finally(removeFolder) };
+  } catch (error) {
+    await removeFolder();
+    throw error;
+  }
 }
 
 export { describeSessionStore } from './store-suite/describe-session-store.ts';

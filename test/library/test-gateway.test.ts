@@ -87,12 +87,17 @@ test('sessions are opened within their bounds, shown without their token, and en
   await client.close();
 });
 
-test('closing leaves no process, no folder and no open address', async () => {
-  // Others make folders of the same kind beside ours, but not here.
+/** Other tests make folders of the same kind in the usual place, so this test gets a temporary folder of its own. */
+function useOwnTmpDir(): string {
   const place = mkdtempSync(join(tmpdir(), 'ambit-place-'));
   onTestFinished(() => rmSync(place, { recursive: true, force: true }));
   vi.stubEnv('TMPDIR', place);
   onTestFinished(() => void vi.unstubAllEnvs());
+  return place;
+}
+
+test('closing leaves no process, no folder and no open address', async () => {
+  const place = useOwnTmpDir();
   const processes = () => taggedProcesses(place).length;
   const closing = await createTestGateway({ servers: { old: server('old'), young: server('young', 'modern') } });
   expect(readdirSync(place)).toHaveLength(1);
@@ -119,9 +124,11 @@ test('closing leaves no process, no folder and no open address', async () => {
 });
 
 test('a configuration that is wrong is refused in words, at the start and at a reload', async () => {
+  const place = useOwnTmpDir();
   await expect(createTestGateway({ servers: { bad: { command: 'x', url: 'http://y' } } } as never)).rejects.toThrow(
     /bad/,
   );
+  expect(readdirSync(place)).toEqual([]);
   await serving({ old: server('old') });
   await expect(gateway.reload({ version: 1, servers: { 'Not A Name': server('x') } })).rejects.toThrow(/Not A Name/);
   const client = await sdkClients['SDK v1'](gateway.connect((await gateway.createSession()).id));
