@@ -79,7 +79,7 @@ export async function serveOnPipes(
  */
 async function endSession(gateway: Gateway, id: string): Promise<void> {
   const until = Date.now() + maxEndMs;
-  for (;;) {
+  for (let isFirst = true; ; isFirst = false) {
     try {
       await gateway.sessions.end(id, 'closed');
       return;
@@ -89,7 +89,7 @@ async function endSession(gateway: Gateway, id: string): Promise<void> {
         gateway.log.warn('the session could not be ended', fields);
         return;
       }
-      gateway.log.warn('the session is not ended yet', fields);
+      if (isFirst) gateway.log.warn('the session is not ended yet', fields);
     }
     await delay(endPauseMs);
   }
