@@ -1,4 +1,5 @@
 import { AmbitError, errorTable } from '../errors.ts';
+import { defused } from '../governance/defuse.ts';
 import type { Journal } from '../journal/journal.ts';
 import { nameAsker } from '../upstreams/relay/name-asker.ts';
 import { refusalOfQuestion, refusalOfQuestionsIn } from '../upstreams/relay/refused-question.ts';
@@ -111,7 +112,8 @@ function deliver(): Next<Permitted, Delivery> {
     let full: Channel | undefined;
     for (const target of sent.targets) {
       if (target.channel.isGone() || sent.clogged?.has(target.channel)) continue;
-      const bytes = sent.message.kind === 'request' ? push(sent, target) : notification(sent, target);
+      // A question, a progress message or a log line can reach the model as well.
+      const bytes = defused(sent.message.kind === 'request' ? push(sent, target) : notification(sent, target));
       delivered = true;
       if (!target.channel.emit(bytes)) full = target.channel;
     }

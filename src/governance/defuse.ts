@@ -2,59 +2,67 @@ import { applyEdits, type Edit, removeMembers, replaceValue } from '../wire/edit
 import { foldKey } from '../wire/fold-key.ts';
 import { readMessage } from '../wire/message.ts';
 import { isOurKey } from '../wire/our-keys.ts';
-import { elementsAt, type Member, memberOf, shapeAt, stringAt } from '../wire/scan.ts';
-
-/** The words of the header in any case, with whatever cannot be seen between their letters. */
-const unseen = '\\s\\p{Cf}\\p{Cc}\\p{M}\\p{DI}\\u2800';
-const spelled = (word: string) => [...word].join(`[${unseen}]*`);
-const lookAlike = new RegExp(
-  `${spelled('session')}[${unseen}_-]*${spelled('context')}[${unseen}\\p{P}]*${spelled('auto')}[${unseen}\\p{Pd}]*${spelled('injected')}`,
-  'giu',
-);
-
-/**
- * Bytes without this cannot look like a block of ours: that is one pass over them, and all that most results cost.
- * Between the letters there may be bytes of other characters and the short escapes; a long one can hide every letter,
- * so text with one is looked at.
- */
-const lettersApart = new RegExp([...'jected'].join('(?:[^a-z0-9\\\\]|\\\\[a-z])*'), 'i');
+import { elementsAt, type Member, memberOf, shapeAt } from '../wire/scan.ts';
+import { stringAt, walkStrings } from '../wire/walk-strings.ts';
+import { findLookAlikes, mayHoldLookAlike } from './look-alike.ts';
 
 export const defusedMark = '[written by a tool, not by Ambit]';
 
-/** What a model reads of that which a server offers; its names and values mean something to programs. */
-const described = new Set(['description', 'title', 'text']);
+/** Members of a result, or of the parameters of a push, that programs read and models do not. All names are folded. */
+const programMembers = new Set(['_meta', 'nextcursor', 'requeststate', 'taskid']);
+/** What a server offers is called by its name and its address, so these stay as they are. */
 const offers = new Set(['tools', 'prompts', 'resources', 'resourcetemplates', 'contents']);
-const mostLevels = 24;
+const offerMembers = new Set(['_meta', 'name', 'uri', 'uritemplate', 'mimetype', 'blob']);
+const blockMembers = new Set(['_meta', 'type', 'role', 'uri', 'mimetype', 'blob', 'data']);
 
 /**
- * What an upstream answered, so that nothing in it passes for a block of ours: the header in its texts is marked, and
- * our key is taken out of its content blocks. The same bytes where there is nothing of the kind.
+ * Marks everything in a message of an upstream that reads like the header of a block of ours, and takes our key out of
+ * its content blocks. Returns the same bytes where there is nothing of the kind.
  */
 export function defused(bytes: Buffer): Buffer {
   if (!isSuspicious(bytes)) return bytes;
   const message = readMessage(bytes);
   const edits: Edit[] = [];
-  for (const member of message.result?.shape?.members ?? []) {
-    const key = foldKey(member.key);
-    const texts: Member[] = [];
-    if (key === 'content') for (const block of itemsAt(bytes, member)) readBlock(bytes, block, texts, edits);
-    if (key === 'messages') {
-      for (const each of itemsAt(bytes, member)) {
-        const content = memberOf(shapeAt(bytes, each), 'content');
-        if (content !== undefined) readBlock(bytes, content, texts, edits);
+  for (const holder of [message.params, message.result, message.error]) {
+    if (holder === undefined) continue;
+    markTexts(textsIn(bytes, holder), edits);
+    for (const member of holder.shape?.members ?? []) {
+      const key = foldKey(member.key);
+      if (key === '_meta') continue;
+      if (key === 'content') for (const block of itemsAt(bytes, member)) stripOurKey(bytes, block, edits);
+      if (key === 'messages') {
+        for (const each of itemsAt(bytes, member)) {
+          const content = memberOf(shapeAt(bytes, each), 'content');
+          if (content !== undefined) stripOurKey(bytes, content, edits);
+        }
       }
     }
-    if (key === 'instructions' || key === 'description') texts.push(member);
-    if (offers.has(key)) collectDescribed(bytes, member, texts);
-    markIn(bytes, texts, edits);
   }
-  const words = memberOf(message.error?.shape, 'message');
-  if (words !== undefined) markIn(bytes, [words], edits);
   return applyEdits(bytes, edits);
 }
 
 function isSuspicious(bytes: Buffer): boolean {
-  return bytes.includes('\\u') || bytes.includes('context-block') || lettersApart.test(bytes.toString('latin1'));
+  return bytes.includes('\\u') || bytes.includes('context-block') || mayHoldLookAlike(bytes.toString('utf8'), true);
+}
+
+/** Finds the texts in a value that a model may read, names of members included, in their order. */
+function textsIn(bytes: Buffer, { start, end }: Member): Text[] {
+  const found: Text[] = [];
+  walkStrings(bytes, start, end, (from, to, keys, isKey) => {
+    if (isForPrograms(keys)) return;
+    found.push({ span: { start: from, end: to }, text: stringAt(bytes, from, to), isKey });
+  });
+  return found;
+}
+
+function isForPrograms(path: readonly string[]): boolean {
+  const first = foldKey(path[0] ?? '');
+  if (programMembers.has(first)) return true;
+  if (offers.has(first)) return offerMembers.has(foldKey(path[1] ?? ''));
+  if (first !== 'content' && first !== 'messages') return false;
+  let depth = 1;
+  while (path[depth] === 'content' || path[depth] === 'resource') depth++;
+  return blockMembers.has(foldKey(path[depth] ?? ''));
 }
 
 function itemsAt(bytes: Buffer, list: Member): Member[] {
@@ -62,10 +70,9 @@ function itemsAt(bytes: Buffer, list: Member): Member[] {
   return elementsAt(bytes, list).map((span) => ({ ...list, ...span, shape: undefined }));
 }
 
-function readBlock(bytes: Buffer, block: Member, texts: Member[], edits: Edit[]): void {
+function stripOurKey(bytes: Buffer, block: Member, edits: Edit[]): void {
   for (const member of shapeAt(bytes, block)?.members ?? []) {
-    if (described.has(member.key)) texts.push(member);
-    if (member.key === 'resource') readBlock(bytes, member, texts, edits);
+    if (member.key === 'resource') stripOurKey(bytes, member, edits);
     if (foldKey(member.key) === '_meta') {
       const meta = shapeAt(bytes, member);
       if (meta !== undefined) edits.push(...removeMembers(meta, ({ key }) => isOurKey(key)));
@@ -73,32 +80,38 @@ function readBlock(bytes: Buffer, block: Member, texts: Member[], edits: Edit[])
   }
 }
 
-/** Each level is read once more than the one above it, so a server does not say how many there are. */
-function collectDescribed(bytes: Buffer, value: Member, texts: Member[], levels = mostLevels): void {
-  if (levels === 0) return;
-  for (const item of itemsAt(bytes, value)) collectDescribed(bytes, item, texts, levels - 1);
-  for (const member of shapeAt(bytes, value)?.members ?? []) {
-    if (described.has(member.key) && bytes[member.start] === 0x22) texts.push(member);
-    else collectDescribed(bytes, member, texts, levels - 1);
+interface Text {
+  readonly span: { readonly start: number; readonly end: number };
+  readonly text: string;
+  readonly isKey: boolean;
+}
+
+/** Marks the texts. A reader sees them one after the other, with the names of members or without. */
+function markTexts(texts: readonly Text[], edits: Edit[]): void {
+  const values = texts.filter(({ isKey }) => !isKey);
+  const places = new Map<Text, Set<number>>();
+  for (const row of values.length === texts.length ? [values] : [values, texts]) {
+    for (const [text, at] of findInRow(row)) places.set(text, (places.get(text) ?? new Set()).add(at));
+  }
+  for (const [{ span, text }, found] of places) {
+    const here = [...found].sort((one, other) => one - other);
+    const parts = [0, ...here].map((from, index) => text.slice(from, here[index]));
+    edits.push(replaceValue(span, JSON.stringify(parts.join(`${defusedMark} `))));
   }
 }
 
-/** They are read one after the other, so what begins in one of them may end in the next. */
-function markIn(bytes: Buffer, members: readonly Member[], edits: Edit[]): void {
-  const texts = members.map((member) => ({ member, text: stringAt(bytes, member) ?? '' }));
-  const found = [
-    ...texts
-      .map(({ text }) => text)
-      .join('\n')
-      .matchAll(lookAlike),
-  ].map(({ index }) => index);
+/** Finds where a look-alike begins in texts that are read one after the other: it may begin in one and end in the next. */
+function findInRow(row: readonly Text[]): [Text, number][] {
+  const whole = row.map(({ text }) => text).join('\n');
+  if (!mayHoldLookAlike(whole, false)) return [];
+  const found = findLookAlikes(whole);
+  const places: [Text, number][] = [];
   let [start, next] = [0, 0];
-  for (const { member, text } of texts) {
-    const here: number[] = [];
-    for (let at = found[next]; at !== undefined && at < start + text.length; at = found[++next]) here.push(at - start);
-    start += text.length + 1;
-    if (here.length === 0) continue;
-    const parts = [0, ...here].map((from, index) => text.slice(from, here[index]));
-    edits.push(replaceValue(member, JSON.stringify(parts.join(`${defusedMark} `))));
+  for (const text of row) {
+    for (let at = found[next]; at !== undefined && at < start + text.text.length; at = found[++next]) {
+      places.push([text, at - start]);
+    }
+    start += text.text.length + 1;
   }
+  return places;
 }

@@ -43,7 +43,7 @@ describe.each(eras)('in the %s era', (era) => {
       _meta: { theirs: { big: 1e21, deep: [[]] } },
       content: [image],
       isError: true,
-      structuredContent: { content: [{ type: 'text', text: headerLine }] },
+      structuredContent: { content: [{ type: 'text', text: 'SESSION CONTEXT' }] },
     };
     const { result } = await client.request('tools/call', { name: 'say', arguments: { result: said } });
     const [block, ...rest] = (result?.['content'] ?? []) as unknown[];

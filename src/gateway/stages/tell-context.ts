@@ -48,18 +48,9 @@ export function tellContext(governance: Governance, callers: Callers): Stage<Arr
     if (method === 'tools/call') return called(exchange, next);
     if (method === 'prompts/get') return prompted(exchange, next);
     if (method === 'initialize' || method === 'server/discover') return described(exchange, next);
-    return offering.has(method ?? '') ? next(exchange).then(cleaned) : next(exchange);
+    return next(exchange).then(cleaned);
   };
 }
-
-/** What a model may read of a server besides its results. */
-const offering = new Set([
-  'tools/list',
-  'prompts/list',
-  'resources/list',
-  'resources/templates/list',
-  'resources/read',
-]);
 
 /** Before `admit`, for which every message is use: how long a modern session has been silent. */
 export function noteSilence<E extends Approach & { readonly message: Arrived['message'] }, Out>(
