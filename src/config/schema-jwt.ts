@@ -1,18 +1,6 @@
 import { z } from 'zod';
 import { mostPermissions, permissionName } from '../trust/permissions.ts';
-import { isLoopbackHost } from './listen-rules.ts';
-import { httpUrl, line, mapOf, trustLevel, workspaceSlug } from './schema-parts.ts';
-
-/** Whoever sits on the way could put keys or a sign-in of their own in place of what is fetched in the clear. */
-const secureUrl = httpUrl.refine((text) => isSecure(text), {
-  error: 'expected an address that starts with https://; http:// only on this machine',
-});
-
-function isSecure(text: string): boolean {
-  // What is no address at all is said by the check before.
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  return url === undefined || url.protocol !== 'http:' || isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''));
-}
+import { line, mapOf, secureUrl, trustLevel, workspaceSlug } from './schema-parts.ts';
 
 const scope = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, {
   error: 'expected a scope: visible characters without blanks, quotes and backslashes',

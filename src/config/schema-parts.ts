@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { normalizeTrust, trustSpellings } from '../trust/trust-level.ts';
+import { isLoopbackHost } from './listen-rules.ts';
 
 /** Longer waits overflow the timers of Node, which then fire at once. */
 const longestTimer = 2_147_483;
@@ -108,3 +109,14 @@ export const envMap = mapOf(
   },
   osText,
 );
+
+/** Whoever sits on the way could put keys or a sign-in of their own in place of what is fetched in the clear. */
+export const secureUrl = httpUrl.refine((text) => isSecure(text), {
+  error: 'expected an address that starts with https://; http:// only on this machine',
+});
+
+function isSecure(text: string): boolean {
+  // What is no address at all is said by the check before.
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url === undefined || url.protocol !== 'http:' || isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''));
+}

@@ -13,6 +13,7 @@ import {
   mapOf,
   oneOrMore,
   osText,
+  secureUrl,
   serverName,
   timerSeconds,
   trustLevel,
@@ -120,6 +121,9 @@ const cacheSchema = mapOf(
 );
 
 const oauthSchema = z.strictObject({
+  issuer: secureUrl
+    .optional()
+    .describe('The authorization server, and the only one that is given its codes and secrets; needed with clientId.'),
   clientId: line(2048).optional().describe('What Ambit is called there, where it was registered by hand.'),
   clientSecretFile: filePath.optional().describe('File with the secret that goes with clientId.'),
   scopes: z
@@ -165,6 +169,10 @@ const serverKeys = z.strictObject({
   push: pushSchema.optional().describe('What it may ask of the client by itself; without this key, anything.'),
   sandbox: sandboxSchema.optional().describe('What its process may do in a sandboxed session.'),
   tools: toolsSchema.prefault({}).describe('Which of its tools may be used, and by whom.'),
+  catalog: z
+    .enum(['private', 'shared'])
+    .default('private')
+    .describe('Who shares its lists of tools: sessions of one user in one workspace, or all sessions.'),
   cache: cacheSchema.default({}).describe('Results that may be given again, by tool.'),
 });
 
@@ -185,6 +193,9 @@ function checkTogether(server: Partial<ServerKeys>, complain: Complain): void {
   }
   if (server.headers !== undefined && url === undefined && command !== undefined) complain('headers', 'goes with url');
   if (server.oauth !== undefined && url === undefined && command !== undefined) complain('oauth', 'goes with url');
+  if (server.oauth?.clientId !== undefined && server.oauth.issuer === undefined) {
+    complain('oauth', 'clientId needs issuer: the authorization server where it was registered');
+  }
   if (server.oauth?.clientSecretFile !== undefined && server.oauth.clientId === undefined) {
     complain('oauth', 'clientSecretFile goes with clientId');
   }

@@ -87,8 +87,8 @@ export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
     capabilities,
     ask,
   }: CachedCall): Promise<string | undefined> {
-    const asked = capabilities + resolution.personal(session, upstream);
-    const { offer } = await catalog.look(upstream, asked, ask, placeOf(session));
+    const owner = resolution.listOwner(session, upstream);
+    const { offer } = await catalog.look(upstream, { capabilities, owner, place: placeOf(session), ask });
     if (offer === undefined) return undefined;
     let known = definitions.get(offer);
     if (known === undefined) {

@@ -103,7 +103,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const lifecycle = createLifecycle(store);
   const webhook = await openWebhook(config.events.webhook, { dataDir, lifecycle, log });
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
-  const opened = openDirectory({ store, sessions, settings, folders, journal, log });
+  const opened = openDirectory({
+    store,
+    sessions,
+    settings,
+    folders,
+    journal,
+    log,
+    onUserRemoved: (removed) => catalog.forgetOwners(({ userId }) => userId === removed),
+  });
   const { directory, people, open } = opened;
   const jwt = createJwtIdentity(config.auth.jwt, log);
   const metrics = createMetrics({
@@ -119,6 +127,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const vetting = createVetting(approvals, journal, log);
   const offers = catalogFile(join(dataDir, 'catalog.json'));
   const catalog = createCatalog(offers, vetting.vet);
+  const forgetListsOfLostWorkspaces = () =>
+    catalog.forgetOwners(
+      ({ workspaceId }) => workspaceId !== undefined && !Object.hasOwn(settings.config().workspaces, workspaceId),
+    );
+  forgetListsOfLostWorkspaces();
   const stopApprovals = approvals.onChange((names) => {
     for (const name of names.filter((each) => !vetting.pinnedJustNow(each))) {
       // What runs under an approval that is no longer given ends with what is under way.
@@ -325,6 +338,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
         links.retire(name);
         catalog.describedAnew(name);
       }
+      forgetListsOfLostWorkspaces();
       journal.record({ kind: 'gateway', event: 'reloaded', changed: changed.join(' ') });
       return changed;
     },

@@ -22,6 +22,7 @@ export interface DirectoryParts {
   readonly folders: SessionFolders;
   readonly journal: Journal;
   readonly log: Log;
+  readonly onUserRemoved: (userId: string) => void;
 }
 
 /** Who there is, and how sessions are opened for them. */
@@ -33,7 +34,8 @@ export interface OpenDirectory {
   resolving(callers: Callers, remembered: RememberedTransports): ResolveOptions;
 }
 
-export function openDirectory({ store, sessions, settings, folders, journal, log }: DirectoryParts): OpenDirectory {
+export function openDirectory(parts: DirectoryParts): OpenDirectory {
+  const { store, sessions, settings, folders, journal, log, onUserRemoved } = parts;
   const { config } = settings;
   const { documents, watch } = store;
   const directory = createDirectory({ documents, watch, declared: () => config().governance });
@@ -44,7 +46,7 @@ export function openDirectory({ store, sessions, settings, folders, journal, log
     openInFolder(sessions, config(), folders, draft, { ...bounds, ofSeveralUsers });
   return {
     directory,
-    people: createPeople({ directory, sessions, config, journal }),
+    people: createPeople({ directory, sessions, config, journal, onUserRemoved }),
     open,
     resolving: (callers, remembered) => ({
       sessions,

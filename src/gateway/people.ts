@@ -51,13 +51,15 @@ export interface PeopleParts {
   readonly sessions: Sessions;
   readonly config: () => Config;
   readonly journal: Journal;
+  /** What was kept for the user goes too. */
+  readonly onUserRemoved: (userId: string) => void;
 }
 
 const graceMs = 200;
 const shortestReference = 6;
 const longestLifeSeconds = 10 * 31_536_000;
 
-export function createPeople({ directory, sessions, config, journal }: PeopleParts): People {
+export function createPeople({ directory, sessions, config, journal, onUserRemoved }: PeopleParts): People {
   const { users, keys } = directory;
 
   function note(event: string, userId: string, more: { readonly keyId?: string } = {}): void {
@@ -136,6 +138,7 @@ export function createPeople({ directory, sessions, config, journal }: PeoplePar
         const before = await revokeAll(name);
         await users.remove(name);
         note('user-removed', name);
+        onUserRemoved(name);
         // Made while we were at it; from here on nobody can make more.
         const after = await revokeAll(name);
         return { keys: before.keys + after.keys, sessions: before.sessions + after.sessions };

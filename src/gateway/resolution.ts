@@ -5,6 +5,7 @@ import type { Log } from '../log.ts';
 import { standingAs } from '../sessions/in-workspace.ts';
 import type { Session } from '../sessions/session.ts';
 import { type Removal, removalOf, type SessionFacts } from '../trust/permitted-server.ts';
+import { type ListOwner, listOwner } from '../upstreams/catalog/list-owner.ts';
 import type { ServerDefinition, StdioServer } from '../upstreams/definition.ts';
 import { isWide, scopeFor } from '../upstreams/process-key.ts';
 import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
@@ -47,6 +48,8 @@ export interface Resolution {
   launch(session: Session, server: StdioServer): Launch;
   /** Differs where what a server says may differ, because it knows the user; else empty. */
   personal(session: Session, server: ServerDefinition): string;
+  /** Who may be shown the lists that this session is shown of a server. */
+  listOwner(session: Session, server: ServerDefinition): ListOwner;
   /** Every server of the configuration, disabled and unapproved ones included. */
   explain(session: Session): Resolved[];
 }
@@ -147,6 +150,17 @@ export function createResolution(options: ResolutionOptions): Resolution {
     },
 
     personal: carrying.revision,
+
+    listOwner(session, server) {
+      const { workspaceId } = session;
+      const { workspaces } = options.config();
+      const isKnown = workspaceId !== undefined && Object.hasOwn(workspaces, workspaceId);
+      return listOwner(session, server, {
+        folder: isKnown ? workspaces[workspaceId]?.path : undefined,
+        hasOwnFolder: options.folders?.isApart(session) ?? false,
+        credentials: carrying.revision(session, server),
+      });
+    },
 
     launch(session, server) {
       const now = admit(session, server);

@@ -34,6 +34,8 @@ interface Common {
   readonly push: PushPermissions;
   /** How much of the session it is told. */
   readonly context: Disclosure;
+  /** Whether its lists are the same for everybody. */
+  readonly catalog: 'private' | 'shared';
   /** Who described it. Only what the operator wrote starts without an approval. */
   readonly source: ServerSource;
   /** The included file, or what was imported; undefined for the operator's own. */
@@ -55,6 +57,7 @@ export interface StdioServer extends Common {
 }
 
 export interface OauthSettings {
+  readonly issuer?: string | undefined;
   readonly clientId?: string | undefined;
   readonly clientSecretFile?: string | undefined;
   readonly scopes?: readonly string[] | undefined;
@@ -88,6 +91,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
       era: server.era,
       timeoutMs: server.timeoutSeconds * 1000,
       context: server.context,
+      catalog: server.catalog,
       push: server.push ?? { sampling: true, elicitation: true, roots: true },
       source: server.source,
       file: server.file,

@@ -68,6 +68,7 @@ describe('a server', () => {
         wallSeconds: 86_400,
       },
       tools: { allow: ['*'], deny: [], permissions: {}, instead: {}, hideReplaced: false, confirm: [] },
+      catalog: 'private',
       cache: {},
       source: 'operator',
     });

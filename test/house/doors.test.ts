@@ -4,14 +4,14 @@ import { importsOf, sourceFiles } from './source-files.ts';
 /** Which rooms a room may enter. A room further out may use those further in, never the other way. */
 const doors: Readonly<Record<string, readonly string[]>> = {
   '(hall)': [],
-  trust: [],
   text: [],
+  trust: ['text'],
   sdk: [],
   context: ['(hall)', 'trust'],
   logging: ['(hall)'],
   metrics: [],
   journal: ['(hall)', 'logging'],
-  wire: ['(hall)'],
+  wire: ['(hall)', 'text'],
   identity: ['(hall)', 'trust'],
   approvals: ['(hall)'],
   saferoot: ['(hall)'],
@@ -29,7 +29,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   workspaces: ['(hall)', 'config', 'runners', 'saferoot', 'sessions', 'stores', 'text'],
   tools: ['(hall)', 'identity', 'sessions', 'stores', 'text', 'wire', 'workspaces'],
   import: ['(hall)', 'config'],
-  upstreams: ['(hall)', 'config', 'context', 'journal', 'logging', 'runners', 'sessions', 'trust', 'wire'],
+  upstreams: ['(hall)', 'config', 'context', 'identity', 'journal', 'logging', 'runners', 'sessions', 'trust', 'wire'],
   gateway: [
     '(hall)',
     'approvals',

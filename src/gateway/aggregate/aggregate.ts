@@ -1,4 +1,5 @@
 import { AmbitError } from '../../errors.ts';
+import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import { askUpstream, ownCall } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
@@ -19,7 +20,7 @@ import type { OwnTools } from '../own-tools.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
 import type { Resolution } from '../resolution.ts';
 import { seenThrough } from '../shown-tools.ts';
-import { refuseWithheld } from '../stages/vet-tools.ts';
+import { assertToolApproved } from '../stages/vet-tools.ts';
 import { timeUpstream } from '../time-upstream.ts';
 import type { ToolBounds } from '../tool-bounds.ts';
 import { askAsModern } from './ask-as.ts';
@@ -112,9 +113,15 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   function look(exchange: ForAll): Promise<Listed[]> {
+    const { session } = exchange;
     const capabilities = capabilitiesOf(exchange);
-    const askedAs = (server: ServerDefinition) => capabilities + resolution.personal(exchange.session, server);
-    return lookAtAll(exchange, catalog, askedAs, askOf(exchange));
+    const ask = askOf(exchange);
+    return lookAtAll(exchange, catalog, (server) => ({
+      capabilities,
+      owner: resolution.listOwner(session, server),
+      place: placeOf(session),
+      ask: ask(server),
+    }));
   }
 
   /** Of the tools, only those that some call of this session could be allowed for. */
@@ -163,7 +170,9 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     }
     if (what === 'tools' && found.server.source !== 'operator') {
       const listed = (await look(exchange)).find((each) => each.server === found.server);
-      refuseWithheld(found.server.name, found.name, listed?.withheld ?? []);
+      if (listed === undefined) throw new AmbitError('SERVER_NOT_AVAILABLE');
+      if (listed.offer === undefined) throw listed.failure ?? new AmbitError('UPSTREAM_FAILED');
+      assertToolApproved(listed, found.name);
     }
     if (what === 'tools') exchange.entry.rule = tools.admit(exchange.session, found.server.name, found.name, message);
     const named = changed(exchange, replaceValue(member, JSON.stringify(found.name)));

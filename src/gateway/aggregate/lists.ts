@@ -1,5 +1,4 @@
-import { placeOf } from '../../sessions/in-workspace.ts';
-import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
+import type { Catalog, Listed, Looking } from '../../upstreams/catalog/catalog.ts';
 import { named, uriOf, withUri } from '../../upstreams/catalog/merge.ts';
 import { type AskServer, listAll, reasonOf } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
@@ -26,14 +25,9 @@ export interface Gathered {
 export function lookAtAll(
   exchange: ForAll,
   catalog: Catalog,
-  capabilitiesFor: (server: ServerDefinition) => string,
-  askOf: (server: ServerDefinition) => AskServer,
+  lookingFor: (server: ServerDefinition) => Looking,
 ): Promise<Listed[]> {
-  return Promise.all(
-    exchange.available.map((server) =>
-      catalog.look(server, capabilitiesFor(server), askOf(server), placeOf(exchange.session)),
-    ),
-  );
+  return Promise.all(exchange.available.map((server) => catalog.look(server, lookingFor(server))));
 }
 
 export function gather(listed: readonly Listed[], what: 'tools' | 'prompts' | 'templates'): Gathered {

@@ -1,18 +1,29 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import type { ListOwner } from './list-owner.ts';
 import type { Offer } from './offer.ts';
 
+export interface KeptOffer {
+  readonly offer: Offer;
+  readonly owner: ListOwner;
+}
+
 export interface CatalogFile {
-  load(): Map<string, Offer>;
-  save(offers: ReadonlyMap<string, Offer>): void;
+  load(): Map<string, KeptOffer>;
+  save(offers: ReadonlyMap<string, KeptOffer>): void;
   /** Writes what is still unwritten; from then on nothing is. */
   close(): void;
 }
 
 const mostOffers = 500;
+/** Nobody says when a user of an identity provider is gone. */
+const longestMs = 7 * 24 * 3_600_000;
 
-/** The catalog on disk, so that a restart need not start every server; it holds what servers say to anybody. */
+/**
+ * The catalog on disk, so that a restart need not start every server. A server may have made its lists from a tenant's
+ * files: the file lies in the data directory, which only its owner can read, and each list is given to its owner only.
+ */
 export function catalogFile(path: string): CatalogFile {
-  let unwritten: ReadonlyMap<string, Offer> | undefined;
+  let unwritten: ReadonlyMap<string, KeptOffer> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
 
@@ -33,8 +44,8 @@ export function catalogFile(path: string): CatalogFile {
   return {
     load() {
       try {
-        const kept = new Map(JSON.parse(readFileSync(path, 'utf8')) as [string, Partial<Offer> | null][]);
-        return new Map([...kept].filter((entry): entry is [string, Offer] => isOffer(entry[1])));
+        const kept = JSON.parse(readFileSync(path, 'utf8')) as [string, Partial<KeptOffer> | null][];
+        return new Map(kept.filter((entry): entry is [string, KeptOffer] => isKeptOffer(entry[1])));
       } catch {
         return new Map();
       }
@@ -53,7 +64,10 @@ export function catalogFile(path: string): CatalogFile {
   };
 }
 
-function isOffer(kept: Partial<Offer> | null | undefined): boolean {
-  const lists = [kept?.tools, kept?.prompts, kept?.templates];
-  return typeof kept?.at === 'number' && lists.every((list) => Array.isArray(list));
+function isKeptOffer(kept: Partial<KeptOffer> | null | undefined): boolean {
+  const offer = kept?.offer as Partial<Offer> | undefined;
+  const lists = [offer?.tools, offer?.prompts, offer?.templates];
+  const isOffer =
+    typeof offer?.at === 'number' && Date.now() - offer.at < longestMs && lists.every((list) => Array.isArray(list));
+  return isOffer && typeof kept?.owner?.key === 'string' && typeof kept.owner.userId === 'string';
 }

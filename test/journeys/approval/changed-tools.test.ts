@@ -48,6 +48,9 @@ describe.each([
     const names = async (from: Client) =>
       (await from.listTools()).tools.map((tool) => tool.name).filter((name) => name.startsWith(prefix));
     expect((await names(before)).sort()).toEqual([`${prefix}read`, `${prefix}turn`]);
+    const unlisted = await before.callTool({ name: `${prefix}never-listed`, arguments: {} });
+    expect(unlisted).toMatchObject({ isError: true });
+    expect(JSON.stringify(unlisted.content)).toContain('lists no approved tool');
     await before.callTool({ name: `${prefix}turn`, arguments: {} });
 
     const after = await client(server, `${ambit.url}${path}`, mode);

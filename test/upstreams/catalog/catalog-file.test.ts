@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { catalogFile } from '../../../src/upstreams/catalog/catalog-file.ts';
+import { catalogFile, type KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
 import type { Offer } from '../../../src/upstreams/catalog/offer.ts';
 
-const offer: Offer = { tools: ['{"name":"t"}'], prompts: [], templates: [], hasResources: true, at: 7 };
+const lists: Offer = { tools: ['{"name":"t"}'], prompts: [], templates: [], hasResources: true, at: Date.now() };
+const offer: KeptOffer = { offer: lists, owner: { key: 'ada', userId: 'ada' } };
 let folder: string;
 let path: string;
 
@@ -34,13 +35,21 @@ test('of too many, the youngest are kept', () => {
   expect([kept.length, kept[0], kept.at(-1)]).toEqual([500, 'a 100', 'a 599']);
 });
 
-test.each(['', '{', 'null', '{}', '[1]', '[["a"]]', '[["a",null]]', '[["a",{"at":1}]]', '[["a",{"tools":1,"at":2}]]'])(
-  'a file that says %j is as good as none',
-  (text) => {
-    writeFileSync(path, text);
-    expect(catalogFile(path).load()).toEqual(new Map());
-  },
-);
+test.each([
+  '',
+  '{',
+  'null',
+  '{}',
+  '[1]',
+  '[["a"]]',
+  '[["a",null]]',
+  '[["a",{"at":1}]]',
+  '[["a",{"tools":1,"at":2}]]',
+  JSON.stringify([['a', lists]]),
+])('a file that says %j is as good as none', (text) => {
+  writeFileSync(path, text);
+  expect(catalogFile(path).load()).toEqual(new Map());
+});
 
 test('a folder that is gone stops nothing', () => {
   catalogFile(join(folder, 'none', 'catalog.json')).save(new Map([['a 1', offer]]));

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AmbitError } from '../../../src/errors.ts';
-import { type Catalog, createCatalog } from '../../../src/upstreams/catalog/catalog.ts';
+import { type Catalog, createCatalog, type Looking } from '../../../src/upstreams/catalog/catalog.ts';
+import type { KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
 import type { AskServer, Offer } from '../../../src/upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
 import { read } from '../relay/handles.ts';
@@ -15,6 +16,7 @@ function server(name: string, env: Record<string, string> = {}): ServerDefinitio
     timeoutMs: 1000,
     push,
     context: 'full',
+    catalog: 'private',
     ...described,
   } as const;
   return {
@@ -31,6 +33,12 @@ function server(name: string, env: Record<string, string> = {}): ServerDefinitio
       limits: { memoryMb: 1, pids: 1, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 },
     },
   };
+}
+
+const ada = { key: 'ada', userId: 'ada', workspaceId: 'w' };
+
+function looking(ask: AskServer, more: Partial<Looking> = {}): Looking {
+  return { capabilities: '{}', owner: ada, ask, ...more };
 }
 
 /** A server that counts how often its tools are asked for, and answers when it is told to. */
@@ -66,14 +74,14 @@ function asked(tools: () => string[] = () => ['t']) {
 }
 
 let catalog: Catalog;
-let saved: Map<string, Offer>;
+let saved: Map<string, KeptOffer>;
 
 beforeEach(() => {
   vi.useFakeTimers();
   saved = new Map();
   const file = {
     load: () => new Map(),
-    save: (offers: ReadonlyMap<string, Offer>) => {
+    save: (offers: ReadonlyMap<string, KeptOffer>) => {
       saved = new Map(offers);
     },
   };
@@ -88,62 +96,121 @@ const namesIn = (listed: { offer: Offer | undefined }) => listed.offer?.tools;
 
 test('however many look at once, the server is asked once', async () => {
   const one = asked();
-  const all = await Promise.all(Array.from({ length: 20 }, () => catalog.look(server('a'), '{}', one.ask)));
+  const all = await Promise.all(Array.from({ length: 20 }, () => catalog.look(server('a'), looking(one.ask))));
   expect(one.count).toBe(1);
   expect(new Set(all.map(({ offer }) => offer)).size).toBe(1);
-  await catalog.look(server('a'), '{}', one.ask);
+  await catalog.look(server('a'), looking(one.ask));
   expect(one.count).toBe(1);
   expect(saved.size).toBe(1);
 });
 
 test('clients with other capabilities, and servers described otherwise, are asked for anew', async () => {
   const one = asked();
-  await catalog.look(server('a'), '{}', one.ask);
-  await catalog.look(server('a'), '{"roots":{}}', one.ask);
-  await catalog.look(server('a', { KEY: 'v' }), '{}', one.ask);
-  await catalog.look(server('b'), '{}', one.ask);
+  await catalog.look(server('a'), looking(one.ask));
+  await catalog.look(server('a'), looking(one.ask, { capabilities: '{"roots":{}}' }));
+  await catalog.look(server('a', { KEY: 'v' }), looking(one.ask));
+  await catalog.look(server('b'), looking(one.ask));
   expect(one.count).toBe(4);
+});
+
+describe('lists have owners [S2]', () => {
+  const eve = { key: 'eve', userId: 'eve' };
+  const alone = { key: 'alone', userId: 'ada', sessionId: 's9' };
+
+  test('S2: another owner is asked for anew, and is told neither lists nor failures of the first', async () => {
+    const one = asked(() => ['of-ada']);
+    await catalog.look(server('a'), looking(one.ask));
+    const two = asked(() => ['of-eve']);
+    expect(namesIn(await catalog.look(server('a'), looking(two.ask, { owner: eve })))).toEqual(['{"name":"of-eve"}']);
+    one.fail(true);
+    catalog.changed('a');
+    catalog.forgetOwners(({ userId }) => userId === 'ada');
+    expect((await catalog.look(server('a'), looking(one.ask))).reason).toMatch(/out of order/);
+    expect((await catalog.look(server('a'), looking(two.ask, { owner: eve }))).reason).toBeUndefined();
+  });
+
+  test('what is one session’s own is never written down, and goes with the session', async () => {
+    const one = asked();
+    await catalog.look(server('a'), looking(one.ask, { owner: alone }));
+    expect(saved.size).toBe(0);
+    await catalog.look(server('a'), looking(one.ask));
+    expect([...saved.values()].map(({ owner }) => owner)).toEqual([ada]);
+    catalog.forget('s9');
+    await catalog.look(server('a'), looking(one.ask, { owner: alone }));
+    expect(one.count).toBe(3);
+  });
+
+  test('an owner that goes while the server is asked leaves nothing', async () => {
+    const one = asked();
+    const release = one.hold();
+    const first = catalog.look(server('a'), looking(one.ask));
+    await vi.advanceTimersByTimeAsync(1);
+    catalog.forgetOwners(({ userId }) => userId === 'ada');
+    release();
+    await first;
+    await catalog.look(server('a'), looking(one.ask));
+    expect(one.count).toBe(2);
+  });
+
+  test('owners that are gone are gone from the file too', async () => {
+    const one = asked();
+    await catalog.look(server('a'), looking(one.ask));
+    await catalog.look(server('a'), looking(one.ask, { owner: eve }));
+    catalog.forgetOwners(({ workspaceId }) => workspaceId === 'w');
+    expect([...saved.values()].map(({ owner }) => owner)).toEqual([eve]);
+    catalog.describedAnew('a');
+    expect(saved.size).toBe(0);
+  });
+
+  test('lists are bounded, however many owners there are and however long they are', async () => {
+    const long = asked(() => ['x'.repeat(1024 * 1024)]);
+    for (let each = 0; each < 40; each++) {
+      await catalog.look(server('a'), looking(long.ask, { owner: { key: `${each}`, userId: 'u' } }));
+    }
+    expect(saved.size).toBeLessThan(33);
+    expect([...saved.values()].at(-1)?.owner.key).toBe('39');
+  });
 });
 
 test('old news are told at once and looked after meanwhile', async () => {
   let tools = ['old'];
   const one = asked(() => tools);
-  await catalog.look(server('a'), '{}', one.ask);
+  await catalog.look(server('a'), looking(one.ask));
   tools = ['new'];
   vi.advanceTimersByTime(6 * 60_000);
-  expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"old"}']);
+  expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"old"}']);
   await vi.advanceTimersByTimeAsync(1);
   expect(one.count).toBe(2);
-  expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"new"}']);
+  expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
 });
 
 describe('after list_changed', () => {
   test('the next look waits for what there is now', async () => {
     let tools = ['old'];
     const one = asked(() => tools);
-    await catalog.look(server('a'), '{}', one.ask);
+    await catalog.look(server('a'), looking(one.ask));
     tools = ['new'];
     catalog.changed('a');
-    expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"new"}']);
+    expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
   });
 
   test('an answer that was on its way before does not count as news', async () => {
     let tools = ['old'];
     const one = asked(() => tools);
     const release = one.hold();
-    const first = catalog.look(server('a'), '{}', one.ask);
+    const first = catalog.look(server('a'), looking(one.ask));
     tools = ['new'];
     catalog.changed('a');
     release();
     await first;
-    expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"new"}']);
+    expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
   });
 
   test('servers with a longer name are not meant', async () => {
     const one = asked();
-    await catalog.look(server('a-b'), '{}', one.ask);
+    await catalog.look(server('a-b'), looking(one.ask));
     catalog.changed('a');
-    await catalog.look(server('a-b'), '{}', one.ask);
+    await catalog.look(server('a-b'), looking(one.ask));
     expect(one.count).toBe(1);
   });
 });
@@ -152,34 +219,34 @@ describe('a server that fails', () => {
   test('is named with its reason, and left alone for a while', async () => {
     const one = asked();
     one.fail(true);
-    const listed = await catalog.look(server('a'), '{}', one.ask);
+    const listed = await catalog.look(server('a'), looking(one.ask));
     expect(listed.offer).toBeUndefined();
     expect(listed.reason).toMatch(/^UPSTREAM_FAILED: .*out of order/);
-    expect((await catalog.look(server('a'), '{}', one.ask)).reason).toBe(listed.reason);
+    expect((await catalog.look(server('a'), looking(one.ask))).reason).toBe(listed.reason);
     expect(one.count).toBe(1);
     one.fail(false);
     vi.advanceTimersByTime(16_000);
-    expect(await catalog.look(server('a'), '{}', one.ask)).toMatchObject({ reason: undefined, offer: {} });
+    expect(await catalog.look(server('a'), looking(one.ask))).toMatchObject({ reason: undefined, offer: {} });
   });
 
   test('after it worked, is listed as it was', async () => {
     const one = asked();
-    await catalog.look(server('a'), '{}', one.ask);
+    await catalog.look(server('a'), looking(one.ask));
     one.fail(true);
     catalog.changed('a');
-    const listed = await catalog.look(server('a'), '{}', one.ask);
+    const listed = await catalog.look(server('a'), looking(one.ask));
     expect([namesIn(listed), listed.reason]).toEqual([['{"name":"t"}'], undefined]);
   });
 
   test('is asked at once when it is described anew, and nothing of the old is kept', async () => {
     const one = asked();
     one.fail(true);
-    await catalog.look(server('a'), '{}', one.ask);
+    await catalog.look(server('a'), looking(one.ask));
     one.fail(false);
     catalog.describedAnew('a');
-    expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"t"}']);
+    expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"t"}']);
     catalog.describedAnew('a');
-    await catalog.look(server('b'), '{}', one.ask);
+    await catalog.look(server('b'), looking(one.ask));
     expect([...saved.keys()].map((key) => key.split(' ')[0])).toEqual(['b']);
   });
 });
@@ -191,7 +258,7 @@ test('a login that is wanted of one user is told to nobody else, now or later', 
       throw new AmbitError('LOGIN_REQUIRED', { what: `of ${user}`, link: `https://a.example/${user}` });
     };
   };
-  const look = (user: string) => catalog.look(server('a'), 'c', wantedOf(user));
+  const look = (user: string) => catalog.look(server('a'), looking(wantedOf(user)));
   const told = [...(await Promise.all(['ada', 'eve', 'tom'].map(look))), await look('ann')];
   expect(told.map(({ failure }) => (failure as AmbitError).link)).toEqual(
     ['ada', 'eve', 'tom', 'ann'].map((user) => `https://a.example/${user}`),
@@ -203,14 +270,14 @@ test('a server that is late is left out after the deadline, and announced when i
   const stop = catalog.onChange((name, byOurselves) => void told.push([name, byOurselves]));
   const one = asked();
   const release = one.hold();
-  const looking = catalog.look(server('a'), '{}', one.ask);
+  const pending = catalog.look(server('a'), looking(one.ask));
   await vi.advanceTimersByTimeAsync(5001);
-  expect((await looking).reason).toMatch(/^UPSTREAM_TIMEOUT/);
+  expect((await pending).reason).toMatch(/^UPSTREAM_TIMEOUT/);
   expect(told).toEqual([]);
   release();
   await vi.advanceTimersByTimeAsync(1);
   expect(told).toEqual([['a', true]]);
-  expect(namesIn(await catalog.look(server('a'), '{}', one.ask))).toEqual(['{"name":"t"}']);
+  expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"t"}']);
   expect(one.count).toBe(1);
   stop();
   catalog.changed('a');
@@ -221,13 +288,13 @@ test('L5: lists of a session that went while its server was asked are not kept',
   const one = asked();
   catalog.changed('a', 's1');
   const release = one.hold();
-  const looking = catalog.look(server('a'), '{}', one.ask, 's1');
+  const pending = catalog.look(server('a'), looking(one.ask, { place: 's1' }));
   await vi.advanceTimersByTimeAsync(1);
   catalog.forget('s1');
   release();
-  await looking;
+  await pending;
   catalog.changed('a', 's1');
   one.fail(true);
   // Where nothing better can be had, what was kept would be told.
-  expect((await catalog.look(server('a'), '{}', one.ask, 's1')).offer).toBeUndefined();
+  expect((await catalog.look(server('a'), looking(one.ask, { place: 's1' }))).offer).toBeUndefined();
 });

@@ -1,0 +1,45 @@
+import { anonymousUser } from '../../identity/principal.ts';
+import type { Session } from '../../sessions/session.ts';
+import type { ServerDefinition } from '../definition.ts';
+
+/**
+ * Whose lists they are. A server may derive its tools from the files, the user or the credentials it was started with,
+ * so its lists are as private as those.
+ */
+export interface ListOwner {
+  /** Equal for sessions that may be shown the same lists, and for no others. */
+  readonly key: string;
+  /** Empty where the lists are for everybody. */
+  readonly userId: string;
+  readonly workspaceId?: string;
+  /** Set where the lists are one session's own. */
+  readonly sessionId?: string;
+}
+
+export interface OwnerFacts {
+  /** The folder of the workspace the session stands in. */
+  readonly folder: string | undefined;
+  /** Whether the session works in a folder of its own. */
+  readonly hasOwnFolder: boolean;
+  /** Differs where the server is given something of the user; else empty. */
+  readonly credentials: string;
+}
+
+/** Processes are never shared across trust levels, and neither are lists. */
+export function listOwner(session: Session, server: ServerDefinition, facts: OwnerFacts): ListOwner {
+  const { id, userId, workspaceId, trustLevel } = session;
+  const { folder, hasOwnFolder, credentials } = facts;
+  const isProcessShared = server.kind === 'stdio' && server.scope === 'shared' && credentials === '';
+  if (server.catalog === 'shared' || isProcessShared) {
+    return { key: JSON.stringify(['shared', trustLevel]), userId: '' };
+  }
+  // Those who are anonymous are not one person.
+  const isAlone = hasOwnFolder || userId === anonymousUser;
+  const parts = [userId, workspaceId ?? null, folder ?? null, trustLevel, credentials, isAlone ? id : null];
+  return {
+    key: JSON.stringify(parts),
+    userId,
+    ...(workspaceId === undefined ? {} : { workspaceId }),
+    ...(isAlone ? { sessionId: id } : {}),
+  };
+}
