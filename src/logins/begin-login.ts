@@ -28,7 +28,7 @@ export interface Begun {
 export async function beginLogin({ userId, server, back, agreed, reach }: Beginning): Promise<Begun> {
   const fetch = createGuardedFetch(reach);
   const challenge = await challengeOf(server, fetch);
-  const { resource, as, scopes: named } = await discover(server.url, challenge, fetch);
+  const { resource, as, scopes: named } = await discover(server, challenge, fetch);
   const { authorization_endpoint: address } = as;
   if (typeof address !== 'string' || !URL.canParse(address) || typeof as.token_endpoint !== 'string') {
     throw new AmbitError('LOGIN_FAILED', { what: `The authorization server ${as.issuer} takes no logins.` });

@@ -46,7 +46,7 @@ export async function chooseClient(
   if (as.registration_endpoint === undefined) {
     throw new AmbitError('LOGIN_FAILED', {
       what: `The authorization server ${as.issuer} registers nobody by itself.`,
-      hint: `Register Ambit there with the address ${returnTo(back, undefined)}, and write servers.${server.name}.oauth.clientId.`,
+      hint: `Register Ambit there with the address ${returnTo(back, undefined)}, and write servers.${server.name}.oauth.clientId and issuer.`,
     });
   }
   return { client: await register(as, redirectUri, 'publicUrl' in back ? 'web' : 'native', fetch), redirectUri };

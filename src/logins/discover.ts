@@ -2,6 +2,7 @@ import type { AuthorizationServer } from 'oauth4webapi';
 import { AmbitError } from '../errors.ts';
 import type { Challenge } from './challenge.ts';
 import { type GuardedFetch, NoAnswer } from './guarded-fetch.ts';
+import type { LoginServer } from './login.ts';
 
 /** The authorization server of an upstream, and what to ask it for. */
 export interface Discovered {
@@ -19,17 +20,33 @@ export interface Resource {
   readonly scopes: readonly string[];
 }
 
+/**
+ * Where the operator names the issuer, all endpoints come from that issuer's own metadata. Else the server names it, and
+ * could name a stranger who sends users to an honest login page and keeps the code: the page must be the issuer's own.
+ */
 export async function discover(
-  server: URL,
+  { name, url, oauth }: LoginServer,
   challenge: Challenge | undefined,
   fetch: GuardedFetch,
 ): Promise<Discovered> {
-  const { resource, issuer, scopes } = await discoverResource(server, challenge, fetch);
+  const described = await discoverResource(url, challenge, fetch);
+  const { resource, scopes } = described;
+  const issuer = oauth?.issuer ?? described.issuer;
   const as = await discoverIssuer(issuer, fetch);
   if (as.code_challenge_methods_supported?.includes('S256') !== true) {
     throw failed(`The authorization server ${issuer} does not say that it protects codes (PKCE with S256).`);
   }
+  if (oauth?.issuer === undefined && originOf(as.authorization_endpoint) !== originOf(as.issuer)) {
+    throw failed(
+      `The authorization server ${issuer} sends users to log in at another address.`,
+      `If that is right, write the authorization server as servers.${name}.oauth.issuer.`,
+    );
+  }
   return { resource, issuer: as.issuer, as, scopes };
+}
+
+function originOf(address: string | undefined): string | undefined {
+  return address !== undefined && URL.canParse(address) ? new URL(address).origin : undefined;
 }
 
 export async function discoverResource(
@@ -107,6 +124,6 @@ function textsIn(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string').slice(0, 100) : [];
 }
 
-function failed(what: string): AmbitError {
-  return new AmbitError('LOGIN_FAILED', { what });
+function failed(what: string, hint?: string): AmbitError {
+  return new AmbitError('LOGIN_FAILED', { what, ...(hint === undefined ? {} : { hint }) });
 }

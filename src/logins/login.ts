@@ -11,12 +11,24 @@ export interface LoginServer {
   readonly url: URL;
   readonly oauth?:
     | {
+        /** The only authorization server that users of it log in at. */
+        readonly issuer?: string | undefined;
         readonly clientId?: string | undefined;
         readonly clientSecretFile?: string | undefined;
         readonly scopes?: readonly string[] | undefined;
         readonly hosts: readonly string[];
       }
     | undefined;
+}
+
+/** Whether users of the server may log in at this authorization server, by what the operator wrote. */
+export function mayLogInAt({ oauth }: Pick<LoginServer, 'oauth'>, issuer: string): boolean {
+  return oauth?.issuer === undefined || trimmed(oauth.issuer) === trimmed(issuer);
+}
+
+/** Some write their address with a slash at its end in one place and without in the other. */
+function trimmed(issuer: string): string {
+  return issuer.replace(/\/$/, '');
 }
 
 /** What Ambit is to an authorization server. */

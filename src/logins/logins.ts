@@ -19,6 +19,7 @@ import {
   loginPrefix,
   loginsCollection,
   loginView,
+  mayLogInAt,
   openLogin,
   readLogin,
   type SealedLogin,
@@ -28,7 +29,7 @@ import { createPace } from './pace.ts';
 import { createReach, type Reach, type Resolve } from './reach.ts';
 import { cannotOpen, createRenewal, factsOf } from './renewal.ts';
 import { createTickets, type Tickets } from './tickets.ts';
-import { renew, revoke } from './token-calls.ts';
+import { NotRenewed, renew, revoke } from './token-calls.ts';
 
 export interface LoginsOptions {
   readonly store: SessionStore;
@@ -120,8 +121,17 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     keys,
     now,
     told,
-    ask: (login, refreshToken) => renew(login, refreshToken, fetchFor(login.server, login.url)),
+    async ask(login, refreshToken) {
+      if (!isAllowed(login)) throw new NotRenewed('refused', 'the operator named another authorization server');
+      return renew(login, refreshToken, fetchFor(login.server, login.url));
+    },
   });
+
+  /** Nothing of a login goes to an authorization server that the operator has since replaced by another. */
+  function isAllowed({ server, issuer }: Login): boolean {
+    const described = options.servers(server);
+    return described === undefined || mayLogInAt(described, issuer);
+  }
 
   /** Of a server that is described otherwise now, or not at all, nothing but its old address counts. */
   function fetchFor(name: string, url: string): GuardedFetch {
@@ -149,7 +159,8 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     return login;
   }
 
-  const isFor = (login: Login | undefined, server: LoginServer): login is Login => login?.url === server.url.href;
+  const isFor = (login: Login | undefined, server: LoginServer): login is Login =>
+    login?.url === server.url.href && mayLogInAt(server, login.issuer);
 
   async function followed(userId: string, server: string): Promise<void> {
     await held.refresh(loginKey(userId, server));
@@ -174,7 +185,8 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
       const login = known(userId, server.name);
       if (!isFor(login, server) || login.state === 'lost') return undefined;
       const now = await discoverResource(server.url, challenge, fetchOf(server)).catch(() => undefined);
-      if (now !== undefined && trimmed(now.issuer) !== trimmed(login.issuer)) {
+      const isBound = server.oauth?.issuer !== undefined;
+      if (now !== undefined && !isBound && !mayLogInAt({ oauth: { issuer: now.issuer, hosts: [] } }, login.issuer)) {
         await lose(login, 'the server has another authorization server now');
         return undefined;
       }
@@ -223,7 +235,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
         throw new AmbitError('LOGIN_FAILED', { what: 'This login was not started here, has ended, or took too long.' });
       }
       const described = options.servers(attempt.server);
-      if (described?.url.href !== attempt.url) {
+      if (described?.url.href !== attempt.url || !mayLogInAt(described, attempt.as.issuer)) {
         const what = `The server "${attempt.server}" has been described anew meanwhile.`;
         throw new AmbitError('LOGIN_FAILED', { what });
       }
@@ -244,7 +256,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
       await followed(userId, server);
       if (outcome !== 'deleted') return false;
       told('login-removed', { userId, server, issuer: login?.issuer ?? '' });
-      if (login !== undefined) {
+      if (login !== undefined && isAllowed(login)) {
         const fetch = fetchFor(server, login.url);
         if (login.refreshToken !== undefined) await revoke(login, login.refreshToken, 'refresh_token', fetch);
         await revoke(login, login.accessToken, 'access_token', fetch);
@@ -277,10 +289,6 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
 
 function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
-}
-
-function trimmed(issuer: string): string {
-  return issuer.replace(/\/$/, '');
 }
 
 function safely<T>(look: () => T, otherwise: T): T {

@@ -1,5 +1,8 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { authorizationServer, browse } from './authorization-server.ts';
+import { guardedUpstream } from './guarded-upstream.ts';
 import { isBack, later, logIn, loginScenes, port } from './login-scene.ts';
 
 const on = loginScenes();
@@ -85,6 +88,81 @@ describe('what comes back from a browser', () => {
     await expect(trap.logins.complete(callback.href, ada)).rejects.toMatchObject(failed);
     expect(evil.asked.get('/token')).toBeUndefined();
     expect(honest.asked.get('/token')).toBeUndefined();
+  });
+});
+
+describe('S6: a server that sends users to an honest login page and keeps what comes back', () => {
+  const secret = 'a-secret-of-more-than-24-characters';
+  const client = {
+    client_id: 'ambit-by-hand',
+    client_secret: secret,
+    application_type: 'native',
+    redirect_uris: [`http://127.0.0.1:${port}/callback`],
+    grant_types: ['authorization_code', 'refresh_token'],
+  };
+
+  /** An honest authorization server, and a hostile one whose metadata names the login page of the honest one. */
+  async function trap() {
+    const honest = on.closing(await authorizationServer({ clients: [client], tokenSeconds: 600 }));
+    const evil = on.closing(await authorizationServer());
+    const far = on.closing(await guardedUpstream(honest.issuer, honest.jwksUri));
+    far.metadata = { ...far.metadata, authorization_servers: [evil.issuer] };
+    evil.instead = (path) =>
+      path === '/.well-known/oauth-authorization-server'
+        ? {
+            status: 200,
+            body: {
+              issuer: evil.issuer,
+              authorization_endpoint: `${honest.issuer}/auth`,
+              token_endpoint: `${evil.issuer}/token`,
+              registration_endpoint: `${evil.issuer}/reg`,
+              revocation_endpoint: `${evil.issuer}/token/revocation`,
+              code_challenge_methods_supported: ['S256'],
+            },
+          }
+        : undefined;
+    const file = join(on.folder, 'client.secret');
+    writeFileSync(file, secret, { mode: 0o600 });
+    const oauth = { clientId: 'ambit-by-hand', clientSecretFile: file };
+    return { honest, evil, far, oauth };
+  }
+
+  test('a client that was registered by hand logs in at its own issuer, whatever the server names', async () => {
+    const { honest, evil, far, oauth } = await trap();
+    const gateway = await on.start({
+      notes: { url: far.url, era: 'modern', oauth: { ...oauth, issuer: honest.issuer } },
+    });
+    await logIn(gateway, 'ada');
+    expect(honest.asked.get('/token')).toBe(1);
+    expect(await (await on.clientOf(gateway, 'ada', 'notes')).call('read')).toBe('done: read');
+    await gateway.logins.remove(ada);
+    expect([...evil.asked.keys()]).toEqual([]);
+  });
+
+  test('without an issuer of the operator, a login page at another address is not used', async () => {
+    const { evil, far } = await trap();
+    const gateway = await on.start({ notes: { url: far.url, era: 'modern' } });
+    const refusal = { ...failed, hint: expect.stringContaining('servers.notes.oauth.issuer') };
+    await expect(gateway.logins.start(ada, port)).rejects.toMatchObject(refusal);
+    expect(evil.asked.get('/reg')).toBeUndefined();
+  });
+
+  test('a login at another issuer than the operator now names is neither used, renewed nor told of', async () => {
+    const as = on.closing(await authorizationServer({ tokenSeconds: 600 }));
+    const other = on.closing(await authorizationServer());
+    const far = on.closing(await guardedUpstream(as.issuer, as.jwksUri));
+    const before = await on.start({ notes: { url: far.url, era: 'modern' } });
+    await logIn(before, 'ada');
+    before.reload({
+      version: 1,
+      servers: { notes: { url: far.url, era: 'modern', oauth: { issuer: other.issuer } } },
+    });
+    const client = await on.clientOf(before, 'ada', 'notes');
+    expect(await client.call('read')).toContain('LOGIN_REQUIRED');
+    later(700);
+    expect(await client.call('read')).toContain('LOGIN_REQUIRED');
+    await before.logins.remove(ada);
+    expect([as.asked.get('refresh_token'), as.asked.get('/token/revocation')]).toEqual([undefined, undefined]);
   });
 });
 

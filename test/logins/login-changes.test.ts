@@ -84,7 +84,7 @@ test('a client that was registered by hand, with its secret', async () => {
   await expect(unregistered.logins.start({ userId: 'ada', server: 'notes' }, port)).rejects.toMatchObject({
     hint: expect.stringContaining('servers.notes.oauth.clientId'),
   });
-  const oauth = { clientId: 'ambit-by-hand', clientSecretFile: file, scopes: ['write'] };
+  const oauth = { issuer: as.issuer, clientId: 'ambit-by-hand', clientSecretFile: file, scopes: ['write'] };
   const gateway = await on.start({ notes: { url: far.url, era: 'modern', oauth } });
   await expect(logIn(gateway, 'ada')).rejects.toMatchObject({ code: 'LOGIN_FAILED' });
   writeFileSync(file, secret, { mode: 0o644 });
