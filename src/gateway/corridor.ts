@@ -26,6 +26,7 @@ import { authorizeAll } from './stages/authorize-all.ts';
 import { bindAddress } from './stages/bind-address.ts';
 import { bindTransport } from './stages/bind-transport.ts';
 import { cacheResults } from './stages/cache-results.ts';
+import { checkParams } from './stages/check-params.ts';
 import { forward } from './stages/forward.ts';
 import { forwardToAll } from './stages/forward-to-all.ts';
 import { type HeedKeyOptions, heedKey } from './stages/heed-key.ts';
@@ -79,6 +80,7 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(tellContext(parts.governance, parts.callers))
     .through(record(parts))
     .through(authenticate(parts.identity))
+    .through(checkParams())
     .through(listForUser(parts.resolving))
     .through(resolveSession(parts.resolving))
     .through(bindAddress<InSession<Arrived>, Reply>(parts.bindsAddress, parts.marks))

@@ -36,6 +36,15 @@ interface Rule {
 /** Ambit's own tools are known by their bare names. */
 const own = 'ambit';
 const longestName = 512;
+/** Of a rule that allows a tool by another spelling of its name. */
+const never: Condition = {
+  text: '',
+  readsArgs: false,
+  names: new Set(),
+  claims: ['tool'],
+  loops: { nested: 0, times: 0 },
+  judge: () => ({ holds: false }),
+};
 const noArguments: Arguments = { kind: 'read', value: new Map(), values: 1, length: 2 };
 
 export function createPolicy(
@@ -73,8 +82,13 @@ function toolPolicy(
   filters: ToolFilters | undefined,
   rules: readonly Rule[],
 ): ToolPolicy {
-  const naming = (tool: string) =>
-    rules.filter(({ patterns }) => patterns.some((pattern) => pattern.matches(prefix + tool)));
+  // A rule concerns every spelling that a careless server might take for a tool it names; it allows only the exact one.
+  const naming = (tool: string): readonly Rule[] =>
+    rules.flatMap((rule) => {
+      if (!rule.patterns.some((pattern) => pattern.resembles(prefix + tool))) return [];
+      const allowsOther = rule.effect === 'allow' && !rule.patterns.some((pattern) => pattern.matches(prefix + tool));
+      return [allowsOther ? { ...rule, condition: never } : rule];
+    });
 
   return {
     decide(session, tool, readArguments) {

@@ -31,27 +31,29 @@ export function toolFilters(server: string, texts: ToolFilterTexts | undefined):
   if (open && deny.length === 0 && needs.length === 0 && replaced.length === 0) return undefined;
   const key = `servers.${server}.tools`;
   const fits = (tool: string) => (pattern: ToolPattern) => pattern.matches(tool);
+  // What restricts a tool restricts every spelling that a careless server might take for it.
+  const resembles = (tool: string) => (pattern: ToolPattern) => pattern.resembles(tool);
 
   return {
     refusal(tool, held) {
-      const denying = deny.find(fits(tool));
+      const denying = deny.find(resembles(tool));
       if (denying !== undefined) return refused(`${key}.deny`, `"${denying.text}" of ${key}.deny denies it`);
       if (!open && !allow.some(fits(tool))) return refused(`${key}.allow`, `it is not among ${key}.allow`);
-      const better = replaced.find(fits(tool));
+      const better = replaced.find(resembles(tool));
       if (better !== undefined) {
         return { ...refused(`${key}.instead`, `"${better.by}" is used in its place`), hint: `Call ${better.by}.` };
       }
-      const missing = needs.find((need) => need.matches(tool) && !held.includes(need.permission));
+      const missing = needs.find((need) => need.resembles(tool) && !held.includes(need.permission));
       if (missing === undefined) return undefined;
       const { permission } = missing;
       return {
         ...refused(`${key}.permissions`, `it needs the permission "${permission}", which the session does not hold`),
         hint: `Do without this tool, or ask for a session created with "--permission ${permission}".`,
-        needs: needs.filter(fits(tool)).map((need) => need.permission),
+        needs: needs.filter(resembles(tool)).map((need) => need.permission),
         claims: ['session.permissions', 'tool'],
       };
     },
-    claims: (tool) => (needs.some(fits(tool)) ? ['session.permissions'] : []),
+    claims: (tool) => (needs.some(resembles(tool)) ? ['session.permissions'] : []),
     outlook(held) {
       const unmet = needs.filter(({ permission }) => !held.includes(permission)).map(({ text }) => text);
       const hidden = replaced.map(({ text }) => text);

@@ -1,16 +1,24 @@
+import { foldName } from '../text/fold-name.ts';
+
 /** A pattern of tool names: `*` stands for any text, `?` for one character; all else for itself. */
 export interface ToolPattern {
   readonly text: string;
   matches(name: string): boolean;
+  /** Whether it matches however a careless server may read the name: in other letter case, or composed differently. */
+  resembles(name: string): boolean;
   /** Whether some name that begins like this could match. */
   mayFollow(prefix: string): boolean;
 }
 
 export function toolPattern(text: string): ToolPattern {
-  if (!/[*?]/.test(text)) {
-    return { text, matches: (name) => name === text, mayFollow: (prefix) => text.startsWith(prefix) };
-  }
-  return { text, matches: (name) => fits(text, name), mayFollow: (prefix) => mayFollow(text, prefix) };
+  const folded = foldName(text);
+  const isPlain = !/[*?]/.test(text);
+  return {
+    text,
+    matches: isPlain ? (name) => name === text : (name) => fits(text, name),
+    resembles: (name) => fits(folded, foldName(name)),
+    mayFollow: isPlain ? (prefix) => text.startsWith(prefix) : (prefix) => mayFollow(text, prefix),
+  };
 }
 
 /** Goes back to the last `*` only: hostile names cost length times length, never more. */

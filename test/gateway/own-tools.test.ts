@@ -74,7 +74,7 @@ describe.each(eras)('in the %s era', (era) => {
     expect(told?.['capabilities']).not.toHaveProperty('resources');
     if (era === 'handshake') expect((await own.request('ping')).result).toEqual({});
     for (const method of ['resources/list', 'prompts/get', 'session_info', 'tools/nothing', '__proto__']) {
-      expect((await own.request(method)).error?.code).toBe(-32601);
+      expect((await own.request(method, { name: 'x' })).error?.code).toBe(-32601);
     }
     expect(errorOf(await answer(own, 'keep__mark', {}))?.code).toBe('REQUEST_INVALID');
     expect(errorOf(await answer(own, 'constructor', { session: 'current' }))?.code).toBe('REQUEST_INVALID');
