@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Attacked, type RecordedRequest, startAttacked } from './attacked.ts';
 import type { Exchange } from './raw-exchange.ts';
-import { callModern, patience, sendModern, shakeHands, textOf } from './speaking.ts';
+import { answerOf, callModern, patience, sendModern, shakeHands, textOf } from './speaking.ts';
 
 let attacked: Attacked;
 let token: string;
@@ -107,8 +107,12 @@ describe('what reaches an upstream over HTTP', () => {
   });
 
   test('a name that would break a header is encoded, and leads nowhere else', async () => {
-    const name = 'a\r\nx-injected: 1\r\n\r\nGET /recorded';
-    const encoded = `=?base64?${Buffer.from(name).toString('base64')}?=`;
+    const encode = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
+    const breaking = 'a\r\nx-injected: 1\r\n\r\nGET /recorded';
+    const refused = { params: `"name":${JSON.stringify(breaking)}`, name: encode(breaking) };
+    expect((await answerOf(sendModern(attacked.web, token, refused))).error?.code).toBe(-32602);
+    const name = 'a\u00e9: 1, x-injected: \u4e00';
+    const encoded = encode(name);
     const params = `"name":${JSON.stringify(name)},"arguments":{"marker":"m4"}`;
     // The recorder knows no such tool and stays silent: the request is enough.
     const sent = sendModern(attacked.web, token, { params, name: encoded });
