@@ -8,6 +8,9 @@ const subjects: ReadonlyMap<string, 'name' | 'uri'> = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
   ['resources/read', 'uri'],
+]);
+/** Methods that only the handshake era has; in the modern one nobody knows them. */
+const handshakeSubjects: ReadonlyMap<string, 'uri'> = new Map([
   ['resources/subscribe', 'uri'],
   ['resources/unsubscribe', 'uri'],
 ]);
@@ -21,10 +24,10 @@ const invisible = /[\p{Cf}\p{Zl}\p{Zp}]/u;
  * Refuses a request whose subject two readers could take differently. A JavaScript server turns `["delete"]` into
  * "delete" where Ambit sees no name at all; another one trims a name, or stops at a control character.
  */
-export function assertParamTypes(message: Message): void {
+export function assertParamTypes(message: Message, isHandshake: boolean): void {
   if (message.kind !== 'request') return;
   const { bytes, method, params } = message;
-  const subject = subjects.get(method);
+  const subject = subjects.get(method) ?? (isHandshake ? handshakeSubjects.get(method) : undefined);
   if (subject !== undefined) assertText(bytes, memberOf(params?.shape, subject), `params.${subject}`);
   else if (method === 'completion/complete') assertReference(bytes, memberOf(params?.shape, 'ref'));
 }

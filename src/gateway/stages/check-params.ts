@@ -6,7 +6,7 @@ import type { Arrived, Identified } from '../exchange.ts';
 /** Refuses a request whose tool, prompt or resource cannot be read in exactly one way, before anything is decided on it. */
 export function checkParams(): Stage<Identified<Arrived>, Identified<Arrived>, Reply> {
   return function checkParams(exchange, next) {
-    assertParamTypes(exchange.message);
+    assertParamTypes(exchange.message, exchange.era === 'handshake');
     return next(exchange);
   };
 }
