@@ -145,6 +145,15 @@ export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet
     return fetching;
   }
 
+  function noteFailure(key: string, error: Error): void {
+    failed.delete(key);
+    failed.set(key, { error, until: Date.now() + failureMs });
+    for (const oldest of failed.keys()) {
+      if (failed.size <= mostOffers) break;
+      failed.delete(oldest);
+    }
+  }
+
   async function listed(server: ServerDefinition, offer: Offer): Promise<Listed> {
     const { tools, withheld } = await vet(server, offer);
     const shown = tools === offer.tools ? offer : { ...offer, tools };
@@ -185,7 +194,7 @@ export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet
         return await listed(server, await within(refreshed, deadlineMs));
       } catch (error) {
         if (isForOneUser(error)) return missing(server, known, error as Error);
-        failed.set(key, { error: error as Error, until: Date.now() + failureMs });
+        noteFailure(key, error as Error);
         asking.get(key)?.offer.then(
           () => tell(server.name, true),
           () => {},
