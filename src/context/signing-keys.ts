@@ -138,8 +138,16 @@ function withoutRetired(stored: Stored, at: number): Stored {
   return keys.length === stored.keys.length ? stored : { ...stored, keys };
 }
 
+/**
+ * Both halves are the last 32 bytes of their DER forms (RFC 8410). Node can wait for itself for ever when a pair is
+ * exported as a JWK while the job that made it is collected.
+ */
 function freshKey(signsFrom: number): StoredKey {
-  const { d, x } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as { d: string; x: string };
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519', {
+    privateKeyEncoding: { type: 'pkcs8', format: 'der' },
+    publicKeyEncoding: { type: 'spki', format: 'der' },
+  });
+  const [d, x] = [privateKey, publicKey].map((bytes) => bytes.subarray(-32).toString('base64url')) as [string, string];
   return { kid: kidOf(x), d, x, signsFrom };
 }
 

@@ -4,9 +4,9 @@ import { sourceFiles } from './source-files.ts';
 
 const cited = new Set(
   sourceFiles('test', /\.test\.ts$/).flatMap((file) =>
-    [...file.text.matchAll(/(?:test|it|describe)(?:\.each\([^)]*\))?\(\s*['"`]((?:[PGLWOS]\d{1,2}(?:, )?)+):/g)].flatMap(
-      (match) => (match[1] as string).split(', '),
-    ),
+    [
+      ...file.text.matchAll(/(?:test|it|describe)(?:\.each\([^)]*\))?\(\s*['"`]((?:[PGLWOS]\d{1,2}(?:, )?)+):/g),
+    ].flatMap((match) => (match[1] as string).split(', ')),
   ),
 );
 

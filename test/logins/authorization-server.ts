@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { exportJWK, generateKeyPair, type JWK } from 'jose';
+import { exportJWK, type JWK } from 'jose';
+import { freshKey } from '../fresh-key.ts';
 
 /** As much of `oidc-provider` as is used here; it brings no types. */
 interface Provider {
@@ -45,7 +46,7 @@ let key: Promise<JWK> | undefined;
 
 /** Making one takes longer than a login. */
 function signingKey(): Promise<JWK> {
-  key ??= generateKeyPair('RS256', { extractable: true }).then(({ privateKey }) => exportJWK(privateKey));
+  key ??= exportJWK(freshKey('RS256'));
   return key;
 }
 

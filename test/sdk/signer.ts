@@ -1,5 +1,6 @@
-import { createHash, generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
+import { createHash, createPublicKey, type KeyObject, randomUUID } from 'node:crypto';
 import { CompactSign, calculateJwkThumbprint } from 'jose';
+import { freshKey } from '../fresh-key.ts';
 
 /** A gateway's key and what it would sign, made from the written contract alone: the sending half is not used here. */
 export interface Signer {
@@ -11,8 +12,8 @@ export interface Signer {
 }
 
 export async function createSigner(): Promise<Signer> {
-  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  const { x } = publicKey.export({ format: 'jwk' }) as { x: string };
+  const privateKey = freshKey('EdDSA');
+  const { x } = createPublicKey(privateKey).export({ format: 'jwk' }) as { x: string };
   const bare = { kty: 'OKP', crv: 'Ed25519', x };
   const kid = await calculateJwkThumbprint(bare);
   const publicJwk = { ...bare, kid };

@@ -1,23 +1,30 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type CryptoKey, exportJWK, generateKeyPair, type JWK, type JWTHeaderParameters, SignJWT } from 'jose';
+import { exportJWK, type JWK, type JWTHeaderParameters, SignJWT } from 'jose';
 import { onTestFinished } from 'vitest';
 import type { JwtIssuer } from '../../../src/identity/jwt/issuer.ts';
 import { createJwtVerifier, type VerifiedJwt } from '../../../src/identity/jwt/verify-jwt.ts';
 import { presentedToken } from '../../../src/identity/token.ts';
+import { freshKey } from '../../fresh-key.ts';
 
 export const audience = 'https://gw.example/mcp';
 
 export interface SigningKey {
   readonly kid: string;
   readonly alg: string;
-  readonly privateKey: CryptoKey;
+  readonly privateKey: KeyObject;
   readonly publicJwk: JWK;
 }
 
 export async function signingKey(kid: string, alg = 'ES256'): Promise<SigningKey> {
-  const { privateKey, publicKey } = await generateKeyPair(alg, { extractable: true });
-  return { kid, alg, privateKey, publicJwk: { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' } };
+  const privateKey = freshKey(alg);
+  return {
+    kid,
+    alg,
+    privateKey,
+    publicJwk: { ...(await exportJWK(createPublicKey(privateKey))), kid, alg, use: 'sig' },
+  };
 }
 
 /** The key set of an issuer over HTTP, whose answer can be changed and whose questions are counted. */

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { exportJWK, generateKeyPair } from 'jose';
+import { exportJWK } from 'jose';
+import { freshKey } from '../../fresh-key.ts';
 
 interface Grant {
   addResourceScope(resource: string, scope: string): void;
@@ -31,7 +32,6 @@ export async function authorizationServer(scopes: string) {
   const server = createServer((request, response) => answer(request, response));
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const name: string = 'oidc-provider';
   const { default: Provider } = (await import(name)) as { default: new (issuer: string, options: object) => Provider };
   const provider = new Provider(issuer, {
@@ -46,7 +46,7 @@ export async function authorizationServer(scopes: string) {
         response_types: ['code'],
       },
     ],
-    jwks: { keys: [{ ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'one' }] },
+    jwks: { keys: [{ ...(await exportJWK(freshKey('ES256'))), alg: 'ES256', use: 'sig', kid: 'one' }] },
     cookies: { keys: ['only for tests'] },
     pkce: { required: () => true },
     ttl: { Interaction: 60, Grant: 600, Session: 600, AuthorizationCode: 60, AccessToken: 300, RefreshToken: 600 },
