@@ -32,6 +32,7 @@ import { createConnect } from '../upstreams/connect.ts';
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks } from '../upstreams/links.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
+import { createGitRunner } from '../workspaces/isolation/git.ts';
 import { createSessionFolders } from '../workspaces/isolation/session-folders.ts';
 import { createAggregate } from './aggregate/aggregate.ts';
 import { createComposite } from './aggregate/children.ts';
@@ -84,10 +85,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   if (hasPrograms && options.brief !== true) void warden.start().catch(() => {});
   const keys = await openSigningKeys(join(dataDir, 'keys'));
   const pseudonyms = createPseudonyms(keys.pseudonymSecret);
+  const runners = createRunners({ warden, tmpRoot, packages: packagesIn(dataDir) });
   const folders = createSessionFolders({
     config: settings.config,
     dataDir,
     log,
+    git: createGitRunner({ sandbox: runners.sandbox, tmpRoot }),
     record: (event, which, detail) => journal.record({ kind: 'session', event, ...which, detail }),
   });
   const contexts = createContextWriters({
@@ -158,7 +161,6 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
-  const runners = createRunners({ warden, tmpRoot, packages: packagesIn(dataDir) });
   const sandbox = lookForSandbox(runners);
   const links = createLinks({
     connect: createConnect({
@@ -363,8 +365,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       cache.close();
       stopApprovals();
       approvals.close();
-      await warden.close();
+      // The folders of sessions are settled by git, which the warden has to see.
       await lives.over();
+      await warden.close();
       await told;
       await telemetry?.close();
       lifecycle.close();

@@ -35,15 +35,21 @@ export interface LifeParts {
 export interface SessionLives {
   /** Resolves when the processes of all that is just ending have ended. */
   stopped(): Promise<unknown>;
-  /** Resolves when nothing is left of it. */
+  /** Resolves when nothing is left of it. For what processes left behind it waits two seconds at most. */
   over(): Promise<unknown>;
 }
+
+const leftBehindMs = 2000;
 
 export function followSessions(parts: LifeParts): SessionLives {
   const { sessions, journal, observer, callers, catalog, cache, links, warden } = parts;
   const { bounds, files, folders, sandbox, dataDir } = parts;
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
+  let waitNoLonger: () => void = () => {};
+  const waitedLongEnough = new Promise<void>((accept) => {
+    waitNoLonger = accept;
+  });
 
   async function nothingLeft({ id }: Session): Promise<void> {
     await files.forget(id);
@@ -70,7 +76,7 @@ export function followSessions(parts: LifeParts): SessionLives {
     const stopped = links.endSession(session.id, goneBecause(reason));
     const over = stopped
       // Whoever a process left behind may still be writing there.
-      .then(() => warden.settled())
+      .then(() => Promise.race([warden.settled(), waitedLongEnough]))
       .then(() => (reason === 'unloaded' ? undefined : nothingLeft(session)))
       .finally(() => ending.delete(over));
     ending.set(over, stopped);
@@ -87,7 +93,10 @@ export function followSessions(parts: LifeParts): SessionLives {
 
   return {
     stopped: () => Promise.all([...ending.values()]),
-    over: () => Promise.all([...ending.keys()]),
+    over() {
+      setTimeout(waitNoLonger, leftBehindMs).unref();
+      return Promise.all([...ending.keys()]);
+    },
   };
 }
 

@@ -17,6 +17,8 @@ export interface Confinement {
   readonly volume?: string;
   readonly readable: readonly Shown[];
   readonly writable: readonly Shown[];
+  /** Given where a program of Ambit's own is started: this alone is read-only in what it may write, in place of what is guarded in a server's. */
+  readonly frozen?: readonly Shown[];
   /** Never part of what is shown because a server's own files are: real paths. */
   readonly hidden: readonly string[];
   readonly limits: Limits;

@@ -44,12 +44,15 @@ export function holdMounts(confinement: Confinement, server: Traced, hasSystem =
     const places = needed(wanted, hasSystem).map(({ shown, writable }) => ({ what: hold(shown), writable }));
     const own = homes.map((shown) => places.find(({ what }) => what.inside === shown.inside)?.what ?? hold(shown));
     const open = places.flatMap(({ what, writable }) => (writable && !own.includes(what) ? [what] : []));
-    const guards = [...own, ...open].filter(({ stats }) => stats.isDirectory()).map(executedLater);
+    const guards = confinement.frozen
+      ? []
+      : [...own, ...open].filter(({ stats }) => stats.isDirectory()).map(executedLater);
+    held.push(...guards.flatMap(({ kept, readOnly }) => [...kept, ...readOnly]));
+    const frozen = (confinement.frozen ?? []).map(hold);
     const guarded = {
       kept: guards.flatMap(({ kept }) => kept),
-      readOnly: guards.flatMap(({ readOnly }) => readOnly),
+      readOnly: [...guards.flatMap(({ readOnly }) => readOnly), ...frozen],
     };
-    held.push(...guarded.kept, ...guarded.readOnly);
     return { places, links: missingLinks(server.links, places), guarded, release: () => release(held) };
   } catch (error) {
     release(held);

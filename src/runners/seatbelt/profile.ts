@@ -8,6 +8,8 @@ export interface Seatbelt {
   readonly readable: readonly string[];
   /** Workspace and what else it may write. */
   readonly writable: readonly string[];
+  /** What is read-only in there, in place of what is guarded in a server's. */
+  readonly frozen?: readonly string[] | undefined;
   /** Private to the process. */
   readonly tmpDir: string;
 }
@@ -38,7 +40,7 @@ const sysctls = ['hw.*', 'kern.osrelease', 'kern.ostype', 'kern.osversion', 'ker
  * The rules of one process, in the order in which they count: the last that fits decides. What is not allowed is denied,
  * so there is no network, no service of the system, no opening of other programs, no key chain.
  */
-export function seatbeltProfile({ readable, writable, tmpDir }: Seatbelt): string {
+export function seatbeltProfile({ readable, writable, frozen, tmpDir }: Seatbelt): string {
   const open = [...writable, tmpDir];
   const seen = [...systemFolders, ...readable, ...open];
   const above = [...new Set(seen.flatMap(foldersAbove))];
@@ -70,7 +72,7 @@ export function seatbeltProfile({ readable, writable, tmpDir }: Seatbelt): strin
     ')',
     '(deny file-write-setugid)',
     '(deny file-link)',
-    ...orders(writable),
+    ...(frozen === undefined ? orders(writable) : unwritable(frozen)),
     '',
   ].join('\n');
 }
@@ -83,13 +85,16 @@ function orders(writable: readonly string[]): string[] {
     ...guardedInGit.map((name) => `${folder}/.git/${name}`),
   ]);
   return [
-    '(deny file-write*',
-    ...guarded.map(subpath),
-    ')',
+    ...unwritable(guarded),
     '(deny file-write-unlink',
     ...writable.flatMap((folder) => [literal(folder), literal(`${folder}/.git`)]),
     ')',
   ];
+}
+
+/** Without a path the rule would be for all paths. */
+function unwritable(paths: readonly string[]): string[] {
+  return paths.length === 0 ? [] : ['(deny file-write*', ...paths.map(subpath), ')'];
 }
 
 function foldersAbove(path: string): string[] {

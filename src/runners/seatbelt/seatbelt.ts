@@ -136,10 +136,11 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
 
 /** Nothing can be shown under another name here: what is granted is granted where it lies. */
 export function profileFor(confinement: Confinement, files: ServerFiles, tmpDir: string): string {
-  const { home, readable, writable } = confinement;
+  const { home, readable, writable, frozen } = confinement;
   return seatbeltProfile({
     readable: [...readable, ...files.shown].map(({ real }) => real),
     writable: [home, ...writable].map(({ real }) => real),
+    frozen: frozen?.map(({ real }) => real),
     tmpDir,
   });
 }

@@ -5,6 +5,7 @@ import { join, relative } from 'node:path';
 import { removeFolder } from '../../runners/remove-folder.ts';
 import type { Change } from './changes.ts';
 import type { FolderPlace, FolderRecord } from './folder-record.ts';
+import type { RunGit } from './git.ts';
 import { keptContent } from './kept-content.ts';
 import { contentAtStart, throughShadow } from './shadow.ts';
 
@@ -16,6 +17,7 @@ export type ReadBefore = (change: Change) => Promise<Buffer | undefined>;
 
 /** Does something with what the changed files held before: from what was kept, else from the repository. */
 export async function withBefore<T>(
+  git: RunGit,
   common: string,
   place: FolderPlace,
   { origin, tree, path: top }: FolderRecord,
@@ -35,8 +37,7 @@ export async function withBefore<T>(
     }
     if (origin !== null && absent.length > 0) {
       const shadow = throughShadow(place.shadow, origin.commonDir, folder);
-      // A repository that is gone is no reason not to tell what changed.
-      await contentAtStart(shadow, folder, absent).catch(() => {});
+      await contentAtStart(git, shadow, folder, absent);
     }
     return await work(async ({ path, before }) => {
       if (before?.kind !== 'file' || before.bytes > mostTextBytes) return undefined;

@@ -1,30 +1,46 @@
-import { spawn } from 'node:child_process';
-import { buffer } from 'node:stream/consumers';
+import { realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import { lookUp } from '../../runners/look-up.ts';
+import { makePrivateFolder } from '../../runners/private-folder.ts';
+import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
+import { confinementFor, type GitPlace } from './git-confinement.ts';
 
-/** A git folder to work with, named outright: what a session wrote is never asked where the repository lies. */
-export interface GitPlace {
-  readonly gitDir: string;
-  readonly workTree?: string;
-  /** Where the objects lie, if not in the git folder. */
-  readonly objects?: string;
-  readonly index?: string;
-}
+export type { GitPlace };
 
 export interface GitOptions {
   readonly input?: string;
   /** Ten minutes unless given. Less where a session may have put something in the way, such as a pipe. */
   readonly limitMs?: number;
+  /** Folders that git may write, whether they are part of the place or not. */
+  readonly writes?: readonly string[];
+}
+
+/** Runs git in a sandbox, and gives what it printed. */
+export type RunGit = (place: GitPlace, args: readonly string[], options?: GitOptions) => Promise<Buffer>;
+
+export interface GitRunnerOptions {
+  /** The sandbox that this machine has; rejects where there is none. */
+  readonly sandbox: () => Promise<SandboxRunner>;
+  /** The instance's folder, where the warden finds the folders of processes. */
+  readonly tmpRoot: string;
 }
 
 /** Git said no, or is not there. What it says names paths of the host: for the log, not for agents. */
 export class GitError extends Error {
   readonly missing: boolean;
+  /** What git left with; undefined where it did not come to an end by itself. */
+  readonly code: number | undefined;
 
-  constructor(message: string, missing = false) {
-    super(message);
+  constructor(
+    message: string,
+    more: { readonly missing?: boolean; readonly code?: number; readonly cause?: unknown } = {},
+  ) {
+    super(message, { cause: more.cause });
     this.name = 'GitError';
-    this.missing = missing;
+    this.missing = more.missing === true;
+    this.code = more.code;
   }
 }
 
@@ -46,47 +62,105 @@ const harmless = [
   ['gc.auto', '0'],
   ['maintenance.auto', 'false'],
   ['worktree.guessRemote', 'false'],
+  // It would set permission bits that a sandbox refuses.
+  ['core.sharedRepository', 'umask'],
 ].flatMap(([key, value]) => ['-c', `${key}=${value}`]);
 
 const timeLimitMs = 600_000;
 const outputBytes = 256 * 1024 * 1024;
+const complaintBytes = 1024 * 1024;
+/** Folders in the instance's own, which several may share. */
+let made = 0;
 
 /**
- * Runs git without anybody's configuration but the repository's own, and of that without what could run something. Not
- * even the folder it is started in is one that a session can write.
+ * Runs git without anybody's configuration but the repository's own, and of that without what could run something. It
+ * runs in a sandbox that holds the folders it is given: whatever a link, a pointer or a program in there leads to
+ * outside is not there.
  */
-export async function runGit(place: GitPlace, args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
-  const git = lookUp('git', process.env['PATH']);
-  if (git === undefined) throw new GitError('git is not installed', true);
-  const { gitDir, workTree, objects, index } = place;
-  const where = [`--git-dir=${gitDir}`, ...(workTree === undefined ? [] : [`--work-tree=${workTree}`])];
-  const child = spawn(git, [...harmless, ...where, ...args], {
-    cwd: '/',
-    env: environment({ GIT_OBJECT_DIRECTORY: objects, GIT_INDEX_FILE: index }),
-    stdio: ['pipe', 'pipe', 'pipe'],
-    timeout: options.limitMs ?? timeLimitMs,
-    killSignal: 'SIGKILL',
+export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit {
+  async function start(place: GitPlace, args: readonly string[], writes: readonly string[]): Promise<RunningProcess> {
+    const command = lookUp('git', process.env['PATH']);
+    if (command === undefined) throw new GitError('git is not installed', { missing: true });
+    const runner = await sandbox().catch((error: unknown) => {
+      throw noSandbox(error);
+    });
+    const tmpDir = join(realpathSync.native(tmpRoot), `git-${process.pid}-${++made}`);
+    await makePrivateFolder(tmpDir);
+    const where = [
+      `--git-dir=${place.gitDir}`,
+      ...(place.workTree === undefined ? [] : [`--work-tree=${place.workTree}`]),
+    ];
+    try {
+      return await runner.start({
+        command,
+        args: [...harmless, ...where, ...args],
+        env: environment({ GIT_OBJECT_DIRECTORY: place.objects, GIT_INDEX_FILE: place.index }),
+        cwd: tmpDir,
+        tmpDir,
+        confinement: confinementFor(place, writes, tmpDir),
+      });
+    } catch (error) {
+      throw isAmbitError(error) ? noSandbox(error) : new GitError(`git ${args[0]}: ${error}`, { cause: error });
+    }
+  }
+
+  return async (place, args, options = {}) => {
+    const running = await start(place, args, options.writes ?? []);
+    const stop = () => {
+      running.stdout.destroy();
+      void running.end();
+    };
+    const limit = setTimeout(stop, options.limitMs ?? timeLimitMs);
+    // One that has ended without reading all is told about by its exit.
+    running.stdin.on('error', () => {});
+    running.stdin.end(options.input ?? '');
+    try {
+      const [said, complaint, exit] = await Promise.all([
+        readAll(running.stdout, outputBytes, stop),
+        readAll(running.stderr, complaintBytes, stop),
+        running.exited,
+      ]);
+      if (exit.code === 0 && said !== undefined) return said;
+      const words = complaint?.toString('utf8').trim().slice(0, 2000) || exit.reason || `ended with ${exit.code}`;
+      throw new GitError(`git ${args[0]}: ${words}`, exit.code === null ? {} : { code: exit.code });
+    } finally {
+      clearTimeout(limit);
+    }
+  };
+}
+
+function noSandbox(error: unknown): unknown {
+  if (!isAmbitError(error)) return error;
+  const why = error.message.replace(/^.*no sandbox can be had here: /, '');
+  return new AmbitError('WORKSPACE_UNAVAILABLE', {
+    what: `Git is run only in a sandbox, and no sandbox can be had here: ${why}`,
+    hint: `${error.hint} "ambit doctor" shows what this machine can do. Without a sandbox, workspaces.<name>.isolation can be "copy" or "shared".`,
+    cause: error,
   });
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', resolve);
-  });
-  // One that has ended without reading all is told about by its exit.
-  child.stdin.on('error', () => {});
-  child.stdin.end(options.input ?? '');
-  let size = 0;
-  child.stdout.on('data', (chunk: Buffer) => {
-    size += chunk.length;
-    if (size > outputBytes) child.kill('SIGKILL');
-  });
-  const [said, complaint, code] = await Promise.all([buffer(child.stdout), buffer(child.stderr), ended]);
-  if (code === 0) return said;
-  throw new GitError(`git ${args[0]}: ${complaint.toString('utf8').trim().slice(0, 2000) || `ended with ${code}`}`);
+}
+
+/** Undefined where it was more than that, or was cut off. */
+async function readAll(stream: Readable, most: number, stop: () => void): Promise<Buffer | undefined> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const piece of stream) {
+      bytes += (piece as Buffer).length;
+      if (bytes > most) {
+        stop();
+        return undefined;
+      }
+      pieces.push(piece as Buffer);
+    }
+  } catch {
+    return undefined;
+  }
+  return Buffer.concat(pieces);
 }
 
 function environment(more: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const all = {
-    PATH: process.env['PATH'] ?? '',
+    HOME: '/nonexistent',
     LC_ALL: 'C',
     GIT_CONFIG_NOSYSTEM: '1',
     GIT_CONFIG_SYSTEM: '/dev/null',

@@ -7,7 +7,7 @@ import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import { copyTree } from './copy-tree.ts';
 import { type FolderKind, type FolderPlace, type FolderRecord, writeRecord } from './folder-record.ts';
-import { GitError } from './git.ts';
+import { GitError, type RunGit } from './git.ts';
 import { keptContent } from './kept-content.ts';
 import { findRepository, type Repository } from './repository.ts';
 import { hasUncommitted, throughShadow } from './shadow.ts';
@@ -26,11 +26,20 @@ export interface FolderSubject {
 /** The system's clock for files does not tick more slowly than this. */
 const tickMs = 20;
 
+/** Where a folder is made, and what makes it. */
+export interface Workshop {
+  readonly git: RunGit;
+  /** Content that folders share. */
+  readonly common: string;
+  readonly place: FolderPlace;
+}
+
 /** Makes the folder of a session. It counts as made once its record says so; until then it is nobody's. */
-export async function makeFolder(place: FolderPlace, common: string, subject: FolderSubject): Promise<FolderRecord> {
+export async function makeFolder(workshop: Workshop, subject: FolderSubject): Promise<FolderRecord> {
+  const { place, common } = workshop;
   try {
     await mkdir(place.home, { recursive: true, mode: 0o700 });
-    const draft = subject.kind === 'worktree' ? await worktree(place, subject) : await copy(place, subject);
+    const draft = subject.kind === 'worktree' ? await worktree(workshop, subject) : await copy(place, subject);
     await noteStart(place, common, draft);
     // A file that the session changes from now on bears a time later than any of those noted.
     await delay(tickMs);
@@ -42,28 +51,28 @@ export async function makeFolder(place: FolderPlace, common: string, subject: Fo
   }
 }
 
-async function worktree(place: FolderPlace, subject: FolderSubject): Promise<FolderRecord> {
+async function worktree({ git, place }: Workshop, subject: FolderSubject): Promise<FolderRecord> {
   const { workspacePath, sessionId, sessionName } = subject;
   const repository = findRepository(workspacePath);
   if ('refused' in repository) throw noRepository(subject, repository.refused);
-  const commit = await commitOf(repository);
-  if (commit === undefined) throw noRepository(subject, 'its repository has no commit yet');
+  const commit = await commitOf(git, repository);
+  if (commit === undefined) throw noRepository(subject, 'its repository has no commit yet, or none that lies in it');
   const path = join(place.tree, repository.prefix);
   const { commonDir } = repository;
   const draft = { ...draftOf(place, subject, path), origin: { commonDir, commit, branch: '', adminDir: null } };
   writeRecord(place, draft);
-  const origin = await makeWorktree(place, repository, commit, branchesFor(sessionId, sessionName));
+  const origin = await makeWorktree(git, place, repository, commit, branchesFor(sessionId, sessionName));
   if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw noRepository(subject, 'it is no part of the last commit');
   }
-  const record = { ...draft, origin, uncommitted: await differs(place, repository) };
+  const record = { ...draft, origin, uncommitted: await differs(git, place, repository) };
   writeRecord(place, record);
   return record;
 }
 
-async function differs(place: FolderPlace, repository: Repository): Promise<boolean> {
+async function differs(git: RunGit, place: FolderPlace, repository: Repository): Promise<boolean> {
   const shadow = throughShadow(place.shadow, repository.commonDir, place.tree);
-  return (await hasUncommitted(shadow, repository)) ?? false;
+  return (await hasUncommitted(git, shadow, repository)) ?? false;
 }
 
 async function copy(place: FolderPlace, subject: FolderSubject): Promise<FolderRecord> {

@@ -11,6 +11,7 @@ import { applyMerge, MergeInterrupted } from './apply-merge.ts';
 import { withBefore } from './base-content.ts';
 import { changesOf } from './folder-changes.ts';
 import type { FolderPlace, FolderRecord } from './folder-record.ts';
+import type { RunGit } from './git.ts';
 import { keptContent } from './kept-content.ts';
 import { type MergeRules, type Outcome, type Planned, planMerge } from './plan-merge.ts';
 import { type Content, readBase, writeBase } from './snapshot.ts';
@@ -45,7 +46,7 @@ const patienceMs = 600_000;
 
 /** Brings what the session changed into the workspace: all of it or, where anything conflicts, nothing. */
 export async function mergeFolder(
-  { folders, common, place, record }: MergedPlace,
+  { git, folders, common, place, record }: MergedPlace,
   options: MergeOptions,
 ): Promise<Merge> {
   const { workspacePath, path, sessionId, workspaceId } = record;
@@ -62,9 +63,9 @@ export async function mergeFolder(
       workspace = openRoot(workspacePath, { admit });
       await mkdir(staging, { mode: 0o700 });
       const base = readBase(place.base);
-      const changes = await changesOf(session, base, place, record);
+      const changes = await changesOf(git, session, base, place, record);
       const places = { session, workspace, staging };
-      const plan = await withBefore(common, place, record, changes, (read) =>
+      const plan = await withBefore(git, common, place, record, changes, (read) =>
         planMerge(places, changes, read, { closed, prefer: options.prefer }),
       );
       const fits = plan.every(({ outcome }) => outcome !== 'conflict');
@@ -90,6 +91,7 @@ export async function mergeFolder(
 }
 
 export interface MergedPlace {
+  readonly git: RunGit;
   readonly folders: string;
   readonly common: string;
   readonly place: FolderPlace;

@@ -2,14 +2,15 @@ import { basename, dirname } from 'node:path';
 import { removeFolder } from '../../runners/remove-folder.ts';
 import { openRoot } from '../../saferoot/open-root.ts';
 import { type FolderPlace, readRecord } from './folder-record.ts';
+import type { RunGit } from './git.ts';
 import { mostEntries } from './walk-tree.ts';
 import { forgetWorktree } from './worktree.ts';
 
 /** Removes a session's folder and all that belongs to it, finished or not. The record goes last. */
-export async function removeSessionFolder(place: FolderPlace): Promise<boolean> {
+export async function removeSessionFolder(git: RunGit, place: FolderPlace): Promise<boolean> {
   const record = readRecord(place);
   // A repository that is gone, or not ours to write, must not keep the folder alive.
-  if (record?.origin) await forgetWorktree(record.origin, record.tree).catch(() => {});
+  if (record?.origin) await forgetWorktree(git, record.origin, record.tree).catch(() => {});
   await removeHeld(place.tree);
   return removeFolder(place.home);
 }

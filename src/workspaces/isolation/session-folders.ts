@@ -23,6 +23,7 @@ import {
   sessionsIn,
   writeRecord,
 } from './folder-record.ts';
+import type { RunGit } from './git.ts';
 import { sweepKept } from './kept-content.ts';
 import { makeFolder } from './make-folder.ts';
 import { type Merge, mergeFolder } from './merge-folder.ts';
@@ -74,6 +75,7 @@ export interface SessionFoldersOptions {
   readonly config: () => Config;
   readonly dataDir: string;
   readonly log: Log;
+  readonly git: RunGit;
   /** For the journal. */
   readonly record: (event: FolderEvent, which: FolderName, detail: string | undefined) => void;
 }
@@ -82,7 +84,8 @@ export type FolderEvent = 'folder-made' | 'folder-kept' | 'folder-merged' | 'fol
 
 const patienceMs = 600_000;
 
-export function createSessionFolders({ config, dataDir, log, record: note }: SessionFoldersOptions): SessionFolders {
+export function createSessionFolders(options: SessionFoldersOptions): SessionFolders {
+  const { config, dataDir, log, git, record: note } = options;
   const folders = join(realpathSync.native(dataDir), 'folders');
   const common = join(folders, '.content');
   const making = new Map<string, Promise<string>>();
@@ -130,18 +133,18 @@ export function createSessionFolders({ config, dataDir, log, record: note }: Ses
       const there = readRecord(place);
       if (there?.state === 'ready' && existsSync(there.path)) return there;
       // Whoever began was killed, or somebody took the files away.
-      await removeSessionFolder(place);
+      await removeSessionFolder(git, place);
       const started = performance.now();
       const subject = { ...which, sessionName: name, workspacePath: path, kind };
       try {
-        const made = await makeFolder(place, common, subject);
+        const made = await makeFolder({ git, common, place }, subject);
         const facts = { session: which.sessionId, workspace: which.workspaceId, isolation: kind };
         note('folder-made', which, made.origin === null ? kind : `${kind} ${made.origin.branch}`);
         log.info('session folder made', { ...facts, ms: Math.round(performance.now() - started) });
         if (made.uncommitted) log.warn('uncommitted changes are left out', facts);
         return made;
       } catch (error) {
-        await removeSessionFolder(place);
+        await removeSessionFolder(git, place);
         throw error;
       }
     });
@@ -152,7 +155,7 @@ export function createSessionFolders({ config, dataDir, log, record: note }: Ses
   async function unmerged(place: FolderPlace, record: FolderRecord): Promise<number> {
     const session = openRoot(record.path);
     try {
-      const changes = await changesOf(session, readBase(place.base), place, record);
+      const changes = await changesOf(git, session, readBase(place.base), place, record);
       const workspace = openRoot(record.workspacePath);
       return (await missingFrom(workspace, changes).finally(() => workspace.close())).length;
     } finally {
@@ -163,7 +166,7 @@ export function createSessionFolders({ config, dataDir, log, record: note }: Ses
   async function remove(which: FolderName, place: FolderPlace): Promise<void> {
     known.delete(keyOf(which));
     const was = readRecord(place)?.state;
-    await removeSessionFolder(place);
+    await removeSessionFolder(git, place);
     if (was === 'ready') note('folder-removed', which, undefined);
     sweepKept(common);
   }
@@ -230,8 +233,8 @@ export function createSessionFolders({ config, dataDir, log, record: note }: Ses
       const [place, record] = [placeFor(which), must(which)];
       const root = openRoot(record.path);
       try {
-        const changes = await changesOf(root, readBase(place.base), place, record);
-        const shown = await withBefore(common, place, record, changes, (read) => diffOf(root, changes, read));
+        const changes = await changesOf(git, root, readBase(place.base), place, record);
+        const shown = await withBefore(git, common, place, record, changes, (read) => diffOf(root, changes, read));
         const { kind, path, origin, uncommitted } = record;
         const from = { branch: origin?.branch ?? null, commit: origin?.commit ?? null, uncommitted };
         return { ...which, isolation: kind, path, ...from, ...shown };
@@ -246,7 +249,7 @@ export function createSessionFolders({ config, dataDir, log, record: note }: Ses
         const workspace = workspaceOf(which.workspaceId);
         if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND');
         const guard = createPathGuard(pathRules(workspace.files));
-        const merge = await mergeFolder({ folders, common, place, record }, { guard, dryRun, prefer });
+        const merge = await mergeFolder({ git, folders, common, place, record }, { guard, dryRun, prefer });
         const done = merge.files.filter(({ outcome }) => outcome === 'taken' || outcome === 'merged').length;
         if (merge.fits && dryRun !== true) note('folder-merged', which, `${done} of ${merge.files.length}`);
         return merge;

@@ -1,7 +1,7 @@
 import { mkdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openRoot } from '../../saferoot/open-root.ts';
-import { type GitPlace, runGit } from './git.ts';
+import { GitError, type GitPlace, type RunGit } from './git.ts';
 
 /**
  * A git folder of our own that borrows nothing from the repository but its objects: no configuration, no hooks, no
@@ -21,21 +21,27 @@ export function throughShadow(folder: string, commonDir: string, workTree: strin
 }
 
 /** All files of the commit, into an empty folder. */
-export async function checkOut(shadow: GitPlace, commit: string): Promise<void> {
-  await runGit(shadow, ['read-tree', '--reset', '-u', commit]);
+export async function checkOut(git: RunGit, shadow: GitPlace, tree: string, commit: string): Promise<void> {
+  await git({ ...shadow, workTree: tree }, ['read-tree', '--reset', '-u', commit], { writes: [shadow.gitDir, tree] });
 }
 
 /** A pipe in place of a `.gitignore` makes git wait for ever. */
 const patienceMs = 30_000;
 
 /** What git would not look at, of the files it does not know: folders end in "/". Where it cannot say, nothing. */
-export async function ignoredIn(shadow: GitPlace, limitMs = patienceMs): Promise<string[]> {
+export async function ignoredIn(git: RunGit, shadow: GitPlace, limitMs = patienceMs): Promise<string[]> {
   const args = ['ls-files', '--others', '--ignored', '--exclude-standard', '--directory', '-z'];
-  return runGit(shadow, args, { limitMs }).then(splitNames, () => []);
+  try {
+    return splitNames(await git(shadow, args, { limitMs }));
+  } catch (error) {
+    if (error instanceof GitError) return [];
+    throw error;
+  }
 }
 
 /** Whether the files of a checkout differ from its commit; undefined where git cannot say. */
 export async function hasUncommitted(
+  git: RunGit,
   shadow: GitPlace,
   checkout: { readonly gitDir: string; readonly top: string },
 ): Promise<boolean | undefined> {
@@ -44,7 +50,7 @@ export async function hasUncommitted(
   try {
     await copyIndex(checkout.gitDir, index);
     const args = ['status', '--porcelain', '-z', '--untracked-files=normal', '--ignore-submodules=all'];
-    return (await runGit({ ...shadow, workTree: checkout.top, index }, args, { limitMs: patienceMs })).length > 0;
+    return (await git({ ...shadow, workTree: checkout.top, index }, args, { limitMs: patienceMs })).length > 0;
   } catch {
     return undefined;
   } finally {
@@ -67,11 +73,22 @@ async function copyIndex(gitDir: string, target: string): Promise<void> {
   }
 }
 
-export async function contentAtStart(shadow: GitPlace, folder: string, paths: readonly string[]): Promise<void> {
+/** What files held at the start, as far as the repository still has it. */
+export async function contentAtStart(
+  git: RunGit,
+  shadow: GitPlace,
+  folder: string,
+  paths: readonly string[],
+): Promise<void> {
   // Into an empty folder: what the attributes of the commit say decides line ends, not what the session made of them.
-  await runGit({ ...shadow, workTree: folder }, ['checkout-index', '--force', '-z', '--stdin'], {
-    input: paths.map((path) => `${path}\0`).join(''),
-  });
+  const input = paths.map((path) => `${path}\0`).join('');
+  const args = ['checkout-index', '--force', '-z', '--stdin'];
+  try {
+    await git({ ...shadow, workTree: folder }, args, { input, writes: [folder] });
+  } catch (error) {
+    // A repository that is gone is no reason not to tell what changed.
+    if (!(error instanceof GitError)) throw error;
+  }
 }
 
 function splitNames(listed: Buffer): string[] {

@@ -1,22 +1,27 @@
-import { lstatSync } from 'node:fs';
-import { copyFile } from 'node:fs/promises';
+import { createReadStream, lstatSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { removeFolder } from '../../runners/remove-folder.ts';
 import { openRoot } from '../../saferoot/open-root.ts';
 import type { FolderPlace, WorktreeOrigin } from './folder-record.ts';
-import { GitError, runGit } from './git.ts';
+import { GitError, type RunGit } from './git.ts';
 import { pointerIn, type Repository, readNote } from './repository.ts';
 import { checkOut, makeShadow, throughShadow } from './shadow.ts';
 
+/** Enough where nothing is checked out. A pipe in the repository makes git wait for ever. */
+const briefMs = 60_000;
+
 /** The commit that the checkout stands on; undefined before the first one. */
-export async function commitOf({ gitDir }: Repository): Promise<string | undefined> {
+export async function commitOf(git: RunGit, { gitDir, commonDir }: Repository): Promise<string | undefined> {
+  const args = ['rev-parse', '--verify', '--quiet', '--end-of-options', 'HEAD^{commit}'];
   try {
-    const said = await runGit({ gitDir }, ['rev-parse', '--verify', '--quiet', '--end-of-options', 'HEAD^{commit}']);
-    return said.toString('utf8').trim();
+    const said = (await git({ gitDir, commonDir }, args, { limitMs: briefMs })).toString('latin1').trim();
+    if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(said)) return said;
   } catch (error) {
-    if (error instanceof GitError && !error.missing) return undefined;
-    throw error;
+    if (!(error instanceof GitError && error.code === 1)) throw error;
+    return undefined;
   }
+  throw new GitError('git rev-parse: this is no commit');
 }
 
 /**
@@ -24,41 +29,62 @@ export async function commitOf({ gitDir }: Repository): Promise<string | undefin
  * git folder of ours, so that nothing the repository is configured to run is run.
  */
 export async function makeWorktree(
+  git: RunGit,
   place: FolderPlace,
   repository: Repository,
   commit: string,
   branches: readonly string[],
 ): Promise<WorktreeOrigin> {
-  const { commonDir, gitDir } = repository;
+  const { commonDir } = repository;
   await makeShadow(place.shadow, commit);
-  const branch = await addWorktree(gitDir, place.tree, commit, branches);
+  const branch = await addWorktree(git, repository, place.tree, commit, branches);
   const adminDir = adminDirOf(place.tree, commonDir);
-  await checkOut(throughShadow(place.shadow, commonDir, place.tree), commit);
-  // So that git, asked by a person there, finds all as it should be.
-  await copyFile(join(place.shadow, 'index'), join(adminDir, 'index'));
+  await checkOut(git, throughShadow(place.shadow, commonDir, place.tree), place.tree, commit);
+  await copyIndex(join(place.shadow, 'index'), commonDir, adminDir);
   return { commonDir, commit, branch, adminDir };
 }
 
-async function addWorktree(gitDir: string, tree: string, commit: string, branches: readonly string[]): Promise<string> {
+async function addWorktree(
+  git: RunGit,
+  { gitDir, commonDir }: Repository,
+  tree: string,
+  commit: string,
+  branches: readonly string[],
+): Promise<string> {
   let failure: unknown;
   for (const branch of branches) {
     try {
-      await runGit({ gitDir }, ['worktree', 'add', '--quiet', '--no-checkout', '-b', branch, tree, commit]);
+      // There already, so that it can be shown to git without the folder it lies in.
+      await mkdir(tree);
+      const args = ['worktree', 'add', '--quiet', '--no-checkout', '-b', branch, tree, commit];
+      await git({ gitDir, commonDir }, args, { writes: [commonDir, tree], limitMs: briefMs });
       return branch;
     } catch (error) {
       // Most likely there is a branch of that name.
       failure = error;
       await removeFolder(tree);
+      if (!(error instanceof GitError)) break;
     }
   }
   throw failure;
+}
+
+/** So that git, asked by a person there, finds all as it should be. By handles: no link is followed out of there. */
+async function copyIndex(index: string, commonDir: string, adminDir: string): Promise<void> {
+  const root = openRoot(commonDir);
+  try {
+    await root.create(`worktrees/${basename(adminDir)}/index`, createReadStream(index), { mode: 0o666 });
+  } finally {
+    root.close();
+  }
 }
 
 /** Read once, before anybody else has seen the folder. */
 function adminDirOf(tree: string, commonDir: string): string {
   const target = /^gitdir: (.+?)\n?$/.exec(readNote(join(tree, '.git')))?.[1] ?? '';
   const adminDir = resolve(tree, target);
-  if (dirname(adminDir) !== join(commonDir, 'worktrees')) throw new GitError('git put the worktree somewhere else');
+  const isThere = dirname(adminDir) === join(commonDir, 'worktrees') && isFor(adminDir, tree);
+  if (!isThere) throw new GitError('git put the worktree somewhere else');
   return adminDir;
 }
 
@@ -66,7 +92,7 @@ function adminDirOf(tree: string, commonDir: string): string {
  * Takes a worktree out of its repository, as long as it is still this one. The branch goes too if nothing was committed
  * on it.
  */
-export async function forgetWorktree(origin: WorktreeOrigin, tree: string): Promise<void> {
+export async function forgetWorktree(git: RunGit, origin: WorktreeOrigin, tree: string): Promise<void> {
   const { commonDir, commit } = origin;
   const adminDir = origin.adminDir ?? findAdminDir(commonDir, tree);
   const branch = origin.branch || (adminDir === undefined ? '' : branchIn(adminDir));
@@ -82,9 +108,8 @@ export async function forgetWorktree(origin: WorktreeOrigin, tree: string): Prom
     }
   }
   if (branch === '') return;
-  await runGit({ gitDir: commonDir }, ['update-ref', '--no-deref', '-d', `refs/heads/${branch}`, commit]).catch(
-    () => {},
-  );
+  const args = ['update-ref', '--no-deref', '-d', `refs/heads/${branch}`, commit];
+  await git({ gitDir: commonDir }, args, { writes: [commonDir], limitMs: briefMs }).catch(() => {});
 }
 
 /** Where a maker was killed before it could note it down. */

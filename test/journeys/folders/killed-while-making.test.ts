@@ -6,7 +6,8 @@ import { afterEach, expect, test } from 'vitest';
 import { lookUp } from '../../../src/runners/look-up.ts';
 import { ambitInProcess } from '../../cli/in-process.ts';
 import { proof } from '../../proof.ts';
-import { isAlive, until } from '../../runners/tagged-processes.ts';
+import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
+import { until } from '../../runners/tagged-processes.ts';
 import { contents, type Isolation, type Scene, scene } from '../../workspaces/isolation/scene.ts';
 import { ambitBin } from '../start-ambit.ts';
 
@@ -25,33 +26,20 @@ const kinds: readonly (readonly [Isolation, string])[] = proof
   ? [...moments.map((moment) => ['worktree', moment] as const), ['copy', 'no command']]
   : [['worktree', 'worktree']];
 
-/** A git that does what it is told, and after that command waits for a file, so that the killing is never too late. */
-function makeWaitingGit(folder: string, after: string) {
+/** A git that does what it is told, notes that down in its git folder, and after that command never leaves. */
+function makeWaitingGit(folder: string, after: string): string {
   const bin = join(folder, 'bin');
-  const [begun, goesOn] = [join(folder, 'git-waits'), join(folder, 'git-goes-on')];
   mkdirSync(bin);
   const real = lookUp('git', process.env['PATH']);
   const script = [
     '#!/bin/sh',
     `"${real}" "$@" || exit`,
-    `case " $* " in *" ${after} "*) echo $$ >"${begun}.new"; mv "${begun}.new" "${begun}"; ;; *) exit 0 ;; esac`,
-    `while [ ! -e "${goesOn}" ]; do sleep 0.02; done`,
+    `case " $* " in *" ${after} "*) ;; *) exit 0 ;; esac`,
+    'for each; do case "$each" in --git-dir=*) echo >"${each#--git-dir=}/git-waits" ;; esac; done',
+    'while :; do sleep 1; done',
   ];
   writeFileSync(join(bin, 'git'), `${script.join('\n')}\n`, { mode: 0o755 });
-  return {
-    path: `${bin}:${process.env['PATH']}`,
-    isWaiting: () => existsSync(begun),
-    async end() {
-      if (!existsSync(begun)) return;
-      writeFileSync(goesOn, '');
-      const pid = Number(readFileSync(begun, 'utf8'));
-      await until(
-        () => !isAlive(pid),
-        5000,
-        () => 'git has not left',
-      );
-    },
-  };
+  return `${bin}:${process.env['PATH']}`;
 }
 
 test.each(kinds)(
@@ -59,16 +47,18 @@ test.each(kinds)(
   async (isolation, moment) => {
     at = await scene(isolation, { files: filesOf(isolation) });
     const { workspace, folder, git } = at;
-    const waiting = makeWaitingGit(folder, moment);
+    const path = makeWaitingGit(folder, moment);
     const config = join(folder, 'etc.json');
     writeFileSync(config, JSON.stringify({ version: 1, workspaces: { repo: { path: workspace, isolation } } }));
     const places = ['--config', config, '--data-dir', join(folder, 'own-data')];
     const args = ['session', 'create', '--workspace', 'repo', '--name', 'task', ...places];
-    const env = { ...process.env, PATH: waiting.path };
+    const env = { ...process.env, PATH: path };
     const maker = spawn(process.execPath, [ambitBin, ...args], { stdio: 'ignore', env });
     const exited = once(maker, 'exit');
     const folders = join(folder, 'own-data', 'folders');
-    const begun = () => (isolation === 'copy' ? recordIn(folders)?.state === 'making' : waiting.isWaiting());
+    const isWaiting = () =>
+      [join(workspace, '.git'), ...shadowsIn(folders)].some((each) => existsSync(join(each, 'git-waits')));
+    const begun = () => (isolation === 'copy' ? recordIn(folders)?.state === 'making' : isWaiting());
     await until(
       () => begun() || maker.exitCode !== null,
       30_000,
@@ -76,18 +66,22 @@ test.each(kinds)(
     );
     maker.kill('SIGKILL');
     await exited;
-    await waiting.end();
+    await until(
+      () => processesIn(workspace).length === 0,
+      5000,
+      () => 'git has not left with the process that started it',
+    );
     expect(recordIn(folders)).toMatchObject({ state: 'making' });
     if (!proof) ageLocks(folders);
 
     // The session lives on, and its folder is made anew when it is needed.
     const { code, stdout, stderr } = await ambitInProcess(['session', 'diff', 'task', '--json', ...places]);
     expect([code, stderr]).toEqual([0, expect.stringContaining('changed nothing')]);
-    const { path } = JSON.parse(stdout) as { path: string };
-    expect(contents(path)).toEqual(contents(workspace));
+    const made = (JSON.parse(stdout) as { path: string }).path;
+    expect(contents(made)).toEqual(contents(workspace));
     if (isolation === 'worktree') expect(git('worktree', 'list').trim().split('\n')).toHaveLength(2);
     await ambitInProcess(['session', 'end', 'task', ...places]);
-    expect(existsSync(path)).toBe(false);
+    expect(existsSync(made)).toBe(false);
     if (isolation === 'worktree') {
       expect(git('worktree', 'list').trim().split('\n')).toHaveLength(1);
       expect(git('branch', '--list', 'ambit*')).toBe('');
@@ -100,6 +94,11 @@ function ageLocks(folders: string): void {
   const locks = readdirSync(folders).filter((name) => name.endsWith('.lock'));
   expect(locks).toHaveLength(1);
   for (const name of locks) utimesSync(join(folders, name), 0, 0);
+}
+
+function shadowsIn(folders: string): string[] {
+  if (!existsSync(folders)) return [];
+  return readdirSync(folders).map((session) => join(folders, session, 'repo', 'git'));
 }
 
 function recordIn(folders: string): { readonly state: string } | undefined {

@@ -12,8 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { runGit } from '../../../src/workspaces/isolation/git.ts';
-import { put, type Scene, scene } from './scene.ts';
+import { gitInSandbox, put, type Scene, scene } from './scene.ts';
 
 const scenes: Scene[] = [];
 async function opened(...args: Parameters<typeof scene>): Promise<Scene> {
@@ -151,10 +150,12 @@ test('what a repository configures to run, to fetch or to look further is overru
     'gc.auto': '0',
     'maintenance.auto': 'false',
     'worktree.guessremote': 'false',
+    'core.sharedrepository': 'umask',
   };
   const sections = Object.keys(harmless).map((key) => `[${key.replace('.', ']\n\t')} = 7\n`);
   appendFileSync(join(at.workspace, '.git/config'), sections.join(''));
-  const said = await runGit({ gitDir: join(at.workspace, '.git') }, ['config', '--list', '--show-scope', '-z']);
+  const git = await gitInSandbox();
+  const said = await git({ gitDir: join(at.workspace, '.git') }, ['config', '--list', '--show-scope', '-z']);
   const words = said.toString().split('\0').slice(0, -1);
   const settings = words.flatMap((scope, index) => (index % 2 === 0 ? [{ scope, line: words[index + 1] ?? '' }] : []));
   // What comes last holds.
@@ -233,7 +234,7 @@ test('a pipe where git looks for what to ignore does not hold it up for ever', a
   execFileSync('mkfifo', [join(folder, 'sub/.gitignore')]);
   const { ignoredIn, throughShadow } = await import('../../../src/workspaces/isolation/shadow.ts');
   const shadow = throughShadow(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
-  expect(await ignoredIn(shadow, 300)).toEqual([]);
+  expect(await ignoredIn(await gitInSandbox(), shadow, 300)).toEqual([]);
 });
 
 test('pipes where a repository says what it is are not waited for', async () => {

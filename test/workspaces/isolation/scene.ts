@@ -11,13 +11,17 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { afterAll } from 'vitest';
 import { loadConfig } from '../../../src/config/load.ts';
 import type { LogFields } from '../../../src/log.ts';
+import { createGitRunner, type RunGit } from '../../../src/workspaces/isolation/git.ts';
 import {
   createSessionFolders,
   type SessionFolders,
   type Standing,
 } from '../../../src/workspaces/isolation/session-folders.ts';
+
+import { createSandboxHarness, type SandboxHarness } from '../../runners/bwrap/sandbox-harness.ts';
 
 export type Isolation = 'worktree' | 'copy';
 
@@ -41,10 +45,21 @@ export interface SceneOptions {
   readonly part?: string;
   readonly files?: Readonly<Record<string, string>>;
   readonly commit?: boolean;
+  readonly git?: RunGit;
 }
 
 /** Without maintenance: newer versions of git do it after a commit in the background, where the folder may be gone. */
 const settings = ['user.name=t', 'user.email=t@example.org', 'maintenance.auto=false'].flatMap((each) => ['-c', each]);
+
+let harness: Promise<SandboxHarness> | undefined;
+afterAll(async () => (await harness)?.stop());
+
+/** Git as the folders of sessions run it, in the sandbox of this machine. */
+export async function gitInSandbox(): Promise<RunGit> {
+  harness ??= createSandboxHarness();
+  const { runner, root } = await harness;
+  return createGitRunner({ sandbox: async () => runner, tmpRoot: root });
+}
 
 /** A repository with a commit, a data directory, and the folders of sessions in it. */
 export async function scene(isolation: Isolation | 'shared', options: SceneOptions = {}): Promise<Scene> {
@@ -74,8 +89,9 @@ export async function scene(isolation: Isolation | 'shared', options: SceneOptio
   const { config } = await loadConfig({ text, file: join(folder, 'ambit.yaml') });
   const said: string[] = [];
   const say = (event: string, fields?: LogFields) => void said.push(`${event} ${JSON.stringify(fields)}`);
+  const run = options.git ?? (await gitInSandbox());
   const another = async () =>
-    createSessionFolders({ config: () => config, dataDir, log: { info: say, warn: say }, record() {} });
+    createSessionFolders({ config: () => config, dataDir, log: { info: say, warn: say }, git: run, record() {} });
   return {
     folder,
     workspace,
