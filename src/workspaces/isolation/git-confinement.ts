@@ -18,6 +18,14 @@ export interface GitPlace {
   readonly index?: string;
 }
 
+/** What git sees beside the folders of its place, and what it may write. */
+export interface GitSight {
+  /** Folders that git may write, whether they are part of the place or not. */
+  readonly writes?: readonly string[] | undefined;
+  /** Given where git sees only these files and folders of the work tree. */
+  readonly parts?: readonly string[] | undefined;
+}
+
 const limits: Limits = {
   memoryMb: 4096,
   pids: 256,
@@ -30,9 +38,15 @@ const limits: Limits = {
 const neverWritten = ['config', 'config.worktree', 'hooks', 'info'];
 
 /** What git sees and may write. All have their own names inside: git notes down where worktrees and repositories lie. */
-export function confinementFor(place: GitPlace, writes: readonly string[], tmpDir: string): Confinement {
+export function confinementFor(place: GitPlace, { writes = [], parts }: GitSight, tmpDir: string): Confinement {
   const { gitDir, commonDir, workTree, objects, index } = place;
-  const named = [gitDir, commonDir, workTree, objects, index === undefined ? undefined : dirname(index)];
+  const named = [
+    gitDir,
+    commonDir,
+    objects,
+    index === undefined ? undefined : dirname(index),
+    ...(parts ?? [workTree]),
+  ];
   const seen = [...new Set(named.filter((path) => path !== undefined))];
   return {
     home: shown(tmpDir),

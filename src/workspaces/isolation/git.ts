@@ -5,16 +5,14 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { lookUp } from '../../runners/look-up.ts';
 import { makePrivateFolder } from '../../runners/private-folder.ts';
 import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
-import { confinementFor, type GitPlace } from './git-confinement.ts';
+import { confinementFor, type GitPlace, type GitSight } from './git-confinement.ts';
 
 export type { GitPlace };
 
-export interface GitOptions {
+export interface GitOptions extends GitSight {
   readonly input?: string;
   /** Ten minutes unless given. Less where a session may have put something in the way, such as a pipe. */
   readonly limitMs?: number;
-  /** Folders that git may write, whether they are part of the place or not. */
-  readonly writes?: readonly string[];
 }
 
 /** Runs git in a sandbox, and gives what it printed. */
@@ -78,7 +76,7 @@ let made = 0;
  * outside is not there.
  */
 export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit {
-  async function start(place: GitPlace, args: readonly string[], writes: readonly string[]): Promise<RunningProcess> {
+  async function start(place: GitPlace, args: readonly string[], sight: GitSight): Promise<RunningProcess> {
     const command = lookUp('git', process.env['PATH']);
     if (command === undefined) throw new GitError('git is not installed', { missing: true });
     const runner = await sandbox().catch((error: unknown) => {
@@ -97,7 +95,7 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
         env: environment({ GIT_OBJECT_DIRECTORY: place.objects, GIT_INDEX_FILE: place.index }),
         cwd: tmpDir,
         tmpDir,
-        confinement: confinementFor(place, writes, tmpDir),
+        confinement: confinementFor(place, sight, tmpDir),
       });
     } catch (error) {
       throw isAmbitError(error) ? noSandbox(error) : new GitError(`git ${args[0]}: ${error}`, { cause: error });
@@ -105,7 +103,7 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
   }
 
   return async (place, args, options = {}) => {
-    const running = await start(place, args, options.writes ?? []);
+    const running = await start(place, args, options);
     const stop = () => {
       running.stdout.destroy();
       void running.end();
@@ -171,6 +169,7 @@ function environment(more: Readonly<Record<string, string | undefined>>): Record
     GIT_NO_LAZY_FETCH: '1',
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_ALLOW_PROTOCOL: '',
+    GIT_LITERAL_PATHSPECS: '1',
     // Names in the reflog, for which git would look into the account.
     GIT_COMMITTER_NAME: 'ambit',
     GIT_COMMITTER_EMAIL: 'ambit@localhost',

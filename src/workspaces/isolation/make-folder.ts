@@ -134,6 +134,9 @@ function noRepository({ workspaceId }: FolderSubject, why: string): AmbitError {
 function asRefusal(error: unknown, subject: FolderSubject): unknown {
   if (isAmbitError(error)) return error;
   if (error instanceof GitError && error.missing) return noRepository(subject, 'git is not installed');
+  if (error instanceof GitError && /Permission denied|insufficient permission/.test(error.message)) {
+    return noRepository(subject, "Ambit's account may not write its repository");
+  }
   const known = error instanceof GitError || error instanceof SafeRootError;
   const why = error instanceof SafeRootError ? error.message : 'git refused';
   return new AmbitError('WORKSPACE_UNAVAILABLE', {

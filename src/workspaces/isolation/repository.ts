@@ -10,7 +10,6 @@ import {
   statSync,
 } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
-import { isInside } from '../../config/stations.ts';
 
 /** The repository that a workspace lies in. */
 export interface Repository {
@@ -41,8 +40,9 @@ export function findRepository(workspace: string): FoundRepository {
       const found = stats.isDirectory() ? ownFolder(dot) : stats.isFile() ? pointedTo(dot) : undefined;
       if (found === undefined)
         return { refused: 'its ".git" is a link or points to a repository that does not know it' };
-      if (!isTrusted(stats, real)) return { refused: 'its repository belongs to another account' };
-      const crooked = crookedness(found.commonDir, real);
+      if (![stats, statSync(found.commonDir)].every((each) => isTrusted(each, real)))
+        return { refused: 'its repository belongs to another account' };
+      const crooked = crookedness(found.commonDir);
       if (crooked !== undefined) return { refused: crooked };
       return { ...found, top, prefix: relative(top, real) };
     }
@@ -92,15 +92,21 @@ function isTrusted(stats: Stats, workspace: string): boolean {
   return [process.getuid?.(), 0, statSync(workspace).uid].includes(stats.uid);
 }
 
-function crookedness(commonDir: string, workspace: string): string | undefined {
+function crookedness(commonDir: string): string | undefined {
   for (const name of plain) {
-    if (lookAt(join(commonDir, name))?.isSymbolicLink()) return `"${name}" of its repository is a link`;
+    const stats = lookAt(join(commonDir, name));
+    if (stats?.isSymbolicLink()) return `"${name}" of its repository is a link`;
+    // Git would wait for ever for what comes out of a pipe.
+    if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) return `"${name}" of its repository is no file`;
   }
   const alternates = ['objects/info/alternates', 'objects/info/http-alternates'];
   const borrows = alternates.some((name) => lookAt(join(commonDir, name)) !== undefined);
-  // Where a session could have written it, that would be a way to look into any repository.
-  return borrows && isInside(commonDir, workspace) ? 'its repository borrows objects from another one' : undefined;
+  return borrows ? borrowing : undefined;
 }
+
+/** Whoever could write it could look into any repository by it. */
+const borrowing =
+  'its repository borrows objects from another one, which git does not see there; "git repack -a -d" copies them, then "objects/info/alternates" can be removed';
 
 function lookAt(path: string): Stats | undefined {
   return lstatSync(path, { throwIfNoEntry: false });

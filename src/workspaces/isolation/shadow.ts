@@ -1,7 +1,9 @@
+import { lstatSync } from 'node:fs';
 import { mkdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openRoot } from '../../saferoot/open-root.ts';
 import { GitError, type GitPlace, type RunGit } from './git.ts';
+import { openUnmoved } from './open-unmoved.ts';
+import type { Repository } from './repository.ts';
 
 /**
  * A git folder of our own that borrows nothing from the repository but its objects: no configuration, no hooks, no
@@ -39,18 +41,21 @@ export async function ignoredIn(git: RunGit, shadow: GitPlace, limitMs = patienc
   }
 }
 
-/** Whether the files of a checkout differ from its commit; undefined where git cannot say. */
+/** Whether the files of the workspace differ from the commit that its checkout stands on; undefined where git cannot say. */
 export async function hasUncommitted(
   git: RunGit,
   shadow: GitPlace,
-  checkout: { readonly gitDir: string; readonly top: string },
+  checkout: Repository,
 ): Promise<boolean | undefined> {
   // A copy of the checkout's index knows which files need no second look, and is ours to refresh.
   const index = join(shadow.gitDir, 'index-of-checkout');
   try {
     await copyIndex(checkout.gitDir, index);
     const args = ['status', '--porcelain', '-z', '--untracked-files=normal', '--ignore-submodules=all'];
-    return (await git({ ...shadow, workTree: checkout.top, index }, args, { limitMs: patienceMs })).length > 0;
+    const { top, prefix } = checkout;
+    const which = prefix === '' ? [] : ['--', prefix];
+    const place = { ...shadow, workTree: top, index };
+    return (await git(place, [...args, ...which], { parts: partsOf(checkout), limitMs: patienceMs })).length > 0;
   } catch {
     return undefined;
   } finally {
@@ -58,10 +63,19 @@ export async function hasUncommitted(
   }
 }
 
+/** The workspace, and what is said above it of the files in it. */
+function partsOf({ top, prefix }: Repository): string[] | undefined {
+  if (prefix === '') return undefined;
+  const names = prefix.split('/');
+  const above = names.map((_, depth) => join(top, ...names.slice(0, depth)));
+  const rules = above.flatMap((folder) => [join(folder, '.gitignore'), join(folder, '.gitattributes')]);
+  return [join(top, prefix), ...rules.filter((path) => lstatSync(path, { throwIfNoEntry: false })?.isFile())];
+}
+
 /** By a handle: a pipe in its place is not waited for, and a link is not followed out of there. */
 async function copyIndex(gitDir: string, target: string): Promise<void> {
   await rm(target, { force: true });
-  const root = openRoot(gitDir);
+  const root = openUnmoved(gitDir);
   try {
     const file = await root.open('index');
     await file.copyTo(target).finally(() => file.close());

@@ -2,9 +2,9 @@ import { createReadStream, lstatSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { removeFolder } from '../../runners/remove-folder.ts';
-import { openRoot } from '../../saferoot/open-root.ts';
 import type { FolderPlace, WorktreeOrigin } from './folder-record.ts';
 import { GitError, type RunGit } from './git.ts';
+import { openUnmoved } from './open-unmoved.ts';
 import { pointerIn, type Repository, readNote } from './repository.ts';
 import { checkOut, makeShadow, throughShadow } from './shadow.ts';
 
@@ -63,7 +63,7 @@ async function addWorktree(
       // Most likely there is a branch of that name.
       failure = error;
       await removeFolder(tree);
-      if (!(error instanceof GitError)) break;
+      if (!(error instanceof GitError) || error.code === undefined) break;
     }
   }
   throw failure;
@@ -71,7 +71,7 @@ async function addWorktree(
 
 /** So that git, asked by a person there, finds all as it should be. By handles: no link is followed out of there. */
 async function copyIndex(index: string, commonDir: string, adminDir: string): Promise<void> {
-  const root = openRoot(commonDir);
+  const root = openUnmoved(commonDir);
   try {
     await root.create(`worktrees/${basename(adminDir)}/index`, createReadStream(index), { mode: 0o666 });
   } finally {
@@ -98,7 +98,7 @@ export async function forgetWorktree(git: RunGit, origin: WorktreeOrigin, tree: 
   const branch = origin.branch || (adminDir === undefined ? '' : branchIn(adminDir));
   if (adminDir !== undefined && isFor(adminDir, tree)) {
     // Sessions of a workspace that is shared may have put links there.
-    const root = openRoot(commonDir);
+    const root = openUnmoved(commonDir);
     try {
       await root.removeTree(`worktrees/${basename(adminDir)}`);
       // As git does after the last one. It is not empty while there are others.

@@ -35,7 +35,7 @@ function makeWaitingGit(folder: string, after: string): string {
     '#!/bin/sh',
     `"${real}" "$@" || exit`,
     `case " $* " in *" ${after} "*) ;; *) exit 0 ;; esac`,
-    'for each; do case "$each" in --git-dir=*) echo >"${each#--git-dir=}/git-waits" ;; esac; done',
+    'for each; do case "$each" in --git-dir=*) echo >"$(echo "$each" | cut -c 11-)/git-waits" ;; esac; done',
     'while :; do sleep 1; done',
   ];
   writeFileSync(join(bin, 'git'), `${script.join('\n')}\n`, { mode: 0o755 });

@@ -9,15 +9,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
-import { contents, type Isolation, put, type Scene, scene } from './scene.ts';
-
-const scenes: Scene[] = [];
-async function opened(...args: Parameters<typeof scene>): Promise<Scene> {
-  const made = await scene(...args);
-  scenes.push(made);
-  return made;
-}
+import { describe, expect, test } from 'vitest';
+import { contents, type Isolation, put, scenesOfFile } from './scene.ts';
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
 
@@ -25,9 +18,7 @@ const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'rep
 export function describeFolders(isolation: Isolation): void {
   describe(`a folder of its own by ${isolation}`, () => {
     // Here, not above: several files that share a process load this module once.
-    afterEach(() => {
-      for (const each of scenes.splice(0)) each.remove();
-    });
+    const opened = scenesOfFile();
 
     test('holds what the workspace holds, and is where it was said to be', async () => {
       const { folders, session, workspace } = await opened(isolation);

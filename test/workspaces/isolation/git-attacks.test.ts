@@ -11,18 +11,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
-import { gitInSandbox, put, type Scene, scene } from './scene.ts';
+import { describe, expect, test } from 'vitest';
+import { gitInSandbox, put, type Scene, scenesOfFile } from './scene.ts';
 
-const scenes: Scene[] = [];
-async function opened(...args: Parameters<typeof scene>): Promise<Scene> {
-  const made = await scene(...args);
-  scenes.push(made);
-  return made;
-}
-afterEach(() => {
-  for (const each of scenes.splice(0)) each.remove();
-});
+const opened = scenesOfFile();
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
 
@@ -154,7 +146,7 @@ test('what a repository configures to run, to fetch or to look further is overru
   };
   const sections = Object.keys(harmless).map((key) => `[${key.replace('.', ']\n\t')} = 7\n`);
   appendFileSync(join(at.workspace, '.git/config'), sections.join(''));
-  const git = await gitInSandbox();
+  const git = gitInSandbox;
   const said = await git({ gitDir: join(at.workspace, '.git') }, ['config', '--list', '--show-scope', '-z']);
   const words = said.toString().split('\0').slice(0, -1);
   const settings = words.flatMap((scope, index) => (index % 2 === 0 ? [{ scope, line: words[index + 1] ?? '' }] : []));
@@ -234,7 +226,7 @@ test('a pipe where git looks for what to ignore does not hold it up for ever', a
   execFileSync('mkfifo', [join(folder, 'sub/.gitignore')]);
   const { ignoredIn, throughShadow } = await import('../../../src/workspaces/isolation/shadow.ts');
   const shadow = throughShadow(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
-  expect(await ignoredIn(await gitInSandbox(), shadow, 300)).toEqual([]);
+  expect(await ignoredIn(gitInSandbox, shadow, 300)).toEqual([]);
 });
 
 test('pipes where a repository says what it is are not waited for', async () => {

@@ -1,18 +1,10 @@
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { borrowedContent, everythingIn, redirectedWrites } from '../../fixtures/hostile/linked-repository.ts';
 import { proof } from '../../proof.ts';
-import { contents, put, type Scene, scene } from './scene.ts';
+import { contents, put, type Scene, scenesOfFile } from './scene.ts';
 
-const scenes: Scene[] = [];
-async function opened(...args: Parameters<typeof scene>): Promise<Scene> {
-  const made = await scene(...args);
-  scenes.push(made);
-  return made;
-}
-afterEach(() => {
-  for (const each of scenes.splice(0)) each.remove();
-});
+const opened = scenesOfFile();
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
 const secret = 'nobody but the other workspace knows this';

@@ -1,19 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { expectNoMoreDescriptors, openDescriptors } from '../../saferoot/scene.ts';
-import { contents, put, type Scene, scene } from './scene.ts';
+import { contents, put, scenesOfFile } from './scene.ts';
 
-const scenes: Scene[] = [];
-async function opened(...args: Parameters<typeof scene>): Promise<Scene> {
-  const made = await scene(...args);
-  scenes.push(made);
-  return made;
-}
-afterEach(() => {
-  for (const each of scenes.splice(0)) each.remove();
-});
+const opened = scenesOfFile();
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
 

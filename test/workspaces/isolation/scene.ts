@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll } from 'vitest';
+import { afterAll, afterEach } from 'vitest';
 import { loadConfig } from '../../../src/config/load.ts';
 import type { LogFields } from '../../../src/log.ts';
 import { createGitRunner, type RunGit } from '../../../src/workspaces/isolation/git.ts';
@@ -33,7 +33,7 @@ export interface Scene {
   readonly said: string[];
   readonly folders: SessionFolders;
   /** Another process of Ambit, so to speak. */
-  another(): Promise<SessionFolders>;
+  another(git?: RunGit): Promise<SessionFolders>;
   session(id: string, name?: string): Standing;
   git(...args: string[]): string;
   remove(): void;
@@ -52,13 +52,33 @@ export interface SceneOptions {
 const settings = ['user.name=t', 'user.email=t@example.org', 'maintenance.auto=false'].flatMap((each) => ['-c', each]);
 
 let harness: Promise<SandboxHarness> | undefined;
-afterAll(async () => (await harness)?.stop());
 
 /** Git as the folders of sessions run it, in the sandbox of this machine. */
-export async function gitInSandbox(): Promise<RunGit> {
+export const gitInSandbox: RunGit = async (...args) => {
   harness ??= createSandboxHarness();
   const { runner, root } = await harness;
-  return createGitRunner({ sandbox: async () => runner, tmpRoot: root });
+  return createGitRunner({ sandbox: async () => runner, tmpRoot: root })(...args);
+};
+
+/** Ends what git ran in. To be called after the last test of each file: several files may share this module. */
+export async function stopGit(): Promise<void> {
+  const was = harness;
+  harness = undefined;
+  await (await was)?.stop();
+}
+
+/** Opens scenes for the tests of a file, and removes them: to be called once in each file. */
+export function scenesOfFile(): typeof scene {
+  const scenes: Scene[] = [];
+  afterEach(() => {
+    for (const each of scenes.splice(0)) each.remove();
+  });
+  afterAll(stopGit);
+  return async (...args) => {
+    const made = await scene(...args);
+    scenes.push(made);
+    return made;
+  };
 }
 
 /** A repository with a commit, a data directory, and the folders of sessions in it. */
@@ -89,9 +109,9 @@ export async function scene(isolation: Isolation | 'shared', options: SceneOptio
   const { config } = await loadConfig({ text, file: join(folder, 'ambit.yaml') });
   const said: string[] = [];
   const say = (event: string, fields?: LogFields) => void said.push(`${event} ${JSON.stringify(fields)}`);
-  const run = options.git ?? (await gitInSandbox());
-  const another = async () =>
-    createSessionFolders({ config: () => config, dataDir, log: { info: say, warn: say }, git: run, record() {} });
+  const run = options.git ?? gitInSandbox;
+  const another = async (runs = run) =>
+    createSessionFolders({ config: () => config, dataDir, log: { info: say, warn: say }, git: runs, record() {} });
   return {
     folder,
     workspace,

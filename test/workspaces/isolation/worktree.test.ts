@@ -1,17 +1,9 @@
 import { existsSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
-import { contents, put, type Scene, scene } from './scene.ts';
+import { describe, expect, test } from 'vitest';
+import { contents, put, type Scene, scenesOfFile } from './scene.ts';
 
-const scenes: Scene[] = [];
-async function opened(...args: Parameters<typeof scene>): Promise<Scene> {
-  const made = await scene(...args);
-  scenes.push(made);
-  return made;
-}
-afterEach(() => {
-  for (const each of scenes.splice(0)) each.remove();
-});
+const opened = scenesOfFile();
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
 
