@@ -104,7 +104,9 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
 
   return async (place, args, options = {}) => {
     const running = await start(place, args, options);
+    let isStopped = false;
     const stop = () => {
+      isStopped = true;
       running.stdout.destroy();
       void running.end();
     };
@@ -120,7 +122,7 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
       ]);
       if (exit.code === 0 && said !== undefined) return said;
       const words = complaint?.toString('utf8').trim().slice(0, 2000) || exit.reason || `ended with ${exit.code}`;
-      throw new GitError(`git ${args[0]}: ${words}`, exit.code === null ? {} : { code: exit.code });
+      throw new GitError(`git ${args[0]}: ${words}`, exit.code === null || isStopped ? {} : { code: exit.code });
     } finally {
       clearTimeout(limit);
     }

@@ -117,6 +117,15 @@ test('what is granted is granted where it really lies', () => {
   expect(profile).toContain('(subpath "/s")');
 });
 
+test("S5: of what a program of Ambit's own may write, only what is named stays as it is", () => {
+  const deniedBy = (frozen: readonly string[]) =>
+    rulesOf(seatbeltProfile({ readable: [], writable: ['/repo'], frozen, tmpDir: '/t' })).filter(
+      ([verb, what]) => verb === 'deny' && what === 'file-write*',
+    );
+  expect(deniedBy(['/repo/hooks'])).toEqual([['deny', 'file-write*', '(subpath "/repo/hooks")']]);
+  expect(deniedBy([])).toEqual([]);
+});
+
 test('the probe believes nothing that was not tried', () => {
   expect(seatbeltProbeScript('/o', 80)).toContain('127.0.0.1 80');
   expect(readSeatbeltProbe('')).toBeUndefined();
