@@ -1,8 +1,8 @@
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { canonicalJson } from '../canonical-json.ts';
 import { AmbitError } from '../errors.ts';
 import { withLock } from '../file-lock.ts';
+import { takeDataDir } from '../private-files.ts';
 import { type Approved, readApprovals, writeApprovals } from './approvals-file.ts';
 import { type Change, diffOf, diffOfTools, type ToolChange } from './diff.ts';
 import { createFileHashes } from './file-hashes.ts';
@@ -66,7 +66,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
   /** Reads again under the lock, so that what others approved meanwhile stays. */
   async function change(alter: (servers: Approved) => Approved): Promise<void> {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    takeDataDir(dataDir);
     await withLock(file, () => {
       const read = readApprovals(file);
       if ('wrong' in read) {
@@ -162,7 +162,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
     onChange(listener) {
       if (stopWatching === undefined) {
-        mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+        takeDataDir(dataDir);
         last = believed();
         stopWatching = watchFile(file, notice);
       }

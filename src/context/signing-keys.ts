@@ -6,10 +6,11 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto';
-import { lstatSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { lstatSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { AmbitError } from '../errors.ts';
 import { withLock } from '../file-lock.ts';
+import { makePrivateFolder } from '../private-files.ts';
 import { writeAtomically } from '../write-atomically.ts';
 
 export interface SigningKey {
@@ -55,11 +56,11 @@ const keepMs = 60 * minute;
 const tendEveryMs = minute;
 
 export async function openSigningKeys(folder: string, now: () => number = Date.now): Promise<SigningKeys> {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makePrivateFolder(folder);
   const file = join(folder, 'signing.json');
   // Apart from what is secret, and in a folder of its own: a sandbox is shown the folder, and so each new file in it.
   const jwksFile = join(folder, 'public', 'jwks.json');
-  mkdirSync(dirname(jwksFile), { recursive: true, mode: 0o700 });
+  makePrivateFolder(dirname(jwksFile));
   // Looked at before the file is read: what is written in between is then seen as new, not as known.
   let seenAt = modifiedAt(file);
   let stored = await withLock(file, () => {

@@ -1,8 +1,9 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
-import { lstatSync, mkdirSync, readFileSync } from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { AmbitError } from '../errors.ts';
 import { withLock } from '../file-lock.ts';
+import { makePrivateFolder } from '../private-files.ts';
 import { writeAtomically } from '../write-atomically.ts';
 import { keyIdOf, type SealingKey } from './seal.ts';
 
@@ -43,7 +44,7 @@ export function openSealingKeys({ dataDir, keyFile, env }: KeySource): SealingKe
   return {
     current,
     async make() {
-      mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+      makePrivateFolder(dirname(file));
       return withLock(file, () => {
         const found = current();
         if (found !== undefined) return found;

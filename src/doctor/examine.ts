@@ -2,6 +2,7 @@ import { accessSync, constants, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isAmbitError } from '../errors.ts';
+import { obstacleTo } from '../private-files.ts';
 import { groundFor } from '../saferoot/ground-for.ts';
 import { openStore, type StoreSettings } from '../stores/open-store.ts';
 import { examineRunners } from './examine-runners.ts';
@@ -69,6 +70,10 @@ function folder(dataDir: string): Finding {
   let place = dataDir;
   while (!existsSync(place)) place = dirname(place);
   const about = { kind: 'store', name: 'data directory' } as const;
+  const obstacle = place === dataDir ? obstacleTo(dataDir) : undefined;
+  if (obstacle !== undefined) {
+    return { ...about, state: 'missing', detail: obstacle, remedy: 'Choose another with --data-dir DIR' };
+  }
   try {
     accessSync(place, constants.W_OK | constants.X_OK);
     return { ...about, state: 'ok', detail: place === dataDir ? dataDir : `${dataDir}, not there yet`, remedy: null };

@@ -1,16 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import {
-  appendFileSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-} from 'node:fs';
+import { appendFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Log } from '../log.ts';
+import { makePrivateFolder } from '../private-files.ts';
 import { writeAtomically } from '../write-atomically.ts';
 import type { Step } from './lifecycle.ts';
 
@@ -44,7 +36,7 @@ export function openWaitingEvents(
   log: Pick<Log, 'warn'>,
   { silenceMs = 10_000 }: WaitingOptions = {},
 ): WaitingEvents {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makePrivateFolder(folder);
   const own = join(folder, `${randomBytes(8).toString('hex')}${suffix}`);
   const waiting = new Map<string, WaitingEvent>();
   let lines = 0;

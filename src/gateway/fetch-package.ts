@@ -1,6 +1,6 @@
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FetchedPackage } from '../approvals/pinned.ts';
+import { takeDataDir } from '../private-files.ts';
 import { packagePin } from '../runners/packages/packages.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
@@ -19,9 +19,8 @@ export const fetchedInto =
 
 /** Fetches the package a server is started from, unless it is there or there is none; nothing of it is run. */
 export async function fetchPackage(dataDir: string, { command, args }: StdioServer): Promise<void> {
-  const tmpParent = join(dataDir, 'tmp');
-  await mkdir(tmpParent, { recursive: true, mode: 0o700 });
-  const tmpRoot = await createTmpRoot(tmpParent);
+  takeDataDir(dataDir);
+  const tmpRoot = await createTmpRoot(join(dataDir, 'tmp'));
   const warden = createWarden({ tmpRoot });
   try {
     await createRunners({ warden, tmpRoot, packages: packagesIn(dataDir) }).packages.ready(command, args);

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createApprovals } from '../approvals/approvals.ts';
 import { assertApproved } from '../approvals/assert-approved.ts';
@@ -13,6 +13,7 @@ import { openWebhook } from '../events/open-webhook.ts';
 import { openJournal } from '../journal/journal.ts';
 import { safeLog } from '../logging/safe-log.ts';
 import { createMetrics } from '../metrics/metrics.ts';
+import { takeDataDir } from '../private-files.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
@@ -71,10 +72,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const log = safeLog(options.log);
   const settings = createSettings(options.config, dirname(configFile));
   const { config } = options;
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  for (const dir of [dataDir, options.storeDir ?? dataDir]) assertOutOfReach({ configFile, dataDir: dir, config });
+  for (const dir of new Set([dataDir, options.storeDir ?? dataDir])) {
+    assertOutOfReach({ configFile, dataDir: dir, config });
+    takeDataDir(dir);
+  }
   const tmpParent = join(dataDir, 'tmp');
-  await mkdir(tmpParent, { recursive: true, mode: 0o700 });
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);
   const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);

@@ -4,6 +4,7 @@ import { assertApproved } from '../approvals/assert-approved.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError, isAmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
+import { takeDataDir } from '../private-files.ts';
 import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
@@ -43,6 +44,7 @@ const introduction = readMessage(
 
 /** Starts or calls a server as a direct session would, lists its tools, and ends it. Only what is approved starts. */
 export async function inspectServer({ config, dataDir, server, approvals }: InspectOptions): Promise<Inspected> {
+  takeDataDir(dataDir);
   const tmpParent = join(dataDir, 'tmp');
   await sweepLeftovers(tmpParent);
   const tmpRoot = await createTmpRoot(tmpParent);

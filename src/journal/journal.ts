@@ -1,7 +1,8 @@
-import { appendFileSync, closeSync, mkdirSync, openSync, write } from 'node:fs';
+import { appendFileSync, closeSync, openSync, write } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Log } from '../log.ts';
 import { scrub } from '../logging/scrub.ts';
+import { keepPrivate, makePrivateFolder } from '../private-files.ts';
 import { type CallEntry, callLine } from './call-line.ts';
 import { type CallsPage, type CallsWanted, readCalls } from './read-calls.ts';
 
@@ -27,7 +28,8 @@ const longText = 2048;
 
 /** Appends JSON lines to one file, gathered for a few milliseconds so that a busy gateway writes in large pieces. */
 export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  makePrivateFolder(dirname(file));
+  keepPrivate(file);
   const descriptor = openSync(file, 'a', 0o600);
   let lines = '';
   let timer: NodeJS.Timeout | undefined;

@@ -1,5 +1,6 @@
-import { chmod, lstat, mkdir, mkdtemp, readdir } from 'node:fs/promises';
+import { lstat, mkdtemp, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { makePrivateFolder } from '../private-files.ts';
 import { removeAllContainers } from './container/container-list.ts';
 import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
 import { removeAllGroups } from './limits/group-list.ts';
@@ -20,12 +21,10 @@ const ownerlessMs = 60_000;
 /** Makes the folder of this instance, with the file that says whose it is. Nobody else may look into either folder. */
 export async function createTmpRoot(tmpParent: string): Promise<string> {
   const parent = resolve(tmpParent);
-  await mkdir(parent, { recursive: true, mode: 0o700 });
-  const stat = await lstat(parent);
-  if (!stat.isDirectory() || (process.getuid !== undefined && stat.uid !== process.getuid())) {
+  makePrivateFolder(parent);
+  if (!(await lstat(parent)).isDirectory()) {
     throw new Error(`The folder for temporary files must be a folder of the user Ambit runs as: ${parent}`);
   }
-  if ((stat.mode & 0o777) !== 0o700) await chmod(parent, 0o700);
   const root = await mkdtemp(join(parent, 'instance-'));
   await writeOwner(root, thisProcess());
   return root;

@@ -1,4 +1,6 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { keepPrivate } from '../private-files.ts';
+import { writeAtomically } from '../write-atomically.ts';
 import type { ServerDefinition } from './definition.ts';
 
 export type EraVerdict = 'modern' | 'handshake';
@@ -36,8 +38,7 @@ export function createEraVerdicts(file?: string): EraVerdicts {
       ([, { definition, until }]) => definition !== undefined && until - Date.now() > doubtMs,
     );
     try {
-      writeFileSync(`${file}.tmp`, JSON.stringify(found), { mode: 0o600 });
-      renameSync(`${file}.tmp`, file);
+      writeAtomically(file, JSON.stringify(found));
     } catch {
       // What cannot be remembered is found out again.
     }
@@ -69,6 +70,7 @@ export function createEraVerdicts(file?: string): EraVerdicts {
 
 function load(file: string): [string, Remembered][] {
   try {
+    keepPrivate(file);
     const kept = new Map(JSON.parse(readFileSync(file, 'utf8')) as [string, Remembered | null][]);
     return [...kept].filter((entry): entry is [string, Remembered] => typeof entry[1]?.definition === 'string');
   } catch {

@@ -47,7 +47,7 @@ describe('a file that cannot be believed approves nothing and is not overwritten
       () => writeFileSync(file, readFileSync(file, 'utf8').replace('"kind"', '"x":1,"kind"')),
       /expected form/,
     ],
-    ['in a folder others may write to', () => chmodSync(project.dataDir, 0o777), /write to its folder/],
+    ['in a folder others may write to', () => chmodSync(project.dataDir, 0o777), /write to it/],
     [
       'a link',
       () => {

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { sha256 } from '../../canonical-json.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withLongLock } from '../../file-lock.ts';
+import { makePrivateFolder } from '../../private-files.ts';
 import { writeAtomically } from '../../write-atomically.ts';
 import { removeFolder } from '../remove-folder.ts';
 import { bunKind } from './bun-kind.ts';
@@ -41,7 +42,7 @@ export function createPackages(options: PackagesOptions): Packages {
     const home = homeOf(options.folder, wanted);
     const found = keptWhole(home);
     if (found !== undefined) return found;
-    mkdirSync(dirname(home), { recursive: true, mode: 0o700 });
+    makePrivateFolder(dirname(home));
     return withLongLock(home, patienceMs, async () => keptWhole(home) ?? (await bring(wanted, home)));
   }
 

@@ -1,6 +1,7 @@
-import { chmodSync, closeSync, openSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { AmbitError } from '../../errors.ts';
+import { keepPrivate } from '../../private-files.ts';
 
 export type SqlValue = string | number | null;
 export type Row = { readonly [column: string]: SqlValue };
@@ -74,7 +75,7 @@ function makePrivate(file: string): void {
     closeSync(openSync(file, 'wx', 0o600));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    chmodSync(file, 0o600);
+    for (const each of [file, `${file}-wal`, `${file}-shm`]) keepPrivate(each);
   }
 }
 

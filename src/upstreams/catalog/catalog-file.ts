@@ -1,4 +1,5 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { keepPrivate } from '../../private-files.ts';
 import type { ListOwner } from './list-owner.ts';
 import type { Offer } from './offer.ts';
 
@@ -34,7 +35,8 @@ export function catalogFile(path: string): CatalogFile {
     // Several processes may use the same data directory.
     const beside = `${path}.${process.pid}.tmp`;
     try {
-      writeFileSync(beside, JSON.stringify([...offers].slice(-mostOffers)), { mode: 0o600 });
+      rmSync(beside, { force: true });
+      writeFileSync(beside, JSON.stringify([...offers].slice(-mostOffers)), { flag: 'wx', mode: 0o600 });
       renameSync(beside, path);
     } catch {
       // A catalog that cannot be kept is asked for again.
@@ -44,6 +46,7 @@ export function catalogFile(path: string): CatalogFile {
   return {
     load() {
       try {
+        keepPrivate(path);
         const kept = JSON.parse(readFileSync(path, 'utf8')) as [string, Partial<KeptOffer> | null][];
         return new Map(kept.filter((entry): entry is [string, KeptOffer] => isKeptOffer(entry[1])));
       } catch {
