@@ -13,6 +13,8 @@ export interface Shown {
 export interface Confinement {
   /** The workspace, or the folder the process has in place of one; its working directory, and it may write there. */
   readonly home: Shown;
+  /** Where it starts, by its path inside, if not in its home. Only bwrap can do that. */
+  readonly workFolder?: string;
   /** A volume of the container engine, by name, that is found at `home.inside` in place of `home.real`. */
   readonly volume?: string;
   readonly readable: readonly Shown[];

@@ -81,7 +81,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
             bounds,
             lastLook: launch.lastLook,
             env: sandboxEnvironment(launch.env, files.searched),
-            workFolder: confinement.home.inside,
+            workFolder: confinement.workFolder ?? confinement.home.inside,
             devices: own,
             mounts,
             seccomp,

@@ -8,5 +8,10 @@ export interface CandidateQuery {
   readonly path: string;
   /** Over paths relative to that folder. */
   readonly glob: Glob | undefined;
+  /**
+   * What the ignore files at these paths say together: lines of one in the workspace itself; undefined where nothing may
+   * be left out. Whoever searches opens none of them: a pipe in the place of one never ends.
+   */
+  readonly rulesOf: (ignoreFiles: readonly string[]) => Promise<readonly string[] | undefined>;
   readonly signal: AbortSignal | undefined;
 }

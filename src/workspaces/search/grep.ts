@@ -3,15 +3,8 @@ import type { SessionFiles } from '../session-files.ts';
 import { type Budget, createBudget, type SearchBounds, type Stopped } from './bounds.ts';
 import type { Expression } from './expression.ts';
 import { type FoundMatch, grepFile } from './grep-file.ts';
-import {
-  below,
-  enterLevel,
-  foldersAbove,
-  type IgnoreLevel,
-  isBelow,
-  isIgnored,
-  repositoryName,
-} from './ignore-levels.ts';
+import { below } from './ignore-levels.ts';
+import { createJudge, rulesFrom } from './ignore-rules.ts';
 import { inOrder } from './in-order.ts';
 import { readAhead } from './read-ahead.ts';
 import { walkFiles } from './walk-files.ts';
@@ -51,7 +44,8 @@ export async function grep(
   const found: { path: string; matches: FoundMatch[] }[] = [];
   const room = { characters: mostShown };
   let left = query.limit;
-  const paths = kind === 'file' ? just(start) : pathsIn(files, start, { query, budget, signal });
+  const paths =
+    kind === 'file' ? just(start) : pathsIn(files, start, { query, budget, signal, isFolder: kind === 'folder' });
   for await (const { path, bytes } of readAhead(files, paths)) {
     // One more than is told, to know whether there is more.
     const matches = await grepFile(bytes, { ...query, limit: left + 1, room, budget });
@@ -68,21 +62,25 @@ export async function grep(
 }
 
 interface Searching {
+  /** What is none is refused by whoever lists it. */
+  readonly isFolder: boolean;
   readonly query: GrepQuery;
   readonly budget: Budget;
   readonly signal: AbortSignal | undefined;
 }
 
 async function* pathsIn(files: SessionFiles, start: string, searching: Searching): AsyncGenerator<string> {
-  const { query, budget, signal } = searching;
+  const { query, budget, signal, isFolder } = searching;
   const { glob } = query;
   const isWanted = (path: string) => glob?.matches(below(start, path)) ?? true;
-  const told = await files.candidates?.({ rust: query.expression.rust, path: start, glob, signal });
+  const judge = createJudge(files, start);
+  const rulesOf = (ignoreFiles: readonly string[]) => rulesFrom(ignoreFiles, { judge, start, budget });
+  const quick = isFolder ? files.candidates : undefined;
+  const told = await quick?.({ rust: query.expression.rust, path: start, glob, rulesOf, signal });
   if (told !== undefined) {
-    const isLeftOut = createJudge(files, start);
     for (const path of inOrder(told)) {
       if (budget.count() && !(await budget.goesOn())) return;
-      if (isWanted(path) && !(await isLeftOut(path))) yield path;
+      if (isWanted(path) && !(await judge.isLeftOut(path, false))) yield path;
     }
     return;
   }
@@ -92,27 +90,6 @@ async function* pathsIn(files: SessionFiles, start: string, searching: Searching
       if (kind === 'file' && !closed && !unrepresentable && isWanted(path)) yield path;
     }
   }
-}
-
-/** Whether a walk would have passed a path over. Whoever told of it has rules of its own, which may be others. */
-function createJudge(files: SessionFiles, start: string): (path: string) => Promise<boolean> {
-  const levels = new Map<string, Promise<IgnoreLevel>>();
-  const levelOf = (folder: string): Promise<IgnoreLevel> => {
-    const above = foldersAbove(folder).at(-1);
-    const known = levels.get(folder);
-    if (known !== undefined) return known;
-    const level = (async () => enterLevel(files, folder, above === undefined ? undefined : await levelOf(above)))();
-    levels.set(folder, level);
-    return level;
-  };
-  return async (path) => {
-    for (const each of [...foldersAbove(path), path].filter((one) => isBelow(start, one))) {
-      if (each.split('/').at(-1) === repositoryName) return true;
-      const level = await levelOf(foldersAbove(each).at(-1) as string);
-      if (isIgnored(level, each, each !== path)) return true;
-    }
-    return false;
-  };
 }
 
 async function* just(path: string): AsyncGenerator<string> {

@@ -5,9 +5,14 @@ export interface IgnoreFile {
   (path: string, isFolder: boolean): 'ignored' | 'wanted' | undefined;
   /** How many globs it is made of. */
   readonly globs: number;
+  /** Its lines, in their order, as a file in the workspace itself says the same; undefined where none can. */
+  seenFromTop(folder: string): readonly string[] | undefined;
 }
 
 interface Line {
+  /** What stands between the signs at its ends. */
+  readonly body: string;
+  readonly isFromTop: boolean;
   readonly glob: Glob;
   readonly onlyFolders: boolean;
   readonly says: 'ignored' | 'wanted';
@@ -21,7 +26,7 @@ const mostCharacters = 65_536;
 /** Lines as git reads them, and as ripgrep does where the two differ: then both searches agree. The last that fits decides. */
 export function readIgnoreFile(text: string, most = mostGlobs): IgnoreFile {
   let globs = 0;
-  const lines = text
+  const written = text
     .replace(/^\ufeff/, '')
     .slice(0, mostCharacters)
     .split('\n', mostLines)
@@ -30,13 +35,21 @@ export function readIgnoreFile(text: string, most = mostGlobs): IgnoreFile {
       if (globs + glob.names.length > most) return false;
       globs += glob.names.length;
       return true;
-    })
-    .reverse();
+    });
+  const lines = written.toReversed();
   const says = (path: string, isFolder: boolean) => {
     const bytes = asBytes(path);
     return lines.find((line) => (isFolder || !line.onlyFolders) && line.glob.matches(bytes))?.says;
   };
-  return Object.assign(says, { globs });
+  const seenFromTop = (folder: string) =>
+    /[\n\r]/.test(folder) ? undefined : written.map((line) => lineFromTop(folder, line));
+  return Object.assign(says, { globs, seenFromTop });
+}
+
+function lineFromTop(folder: string, { body, isFromTop, onlyFolders, says }: Line): string {
+  const above = folder === '.' ? '' : `/${folder.replace(/[\\*?[\]{}]/g, '\\$&')}`;
+  const between = isFromTop || body.includes('/') ? '/' : '/**/';
+  return `${says === 'wanted' ? '!' : ''}${above}${between}${body}${onlyFolders ? '/' : ''}`;
 }
 
 /** A character for each byte: `?` and `[…]` stand for one byte there, not for a character. */
@@ -56,7 +69,8 @@ function readLine(written: string): Line[] {
   if (onlyFolders) line = line.replace(/\\?\/$/, '');
   if (line === '') return [];
   try {
-    return [{ glob: compileGlob(asBytes(line), { anywhere: !isFromTop }), onlyFolders, says }];
+    const glob = compileGlob(asBytes(line), { anywhere: !isFromTop });
+    return [{ body: line, glob, isFromTop, onlyFolders, says }];
   } catch {
     // A line that cannot be read is passed over, as it is by git.
     return [];

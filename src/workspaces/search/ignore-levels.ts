@@ -16,19 +16,23 @@ export interface IgnoreLevel {
 /** Of the names that say where there may be rules, those that a folder has. */
 export type Present = ReadonlySet<string>;
 
-/** In a worktree the repository is a file, and its rules lie elsewhere. */
+/**
+ * In a worktree the repository is a file, and its rules lie elsewhere. A link in place of a `.gitignore` says nothing, as
+ * in git; neither does a pipe, a socket or a folder.
+ */
 export function presentIn(entries: readonly ListedEntry[]): Present {
   const present = new Set<string>();
   for (const { name, kind } of entries) {
-    if (name === fileName || (name === repositoryName && kind === 'folder')) present.add(name);
+    const isRules = name === fileName && kind === 'file';
+    if (isRules || (name === repositoryName && kind === 'folder')) present.add(name);
   }
   return present;
 }
 
 const largest = 256 * 1024;
 export const repositoryName = '.git';
-const fileName = '.gitignore';
-const excludeFile = `${repositoryName}/info/exclude`;
+export const fileName = '.gitignore';
+export const excludeFile = `${repositoryName}/info/exclude`;
 const mostNames = 100_000;
 
 export function isIgnored(level: IgnoreLevel, path: string, isFolder: boolean): boolean {

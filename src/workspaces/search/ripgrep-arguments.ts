@@ -1,18 +1,29 @@
 import type { Glob } from '../../text/glob.ts';
 import { largestSearched } from './file-text.ts';
+import { excludeFile, fileName, repositoryName } from './ignore-levels.ts';
 
 /** More than these are not worth telling. */
 const mostNames = 32;
 
+/** All it finds is told by name, each followed by a NUL. It opens no ignore file of the tree and follows no link. */
+const always = ['--no-config', '--null', '--color=never', '--no-follow', '--hidden', '--no-ignore'];
+
+/** Names of regular files that say what is ignored. None is opened. */
+export function ignoreFilesArguments(folder: string): string[] {
+  // The last that fits decides: of a repository only the one file is looked at.
+  const wanted = [fileName, `!**/${repositoryName}/*`, `**/${repositoryName}/info`, `**/${excludeFile}`];
+  return [...always, '--files', ...wanted.map((glob) => `--glob=${glob}`), '--', folder];
+}
+
 /**
- * Names of files with a match, each followed by a NUL. The expression comes over stdin: arguments can be read by every
- * user of the machine. Nothing is read but the files themselves: no configuration, no program, no link.
+ * Names of files with a match. The expression comes over stdin: arguments can be read by every user of the machine.
+ * Nothing is read but the files themselves, and the rules that were written down for it: no configuration, no program.
  */
-export function ripgrepArguments(folder: string, glob: Glob | undefined): string[] {
+export function searchArguments(folder: string, glob: Glob | undefined, rules: string | undefined): string[] {
   return [
-    ...['--no-config', '--files-with-matches', '--null', '--color=never', '--no-follow', '--no-mmap'],
+    ...[...always, '--files-with-matches', '--no-mmap', `--glob=!${repositoryName}`],
     ...['--engine=default', '--no-pre', '--no-search-zip', '--no-multiline', '--no-crlf', '--case-sensitive'],
-    ...['--hidden', '--no-require-git', '--no-ignore-dot', '--no-ignore-global', '--glob=!.git'],
+    ...(rules === undefined ? [] : [`--ignore-file=${rules}`]),
     ...[`--max-filesize=${largestSearched}`, ...namesWanted(glob), '--file=-', '--', folder],
   ];
 }

@@ -1,4 +1,5 @@
 import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -7,7 +8,7 @@ import { makePrivateFolder } from '../../runners/private-folder.ts';
 import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
 import type { CandidateQuery } from './candidates.ts';
 import { findRipgrep } from './find-ripgrep.ts';
-import { ripgrepArguments } from './ripgrep-arguments.ts';
+import { ignoreFilesArguments, searchArguments } from './ripgrep-arguments.ts';
 
 /**
  * ripgrep, in a sandbox that holds the workspace read-only and nothing else of the machine's files. It walks by paths,
@@ -30,6 +31,7 @@ export interface RipgrepOptions {
 
 const inside = '/workspace';
 const home = '/search';
+const rulesFile = 'rules';
 const mostBytes = 64 << 20;
 const mostComplaints = 1 << 20;
 /** A machine without a sandbox is not asked for one with every search. */
@@ -48,13 +50,13 @@ const O_PATH = 0o10000000;
 let made = 0;
 
 export function createRipgrep(options: RipgrepOptions): Ripgrep {
-  const { tmpRoot, limitMs = 10_000 } = options;
+  const { tmpRoot, limitMs = 6000 } = options;
   const sandbox = options.sandboxes.find(({ name }) => name === 'bwrap');
   const find = options.find ?? (() => findRipgrep(process.env['PATH']));
   let program: Promise<string | undefined> | undefined;
   let askAfter = 0;
 
-  async function start(descriptor: number, query: CandidateQuery): Promise<RunningProcess | undefined> {
+  async function start(descriptor: number, args: readonly string[], rules = ''): Promise<RunningProcess | undefined> {
     program ??= find();
     const command = await program;
     if (sandbox === undefined || command === undefined || performance.now() < askAfter) return undefined;
@@ -66,16 +68,18 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
     }
     const tmpDir = join(tmpRoot, `search-${process.pid}-${++made}`);
     await makePrivateFolder(tmpDir);
-    const folder = query.path === '.' ? inside : `${inside}/${query.path}`;
+    if (rules !== '') await writeFile(join(tmpDir, rulesFile), rules, { flag: 'wx', mode: 0o600 });
     const real = readlinkSync(`/proc/self/fd/${descriptor}`);
     return sandbox.start({
       command,
-      args: ripgrepArguments(folder, query.glob),
+      args,
       env: {},
       cwd: tmpDir,
       tmpDir,
       confinement: {
         home: { real: tmpDir, inside: home },
+        // Rules are about what lies below the folder it starts in.
+        workFolder: inside,
         readable: [{ real, inside, descriptor }],
         writable: [],
         hidden: [],
@@ -87,9 +91,18 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
   return {
     async candidates(folder, query) {
       const descriptor = openSync(`/proc/self/fd/${folder}`, O_PATH | constants.O_DIRECTORY);
+      const { path, glob, rust, signal } = query;
+      // The slash at its end: a pipe that has taken the place of the folder is not opened.
+      const searched = path === '.' ? `${inside}/` : `${inside}/${path}/`;
+      const until = performance.now() + limitMs;
       try {
-        const running = await start(descriptor, query);
-        return running === undefined ? undefined : await namesFrom(running, query, limitMs);
+        const listing = await start(descriptor, ignoreFilesArguments(searched));
+        const ignoreFiles = listing && (await namesFrom(listing, '', until, signal));
+        if (ignoreFiles === undefined) return undefined;
+        const rules = ((await query.rulesOf(ignoreFiles)) ?? []).map((line) => `${line}\n`).join('');
+        const args = searchArguments(searched, glob, rules === '' ? undefined : `${home}/${rulesFile}`);
+        const searching = await start(descriptor, args, rules);
+        return searching && (await namesFrom(searching, `${rust}\n`, until, signal));
       } finally {
         closeSync(descriptor);
       }
@@ -100,20 +113,21 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
 /** Undefined where it did not come to an end by itself: then the files are read one by one. */
 async function namesFrom(
   running: RunningProcess,
-  { rust, signal }: CandidateQuery,
-  limitMs: number,
+  input: string,
+  until: number,
+  signal: AbortSignal | undefined,
 ): Promise<readonly string[] | undefined> {
   const stop = () => {
     running.stdout.destroy();
     void running.end();
   };
-  const limit = setTimeout(stop, limitMs);
+  const limit = setTimeout(stop, Math.max(0, until - performance.now()));
   signal?.addEventListener('abort', stop);
   if (signal?.aborted) stop();
   try {
     const complaints = readAll(running.stderr, mostComplaints, stop);
     running.stdin.on('error', () => {});
-    running.stdin.end(`${rust}\n`);
+    running.stdin.end(input);
     const said = await readAll(running.stdout, mostBytes, stop);
     const { code } = await running.exited;
     signal?.throwIfAborted();

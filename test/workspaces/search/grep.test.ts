@@ -1,6 +1,10 @@
+import { execFileSync } from 'node:child_process';
+import { symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { compileGlob } from '../../../src/text/glob.ts';
 import { readExpression } from '../../../src/workspaces/search/expression.ts';
+import { findFiles } from '../../../src/workspaces/search/find-files.ts';
 import { grep } from '../../../src/workspaces/search/grep.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
@@ -90,6 +94,36 @@ describe.each(ways)('lines of files, %s', (_, quick) => {
     expect(await lines(files, 'needle', { glob: '*.log' })).toEqual(['keep.log:1:1:needle', 'sub/b.log:1:1:needle']);
     expect(await lines(files, 'needle', { path: 'node_modules' })).toEqual(['node_modules/x.js:1:1:needle']);
     expect(await lines(files, 'needle', { path: '.git' })).toEqual(['.git/config:1:1:needle']);
+  });
+
+  test('W3: special files do not stop a search, by whatever name, and say nothing of what is ignored', async () => {
+    const folder = folderWith({
+      'a/needle': 'needle',
+      'b/needle': 'needle',
+      'b/rules': 'needle\n',
+      'c/.gitignore/needle': 'needle',
+      'd [*]/.gitignore': 'x\n!y\n',
+      'd [*]/x': 'needle',
+      'd [*]/e/y': 'needle',
+      '.git/info/': '',
+    });
+    for (const name of ['.gitignore', '.ignore', '.rgignore', '.git/info/exclude', 'pipe', 'd [*]/e/.gitignore']) {
+      execFileSync('mkfifo', [join(folder, name)]);
+    }
+    // Git does not follow a link there either.
+    symlinkSync('rules', join(folder, 'b/.gitignore'));
+    symlinkSync('nowhere', join(folder, 'a/.gitignore'));
+    const files = filesIn(folder, quick);
+    const found = ['a/needle', 'b/needle', 'b/rules', 'c/.gitignore/needle', 'd [*]/e/y'];
+    const told = found.map((path) => `${path}:1:1:needle`);
+    expect(await lines(files, 'needle')).toEqual(told);
+    expect(await lines(files, 'needle', { path: 'd [*]' })).toEqual(told.slice(-1));
+    const all = await findFiles(files, { glob: compileGlob('**'), path: '.', limit: 100 });
+    expect(all.files.map(({ path }) => path)).toEqual(expect.arrayContaining(found));
+    for (const path of ['.gitignore', 'pipe']) {
+      await expect(search(files, 'needle', { path })).rejects.toMatchObject({ code: 'FILE_WRONG_KIND' });
+      await expect(files.open(path)).rejects.toMatchObject({ code: 'FILE_WRONG_KIND' });
+    }
   });
 
   test('W7: what is hidden from sessions is never found, however it is written', async () => {
