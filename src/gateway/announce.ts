@@ -1,4 +1,4 @@
-import type { Callers } from '../upstreams/caller.ts';
+import type { Caller, Callers } from '../upstreams/caller.ts';
 import { allServers } from './aggregate/for-all.ts';
 
 const changes = ['tools', 'prompts', 'resources'].map((what) =>
@@ -7,12 +7,16 @@ const changes = ['tools', 'prompts', 'resources'].map((what) =>
 
 /**
  * Tells handshake-era clients of these servers, and of all servers, that the lists are others now; modern ones hear it
- * on their stream.
+ * on their stream. Where it concerns only some, the others hear nothing: what one tenant does is not theirs to know.
  */
-export function announceChange(callers: Callers, servers: readonly string[], sessionId?: string): void {
+export function announceChange(
+  callers: Callers,
+  servers: readonly string[],
+  concerns: (caller: Caller) => boolean = () => true,
+): void {
   for (const caller of [allServers, ...servers].flatMap(callers.ofServer)) {
-    if (sessionId !== undefined && caller.sessionId !== sessionId) continue;
     if (caller.parent !== undefined || caller.stream === undefined || caller.stream.isGone()) continue;
+    if (!concerns(caller)) continue;
     for (const change of changes) caller.stream.emit(change);
   }
 }

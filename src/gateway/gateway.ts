@@ -18,7 +18,7 @@ import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
-import { placeOf } from '../sessions/in-workspace.ts';
+import { inWorkspace, placeOf } from '../sessions/in-workspace.ts';
 import { quotasOf } from '../sessions/quotas-of.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
 import { createSessions } from '../sessions/sessions.ts';
@@ -26,7 +26,7 @@ import { openStore } from '../stores/open-store.ts';
 import { openTelemetry } from '../telemetry/open-telemetry.ts';
 import { createSessionTools } from '../tools/session-tools.ts';
 import { absentLink } from '../upstreams/absent-link.ts';
-import { createCallers } from '../upstreams/caller.ts';
+import { type Caller, createCallers } from '../upstreams/caller.ts';
 import { createCatalog } from '../upstreams/catalog/catalog.ts';
 import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
 import { createConnect } from '../upstreams/connect.ts';
@@ -44,6 +44,7 @@ import { inwardCorridor, visitCorridor } from './corridor.ts';
 import { explainCall } from './explain-call.ts';
 import { fetchedInto, packagesIn } from './fetch-package.ts';
 import { createFilesOfSessions } from './files-of-sessions.ts';
+import { createForgetLists } from './forget-lists.ts';
 import type { GatewayOptions } from './gateway-options.ts';
 import { openGiven } from './given-to-servers.ts';
 import { govern } from './governing.ts';
@@ -115,7 +116,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     folders,
     journal,
     log,
-    onUserRemoved: (removed) => catalog.forgetOwners(({ userId }) => userId === removed),
+    onUserRemoved: (userId) => forgetLists.ofUser(userId),
   });
   const { directory, people, open } = opened;
   const jwt = createJwtIdentity(config.auth.jwt, log);
@@ -132,11 +133,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const vetting = createVetting(approvals, journal, log);
   const offers = catalogFile(join(dataDir, 'catalog.json'));
   const catalog = createCatalog(offers, vetting.vet);
-  const forgetListsOfLostWorkspaces = () =>
-    catalog.forgetOwners(
-      ({ workspaceId }) => workspaceId !== undefined && !Object.hasOwn(settings.config().workspaces, workspaceId),
-    );
-  forgetListsOfLostWorkspaces();
+  const forgetLists = createForgetLists({ catalog, config: settings.config, users: directory.users, store });
+  forgetLists.ofLostWorkspaces();
   const stopApprovals = approvals.onChange((names) => {
     for (const name of names.filter((each) => !vetting.pinnedJustNow(each))) {
       // What runs under an approval that is no longer given ends with what is under way.
@@ -183,8 +181,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     }),
     verdicts,
     outward(sent) {
-      if (/^notifications\/\w+\/list_changed$/.test(sent.message.method))
-        catalog.changed(sent.upstream.name, sent.link.place);
+      if (/^notifications\/\w+\/list_changed$/.test(sent.message.method)) {
+        const { upstream, link } = sent;
+        const ownersOf = () => new Set(links.usersOf(link).map((user) => resolution.listOwner(user, upstream).key));
+        catalog.changed(upstream.name, link.place === undefined ? { owners: ownersOf() } : { place: link.place });
+      }
       return deliver(sent);
     },
     messageBytes: config.limits.messageBytes,
@@ -193,7 +194,11 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     isApart: folders.isApart,
   });
 
-  given.follow(links, (server) => announceChange(callers, [server]));
+  const userOf = ({ sessionId }: Caller) => sessions.get(sessionId)?.userId;
+  given.follow(links, (server, concerns) => {
+    forgetLists.ofCredentials(concerns);
+    announceChange(callers, [server], (caller) => concerns(userOf(caller) ?? '', server));
+  });
   const cache = createResultCache();
   const cached = createCachedCalls({
     cache,
@@ -246,8 +251,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     listeners,
     servers: settings.servers,
   });
-  catalog.onChange((server, byOurselves) => {
-    if (byOurselves) announceChange(callers, [server]);
+  catalog.onChange(({ server: name, byOurselves, concerns }) => {
+    if (!byOurselves) return;
+    announceChange(callers, [name], (caller) => {
+      const held = sessions.get(caller.sessionId);
+      const server = settings.servers().get(name);
+      if (held === undefined || server === undefined) return server === undefined;
+      const session = caller.workspaceId === undefined ? held : inWorkspace(held, caller.workspaceId);
+      return concerns(resolution.listOwner(session, server), placeOf(session));
+    });
   });
 
   const lives = followSessions({
@@ -342,7 +354,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
         links.retire(name);
         catalog.describedAnew(name);
       }
-      forgetListsOfLostWorkspaces();
+      forgetLists.ofLostWorkspaces();
       journal.record({ kind: 'gateway', event: 'reloaded', changed: changed.join(' ') });
       return changed;
     },
@@ -354,13 +366,16 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     hasOwnTools: (session) => own.texts(session).length > 0,
     async close() {
       // What was done last reaches the feed a moment later.
-      const told = heardAll(store).then(() => webhook?.close());
+      const heard = heardAll(store);
+      const told = heard.then(() => webhook?.close());
       await sessions.close();
       await lives.stopped();
       await governance.close();
       await links.close();
       await files.close();
-      offers.close();
+      await heard;
+      await forgetLists.close();
+      await offers.close();
       await sandbox.settled();
       given.close();
       directory.close();

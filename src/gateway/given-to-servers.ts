@@ -14,10 +14,13 @@ export interface GivenToServers {
   readonly carrying: CarryingLogins;
   readonly credentials: GivenCredentials;
   readonly logins: GivenLogins;
-  /** From now on, what carries something that is another or gone ends at once; `announce` hears that lists may be others. */
-  follow(links: Links, announce: (server: string) => void): void;
+  /** From now on, what carries something that is another or gone ends at once; `announce` hears whose lists may be others. */
+  follow(links: Links, announce: (server: string, concerns: Concerns) => void): void;
   close(): void;
 }
+
+/** Whether something of this user for this server is meant. */
+type Concerns = (userId: string, server: string) => boolean;
 
 export interface GivenOptions {
   /** False where nobody's may be given to any server. */
@@ -54,7 +57,7 @@ export async function openGiven(options: GivenOptions): Promise<GivenToServers> 
       for (const given of [credentials, logins]) {
         if (given === undefined) continue;
         endWhatCarries(given, servers, links);
-        given.onChange(async (_concerns, server) => announce(server));
+        given.onChange(async (concerns, server) => announce(server, concerns));
       }
     },
     close() {

@@ -38,7 +38,7 @@ export function createKeepInBounds(parts: KeptParts): KeepInBounds {
 
   /** Those of all servers, and those of the servers that show other tools now. */
   function tellClients(sessionId: string, shownAnew: readonly string[]): void {
-    announceChange(callers, shownAnew, sessionId);
+    announceChange(callers, shownAnew, (caller) => caller.sessionId === sessionId);
     aggregate.boundsChanged(sessionId);
     listeners.tell(sessionId, shownAnew);
   }

@@ -155,9 +155,13 @@ export function createResolution(options: ResolutionOptions): Resolution {
       const { workspaceId } = session;
       const { workspaces } = options.config();
       const isKnown = workspaceId !== undefined && Object.hasOwn(workspaces, workspaceId);
+      const folder = isKnown ? workspaces[workspaceId]?.path : undefined;
+      const isApart = options.folders?.isApart(session) ?? false;
+      // Where there is no workspace to work in, its process works in a folder that is made for the session.
+      const isInRunFolder = server.kind === 'stdio' && folder === undefined;
       return listOwner(session, server, {
-        folder: isKnown ? workspaces[workspaceId]?.path : undefined,
-        hasOwnFolder: options.folders?.isApart(session) ?? false,
+        folder,
+        hasOwnFolder: isApart || (isInRunFolder && !isWide(scopeFor(server, session, isApart))),
         credentials: carrying.revision(session, server),
       });
     },

@@ -48,6 +48,8 @@ export interface KeptLinks {
   end(reason: AmbitError, fits: (kept: Kept) => boolean): Promise<void>;
   /** False for a link of several sessions that this one no longer uses. */
   serves(link: Link, sessionId: string): boolean;
+  /** All who use a link, or the link it stands on. */
+  usersOf(link: Link): Session[];
   /** The session leaves the links that fit; those that nobody else uses are closed. */
   leave(sessionId: string, reason: AmbitError, fits: (link: Link) => boolean): Promise<void>;
   tend(now: number): void;
@@ -128,6 +130,8 @@ export function createKeptLinks(): KeptLinks {
       const before = byKey.get(key)?.get(name);
       if (before !== undefined) drop(before);
       tenancies.set(kept.link, tenancy);
+      const { base } = kept.link;
+      if (base !== undefined && !tenancies.has(base)) tenancies.set(base, tenancy);
       const siblings = byKey.get(key) ?? new Map<string, Kept>();
       byKey.set(key, siblings.set(name, kept));
       enlist(kept, session.id);
@@ -163,6 +167,8 @@ export function createKeptLinks(): KeptLinks {
       const tenancy = tenancies.get(link);
       return tenancy === undefined || tenancy.users.has(sessionId);
     },
+
+    usersOf: (link) => [...(tenancies.get(link)?.users.values() ?? [])],
 
     async leave(sessionId, reason, fits) {
       const old = [...retired.values()].map(({ kept }) => kept).filter(({ tenancy }) => tenancy.users.has(sessionId));

@@ -59,6 +59,8 @@ export interface Links {
   retire(server: string, fits?: (tenancy: Tenancy) => boolean): void;
   /** True when this link will serve the session no longer. */
   isRetired(link: Link, sessionId: string): boolean;
+  /** The sessions that a link serves, each as it was when it last called. */
+  usersOf(link: Link): Session[];
   /** Ends what is the session's own, all or to one server, at once; from what others use too it is cut off. */
   endSession(sessionId: string, reason: AmbitError, server?: string): Promise<void>;
   /** Ends the links of a server at once, those of the sessions that fit. */
@@ -264,6 +266,8 @@ export function createLinks(options: LinksOptions): Links {
     },
 
     isRetired: (link, sessionId) => kept.isRetired(link) || !kept.serves(link, sessionId),
+
+    usersOf: kept.usersOf,
 
     async endSession(sessionId, reason, server) {
       if (server === undefined) rooms.delete(sessionId);

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Links } from '../../upstreams/links.ts';
@@ -100,8 +101,9 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
     (server) => byServer.has(server.name) || parts.links.of(session.id, server.name).length > 0,
   );
   const names = new Set(exchange.available.map((server) => server.name));
-  const stop = parts.catalog.onChange((name, byOurselves) => {
+  const stop = parts.catalog.onChange(({ server: name, byOurselves, concerns }) => {
     const { server } = parts.resolution.find(session, name);
+    if (server !== undefined && !concerns(parts.resolution.listOwner(session, server), placeOf(session))) return;
     const gone = server === undefined && names.delete(name);
     if (server !== undefined) names.add(name);
     else if (!gone) return;

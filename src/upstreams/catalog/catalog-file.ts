@@ -1,4 +1,5 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { withLock } from '../../file-lock.ts';
 import { keepPrivate } from '../../private-files.ts';
 import type { ListOwner } from './list-owner.ts';
 import type { Offer } from './offer.ts';
@@ -8,61 +9,91 @@ export interface KeptOffer {
   readonly owner: ListOwner;
 }
 
+/** Says which offers are meant. */
+export type Fits = (key: string, owner: ListOwner) => boolean;
+
 export interface CatalogFile {
   load(): Map<string, KeptOffer>;
-  save(offers: ReadonlyMap<string, KeptOffer>): void;
+  put(key: string, kept: KeptOffer): void;
+  /** Also of those that other processes have put there. */
+  remove(fits: Fits): void;
   /** Writes what is still unwritten; from then on nothing is. */
-  close(): void;
+  close(): Promise<void>;
 }
+
+type Change = (offers: Map<string, KeptOffer>) => void;
 
 const mostOffers = 500;
 /** Nobody says when a user of an identity provider is gone. */
 const longestMs = 7 * 24 * 3_600_000;
+const gatherMs = 200;
 
 /**
  * The catalog on disk, so that a restart need not start every server. A server may have made its lists from a tenant's
  * files: the file lies in the data directory, which only its owner can read, and each list is given to its owner only.
+ * Several processes may use one data directory. Each adds and removes what it means to, and so brings nothing back that
+ * another has removed.
  */
 export function catalogFile(path: string): CatalogFile {
-  let unwritten: ReadonlyMap<string, KeptOffer> | undefined;
+  let changes: Change[] = [];
   let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> = Promise.resolve();
   let closed = false;
 
-  function write(): void {
-    const offers = unwritten;
-    unwritten = undefined;
-    if (offers === undefined) return;
-    // Several processes may use the same data directory.
+  function load(): Map<string, KeptOffer> {
+    try {
+      keepPrivate(path);
+      const kept = JSON.parse(readFileSync(path, 'utf8')) as [string, Partial<KeptOffer> | null][];
+      return new Map(kept.filter((entry): entry is [string, KeptOffer] => isKeptOffer(entry[1])));
+    } catch {
+      return new Map();
+    }
+  }
+
+  function change(): void {
+    const meant = changes;
+    changes = [];
+    const offers = load();
+    for (const each of meant) each(offers);
     const beside = `${path}.${process.pid}.tmp`;
     try {
       rmSync(beside, { force: true });
       writeFileSync(beside, JSON.stringify([...offers].slice(-mostOffers)), { flag: 'wx', mode: 0o600 });
       renameSync(beside, path);
     } catch {
-      // A catalog that cannot be kept is asked for again.
+      // A catalog that cannot be kept is asked for again. One that may hold what had to go is none.
+      rmSync(beside, { force: true });
+      rmSync(path, { force: true });
     }
   }
 
+  function write(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    if (changes.length > 0) writing = writing.then(() => withLock(path, change)).catch(() => {});
+  }
+
+  function note(meant: Change): void {
+    if (closed) return;
+    changes.push(meant);
+    timer ??= setTimeout(write, gatherMs).unref();
+  }
+
   return {
-    load() {
-      try {
-        keepPrivate(path);
-        const kept = JSON.parse(readFileSync(path, 'utf8')) as [string, Partial<KeptOffer> | null][];
-        return new Map(kept.filter((entry): entry is [string, KeptOffer] => isKeptOffer(entry[1])));
-      } catch {
-        return new Map();
-      }
-    },
-    save(offers) {
-      if (closed) return;
-      unwritten = offers;
-      clearTimeout(timer);
-      timer = setTimeout(write, 200).unref();
-    },
+    load,
+    put: (key, kept) =>
+      note((offers) => {
+        offers.delete(key);
+        offers.set(key, kept);
+      }),
+    remove: (fits) =>
+      note((offers) => {
+        for (const [key, { owner }] of [...offers]) if (fits(key, owner)) offers.delete(key);
+      }),
     close() {
       closed = true;
-      clearTimeout(timer);
       write();
+      return writing;
     },
   };
 }

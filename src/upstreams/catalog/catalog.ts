@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { isAmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import { within } from '../../within.ts';
 import type { ServerDefinition } from '../definition.ts';
-import type { CatalogFile, KeptOffer } from './catalog-file.ts';
+import type { CatalogFile, Fits, KeptOffer } from './catalog-file.ts';
 import type { ListOwner } from './list-owner.ts';
 import { type AskServer, fetchOffer, type Offer, reasonOf } from './offer.ts';
 
@@ -37,27 +37,47 @@ export interface Catalog {
   look(server: ServerDefinition, looking: Looking): Promise<Listed>;
   /**
    * The server said that its lists have changed. Where a session's own process says so, the lists are that session's
-   * own from then on, in the place it stands: another session's process may not have changed.
+   * own from then on, in the place it stands: another session's process may not have changed. Where several sessions
+   * share the process, it speaks for the owners of their lists, and for no others.
    */
-  changed(server: string, place?: string): void;
+  changed(server: string, speaker: Speaker): void;
   /** The session has ended, and with it what was its own. */
   forget(sessionId: string): void;
   /** Forgets the lists of owners that are gone: users that were removed, workspaces that are no longer configured. */
-  forgetOwners(isGone: (owner: ListOwner) => boolean): void;
+  forgetOwners(isGone: (owner: ListOwner, server: string) => boolean): void;
+  /** Whose lists are kept. */
+  owners(): ListOwner[];
   /** The server is another now, or gone: nothing that was known of it holds. */
   describedAnew(server: string): void;
-  /**
-   * Returns how to stop listening. `byOurselves` is a change that the server has not announced itself: it is described
-   * anew, or an answer came after the list it was meant for.
-   */
-  onChange(listener: (server: string, byOurselves: boolean) => void): () => void;
+  /** Returns how to stop listening. */
+  onChange(listener: (change: ListChange) => void): () => void;
+}
+
+/** For whom a process speaks: for one session, where it stands; or for the owners with these keys. */
+export type Speaker = { readonly place: string } | { readonly owners: ReadonlySet<string> };
+
+export interface ListChange {
+  readonly server: string;
+  /** The server has not announced it itself: it is described anew, or an answer came after the list it was meant for. */
+  readonly byOurselves: boolean;
+  /** Nobody else may hear of it. */
+  concerns(owner: ListOwner, place: string): boolean;
 }
 
 /** A server that is being asked. */
 interface Asking {
   readonly offer: Promise<Offer>;
   readonly owner: ListOwner;
+  /** The session that asks, where it stands. */
+  readonly place: string | undefined;
   isAbandoned: boolean;
+}
+
+interface Failure {
+  readonly error: Error;
+  readonly until: number;
+  readonly owner: ListOwner;
+  readonly place: string | undefined;
 }
 
 const freshMs = 5 * 60_000;
@@ -75,7 +95,13 @@ function isForOneUser(error: unknown): boolean {
   return isAmbitError(error) && error.code === 'LOGIN_REQUIRED';
 }
 
-export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet): Catalog {
+/** What a server says when it fails may be made of what one session told it, also where its lists are for everybody. */
+function toldTo(place: string | undefined, owner: ListOwner, failure: Pick<Failure, 'error' | 'place'>): Error {
+  if (owner.userId !== '' || failure.place === place) return failure.error;
+  return new AmbitError('UPSTREAM_FAILED', { what: 'The server could not be asked what it offers.' });
+}
+
+export function createCatalog(file: Omit<CatalogFile, 'close'>, vet: Vet): Catalog {
   const offers = file.load();
   let characters = [...offers.values()].reduce((sum, { offer }) => sum + sizeOf(offer), 0);
   /** Keys whose offer is out of date, each with a number of its own. */
@@ -84,8 +110,8 @@ export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet
   /** The servers whose lists are a session's own, by place. */
   const own = new Map<string, Set<string>>();
   const asking = new Map<string, Asking>();
-  const failed = new Map<string, { readonly error: Error; readonly until: number }>();
-  const listeners = new Set<(server: string, byOurselves: boolean) => void>();
+  const failed = new Map<string, Failure>();
+  const listeners = new Set<(change: ListChange) => void>();
 
   function drop(key: string): void {
     const known = offers.get(key);
@@ -103,51 +129,54 @@ export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet
       if (oldest === key || (offers.size <= mostOffers && characters <= mostCharacters)) break;
       drop(oldest);
     }
-    save();
-  }
-
-  /** What is one session's own is not written down. */
-  function save(): void {
-    file.save(new Map([...offers].filter(([key, { owner }]) => key.split(' ').length === 2 && !owner.sessionId)));
+    if (isWritten(key, kept.owner)) file.put(key, kept);
   }
 
   /** An answer that is still under way is not kept either. */
-  function dropWhere(fits: (key: string, kept: Pick<KeptOffer, 'owner'>) => boolean): void {
-    for (const [key, asked] of asking) if (fits(key, asked)) asked.isAbandoned = true;
-    const found = [...offers].filter(([key, kept]) => fits(key, kept)).map(([key]) => key);
-    for (const key of found) {
+  function forgetKept(fits: Fits): void {
+    for (const [key, asked] of asking) if (fits(key, asked.owner)) asked.isAbandoned = true;
+    for (const [key, { owner }] of [...failed]) if (fits(key, owner)) failed.delete(key);
+    for (const [key, { owner }] of [...offers]) {
+      if (!fits(key, owner)) continue;
       drop(key);
       stale.delete(key);
     }
-    if (found.length > 0) save();
   }
 
-  function refresh(key: string, owner: ListOwner, ask: AskServer): Promise<Offer> {
+  function dropWhere(fits: Fits): void {
+    forgetKept(fits);
+    file.remove(fits);
+  }
+
+  function refresh(key: string, { owner, place, ask }: Looking): Promise<Offer> {
     const running = asking.get(key);
     if (running !== undefined) return running.offer;
     const change = stale.get(key);
     const fetching: Promise<Offer> = fetchOffer(ask)
       .then((offer) => {
         failed.delete(key);
-        const [name = '', , place] = key.split(' ');
+        const [name = '', , of] = key.split(' ');
         // Its session may have gone while the server was asked: nobody would forget it then.
-        if (place !== undefined && !isOwn(place, name)) return offer;
-        if (asked.isAbandoned) return offer;
+        if (of !== undefined && !isOwn(of, name)) return offer;
+        if (asked.isAbandoned) {
+          stale.delete(key);
+          return offer;
+        }
         keep(key, { offer, owner });
         // A change announced meanwhile may not be in the answer.
         if (stale.get(key) === change) stale.delete(key);
         return offer;
       })
       .finally(() => asking.delete(key));
-    const asked: Asking = { offer: fetching, owner, isAbandoned: false };
+    const asked: Asking = { offer: fetching, owner, place, isAbandoned: false };
     asking.set(key, asked);
     fetching.catch(() => {});
     return fetching;
   }
 
-  function noteFailure(key: string, error: Error): void {
+  function noteFailure(key: string, failure: Failure): void {
     failed.delete(key);
-    failed.set(key, { error, until: Date.now() + failureMs });
+    failed.set(key, failure);
     for (const oldest of failed.keys()) {
       if (failed.size <= mostOffers) break;
       failed.delete(oldest);
@@ -169,65 +198,71 @@ export function createCatalog(file: Pick<CatalogFile, 'load' | 'save'>, vet: Vet
     return place !== undefined && own.get(place)?.has(server) === true;
   }
 
-  function tell(server: string, byOurselves: boolean): void {
-    for (const listener of [...listeners]) listener(server, byOurselves);
+  function tell(change: ListChange): void {
+    for (const listener of [...listeners]) listener(change);
   }
 
   return {
-    async look(server, { capabilities, owner, place, ask }) {
+    async look(server, looking) {
+      const { capabilities, owner, place, ask } = looking;
       const shared = keyOf(server, capabilities, owner);
       const key = isOwn(place, server.name) ? `${shared} ${place}` : shared;
       const known = offers.get(key)?.offer;
       if (known !== undefined && !stale.has(key)) {
         // Old news are told at once, and looked after meanwhile.
-        if (Date.now() - known.at > freshMs) refresh(key, owner, ask).catch(() => {});
+        if (Date.now() - known.at > freshMs) refresh(key, looking).catch(() => {});
         return listed(server, known);
       }
       const failure = failed.get(key);
-      if (failure !== undefined && Date.now() < failure.until) return missing(server, known, failure.error);
-      const byAnother = asking.has(key);
+      if (failure !== undefined && Date.now() < failure.until) {
+        return missing(server, known, toldTo(place, owner, failure));
+      }
+      const byAnother = asking.get(key);
       try {
-        const refreshed = refresh(key, owner, ask).catch((error) => {
-          if (byAnother && isForOneUser(error)) return fetchOffer(ask);
+        const refreshed = refresh(key, looking).catch((error) => {
+          if (byAnother !== undefined && isForOneUser(error)) return fetchOffer(ask);
           throw error;
         });
         return await listed(server, await within(refreshed, deadlineMs));
       } catch (error) {
         if (isForOneUser(error)) return missing(server, known, error as Error);
-        noteFailure(key, error as Error);
+        const failing = { error: error as Error, place: byAnother === undefined ? place : byAnother.place };
+        noteFailure(key, { ...failing, owner, until: Date.now() + failureMs });
         asking.get(key)?.offer.then(
-          () => tell(server.name, true),
+          () => tell({ server: server.name, byOurselves: true, concerns: ({ key }) => key === owner.key }),
           () => {},
         );
-        return missing(server, known, error as Error);
+        return missing(server, known, toldTo(place, owner, failing));
       }
     },
-    changed(server, place) {
-      if (place !== undefined) own.set(place, (own.get(place) ?? new Set()).add(server));
-      for (const key of [...offers.keys(), ...asking.keys()]) {
-        const concerned = place === undefined || key.endsWith(` ${place}`);
-        if (concerned && key.startsWith(`${server} `)) stale.set(key, ++changes);
-      }
-      for (const key of [...failed.keys()]) if (key.startsWith(`${server} `)) failed.delete(key);
-      tell(server, false);
+    changed(server, speaker) {
+      const isOfOne = 'place' in speaker;
+      if (isOfOne) own.set(speaker.place, (own.get(speaker.place) ?? new Set()).add(server));
+      const isMeant = (key: string, owner: ListOwner) =>
+        key.startsWith(`${server} `) && (isOfOne ? key.endsWith(` ${speaker.place}`) : speaker.owners.has(owner.key));
+      for (const [key, { owner }] of [...offers, ...asking]) if (isMeant(key, owner)) stale.set(key, ++changes);
+      for (const [key, { owner }] of [...failed]) if (isMeant(key, owner)) failed.delete(key);
+      tell({
+        server,
+        byOurselves: false,
+        concerns: (owner, place) => (isOfOne ? place === speaker.place : speaker.owners.has(owner.key)),
+      });
     },
     forget(sessionId) {
       const isOfSession = (place: string) => place === sessionId || place.startsWith(`${sessionId}/`);
       for (const place of [...own.keys()]) if (isOfSession(place)) own.delete(place);
-      for (const known of [stale, failed]) {
-        for (const key of [...known.keys()]) if (isOfSession(key.split(' ')[2] ?? '')) known.delete(key);
-      }
-      dropWhere((key, { owner }) => isOfSession(key.split(' ')[2] ?? '') || owner.sessionId === sessionId);
+      for (const key of [...stale.keys()]) if (isOfSession(key.split(' ')[2] ?? '')) stale.delete(key);
+      // None of it is in the file.
+      forgetKept((key, owner) => isOfSession(key.split(' ')[2] ?? '') || owner.sessionId === sessionId);
     },
     forgetOwners(isGone) {
-      dropWhere((_, { owner }) => isGone(owner));
+      dropWhere((key, owner) => isGone(owner, key.split(' ')[0] ?? ''));
     },
+    owners: () => [...offers.values(), ...asking.values(), ...failed.values()].map(({ owner }) => owner),
     describedAnew(server) {
-      for (const known of [stale, failed]) {
-        for (const key of [...known.keys()]) if (key.startsWith(`${server} `)) known.delete(key);
-      }
+      for (const key of [...stale.keys()]) if (key.startsWith(`${server} `)) stale.delete(key);
       dropWhere((key) => key.startsWith(`${server} `));
-      tell(server, true);
+      tell({ server, byOurselves: true, concerns: () => true });
     },
     onChange(listener) {
       listeners.add(listener);
@@ -242,6 +277,11 @@ function keyOf(server: ServerDefinition, capabilities: string, owner: ListOwner)
     .update(JSON.stringify([server.definitionHash, capabilities, owner.key]))
     .digest('hex');
   return `${server.name} ${hash}`;
+}
+
+/** What is one session's own is not written down, nor what may repeat a credential. */
+function isWritten(key: string, { sessionId, hasCredentials }: ListOwner): boolean {
+  return key.split(' ').length === 2 && sessionId === undefined && hasCredentials === undefined;
 }
 
 function sizeOf({ tools, prompts, templates }: Offer): number {

@@ -14,24 +14,28 @@ export interface ListOwner {
   readonly workspaceId?: string;
   /** Set where the lists are one session's own. */
   readonly sessionId?: string;
+  /** True where the server was given something of the user. Its lists may repeat it, so they are not written down. */
+  readonly hasCredentials?: true;
 }
 
 export interface OwnerFacts {
   /** The folder of the workspace the session stands in. */
   readonly folder: string | undefined;
-  /** Whether the session works in a folder of its own. */
+  /** Whether the server works in a folder that only this session has. */
   readonly hasOwnFolder: boolean;
   /** Differs where the server is given something of the user; else empty. */
   readonly credentials: string;
 }
 
-/** Processes are never shared across trust levels, and neither are lists. */
+/** Processes are never shared across trust levels, and neither are lists. Nor are those made with a user's credentials. */
 export function listOwner(session: Session, server: ServerDefinition, facts: OwnerFacts): ListOwner {
   const { id, userId, workspaceId, trustLevel } = session;
   const { folder, hasOwnFolder, credentials } = facts;
-  const isProcessShared = server.kind === 'stdio' && server.scope === 'shared' && credentials === '';
+  const given = credentials === '' ? {} : { hasCredentials: true as const };
+  const isProcessShared = server.kind === 'stdio' && server.scope === 'shared';
   if (server.catalog === 'shared' || isProcessShared) {
-    return { key: JSON.stringify(['shared', trustLevel]), userId: '' };
+    const key = JSON.stringify(['shared', trustLevel, credentials]);
+    return { key, userId: credentials === '' ? '' : userId, ...given };
   }
   // Those who are anonymous are not one person.
   const isAlone = hasOwnFolder || userId === anonymousUser;
@@ -41,5 +45,6 @@ export function listOwner(session: Session, server: ServerDefinition, facts: Own
     userId,
     ...(workspaceId === undefined ? {} : { workspaceId }),
     ...(isAlone ? { sessionId: id } : {}),
+    ...given,
   };
 }

@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { catalogFile, type KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
 import type { Offer } from '../../../src/upstreams/catalog/offer.ts';
 
@@ -11,28 +11,51 @@ let folder: string;
 let path: string;
 
 beforeEach(() => {
-  vi.useFakeTimers();
   folder = mkdtempSync(join(tmpdir(), 'ambit-catalog-'));
   path = join(folder, 'catalog.json');
 });
 
 afterEach(() => {
-  vi.useRealTimers();
   rmSync(folder, { recursive: true });
 });
 
-test('what is kept comes back, and the file is for its owner alone', () => {
-  catalogFile(path).save(new Map([['a 1', offer]]));
-  vi.runAllTimers();
+async function write(...keys: string[]): Promise<void> {
+  const file = catalogFile(path);
+  for (const key of keys) file.put(key, offer);
+  await file.close();
+}
+
+test('what is kept comes back, and the file is for its owner alone', async () => {
+  await write('a 1');
   expect(statSync(path).mode & 0o777).toBe(0o600);
   expect(catalogFile(path).load()).toEqual(new Map([['a 1', offer]]));
 });
 
-test('of too many, the youngest are kept', () => {
-  catalogFile(path).save(new Map(Array.from({ length: 600 }, (_, at) => [`a ${at}`, offer])));
-  vi.runAllTimers();
+test('of too many, the youngest are kept', async () => {
+  await write(...Array.from({ length: 600 }, (_, at) => `a ${at}`));
   const kept = [...catalogFile(path).load().keys()];
   expect([kept.length, kept[0], kept.at(-1)]).toEqual([500, 'a 100', 'a 599']);
+});
+
+test('S2: a process brings nothing back that another has removed, and removes what another has put there', async () => {
+  await write('a 1', 'a 2');
+  const [one, other] = [catalogFile(path), catalogFile(path)];
+  expect(other.load().size).toBe(2);
+  await write('a 3');
+  one.remove((key) => key !== 'a 2');
+  await one.close();
+  other.put('a 4', offer);
+  await other.close();
+  expect([...catalogFile(path).load().keys()]).toEqual(['a 2', 'a 4']);
+});
+
+test('S2: a list that is a week old is gone from the file with the next change', async () => {
+  const file = catalogFile(path);
+  file.put('a 1', { ...offer, offer: { ...lists, at: Date.now() - 8 * 24 * 3_600_000 } });
+  file.put('a 2', offer);
+  await file.close();
+  await write('a 3');
+  expect(readFileSync(path, 'utf8')).not.toContain('a 1');
 });
 
 test.each([
@@ -51,7 +74,8 @@ test.each([
   expect(catalogFile(path).load()).toEqual(new Map());
 });
 
-test('a folder that is gone stops nothing', () => {
-  catalogFile(join(folder, 'none', 'catalog.json')).save(new Map([['a 1', offer]]));
-  expect(() => vi.runAllTimers()).not.toThrow();
+test('a folder that is gone stops nothing', async () => {
+  const file = catalogFile(join(folder, 'none', 'catalog.json'));
+  file.put('a 1', offer);
+  await expect(file.close()).resolves.toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AmbitError } from '../../../src/errors.ts';
 import { type Catalog, createCatalog, type Looking } from '../../../src/upstreams/catalog/catalog.ts';
-import type { KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
+import type { Fits, KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
 import type { AskServer, Offer } from '../../../src/upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
 import { read } from '../relay/handles.ts';
@@ -36,6 +36,7 @@ function server(name: string, env: Record<string, string> = {}): ServerDefinitio
 }
 
 const ada = { key: 'ada', userId: 'ada', workspaceId: 'w' };
+const ofAda = { owners: new Set([ada.key]) };
 
 function looking(ask: AskServer, more: Partial<Looking> = {}): Looking {
   return { capabilities: '{}', owner: ada, ask, ...more };
@@ -81,8 +82,12 @@ beforeEach(() => {
   saved = new Map();
   const file = {
     load: () => new Map(),
-    save: (offers: ReadonlyMap<string, KeptOffer>) => {
-      saved = new Map(offers);
+    put: (key: string, kept: KeptOffer) => {
+      saved.delete(key);
+      saved.set(key, kept);
+    },
+    remove: (fits: Fits) => {
+      for (const [key, { owner }] of [...saved]) if (fits(key, owner)) saved.delete(key);
     },
   };
   catalog = createCatalog(file, async (_server, { tools }) => ({ tools, withheld: [] }));
@@ -123,7 +128,7 @@ describe('lists have owners [S2]', () => {
     const two = asked(() => ['of-eve']);
     expect(namesIn(await catalog.look(server('a'), looking(two.ask, { owner: eve })))).toEqual(['{"name":"of-eve"}']);
     one.fail(true);
-    catalog.changed('a');
+    catalog.changed('a', ofAda);
     catalog.forgetOwners(({ userId }) => userId === 'ada');
     expect((await catalog.look(server('a'), looking(one.ask))).reason).toMatch(/out of order/);
     expect((await catalog.look(server('a'), looking(two.ask, { owner: eve }))).reason).toBeUndefined();
@@ -162,13 +167,62 @@ describe('lists have owners [S2]', () => {
     expect(saved.size).toBe(0);
   });
 
+  test('what was made with a credential is never written down', async () => {
+    const one = asked();
+    await catalog.look(server('a'), looking(one.ask, { owner: { ...eve, hasCredentials: true } }));
+    await catalog.look(server('a'), looking(one.ask));
+    expect([...saved.values()].map(({ owner }) => owner)).toEqual([ada]);
+  });
+
+  test('a process that several share speaks for the owners that use it, and one of a session for that one', async () => {
+    const heard: boolean[][] = [];
+    catalog.onChange(({ concerns }) => void heard.push([concerns(ada, 's1'), concerns(eve, 's2')]));
+    const one = asked();
+    const two = asked();
+    const lookAtBoth = async () => {
+      await catalog.look(server('a'), looking(one.ask));
+      await catalog.look(server('a'), looking(two.ask, { owner: eve }));
+    };
+    await lookAtBoth();
+    catalog.changed('a', ofAda);
+    catalog.changed('a', { place: 's1' });
+    await lookAtBoth();
+    expect([one.count, two.count]).toEqual([2, 1]);
+    expect(heard).toEqual([
+      [true, false],
+      [true, false],
+    ]);
+  });
+
+  test('where the lists are for everybody, the words of a failure are for the session that asked', async () => {
+    const one = asked();
+    one.fail(true);
+    const all = { key: 'shared', userId: '' };
+    const lookFrom = async (place: string) =>
+      (await catalog.look(server('a'), looking(one.ask, { owner: all, place }))).reason;
+    const together = await Promise.all([lookFrom('s1'), lookFrom('s2')]);
+    const reasons = [...together, await lookFrom('s1'), await lookFrom('s3')];
+    expect(reasons.map((reason) => reason?.includes('out of order'))).toEqual([true, false, true, false]);
+    expect(one.count).toBe(1);
+  });
+
+  test('a failure goes with its owner', async () => {
+    const one = asked();
+    one.fail(true);
+    await catalog.look(server('a'), looking(one.ask, { owner: alone }));
+    expect(catalog.owners()).toEqual([alone]);
+    catalog.forget('s9');
+    expect(catalog.owners()).toEqual([]);
+  });
+
   test('lists are bounded, however many owners there are and however long they are', async () => {
     const long = asked(() => ['x'.repeat(1024 * 1024)]);
     for (let each = 0; each < 40; each++) {
       await catalog.look(server('a'), looking(long.ask, { owner: { key: `${each}`, userId: 'u' } }));
     }
-    expect(saved.size).toBeLessThan(33);
-    expect([...saved.values()].at(-1)?.owner.key).toBe('39');
+    const kept = catalog.owners().map(({ key }) => key);
+    expect(kept.length).toBeLessThan(33);
+    expect(kept.at(-1)).toBe('39');
   });
 });
 
@@ -190,7 +244,7 @@ describe('after list_changed', () => {
     const one = asked(() => tools);
     await catalog.look(server('a'), looking(one.ask));
     tools = ['new'];
-    catalog.changed('a');
+    catalog.changed('a', ofAda);
     expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
   });
 
@@ -200,7 +254,7 @@ describe('after list_changed', () => {
     const release = one.hold();
     const first = catalog.look(server('a'), looking(one.ask));
     tools = ['new'];
-    catalog.changed('a');
+    catalog.changed('a', ofAda);
     release();
     await first;
     expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"new"}']);
@@ -209,7 +263,7 @@ describe('after list_changed', () => {
   test('servers with a longer name are not meant', async () => {
     const one = asked();
     await catalog.look(server('a-b'), looking(one.ask));
-    catalog.changed('a');
+    catalog.changed('a', ofAda);
     await catalog.look(server('a-b'), looking(one.ask));
     expect(one.count).toBe(1);
   });
@@ -233,7 +287,7 @@ describe('a server that fails', () => {
     const one = asked();
     await catalog.look(server('a'), looking(one.ask));
     one.fail(true);
-    catalog.changed('a');
+    catalog.changed('a', ofAda);
     const listed = await catalog.look(server('a'), looking(one.ask));
     expect([namesIn(listed), listed.reason]).toEqual([['{"name":"t"}'], undefined]);
   });
@@ -267,7 +321,11 @@ test('a login that is wanted of one user is told to nobody else, now or later', 
 
 test('a server that is late is left out after the deadline, and announced when it has answered', async () => {
   const told: [string, boolean][] = [];
-  const stop = catalog.onChange((name, byOurselves) => void told.push([name, byOurselves]));
+  const eve = { key: 'eve', userId: 'eve' };
+  const stop = catalog.onChange(({ server: name, byOurselves, concerns }) => {
+    told.push([name, byOurselves]);
+    expect([concerns(ada, 's1'), concerns(eve, 's2')]).toEqual([true, false]);
+  });
   const one = asked();
   const release = one.hold();
   const pending = catalog.look(server('a'), looking(one.ask));
@@ -280,20 +338,20 @@ test('a server that is late is left out after the deadline, and announced when i
   expect(namesIn(await catalog.look(server('a'), looking(one.ask)))).toEqual(['{"name":"t"}']);
   expect(one.count).toBe(1);
   stop();
-  catalog.changed('a');
+  catalog.changed('a', ofAda);
   expect(told).toHaveLength(1);
 });
 
 test('L5: lists of a session that went while its server was asked are not kept', async () => {
   const one = asked();
-  catalog.changed('a', 's1');
+  catalog.changed('a', { place: 's1' });
   const release = one.hold();
   const pending = catalog.look(server('a'), looking(one.ask, { place: 's1' }));
   await vi.advanceTimersByTimeAsync(1);
   catalog.forget('s1');
   release();
   await pending;
-  catalog.changed('a', 's1');
+  catalog.changed('a', { place: 's1' });
   one.fail(true);
   // Where nothing better can be had, what was kept would be told.
   expect((await catalog.look(server('a'), looking(one.ask, { place: 's1' }))).offer).toBeUndefined();
