@@ -10,8 +10,9 @@ import type { ToolCaller } from './tool.ts';
 
 /**
  * Which sessions a caller can name. Whoever holds a session's token reaches that session and its descendants; a user
- * reaches every session of the same user, the local user all of them and any other those within the credential's bounds. What lies beyond is as unknown as what never was: it is not even
- * looked at, so neither the answer nor its time tells of it.
+ * reaches every session of the same user: the local user all of them, from a direct session, and any other those within
+ * the credential's bounds. What lies beyond is as unknown as what never was: it is not even looked at, so neither the
+ * answer nor its time tells of it.
  */
 export interface Reach {
   /** By id, unique name, unique prefix, or `current`. */
@@ -76,10 +77,13 @@ export function createReach(store: SessionStore): Reach {
   };
 }
 
-/** Undefined for those who reach no more than a session and its descendants: anonymous callers are not one person. */
+/**
+ * Undefined for those who reach no more than a session and its descendants: anonymous callers are not one person, and
+ * whoever was put into a sandboxed session must not get out of it through another.
+ */
 function userOf({ principal, session }: ToolCaller): string | undefined {
   if (principal.kind === 'user') return principal.userId;
-  return principal.kind === 'local' ? session.userId : undefined;
+  return principal.kind === 'local' && session.trustLevel === 'direct' ? session.userId : undefined;
 }
 
 /** A narrow credential does not reach what a wider one of the same user has opened. */

@@ -56,6 +56,15 @@ describe('who reaches which session', () => {
     expect(await info(child.id, sitting(ada, 'anonymous'))).toBe(child.id);
   });
 
+  test('S2: from a sandboxed session the local user reaches that session and its descendants', async () => {
+    const boxed = { ...sitting(ada), session: ada };
+    for (const reference of [sibling.id, 'sibling', 'bbbb']) {
+      expect(await info(reference, boxed), reference).toBe('SESSION_NOT_FOUND');
+    }
+    expect(await info(child.id, boxed)).toBe(child.id);
+    expect(await info(ada.id, { ...sitting(child), session: child })).toBe('SESSION_NOT_FOUND');
+  });
+
   test('a narrow credential reaches only those sessions of its user that are within its bounds', async () => {
     const shop = await all.open('ada', { id: 'eeee-in-the-shop', name: 'till', workspaceId: 'shop' });
     const direct = await all.sessions.create({ userId: 'ada', trustLevel: 'direct', workspaceId: 'shop' });

@@ -40,10 +40,10 @@ export function holder(session: Session): ToolCaller {
   return { session, principal: { kind: 'session', sessionId: session.id, userId: session.userId } };
 }
 
-/** Whoever sits at the other end of the pipe, or nobody known. */
+/** Whoever sits at the other end of the pipe, in a direct session; or nobody known. */
 export function sitting(session: Session, kind: 'local' | 'anonymous' = 'local'): ToolCaller {
   const principal: Principal = { kind, userId: session.userId };
-  return { session, principal };
+  return { session: { ...session, trustLevel: 'direct' }, principal };
 }
 
 export function codeIn(result: ToolResult): string | undefined {
