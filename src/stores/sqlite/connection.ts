@@ -59,6 +59,8 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       database.exec('PRAGMA busy_timeout = 0');
       database.prepare('PRAGMA journal_mode = WAL').get();
       database.exec('PRAGMA journal_size_limit = 16777216');
+      // What is deleted is overwritten: state and credentials do not stay behind in the file.
+      database.exec('PRAGMA secure_delete = ON');
       migrate(database);
       opened = { database, inode: statSync(file).ino };
       return opened;
@@ -157,6 +159,12 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
     async close() {
       await running;
       closed = true;
+      try {
+        // The log holds what was deleted since. It is emptied, unless another process is at work.
+        opened?.database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
+      } catch {
+        // Whoever is there empties it later.
+      }
       drop();
     },
   };
