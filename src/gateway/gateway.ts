@@ -116,7 +116,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     folders,
     journal,
     log,
-    onUserRemoved: (userId) => forgetLists.ofUser(userId),
+    onUserRemoved: (userId) => {
+      forgetLists.ofUser(userId);
+      return given.removeAllOf(userId);
+    },
   });
   const { directory, people, open } = opened;
   const jwt = createJwtIdentity(config.auth.jwt, log);

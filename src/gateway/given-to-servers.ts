@@ -16,6 +16,8 @@ export interface GivenToServers {
   readonly logins: GivenLogins;
   /** From now on, what carries something that is another or gone ends at once; `announce` hears whose lists may be others. */
   follow(links: Links, announce: (server: string, concerns: Concerns) => void): void;
+  /** Whoever is added under this name later is somebody else. */
+  removeAllOf(userId: string): Promise<void>;
   close(): void;
 }
 
@@ -41,6 +43,8 @@ export async function openGiven(options: GivenOptions): Promise<GivenToServers> 
   const prefixes = () => settings.config().context.envPrefixes;
   const isApproved = (server: ServerDefinition) => approvals.check(server).state === 'approved';
   const publicUrl = () => settings.config().listen.publicUrl?.replace(/\/$/, '');
+  const given = giveCredentials({ credentials, servers, prefixes, journal });
+  const loggedIn = giveLogins({ logins, servers, publicUrl, isApproved });
   return {
     carrying: carryLogins({
       carrying: createCarrying({ credentials, prefixes, isApproved }),
@@ -51,14 +55,20 @@ export async function openGiven(options: GivenOptions): Promise<GivenToServers> 
         return base === undefined ? undefined : `${base}/login/${await logins?.tickets.make(userId, server)}`;
       },
     }),
-    credentials: giveCredentials({ credentials, servers, prefixes, journal }),
-    logins: giveLogins({ logins, servers, publicUrl, isApproved }),
+    credentials: given,
+    logins: loggedIn,
     follow(links, announce) {
-      for (const given of [credentials, logins]) {
-        if (given === undefined) continue;
-        endWhatCarries(given, servers, links);
-        given.onChange(async (concerns, server) => announce(server, concerns));
+      for (const kept of [credentials, logins]) {
+        if (kept === undefined) continue;
+        endWhatCarries(kept, servers, links);
+        kept.onChange(async (concerns, server) => announce(server, concerns));
       }
+    },
+    async removeAllOf(userId) {
+      if (!any) return;
+      const isOf = (each: { readonly userId: string }) => each.userId === userId;
+      for (const each of given.list().filter(isOf)) await given.remove(each);
+      for (const each of loggedIn.list().filter(isOf)) await loggedIn.remove(each);
     },
     close() {
       credentials?.close();

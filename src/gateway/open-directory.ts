@@ -22,7 +22,7 @@ export interface DirectoryParts {
   readonly folders: SessionFolders;
   readonly journal: Journal;
   readonly log: Log;
-  readonly onUserRemoved: (userId: string) => void;
+  readonly onUserRemoved: (userId: string) => Promise<void>;
 }
 
 /** Who there is, and how sessions are opened for them. */

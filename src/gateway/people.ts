@@ -51,8 +51,8 @@ export interface PeopleParts {
   readonly sessions: Sessions;
   readonly config: () => Config;
   readonly journal: Journal;
-  /** What was kept for the user goes too. */
-  readonly onUserRemoved: (userId: string) => void;
+  /** What was kept for the user goes too: whoever is added under this name later is somebody else. */
+  readonly onUserRemoved: (userId: string) => Promise<void>;
 }
 
 const graceMs = 200;
@@ -138,9 +138,9 @@ export function createPeople({ directory, sessions, config, journal, onUserRemov
         const before = await revokeAll(name);
         await users.remove(name);
         note('user-removed', name);
-        onUserRemoved(name);
         // Made while we were at it; from here on nobody can make more.
         const after = await revokeAll(name);
+        await onUserRemoved(name);
         return { keys: before.keys + after.keys, sessions: before.sessions + after.sessions };
       },
     },
