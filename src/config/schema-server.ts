@@ -172,7 +172,7 @@ const serverKeys = z.strictObject({
   catalog: z
     .enum(['private', 'shared'])
     .default('private')
-    .describe('Who shares its lists of tools: sessions of one user in one workspace, or all sessions.'),
+    .describe('Who shares its lists of tools: sessions of one user in one workspace, or all of one trust level.'),
   cache: cacheSchema.default({}).describe('Results that may be given again, by tool.'),
 });
 

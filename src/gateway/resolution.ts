@@ -1,6 +1,7 @@
 import type { Approvals } from '../approvals/approvals.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
+import { anonymousUser } from '../identity/principal.ts';
 import type { Log } from '../log.ts';
 import { standingAs } from '../sessions/in-workspace.ts';
 import type { Session } from '../sessions/session.ts';
@@ -159,9 +160,11 @@ export function createResolution(options: ResolutionOptions): Resolution {
       const isApart = options.folders?.isApart(session) ?? false;
       // Where there is no workspace to work in, its process works in a folder that is made for the session.
       const isInRunFolder = server.kind === 'stdio' && folder === undefined;
+      // Those who are anonymous are not one person.
+      const isAnonymous = session.userId === anonymousUser;
       return listOwner(session, server, {
         folder,
-        hasOwnFolder: isApart || (isInRunFolder && !isWide(scopeFor(server, session, isApart))),
+        isAlone: isApart || isAnonymous || (isInRunFolder && !isWide(scopeFor(server, session, isApart))),
         credentials: carrying.revision(session, server),
       });
     },

@@ -21,7 +21,8 @@ export interface CatalogFile {
   close(): Promise<void>;
 }
 
-type Change = (offers: Map<string, KeptOffer>) => void;
+/** True where it changed anything. */
+type Change = (offers: Map<string, KeptOffer>) => boolean;
 
 const mostOffers = 500;
 /** Nobody says when a user of an identity provider is gone. */
@@ -54,7 +55,8 @@ export function catalogFile(path: string): CatalogFile {
     const meant = changes;
     changes = [];
     const offers = load();
-    for (const each of meant) each(offers);
+    const changed = meant.map((each) => each(offers));
+    if (!changed.includes(true)) return;
     const beside = `${path}.${process.pid}.tmp`;
     try {
       rmSync(beside, { force: true });
@@ -85,10 +87,13 @@ export function catalogFile(path: string): CatalogFile {
       note((offers) => {
         offers.delete(key);
         offers.set(key, kept);
+        return true;
       }),
     remove: (fits) =>
       note((offers) => {
-        for (const [key, { owner }] of [...offers]) if (fits(key, owner)) offers.delete(key);
+        const found = [...offers].filter(([key, { owner }]) => fits(key, owner));
+        for (const [key] of found) offers.delete(key);
+        return found.length > 0;
       }),
     close() {
       closed = true;

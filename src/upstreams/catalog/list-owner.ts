@@ -1,4 +1,3 @@
-import { anonymousUser } from '../../identity/principal.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { ServerDefinition } from '../definition.ts';
 
@@ -21,8 +20,8 @@ export interface ListOwner {
 export interface OwnerFacts {
   /** The folder of the workspace the session stands in. */
   readonly folder: string | undefined;
-  /** Whether the server works in a folder that only this session has. */
-  readonly hasOwnFolder: boolean;
+  /** Whether the session shares lists with no other: its server works in a folder of its own, or its user is nobody known. */
+  readonly isAlone: boolean;
   /** Differs where the server is given something of the user; else empty. */
   readonly credentials: string;
 }
@@ -30,15 +29,13 @@ export interface OwnerFacts {
 /** Processes are never shared across trust levels, and neither are lists. Nor are those made with a user's credentials. */
 export function listOwner(session: Session, server: ServerDefinition, facts: OwnerFacts): ListOwner {
   const { id, userId, workspaceId, trustLevel } = session;
-  const { folder, hasOwnFolder, credentials } = facts;
+  const { folder, isAlone, credentials } = facts;
   const given = credentials === '' ? {} : { hasCredentials: true as const };
   const isProcessShared = server.kind === 'stdio' && server.scope === 'shared';
   if (server.catalog === 'shared' || isProcessShared) {
     const key = JSON.stringify(['shared', trustLevel, credentials]);
     return { key, userId: credentials === '' ? '' : userId, ...given };
   }
-  // Those who are anonymous are not one person.
-  const isAlone = hasOwnFolder || userId === anonymousUser;
   const parts = [userId, workspaceId ?? null, folder ?? null, trustLevel, credentials, isAlone ? id : null];
   return {
     key: JSON.stringify(parts),
