@@ -48,27 +48,34 @@ export function limitFindings(limits: InForce, machine: Machine, inContainers = 
   return (Object.keys(limits) as (keyof Limits)[]).map((name) => {
     const means = limits[name];
     const remedy = remedyForLimit(name, means, machine) ?? null;
-    const weak = means === 'watchdog' || means === 'priority';
+    const weak = means === 'watchdog' || means === 'priority' || means.endsWith(' each');
     return {
       kind: 'limit',
       name,
       state: means === 'none' ? 'missing' : weak ? 'weak' : 'ok',
-      detail: alike(means, inContainers[name]) ? by(means) : `${by(means)}; in containers ${by(inContainers[name])}`,
+      detail: alike(name, means, inContainers[name])
+        ? by(name, means)
+        : `${by(name, means)}; in containers ${by(name, inContainers[name])}`,
       remedy,
     };
   });
 }
 
 /** What matters is who keeps it, not by which of its means the kernel does. */
-function alike(one: Means, other: Means): boolean {
-  return one === other || [one, other].every((each) => by(each).startsWith('by the kernel'));
+function alike(name: keyof Limits, one: Means, other: Means): boolean {
+  return one === other || [one, other].every((each) => by(name, each).startsWith('by the kernel'));
 }
 
-function by(means: Means): string {
-  if (means === 'watchdog') return 'by Ambit, which looks twice a second';
+const looking = 'by Ambit, which looks twice a second';
+
+function by(name: keyof Limits, means: Means): string {
+  if (means === 'watchdog') return looking;
   if (means === 'priority') return 'not bounded; others go first';
   if (means === 'timer') return 'by Ambit';
-  return means === 'none' ? 'not bounded' : `by the kernel (${means})`;
+  if (means === 'none') return 'not bounded';
+  if (!means.endsWith(' each')) return `by the kernel (${means})`;
+  const all = name === 'cpus' ? 'not those of a session together' : `those of a session together ${looking}`;
+  return `each process by the kernel (${means.replace(/ each$/, '')}), ${all}`;
 }
 
 /** `noNewPrivileges` becomes "no new privileges". */

@@ -16,6 +16,8 @@ export interface Launch {
   readonly lastLook?: (() => void) | undefined;
   /** Undefined where several sessions share the process. */
   readonly sessionId?: string | undefined;
+  /** Processes of one owner share the limits of their confinement; without one it is alone with them. */
+  readonly owner?: string | undefined;
   /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
   readonly confinement?: Confinement | undefined;
   /** The proxy of a process that may reach hosts; without one there is no network. */

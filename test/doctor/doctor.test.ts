@@ -61,14 +61,14 @@ describe('the remedy fits the machine', () => {
     ['a container', { isContainer: true }, '--cgroupns=private'],
     ['macOS', { platform: 'darwin' }, undefined],
   ] as const)('limits: %s', (_, more, expected) => {
-    const inForce = { memoryMb: 'watchdog', pids: 'rlimit', cpus: 'priority', fileMb: 'none' } as const;
+    const inForce = { memoryMb: 'watchdog', pids: 'rlimit each', cpus: 'priority', fileMb: 'none' } as const;
     const limits = { ...inForce, openFiles: 'rlimit', wallSeconds: 'timer' } as const;
     const [memory, pids, cpus, file, , wall] = limitFindings(limits, { ...debian, ...more });
     expect(memory).toMatchObject({
       state: 'weak',
       remedy: expected === undefined ? null : expect.stringContaining(expected),
     });
-    expect(pids).toMatchObject({ state: 'ok', remedy: null });
+    expect(pids).toMatchObject({ state: 'weak', remedy: memory?.remedy?.replace('"memory"', '"pids"') ?? null });
     expect(cpus?.state).toBe('weak');
     expect(file).toMatchObject({ state: 'missing', remedy: expect.stringContaining('util-linux') });
     expect(wall?.state).toBe('ok');
@@ -76,13 +76,13 @@ describe('the remedy fits the machine', () => {
 });
 
 test('where containers are bounded otherwise, that is said; not by which of its means the kernel does it', () => {
-  const kernel = { memoryMb: 'cgroup v2', pids: 'rlimit', cpus: 'priority', fileMb: 'rlimit' } as const;
+  const kernel = { memoryMb: 'cgroup v2', pids: 'cgroup v2', cpus: 'cgroup v2', fileMb: 'rlimit' } as const;
   const limits = { ...kernel, openFiles: 'rlimit', wallSeconds: 'timer' } as const;
-  const inContainers = { ...limits, memoryMb: 'container', pids: 'watchdog', cpus: 'none' } as const;
+  const inContainers = { ...limits, memoryMb: 'container', pids: 'container each', cpus: 'container each' } as const;
   expect(limitFindings(limits, debian, inContainers).map(({ detail }) => detail)).toEqual([
     'by the kernel (cgroup v2)',
-    'by the kernel (rlimit); in containers by Ambit, which looks twice a second',
-    'not bounded; others go first; in containers not bounded',
+    'by the kernel (cgroup v2); in containers each process by the kernel (container), those of a session together by Ambit, which looks twice a second',
+    'by the kernel (cgroup v2); in containers each process by the kernel (container), not those of a session together',
     'by the kernel (rlimit)',
     'by the kernel (rlimit)',
     'by Ambit',

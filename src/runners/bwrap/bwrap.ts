@@ -70,8 +70,9 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     devices ??= ownDevices(join(tmpRoot, `devices-${++made}`));
     const own = await devices;
     await makePrivateFolder(launch.tmpDir);
+    let bounds: Bounds | undefined;
     try {
-      const bounds = await limiter.bound(confinement.limits, launch.tmpDir);
+      bounds = await limiter.bound(confinement.limits, launch.tmpDir, launch.owner);
       const mounts = holdMounts(confinement, files);
       try {
         const child = await spawnSandbox(
@@ -96,9 +97,15 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
       }
     } catch (error) {
       await removeGroupsOf(tmpRoot, basename(launch.tmpDir));
+      bounds?.release();
       await removeFolder(launch.tmpDir);
       throw error;
     }
+  }
+
+  async function release(pid: number, tmpDir: string, bounds: Bounds): Promise<void> {
+    await warden.release(pid, tmpDir);
+    bounds.release();
   }
 
   async function lookInside(): Promise<Probed> {
@@ -108,8 +115,8 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     const confinement = { home, readable: [], writable: [], hidden: [], limits: probeLimits };
     const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
     const launch = { command: '/bin/sh', args: ['-c', probeScript], env: {}, cwd: tmpDir, tmpDir };
-    const { child } = await spawn(launch, confinement, files);
-    const running = supervise(child, timing, () => void warden.release(child.pid, tmpDir));
+    const { child, bounds } = await spawn(launch, confinement, files);
+    const running = supervise(child, timing, () => void release(child.pid, tmpDir, bounds));
     const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
     running.stdin.end();
     const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
@@ -151,7 +158,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         hidden: confinement.hidden,
       });
       const { child, bounds } = await spawn(...withWayOut(launch, confinement, files));
-      const onGone = () => void warden.release(child.pid, launch.tmpDir);
+      const onGone = () => void release(child.pid, launch.tmpDir, bounds);
       return superviseBounded(child, { bounds, limits: confinement.limits, watchdog, timing, onGone });
     },
   };

@@ -1,27 +1,49 @@
 import type { Bounds } from '../limits/limiter.ts';
 import type { Limits } from '../limits/limits.ts';
 import { overLimit } from '../limits/over-limit.ts';
+import type { Member, Owners } from '../limits/owners.ts';
 import { readProcess } from '../process-table.ts';
-import { descendantsOf, usageOf } from '../usage.ts';
+import { descendantsOf } from '../usage.ts';
 
-/** The engine keeps the limits, or else Ambit looks from time to time. `first` is the first process inside, seen from here. */
-export function boundsOf(limits: Limits, first: number | undefined, byEngine: boolean): Bounds {
-  const parentNow = () => (first === undefined ? undefined : readProcess(first)?.parent);
+export interface ContainerBounds {
+  readonly owners: Owners<unknown>;
+  /** Whose limits it shares. */
+  readonly owner: string;
+  readonly limits: Limits;
+  /** The first process inside, seen from here. */
+  readonly first: number;
+  /** Whether the engine keeps all containers of the owner within the limits together. */
+  readonly together: boolean;
+}
+
+/** The engine keeps a container within its limits where it can; Ambit looks at what all of one owner use together. */
+export function boundContainer({ owners, owner: name, limits, first, together }: ContainerBounds): Bounds {
+  const parentNow = () => readProcess(first)?.parent;
   const monitor = parentNow();
+  const member: Member = {
+    limits,
+    find: (table) => [...table.filter(({ pid }) => pid === first), ...descendantsOf(table, first)],
+  };
+  const owner = owners.join(name, member, () => undefined);
   return {
-    inside: (program) => [...program],
-    outside: (command, args) => ({ command, args, env: {} }),
-    async admit() {},
+    ...unbounded,
     check(_, processes) {
       // Engines find out after 20 s that a container is alone, and until then nobody hears it.
       const parent = parentNow();
       if (monitor !== undefined && parent !== undefined && parent !== monitor)
         return 'what kept its container was killed';
-      if (byEngine || first === undefined) return undefined;
-      const table = processes();
-      const own = table.filter(({ pid }) => pid === first);
-      return overLimit(usageOf([...own, ...descendantsOf(table, first)]), limits);
+      return together ? undefined : overLimit(owner.usage(processes()), owner.limits());
     },
-    refusals: () => undefined,
+    release: () => void owners.leave(name, member),
   };
 }
+
+/** For what Ambit neither bounds nor looks at. */
+export const unbounded: Bounds = {
+  inside: (program) => [...program],
+  outside: (command, args) => ({ command, args, env: {} }),
+  async admit() {},
+  check: () => undefined,
+  refusals: () => undefined,
+  release() {},
+};

@@ -11,6 +11,7 @@ import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
 import { withWayOut } from '../bwrap/with-way-out.ts';
 import type { Confinement } from '../confinement.ts';
 import type { InForce, Limits } from '../limits/limits.ts';
+import { createOwners } from '../limits/owners.ts';
 import { superviseBounded } from '../limits/supervise-bounded.ts';
 import { lookUp } from '../look-up.ts';
 import { makePrivateFolder } from '../private-folder.ts';
@@ -19,7 +20,7 @@ import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
 import { supervise } from '../supervise.ts';
 import type { Warden } from '../warden.ts';
 import { createWatchdog } from '../watchdog.ts';
-import { boundsOf } from './bounds.ts';
+import { boundContainer } from './bounds.ts';
 import { noteContainer, removeContainerOf } from './container-list.ts';
 import { EngineRefusal, findEngines } from './engine.ts';
 import { containerNameOf, labelsOf, removeLeftContainers } from './left-containers.ts';
@@ -55,6 +56,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
   const watchdog = createWatchdog();
   let found: { readonly engines: string; readonly result: Promise<Found> } | undefined;
   let seccompFile: Promise<string> | undefined;
+  const owners = createOwners<unknown>();
   const images = new Map<string, Promise<void>>();
 
   const provide: typeof provideImage = (engine, image) => {
@@ -173,8 +175,9 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
           ? serverFiles({ command, args, searchPath: path, hidden })
           : scriptFiles({ command, args, hidden });
       const { child, first } = await run(manner, ...withWayOut(launch, confinement, files));
-      const bounds = boundsOf(limits, first, manner.limitsByEngine);
-      const onGone = () => void warden.release(child.pid, launch.tmpDir);
+      const owner = launch.owner ?? launch.tmpDir;
+      const bounds = boundContainer({ owners, owner, limits, first, together: false });
+      const onGone = () => void warden.release(child.pid, launch.tmpDir).then(bounds.release);
       return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });
     },
   };
@@ -197,7 +200,7 @@ function mannersOf(searchPath: string | undefined, limitsByEngine: boolean): Man
 function inForce(byEngine: boolean): InForce {
   const rest = { fileMb: 'rlimit', openFiles: 'rlimit', wallSeconds: 'timer' } as const;
   return byEngine
-    ? { memoryMb: 'container', pids: 'container', cpus: 'container', ...rest }
+    ? { memoryMb: 'container each', pids: 'container each', cpus: 'container each', ...rest }
     : { memoryMb: 'watchdog', pids: 'watchdog', cpus: 'none', ...rest };
 }
 

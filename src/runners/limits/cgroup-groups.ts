@@ -1,27 +1,26 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Hierarchy } from './cgroup-hierarchies.ts';
-import { type Controller, countIn, type Refusals, refusalFiles, type Setting, settingsFor } from './cgroup-settings.ts';
-import { membersOf, noteGroups } from './group-list.ts';
-import type { Limits } from './limits.ts';
+import type { Controller } from './cgroup-settings.ts';
+import { membersOf } from './group-list.ts';
+import {
+  createGroup,
+  type Folders,
+  foldersIn,
+  type Group,
+  makeFolders,
+  removeFolders,
+  writeLimits,
+} from './owner-group.ts';
 
 /** Groups of processes that the kernel keeps within limits. */
 export interface Groups {
   readonly version: 1 | 2;
   /** Whether processor time can be bounded as well. */
   readonly boundsCpu: boolean;
-  /** A group for the process with this private folder; throws when a limit cannot be set. */
-  create(limits: Limits, besides: number, tmpDir: string): Group;
+  /** A group for an owner whose processes have their private folders in this one. */
+  create(tmpRoot: string): Group;
 }
-
-export interface Group {
-  join(pid: number): Promise<void>;
-  refusals(): Refusals;
-}
-
-/** Where groups are made: for each controller a folder below which there may be new ones. */
-type Bases = ReadonlyMap<Controller, string>;
 
 const leaf = 'ambit';
 
@@ -94,73 +93,20 @@ function moveBelow(own: string, ours: ReadonlySet<number>): boolean {
 }
 
 /** Whether groups can really be made and bounded there is known once one has been. */
-function tried(version: 1 | 2, bases: Bases): Groups | undefined {
+function tried(version: 1 | 2, bases: Folders): Groups | undefined {
   if (!bases.has('memory') || !bases.has('pids')) return undefined;
-  const name = `ambit-trial-${process.pid}`;
-  const folders = foldersIn(bases, name);
+  const folders = foldersIn(bases, `ambit-trial-${process.pid}`);
+  const below = foldersIn(folders, 'ambit-below');
   const limits = { memoryMb: 64, pids: 16, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 };
   try {
-    make(version, folders, limits, 0);
+    makeFolders(folders);
+    writeLimits(version, folders, limits, 0, false);
+    makeFolders(below);
   } catch {
     return undefined;
   } finally {
-    for (const folder of new Set(folders.values())) remove(folder);
+    removeFolders(below);
+    removeFolders(folders);
   }
-  return {
-    version,
-    boundsCpu: bases.has('cpu'),
-    create(wanted, besides, tmpDir) {
-      const instance = basename(dirname(tmpDir)).replace(/^instance-/, '');
-      const own = foldersIn(bases, `ambit-${instance}-${basename(tmpDir)}`);
-      const unique = [...new Set(own.values())];
-      noteGroups(tmpDir, unique);
-      make(version, own, wanted, besides);
-      return {
-        async join(pid) {
-          // The kernel takes its time for this, which is not the time of those who are being served.
-          await Promise.all(unique.map((folder) => writeFile(join(folder, 'cgroup.procs'), String(pid))));
-        },
-        refusals: () => ({
-          memory: countIn(textOf(join(own.get('memory') ?? '', refusalFiles.memory[version])), 'oom_kill'),
-          pids: countIn(textOf(join(own.get('pids') ?? '', refusalFiles.pids[version])), 'max'),
-        }),
-      };
-    },
-  };
-}
-
-function foldersIn(bases: Bases, name: string): ReadonlyMap<Controller, string> {
-  return new Map([...bases].map(([controller, base]) => [controller, join(base, name)]));
-}
-
-function make(version: 1 | 2, folders: ReadonlyMap<Controller, string>, limits: Limits, besides: number): void {
-  for (const folder of new Set(folders.values())) mkdirSync(folder);
-  for (const [controller, folder] of folders) {
-    for (const setting of settingsFor(version, controller, limits, besides)) set(folder, setting);
-  }
-}
-
-function set(folder: string, { file, value, optional }: Setting): void {
-  try {
-    // Never made anew: where there is no such file, there is no such limit.
-    writeFileSync(join(folder, file), value, { flag: 'r+' });
-  } catch (error) {
-    if (optional !== true) throw error;
-  }
-}
-
-function remove(folder: string): void {
-  try {
-    rmdirSync(folder);
-  } catch {
-    // It was not made.
-  }
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return '';
-  }
+  return { version, boundsCpu: bases.has('cpu'), create: (tmpRoot) => createGroup(version, bases, tmpRoot) };
 }

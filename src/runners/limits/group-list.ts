@@ -11,10 +11,16 @@ const groupName = /^ambit-[A-Za-z0-9._-]{1,200}$/;
 const attempts = 50;
 const pauseMs = 20;
 
+/** By the private folder of a process, or by a name in its place for what several processes share. */
 export function noteGroups(tmpDir: string, groups: readonly string[]): void {
   const folder = join(dirname(tmpDir), folderName);
   if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
   writeFileSync(join(folder, basename(tmpDir)), groups.map((group) => `${group}\n`).join(''), { mode: 0o600 });
+}
+
+/** They are gone. */
+export function forgetGroups(tmpDir: string): void {
+  rmSync(join(dirname(tmpDir), folderName, basename(tmpDir)), { force: true });
 }
 
 /** Those of one process, which must have ended; whoever is left in them is killed. Never rejects. */

@@ -1,20 +1,26 @@
 import { readFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
+import { dirname } from 'node:path';
 import { listProcesses, type ProcessEntry } from '../process-table.ts';
-import { descendantsOf, usageOf } from '../usage.ts';
-import { type Group, type Groups, groupsOfVersion1, groupsOfVersion2 } from './cgroup-groups.ts';
+import { descendantsOf } from '../usage.ts';
+import { type Groups, groupsOfVersion1, groupsOfVersion2 } from './cgroup-groups.ts';
 import { hierarchiesOf } from './cgroup-hierarchies.ts';
 import type { Refusals } from './cgroup-settings.ts';
 import type { InForce, Limits } from './limits.ts';
 import { outOfMemory, overLimit } from './over-limit.ts';
+import type { Below, Group } from './owner-group.ts';
+import { createOwners, type Member, type Owner } from './owners.ts';
 import { countsProcesses, hasRlimits, limited } from './rlimits.ts';
-import { findSystemd, type Systemd, type Wrapped } from './systemd.ts';
+import { findSystemd, type Slice, type Systemd, type Wrapped } from './systemd.ts';
 
 /** Keeps processes within limits by the best means this machine has, which are found out once. */
 export interface Limiter {
   inForce(): Promise<InForce>;
-  /** For one process, before it is there. Throws when a limit that is said to be in force cannot be set. */
-  bound(limits: Limits, tmpDir: string): Promise<Bounds>;
+  /**
+   * For one process, before it is there. Processes of one owner share their limits; one without an owner is alone.
+   * Throws when a limit that is said to be in force cannot be set.
+   */
+  bound(limits: Limits, tmpDir: string, owner: string | undefined): Promise<Bounds>;
 }
 
 export interface Bounds {
@@ -28,6 +34,8 @@ export interface Bounds {
   check(pid: number, processes: () => readonly ProcessEntry[]): string | undefined;
   /** Undefined where the kernel keeps no count; asked as soon as the process has left. */
   refusals(): Refusals | undefined;
+  /** Nothing of the process is left; may be said again. */
+  release(): void;
 }
 
 export type Keeper = 'cgroup v2' | 'cgroup v1' | 'systemd';
@@ -42,20 +50,68 @@ interface Means {
   readonly systemd: Systemd | undefined;
 }
 
+/** What keeps the processes of one owner together; neither where only Ambit looks. */
+interface Kept {
+  readonly group: Group | undefined;
+  readonly slice: Slice | undefined;
+}
+
 export function createLimiter(keepers: readonly Keeper[] = ['cgroup v2', 'cgroup v1', 'systemd']): Limiter {
+  const owners = createOwners<Kept>();
   let found: Promise<Means> | undefined;
   const means = () => {
     found ??= findMeans(keepers);
     return found;
   };
+
+  function leave(name: string, member: Member): void {
+    const { last, owner } = owners.leave(name, member) ?? {};
+    if (owner === undefined) return;
+    const { group, slice } = owner.keeper;
+    if (last === true) {
+      group?.remove();
+      void slice?.remove();
+      return;
+    }
+    try {
+      group?.bound(owner.limits(), besides * owner.size);
+    } catch {
+      // What is there already uses more than the others may together: their wider limit holds on.
+    }
+  }
+
   return {
     async inForce() {
       const { groups, systemd } = await means();
-      return inForceBy(groups, systemd !== undefined, hasRlimits(), countsProcesses());
+      return inForceBy(groups, systemd, hasRlimits(), countsProcesses());
     },
-    async bound(limits, tmpDir) {
+    async bound(limits, tmpDir, name = tmpDir) {
       const { groups, systemd } = await means();
-      return boundsOf(limits, groups?.create(limits, besides, tmpDir), groups?.boundsCpu ?? false, systemd);
+      let pid: number | undefined;
+      const member: Member = { limits, find: (table) => (pid === undefined ? [] : descendantsOf(table, pid)) };
+      const tmpRoot = dirname(tmpDir);
+      const owner = owners.join(name, member, () => ({
+        group: groups?.create(tmpRoot),
+        slice: systemd?.createSlice(tmpRoot),
+      }));
+      const { group, slice } = owner.keeper;
+      try {
+        group?.bound(owner.limits(), besides * owner.size);
+        await slice?.bound(owner.limits(), besides * owner.size);
+        const below = group?.add(tmpDir);
+        return {
+          ...boundsOf(limits, owner, below, systemd),
+          async admit(admitted) {
+            pid = admitted;
+            await below?.join(admitted);
+            if (groups?.boundsCpu !== true && systemd === undefined) stepBack(admitted);
+          },
+          release: () => leave(name, member),
+        };
+      } catch (error) {
+        leave(name, member);
+        throw error;
+      }
     },
   };
 }
@@ -80,18 +136,27 @@ function ourProcesses(): ReadonlySet<number> {
   return new Set([process.pid, ...below.map(({ pid }) => pid)]);
 }
 
+/** Who keeps the processes of one owner within each limit, together. */
 export function inForceBy(
   groups: Pick<Groups, 'version' | 'boundsCpu'> | undefined,
-  systemd: boolean,
+  systemd: Pick<Systemd, 'boundsTogether'> | undefined,
   rlimits: boolean,
   countsProcesses: boolean,
 ): InForce {
-  const kernel = groups !== undefined ? (`cgroup v${groups.version}` as const) : systemd ? 'systemd' : undefined;
-  const cpus = systemd || groups?.boundsCpu === true ? kernel : undefined;
+  const kernel =
+    groups !== undefined
+      ? (`cgroup v${groups.version}` as const)
+      : systemd?.boundsTogether === true
+        ? 'systemd'
+        : undefined;
+  // Each process by itself, and all of them by Ambit.
+  const each = systemd !== undefined ? 'systemd each' : undefined;
+  const eachPids = rlimits && countsProcesses ? 'rlimit each' : 'watchdog';
+  const cpus = groups === undefined || groups.boundsCpu ? kernel : undefined;
   return {
-    memoryMb: kernel ?? 'watchdog',
-    pids: kernel ?? (rlimits && countsProcesses ? 'rlimit' : 'watchdog'),
-    cpus: cpus ?? 'priority',
+    memoryMb: kernel ?? each ?? 'watchdog',
+    pids: kernel ?? each ?? eachPids,
+    cpus: cpus ?? each ?? 'priority',
     fileMb: rlimits ? 'rlimit' : 'none',
     openFiles: rlimits ? 'rlimit' : 'none',
     wallSeconds: 'timer',
@@ -103,22 +168,24 @@ function stepBack(pid: number): void {
   if (getPriority(pid) < behindOthers) setPriority(pid, behindOthers);
 }
 
-function boundsOf(limits: Limits, group: Group | undefined, boundsCpu: boolean, systemd: Systemd | undefined): Bounds {
-  const byKernel = group !== undefined || systemd !== undefined;
+function boundsOf(
+  limits: Limits,
+  owner: Owner<Kept>,
+  below: Below | undefined,
+  systemd: Systemd | undefined,
+): Omit<Bounds, 'admit' | 'release'> {
+  const { slice } = owner.keeper;
+  const byKernel = below !== undefined || systemd !== undefined;
   return {
     inside: (program) => (hasRlimits() ? limited(program, limits, !byKernel && countsProcesses()) : [...program]),
-    outside: (command, args) => systemd?.wrap(command, args, limits, besides) ?? { command, args, env: {} },
-    async admit(pid) {
-      await group?.join(pid);
-      if (!boundsCpu && systemd === undefined) stepBack(pid);
-    },
-    check(pid, processes) {
+    outside: (command, args) => systemd?.wrap(command, args, limits, besides, slice) ?? { command, args, env: {} },
+    check(_, processes) {
       // Of several processes the kernel may have ended one: what is left is not the server any more.
-      if (group !== undefined) return group.refusals().memory > 0 ? outOfMemory(limits) : undefined;
-      if (systemd !== undefined) return undefined;
-      const { memoryMb, pids } = usageOf(descendantsOf(processes(), pid));
-      return overLimit({ memoryMb, pids: pids - besidesInside }, limits);
+      if (below !== undefined) return below.refusals().memory > 0 ? outOfMemory(owner.limits()) : undefined;
+      if (slice !== undefined) return undefined;
+      const { memoryMb, pids } = owner.usage(processes());
+      return overLimit({ memoryMb, pids: pids - besidesInside * owner.size }, owner.limits());
     },
-    refusals: () => group?.refusals(),
+    refusals: () => below?.refusals(),
   };
 }

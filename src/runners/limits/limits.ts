@@ -1,4 +1,4 @@
-/** The most a process and all it starts may take together. */
+/** The most that the processes of one owner, and all they start, may take together. */
 export interface Limits {
   readonly memoryMb: number;
   /** Processes and threads, as the kernel counts what it calls a pid. */
@@ -13,15 +13,20 @@ export interface Limits {
 }
 
 /**
- * Who keeps a process within a limit: the kernel (`cgroup`, `systemd`, `container`, `rlimit`), Ambit, which looks from
- * time to time (`watchdog`, `timer`), or nobody. `priority` is no limit: it only lets others go first.
+ * Who keeps the processes of one owner within a limit: the kernel (`cgroup`, `systemd`, `container`, `rlimit`), Ambit,
+ * which looks from time to time (`watchdog`, `timer`), or nobody. `priority` is no limit: it only lets others go first.
+ * With `each` the kernel keeps each process within the limit, and Ambit looks at their sum; the sum of processor time
+ * nobody keeps.
  */
 export type Means =
   | 'cgroup v2'
   | 'cgroup v1'
   | 'systemd'
+  | 'systemd each'
   | 'container'
+  | 'container each'
   | 'rlimit'
+  | 'rlimit each'
   | 'watchdog'
   | 'timer'
   | 'priority'

@@ -4,7 +4,7 @@ import type { Limits, Means } from './limits.ts';
 /** What would bound this better here; undefined where the kernel does it, or nothing can be done. */
 export function remedyForLimit(limit: keyof Limits, means: Means, machine: Machine): string | undefined {
   if (means === 'none') return installing(machine, 'util-linux');
-  if (means !== 'watchdog' && means !== 'priority') return undefined;
+  if (means !== 'watchdog' && means !== 'priority' && means !== 'rlimit each') return undefined;
   if (machine.platform !== 'linux') return undefined;
   if (machine.isContainer) {
     return 'docker run --cgroupns=private -v /sys/fs/cgroup:/sys/fs/cgroup:rw …, with Ambit as the only program inside';

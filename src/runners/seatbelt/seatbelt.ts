@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { refuseHosts, refuseVolume, unavailable } from '../bwrap/remedy.ts';
 import { type ServerFiles, serverFiles } from '../bwrap/server-files.ts';
 import type { Confinement } from '../confinement.ts';
-import { boundsOf } from '../container/bounds.ts';
+import { unbounded } from '../container/bounds.ts';
 import type { InForce } from '../limits/limits.ts';
 import { superviseBounded } from '../limits/supervise-bounded.ts';
 import { isProgram } from '../look-up.ts';
@@ -129,7 +129,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       const child = await spawn(launch, confinement, files);
       const onGone = () => void warden.release(child.pid, launch.tmpDir);
       const { limits } = confinement;
-      return superviseBounded(child, { bounds: boundsOf(limits, undefined, true), limits, watchdog, timing, onGone });
+      return superviseBounded(child, { bounds: unbounded, limits, watchdog, timing, onGone });
     },
   };
 }

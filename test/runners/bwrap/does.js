@@ -8,6 +8,14 @@ const deeds = {
     const kept = [];
     setInterval(() => kept.push(Buffer.alloc(32 << 20, 1)), 20);
   },
+  /** As many MiB as its argument says, once it is told to. */
+  hold() {
+    process.stdin.once('data', () => {
+      const kept = Buffer.alloc(Number(process.argv[3]) << 20, 1);
+      setInterval(() => kept[0], 1000);
+      process.stdout.write('held\n');
+    });
+  },
   /** One of its processes; the server itself stays small. */
   child() {
     const script = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(32 << 20, 1)), 20);';

@@ -114,7 +114,7 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
       const usual = createLimiter([]);
       const limiter: Limiter = {
         inForce: usual.inForce,
-        bound: async (limits, tmpDir) => ({ ...(await usual.bound(limits, tmpDir)), admit }),
+        bound: async (limits, tmpDir, owner) => ({ ...(await usual.bound(limits, tmpDir, owner)), admit }),
       };
       const { warden, root: tmpRoot } = harness;
       const launch = harness.launch(['-e', 'require("fs").writeFileSync("ran", "")']);

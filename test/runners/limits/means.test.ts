@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { inForceBy } from '../../../src/runners/limits/limiter.ts';
 import { overLimit, whyItLeft } from '../../../src/runners/limits/over-limit.ts';
 import { countsProcesses, limited } from '../../../src/runners/limits/rlimits.ts';
-import { environmentFor, wrapped } from '../../../src/runners/limits/systemd.ts';
+import { environmentFor, sliceArguments, stopArguments, wrapped } from '../../../src/runners/limits/systemd.ts';
 
 const limits = { memoryMb: 200, pids: 30, cpus: 0.5, fileMb: 3, openFiles: 100, wallSeconds: 60 };
 
@@ -12,25 +12,36 @@ describe('what is in force', () => {
     [
       'cgroup v2',
       { version: 2, boundsCpu: true },
-      false,
+      undefined,
       { memoryMb: 'cgroup v2', pids: 'cgroup v2', cpus: 'cgroup v2' },
     ],
     [
       'cgroup v1',
       { version: 1, boundsCpu: true },
-      false,
+      undefined,
       { memoryMb: 'cgroup v1', pids: 'cgroup v1', cpus: 'cgroup v1' },
     ],
-    ['no cpu', { version: 1, boundsCpu: false }, false, { memoryMb: 'cgroup v1', pids: 'cgroup v1', cpus: 'priority' }],
-    ['systemd', undefined, true, { memoryMb: 'systemd', pids: 'systemd', cpus: 'systemd' }],
-    ['nothing', undefined, false, { memoryMb: 'watchdog', pids: 'rlimit', cpus: 'priority' }],
+    [
+      'no cpu',
+      { version: 1, boundsCpu: false },
+      undefined,
+      { memoryMb: 'cgroup v1', pids: 'cgroup v1', cpus: 'priority' },
+    ],
+    ['systemd', undefined, { boundsTogether: true }, { memoryMb: 'systemd', pids: 'systemd', cpus: 'systemd' }],
+    [
+      'a systemd that has no slices',
+      undefined,
+      { boundsTogether: false },
+      { memoryMb: 'systemd each', pids: 'systemd each', cpus: 'systemd each' },
+    ],
+    ['nothing', undefined, undefined, { memoryMb: 'watchdog', pids: 'rlimit each', cpus: 'priority' }],
   ] as const)('with %s', (_, groups, systemd, expected) => {
     expect(inForceBy(groups, systemd, true, true)).toEqual({ ...expected, ...byAmbit });
   });
 
   test('root is not bounded by the kernel unless it is in a group, and without prlimit files are not at all', () => {
-    expect(inForceBy(undefined, false, true, false)).toMatchObject({ pids: 'watchdog' });
-    expect(inForceBy(undefined, false, false, true)).toMatchObject({
+    expect(inForceBy(undefined, undefined, true, false)).toMatchObject({ pids: 'watchdog' });
+    expect(inForceBy(undefined, undefined, false, true)).toMatchObject({
       pids: 'watchdog',
       fileMb: 'none',
       openFiles: 'none',
@@ -41,13 +52,28 @@ describe('what is in force', () => {
 test('systemd starts the same program, bounded, and without what it needs itself', () => {
   const env = environmentFor({ XDG_RUNTIME_DIR: '/run/user/7', SECRET: 'x' }, false) as Record<string, string>;
   expect(env).toEqual({ XDG_RUNTIME_DIR: '/run/user/7', DBUS_SESSION_BUS_ADDRESS: 'unix:path=/run/user/7/bus' });
-  const { command, args } = wrapped('/usr/bin/systemd-run', env, limits, 2, ['/usr/bin/bwrap', '--args', '3']);
+  const tools = { systemdRun: '/usr/bin/systemd-run', env };
+  const { command, args } = wrapped(tools, limits, 2, 'ambita1.slice', ['/usr/bin/bwrap', '--args', '3']);
   expect([command, ...args].join(' ')).toBe(
-    '/usr/bin/systemd-run --user --scope --quiet --collect -p MemoryMax=200M -p MemorySwapMax=0 -p TasksMax=32 -p CPUQuota=50% -- /usr/bin/env -i /usr/bin/bwrap --args 3',
+    '/usr/bin/systemd-run --user --scope --quiet --collect --slice=ambita1.slice -p MemoryMax=200M -p MemorySwapMax=0 -p TasksMax=32 -p CPUQuota=50% -- /usr/bin/env -i /usr/bin/bwrap --args 3',
   );
-  expect(wrapped('/usr/bin/systemd-run', {}, limits, 2, ['x']).args).not.toContain('--user');
+  const bare = wrapped({ ...tools, env: {} }, limits, 2, undefined, ['x']).args.join(' ');
+  expect(bare).not.toMatch(/--user|--slice/);
   expect(environmentFor({}, false)).toBeUndefined();
   expect(environmentFor({ XDG_RUNTIME_DIR: '/run/user/7' }, true)).toEqual({});
+});
+
+test('S8: systemd makes a slice for all processes of an owner, sets new limits for it, and ends it', () => {
+  const env = { XDG_RUNTIME_DIR: '/run/user/7' };
+  const call = '--user call org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager';
+  const given = '4 MemoryMax t 209715200 MemorySwapMax t 0 TasksMax t 36 CPUQuotaPerSecUSec t 500000';
+  expect(sliceArguments(env, 'a.slice', limits, 6, false).join(' ')).toBe(
+    `${call} StartTransientUnit ssa(sv)a(sa(sv)) a.slice fail ${given} 0`,
+  );
+  expect(sliceArguments(env, 'a.slice', limits, 6, true).join(' ')).toBe(
+    `${call} SetUnitProperties sba(sv) a.slice true ${given}`,
+  );
+  expect(stopArguments({}, 'a.slice').join(' ')).toBe(`${call.slice(7)} StopUnit ss a.slice replace`);
 });
 
 test('rlimits stay within those of Ambit itself', () => {
