@@ -196,6 +196,8 @@ export const processesSchema = z.strictObject({
   startSeconds: timerSeconds.default(30).describe('A server that has not answered by then has failed to start.'),
   idleSeconds: timerSeconds.default(300).describe('A process without calls for this long is ended.'),
   maxSeconds: timerSeconds.default(86_400).describe('No process lives longer.'),
+  maxPerSession: count().default(8).describe('Most processes of one server in one session.'),
+  max: count().default(512).describe('Most processes of servers in the whole gateway.'),
 });
 
 export const limitsSchema = z.strictObject({

@@ -83,9 +83,14 @@ const sandboxSchema = z.strictObject({
   network: z.array(hostAndPort).max(1000).default([]).describe('Hosts it may reach; none unless listed.'),
   readable: z.array(filePath).max(1000).default([]).describe('Further paths it may read.'),
   writable: z.array(filePath).max(1000).default([]).describe('Further paths it may write.'),
-  memoryMb: count(1_048_576).default(512).describe('Most memory, in MiB.'),
-  pids: count(65_536).default(64).describe('Most processes and threads.'),
-  cpus: z.number().min(0.05).max(1024).default(1).describe('Most processor time: 1 is one processor, 0.5 half of one.'),
+  memoryMb: count(1_048_576).default(512).describe('Most memory of all its processes in one session, in MiB.'),
+  pids: count(65_536).default(64).describe('Most processes and threads in one session.'),
+  cpus: z
+    .number()
+    .min(0.05)
+    .max(1024)
+    .default(1)
+    .describe('Most processor time in one session: 1 is one processor, 0.5 half of one.'),
   fileMb: count(1_048_576).default(1024).describe('Largest file it may write, in MiB.'),
   openFiles: count(1_048_576).default(1024).describe('Most files each of its processes may have open.'),
   wallSeconds: timerSeconds.default(86_400).describe('A process older than this is ended, busy or not.'),

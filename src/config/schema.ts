@@ -28,7 +28,9 @@ export const configSchema = z.strictObject({
   quotas: quotasSchema.prefault({}).describe('How much may be called.'),
   context: contextSchema.prefault({}).describe('Names under which context is told and announced.'),
   credentials: credentialsSchema.prefault({}).describe('How what servers need for users is kept.'),
-  processes: processesSchema.prefault({}).describe('How long the processes of servers live.'),
+  processes: processesSchema
+    .prefault({})
+    .describe('How long the processes of servers live, and how many there may be.'),
   events: eventsSchema.prefault({}).describe('Who is told what happens to sessions.'),
   telemetry: telemetrySchema.prefault({}).describe('Who is told the spans of each exchange.'),
   limits: limitsSchema.prefault({}).describe('Sizes and rates the gateway accepts.'),

@@ -32,6 +32,7 @@ import { catalogFile } from '../upstreams/catalog/catalog-file.ts';
 import { createConnect } from '../upstreams/connect.ts';
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks } from '../upstreams/links.ts';
+import { createProcessAllowance } from '../upstreams/process-allowance.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
 import { createGitRunner } from '../workspaces/isolation/git.ts';
 import { createSessionFolders } from '../workspaces/isolation/session-folders.ts';
@@ -177,6 +178,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
       launch: resolution.launch,
+      allowance: createProcessAllowance(() => settings.config().processes),
       watch: observer.processOf,
       toldNothing: metrics.toldNothing,
       headersFor: carrying.headers,

@@ -15,6 +15,7 @@ import { createConnect } from '../upstreams/connect.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
 import { createLinks, type Links } from '../upstreams/links.ts';
+import { createProcessAllowance } from '../upstreams/process-allowance.ts';
 import { createSeals } from '../upstreams/relay/seals.ts';
 import { discoverParams } from '../upstreams/stdio/opening.ts';
 import { readMessage } from '../wire/message.ts';
@@ -62,6 +63,7 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
       contexts: undefined,
       assertApproved: (each) => assertApproved(approvals, each),
       admit: (session) => session,
+      allowance: createProcessAllowance(() => config.processes),
       launch: (session, each) =>
         launchOf(session, each, config, { dataDir: tmpRoot, configFile: tmpRoot, telling: undefined }),
     }),

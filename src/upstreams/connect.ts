@@ -12,6 +12,7 @@ import { createHttpLink, type HttpManner } from './http/http-link.ts';
 import { connectTo, type Refusal, type Remote } from './http/send.ts';
 import type { Tenancy } from './kept-links.ts';
 import type { BaseLink } from './link.ts';
+import type { ProcessAllowance } from './process-allowance.ts';
 import type { Seals } from './relay/seals.ts';
 import { createTeller, silentTeller, type Teller } from './relay/teller.ts';
 import type { Binding } from './relay/towards-upstream.ts';
@@ -41,6 +42,7 @@ export interface ConnectOptions {
   readonly refusedBy?: (session: Session, server: HttpServer, refusal: Refusal) => Promise<boolean>;
   /** Asked before each start; throws as `admit` does. */
   readonly launch: (session: Session, server: StdioServer) => PreparedLaunch;
+  readonly allowance: ProcessAllowance;
   readonly watch?: (server: string, sessionId: string | undefined) => ProcessWatch;
   /** Hears of each request that tells a server nothing about its session. */
   readonly toldNothing?: (server: string) => void;
@@ -87,6 +89,8 @@ export function createConnect(options: ConnectOptions): Connect {
       admit();
       const config = options.config();
       const sessionId = wide ? undefined : tenancy.latest.id;
+      const owner = ownerOf(tenancy, server);
+      const amongUsers = wide && server.scope !== 'user';
       return createStdioLink({
         server,
         era,
@@ -107,6 +111,18 @@ export function createConnect(options: ConnectOptions): Connect {
           sessionId,
           watch: options.watch?.(server.name, sessionId) ?? unwatched,
           messageBytes: config.limits.messageBytes,
+          owner,
+          takePlace(process) {
+            const { id, userId } = tenancy.latest;
+            return options.allowance.take({
+              ...process,
+              server: server.name,
+              owner,
+              amongUsers,
+              sessionId: id,
+              userId,
+            });
+          },
           prepare: () => options.launch(tenancy.latest, server),
           mayStart: ({ confinement }) => {
             admit();
@@ -142,6 +158,11 @@ export function createConnect(options: ConnectOptions): Connect {
 function soleOwner(owner: Session | Tenancy): string {
   if ('id' in owner) return owner.id;
   return owner.wide ? '' : owner.latest.id;
+}
+
+/** Whose limits a process shares: those of its session, in whatever workspace, or of those it is shared by. */
+function ownerOf({ wide, key, latest }: Tenancy, { name }: StdioServer): string {
+  return JSON.stringify(wide ? [name, key] : [name, 'session', latest.id]);
 }
 
 /**

@@ -16,7 +16,7 @@ import { modernManner } from './http/modern-manner.ts';
 import type { Remote } from './http/send.ts';
 import { createKeptLinks, type Kept, type Tenancy } from './kept-links.ts';
 import type { Call, Link } from './link.ts';
-import { createPerCallLink, type PerCallOptions, type Room } from './per-call-link.ts';
+import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
 import { scopeFor } from './process-key.ts';
 import type { Outward } from './sent.ts';
 import { handshakeOpening, modernOpening, selfOpening } from './stdio/opening.ts';
@@ -70,15 +70,14 @@ export interface Links {
 }
 
 const tendEveryMs = 1000;
-/** Processes of one server that one session uses: those kept for clients that may come back, and all of them. */
-const spareProcesses = 8;
-const mostProcesses = 80;
+/** Links to one server that one session uses, with a process or without: those kept for clients that may come back, and all. */
+const spareLinks = 8;
+const mostLinks = 80;
 
 /** The live connections to upstreams. Which sessions share one is decided by the scope of its server. */
 export function createLinks(options: LinksOptions): Links {
   const { connect, verdicts, outward, messageBytes, current, latest, isApart = () => false } = options;
   const kept = createKeptLinks();
-  const rooms = new Map<string, Map<string, Room>>();
 
   function keep<L extends Link>(
     session: Session,
@@ -90,13 +89,6 @@ export function createLinks(options: LinksOptions): Links {
     return (kept.find(session, scope, name) ?? kept.add(session, scope, name, make)).link;
   }
 
-  function roomFor(sessionId: string, server: string): Room {
-    const own = rooms.get(sessionId) ?? new Map<string, Room>();
-    const room = own.get(server) ?? { taken: 0 };
-    rooms.set(sessionId, own.set(server, room));
-    return room;
-  }
-
   /** A link as its scope wants it: one for all calls, or one for each. */
   function scoped(
     session: Session,
@@ -105,9 +97,8 @@ export function createLinks(options: LinksOptions): Links {
     make: () => Link,
   ): Link {
     if (server.scope !== 'call') return make();
-    const room = roomFor(session.id, server.name);
     const place = placeOf(session);
-    return createPerCallLink({ sessionId: session.id, place, server: server.name, era, room, make, known });
+    return createPerCallLink({ sessionId: session.id, place, server: server.name, era, make, known });
   }
 
   function native(session: Session, server: ServerDefinition): Link {
@@ -188,11 +179,11 @@ export function createLinks(options: LinksOptions): Links {
     return kept.add(session, scope, name, make, opening);
   }
 
-  /** A client that declares other capabilities each time must not get process after process. */
+  /** A client that declares other capabilities each time must not get link after link. */
   function makeRoom(session: Session, server: ServerDefinition): void {
     if (server.kind !== 'stdio') return;
     const siblings = kept.ofSession(session.id).filter(({ link }) => link.server === server.name);
-    if (siblings.length < spareProcesses) return;
+    if (siblings.length < spareLinks) return;
     // What others use too is not for one session to end.
     const own = siblings.filter(({ tenancy }) => tenancy.users.size === 1);
     const deserted = own.find(
@@ -201,7 +192,7 @@ export function createLinks(options: LinksOptions): Links {
     );
     const idle = deserted ?? own.find(({ name, link }) => name.includes(' bridged ') && !link.isBusy());
     if (idle !== undefined) kept.discard(idle);
-    else if (siblings.length >= mostProcesses) throw new AmbitError('OVERLOADED');
+    else if (siblings.length >= mostLinks) throw new AmbitError('OVERLOADED');
   }
 
   const timer = setInterval(() => kept.tend(Date.now()), tendEveryMs).unref();
@@ -270,7 +261,6 @@ export function createLinks(options: LinksOptions): Links {
     usersOf: kept.usersOf,
 
     async endSession(sessionId, reason, server) {
-      if (server === undefined) rooms.delete(sessionId);
       await kept.leave(sessionId, reason, (link) => server === undefined || link.server === server);
     },
 

@@ -5,49 +5,33 @@ import { ProtocolFault } from '../wire/protocol-fault.ts';
 import type { Caller } from './caller.ts';
 import type { Call, Link } from './link.ts';
 
-/** How many processes of one server a session has at the same time, over all its clients. */
-export interface Room {
-  taken: number;
-}
-
 export interface PerCallOptions {
   readonly sessionId: string;
   readonly place: string;
   readonly server: string;
   readonly era: Era;
-  readonly room: Room;
   /** A link of its own for one call. */
   make(): Link;
   /** What need not be asked again: a handshake that has been made. */
   known(message: Message): Reply | undefined;
 }
 
-export const mostAtOnce = 32;
-
 /** Scope `call`: every request is served by a process of its own, which ends when it has answered. */
 export function createPerCallLink(options: PerCallOptions): Link {
-  const { server, era, room } = options;
+  const { server, era } = options;
   const running = new Set<Link>();
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
 
   function start(call: Call): Link {
-    if (room.taken >= mostAtOnce) {
-      throw new AmbitError('OVERLOADED', {
-        what: `The server "${server}" serves ${mostAtOnce} calls of this session.`,
-      });
-    }
     const link = options.make();
-    room.taken++;
     running.add(link);
     if (call.caller !== undefined) link.attach(call.caller);
     return link;
   }
 
   function end(link: Link, reason: AmbitError): Promise<void> {
-    if (!running.delete(link)) return Promise.resolve();
-    room.taken--;
-    return link.close(reason);
+    return running.delete(link) ? link.close(reason) : Promise.resolve();
   }
 
   /** A process whose question the client has yet to answer stays for it. */

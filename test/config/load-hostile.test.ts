@@ -103,6 +103,8 @@ test.each([
   ['sessions', 'metadataBytes', '.nan', 'expected a number, found NaN'],
   ['processes', 'idleSeconds', '2147483648', 'expected at most 2147483, found 2147483648'],
   ['processes', 'startSeconds', '0', 'expected more than 0, found 0'],
+  ['processes', 'maxPerSession', '0', 'expected at least 1, found 0'],
+  ['processes', 'max', '1.5', 'expected a whole number, found 1.5'],
   ['processes', 'maxSeconds', '-.inf', 'expected a number, found -Infinity'],
   ['limits', 'messageBytes', '0x7fffffffffffffff', 'expected at most 268435456, found 9223372036854776000'],
   ['limits', 'bodyBytes', '1e-320', 'expected a whole number, found 1e-320'],

@@ -32,7 +32,7 @@ test('a file with nothing but its version gets the defaults of the contract', ()
     context: { envPrefixes: ['AMBIT'], announceKeys: ['ambit'] },
     events: {},
     telemetry: { headers: {}, sampleRatio: 1 },
-    processes: { startSeconds: 30, idleSeconds: 300, maxSeconds: 86_400 },
+    processes: { startSeconds: 30, idleSeconds: 300, maxSeconds: 86_400, maxPerSession: 8, max: 512 },
     limits: { bodyBytes: 4_194_304, messageBytes: 16_777_216, notificationsPerSecond: 1000, pendingPerUpstream: 1024 },
     include: [],
     servers: {},

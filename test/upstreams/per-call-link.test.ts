@@ -1,14 +1,13 @@
 import { expect, test } from 'vitest';
 import { ownCall } from '../../src/upstreams/bridge/ask-upstream.ts';
 import type { Link } from '../../src/upstreams/link.ts';
-import { createPerCallLink, mostAtOnce } from '../../src/upstreams/per-call-link.ts';
+import { createPerCallLink } from '../../src/upstreams/per-call-link.ts';
 import { accepted } from '../../src/wire/channel.ts';
 
 /** Processes that answer when they are told to. */
 function processes() {
   const running: { finish(): void }[] = [];
   let closed = 0;
-  const room = { taken: 0 };
   const make = () => {
     let busy = false;
     return {
@@ -28,25 +27,21 @@ function processes() {
     } as unknown as Link;
   };
   const link = () =>
-    createPerCallLink({ sessionId: 's', place: 's', server: 'it', era: 'modern', room, make, known: () => undefined });
-  return { running, room, link, closed: () => closed };
+    createPerCallLink({ sessionId: 's', place: 's', server: 'it', era: 'modern', make, known: () => undefined });
+  return { running, link, closed: () => closed };
 }
 
-test('a session has so many at the same time, over all its clients; the next one is refused, not queued', async () => {
-  const { running, room, link, closed } = processes();
-  const [one, other] = [link(), link()];
-  const calls = Array.from({ length: mostAtOnce }, (_, i) =>
-    (i % 2 ? one : other).request(ownCall('tools/call', '{}')),
-  );
-  await expect(one.request(ownCall('tools/call', '{}'))).rejects.toMatchObject({ code: 'OVERLOADED' });
-  expect(running).toHaveLength(mostAtOnce);
+test('each call has a process of its own, which is closed when it has answered', async () => {
+  const { running, link, closed } = processes();
+  const one = link();
+  const calls = ['a', 'b'].map(() => one.request(ownCall('tools/call', '{}')));
+  expect(running).toHaveLength(2);
   running[0]?.finish();
   await calls[0];
-  expect(closed()).toBe(1);
-  const next = one.request(ownCall('tools/call', '{}'));
-  for (const each of running) each.finish();
-  await Promise.all([...calls, next]);
-  expect({ closed: closed(), taken: room.taken }).toEqual({ closed: mostAtOnce + 1, taken: 0 });
+  expect([closed(), one.isBusy()]).toEqual([1, true]);
+  running[1]?.finish();
+  await calls[1];
+  expect([closed(), one.isBusy()]).toEqual([2, false]);
 });
 
 test('there is nothing to listen to that would outlive the call', async () => {

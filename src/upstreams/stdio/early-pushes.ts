@@ -1,5 +1,10 @@
 import type { Message } from '../../wire/message.ts';
 
+/** How long what a server says by itself waits for somebody to hear it. */
+export const earlyMs = 3000;
+/** A modern client has no stream that opens by itself: its first call may come a while later. */
+export const bridgedEarlyMs = 30_000;
+
 const mostEarly = 8;
 
 /**

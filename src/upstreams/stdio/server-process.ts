@@ -8,6 +8,7 @@ import { baseEnvironment } from '../../runners/environment.ts';
 import type { Exit, Runners } from '../../runners/runner.ts';
 import { readLines } from '../../wire/read-lines.ts';
 import type { StdioServer } from '../definition.ts';
+import type { Endable, Place } from '../process-allowance.ts';
 import type { ProcessWatch } from './process-watch.ts';
 import { openServerEgress, type ServerEgress } from './server-egress.ts';
 
@@ -46,6 +47,10 @@ export interface ProcessPlace {
   /** Throws when this server may not start as its files and its session are now. */
   readonly mayStart: (prepared: PreparedLaunch) => void;
   readonly watch: ProcessWatch;
+  /** Processes of one owner share the limits of their sandbox. */
+  readonly owner: string;
+  /** A place among the processes there may be; rejects where there is none. */
+  readonly takePlace: (process: Endable) => Promise<Place>;
 }
 
 export interface ProcessListener {
@@ -54,6 +59,8 @@ export interface ProcessListener {
   /** Its output has ended; it may still be there. */
   onSilence(): void;
   onExit(exit: Exit): void;
+  /** What others may do about the process when they need its place. */
+  readonly endable: Endable;
 }
 
 const stderrLineBytes = 4096;
@@ -63,6 +70,22 @@ let count = 0;
 
 /** Starts a stdio upstream with an environment made from nothing, and turns its output into lines. */
 export async function startServer(
+  server: StdioServer,
+  place: ProcessPlace,
+  listener: ProcessListener,
+): Promise<ServerProcess> {
+  // Before anything else: what the session may do can change while this waits.
+  const held = await place.takePlace(listener.endable);
+  try {
+    return await startIn(held, server, place, listener);
+  } catch (error) {
+    held.release();
+    throw error;
+  }
+}
+
+async function startIn(
+  held: Place,
   server: StdioServer,
   place: ProcessPlace,
   listener: ProcessListener,
@@ -95,8 +118,8 @@ export async function startServer(
     const lastLook = () => place.mayStart(prepared);
     if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, facts, place.journal);
     const wayOut = egress?.wayOut;
-    const { sessionId } = place;
-    return runner.start({ command, args, env, cwd, tmpDir, sessionId, lastLook, confinement, wayOut });
+    const { sessionId, owner } = place;
+    return runner.start({ command, args, env, cwd, tmpDir, sessionId, owner, lastLook, confinement, wayOut });
   };
   const running = await start().catch(async (error: unknown) => {
     await egress?.close();
@@ -109,6 +132,10 @@ export async function startServer(
     });
   });
   const { pid } = running;
+  const end = () => {
+    held.leaving();
+    return running.end();
+  };
   place.watch.spawned(pid);
   place.journal.record({ ...facts, event: 'started', pid, ms: Math.round(performance.now() - started) });
 
@@ -118,7 +145,7 @@ export async function startServer(
     onTooLong: listener.onTooLong,
     onRunaway() {
       place.journal.record({ ...facts, event: 'endless-line', pid });
-      void running.end();
+      void end();
     },
     onEnd: listener.onSilence,
   });
@@ -126,6 +153,7 @@ export async function startServer(
     place.journal.record({ ...facts, event: 'stderr', pid, line: scrubbed(line), dropped }),
   );
   void running.exited.then((exit) => {
+    held.release();
     void egress?.close();
     place.journal.record({
       ...facts,
@@ -147,7 +175,7 @@ export async function startServer(
     pause: () => lines.pause(),
     resume: () => lines.resume(),
     async end() {
-      await running.end();
+      await end();
       await egress?.close();
     },
   };

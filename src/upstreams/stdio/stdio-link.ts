@@ -13,15 +13,16 @@ import type { StdioServer } from '../definition.ts';
 import type { Tenancy } from '../kept-links.ts';
 import type { BaseLink, Call } from '../link.ts';
 import { createAsks } from '../relay/asks.ts';
-import { carriers, createPendingCalls, type PendingCall } from '../relay/pending.ts';
+import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { refusalOfQuestionsIn } from '../relay/refused-question.ts';
 import { statusOfError } from '../relay/status-of-error.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
 import { createBackoff } from './backoff.ts';
+import { canAnswer } from './can-answer.ts';
 import { cancelled } from './cancelled.ts';
-import { createEarlyPushes } from './early-pushes.ts';
+import { bridgedEarlyMs, createEarlyPushes, earlyMs } from './early-pushes.ts';
 import { createHoldBack } from './hold-back.ts';
 import { howEnded, wasSilent } from './how-it-failed.ts';
 import { createNoise } from './noise.ts';
@@ -46,9 +47,6 @@ export interface StdioLinkOptions {
 
 const stdinBacklogLimit = 32 << 20;
 const newline = '\n';
-const earlyMs = 3000;
-/** A modern client has no stream that opens by itself: its first call may come a while later. */
-const bridgedEarlyMs = 30_000;
 
 /** The process of one server, a session's own or shared: started on first need, once, however many calls wait. */
 export function createStdioLink(options: StdioLinkOptions): BaseLink {
@@ -103,6 +101,12 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       onTooLong: (head, tail) => tooLong(head, tail),
       onSilence: () => fellSilent(fresh),
       onExit: (exit) => exited(fresh, exit),
+      endable: {
+        idleSince: () =>
+          fresh !== undefined && fresh === running && arriving + pending.size() === 0 ? lastUsedAt : undefined,
+        isAwaited: () => callers.size > 0,
+        end: rest,
+      },
     });
     current = fresh;
     if (closing !== undefined) {
@@ -122,6 +126,14 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     place.watch.ready(fresh.pid, performance.now() - began, lost);
     lost = false;
     return fresh;
+  }
+
+  /** The process ends; the next call starts another. */
+  function rest(): void {
+    const idle = running;
+    running = undefined;
+    current = undefined;
+    void idle?.end();
   }
 
   function send(to: ServerProcess, call: Call): Promise<Reply> {
@@ -152,7 +164,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         lastHeardAt: now,
         lost: false,
       });
-      if (early.any() && canAnswer()) early.releaseAll();
+      if (early.any() && canAnswer(callers, pending)) early.releaseAll();
       lastUsedAt = now;
       if (call.acting?.entry !== undefined) call.acting.entry.pid = to.pid;
       to.write(outgoing.bytes);
@@ -200,16 +212,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     }
     if (message.kind === 'response') answered(message);
     else if (!rate.admit()) noise.note('too many notifications');
-    else if (era === 'modern' || canAnswer()) say(message);
+    else if (era === 'modern' || canAnswer(callers, pending)) say(message);
     else if (!early.take(message, callers.size > 0 ? earlyMs : bridgedEarlyMs)) say(message);
-  }
-
-  function canAnswer(): boolean {
-    for (const { stream, underWay } of callers) {
-      if (stream?.isGone() === false || [...underWay].some((channel) => !channel.isGone())) return true;
-    }
-    // Modern clients behind a bridge are no callers: they are asked in the answer to a call that can carry a question.
-    return callers.size === 0 && pending.youngest((call) => carriers.has(call.method)) !== undefined;
   }
 
   function answered(message: Message): void {
@@ -378,12 +382,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
         call.fail(wasSilent(server.name, call.timeoutMs));
       }
       if (running === undefined || pending.size() > 0) return;
-      if (now - lastUsedAt > lifetimes.idleMs || now - running.startedAt > lifetimes.maxMs) {
-        const idle = running;
-        running = undefined;
-        current = undefined;
-        void idle.end();
-      }
+      if (now - lastUsedAt > lifetimes.idleMs || now - running.startedAt > lifetimes.maxMs) rest();
     },
 
     async close(reason) {

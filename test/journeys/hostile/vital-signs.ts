@@ -31,6 +31,8 @@ export interface Patient extends RunningAmbit {
   /** Open files and sockets of the gateway. */
   handles(): number;
   upstreams(): number;
+  /** The processes of upstreams. */
+  pids(): number[];
 }
 
 export async function startPatient(config: {
@@ -82,6 +84,7 @@ export async function startPatient(config: {
     },
     handles: () => readdirSync(`/proc/${ambit.pid}/fd`).length,
     upstreams: () => taggedProcesses(join(ambit.dataDir, 'tmp')).length,
+    pids: () => taggedProcesses(join(ambit.dataDir, 'tmp')),
     async stop(signal) {
       rmSync(folder, { recursive: true, force: true });
       return ambit.stop(signal);
