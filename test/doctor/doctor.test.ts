@@ -78,7 +78,7 @@ describe('the remedy fits the machine', () => {
 test('where containers are bounded otherwise, that is said; not by which of its means the kernel does it', () => {
   const kernel = { memoryMb: 'cgroup v2', pids: 'cgroup v2', cpus: 'cgroup v2', fileMb: 'rlimit' } as const;
   const limits = { ...kernel, openFiles: 'rlimit', wallSeconds: 'timer' } as const;
-  const inContainers = { ...limits, memoryMb: 'container', pids: 'container each', cpus: 'container each' } as const;
+  const inContainers = { ...limits, memoryMb: 'cgroup v1', pids: 'container each', cpus: 'container each' } as const;
   expect(limitFindings(limits, debian, inContainers).map(({ detail }) => detail)).toEqual([
     'by the kernel (cgroup v2)',
     'by the kernel (cgroup v2); in containers each process by the kernel (container), those of a session together by Ambit, which looks twice a second',

@@ -10,8 +10,9 @@ import { unavailable } from '../bwrap/remedy.ts';
 import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
 import { withWayOut } from '../bwrap/with-way-out.ts';
 import type { Confinement } from '../confinement.ts';
-import type { InForce, Limits } from '../limits/limits.ts';
-import { createOwners } from '../limits/owners.ts';
+import { removeGroupsOf } from '../limits/group-list.ts';
+import { type Bounds, containerShape, createLimiter, type Limiter } from '../limits/limiter.ts';
+import type { InForce, Limits, Means } from '../limits/limits.ts';
 import { superviseBounded } from '../limits/supervise-bounded.ts';
 import { lookUp } from '../look-up.ts';
 import { makePrivateFolder } from '../private-folder.ts';
@@ -20,7 +21,7 @@ import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
 import { supervise } from '../supervise.ts';
 import type { Warden } from '../warden.ts';
 import { createWatchdog } from '../watchdog.ts';
-import { boundContainer } from './bounds.ts';
+import { watchingMonitor } from './bounds.ts';
 import { noteContainer, removeContainerOf } from './container-list.ts';
 import { EngineRefusal, findEngines } from './engine.ts';
 import { containerNameOf, labelsOf, removeLeftContainers } from './left-containers.ts';
@@ -39,6 +40,7 @@ export interface ContainerRunnerOptions {
   readonly searchPath?: () => string | undefined;
   /** Where false, the engine is asked for no limits and Ambit looks, as it does where an engine keeps none. */
   readonly limitsByEngine?: boolean;
+  readonly limiter?: Limiter;
 }
 
 interface Found {
@@ -54,9 +56,11 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
   const { warden, tmpRoot, timing = { closeMs: 1000, termMs: 1000 } } = options;
   const searchPath = options.searchPath ?? (() => process.env['PATH']);
   const watchdog = createWatchdog();
+  const limiter = options.limiter ?? createLimiter();
+  /** For containers that are in no group of Ambit's. */
+  const looking = createLimiter([]);
   let found: { readonly engines: string; readonly result: Promise<Found> } | undefined;
   let seccompFile: Promise<string> | undefined;
-  const owners = createOwners<unknown>();
   const images = new Map<string, Promise<void>>();
 
   const provide: typeof provideImage = (engine, image) => {
@@ -70,26 +74,32 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     launch: Launch,
     confinement: Confinement,
     files: StartWanted['files'],
-  ): Promise<Started> {
+  ): Promise<Started & { readonly bounds: Bounds }> {
     await warden.start();
     seccompFile ??= writtenTo(join(tmpRoot, 'seccomp.json'), seccompProfile(process.arch));
     await makePrivateFolder(launch.tmpDir);
+    let bounds: Bounds | undefined;
     try {
+      const keeping = limiterFor(manner);
+      bounds = await keeping.bound(confinement.limits, launch.tmpDir, launch.owner, containerShape);
       const mounts = holdMounts(confinement, files, confinement.image === undefined);
       try {
         const name = containerNameOf(tmpRoot, launch.tmpDir);
         noteContainer(launch.tmpDir, { engine: manner.engine, name });
         const labels = labelsOf(tmpRoot, launch.sessionId);
         const file = await seccompFile;
-        return await startContainer(
-          { manner, name, launch, confinement, files, mounts, labels, seccompFile: file, provide },
+        const started = await startContainer(
+          { manner, name, launch, confinement, files, mounts, labels, seccompFile: file, bounds, provide },
           warden,
         );
+        return { ...started, bounds };
       } finally {
         mounts.release();
       }
     } catch (error) {
       await removeContainerOf(tmpRoot, basename(launch.tmpDir));
+      await removeGroupsOf(tmpRoot, basename(launch.tmpDir));
+      bounds?.release();
       await removeFolder(launch.tmpDir);
       // It may have lost what we think it has.
       images.clear();
@@ -98,6 +108,13 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
       if (image !== undefined && isNoProgram(error.message)) throw noProgram(image, files);
       throw cannotRun(manner.engine, error.message);
     }
+  }
+
+  const limiterFor = ({ joinsGroup }: Manner) => (joinsGroup ? limiter : looking);
+
+  async function release(pid: number, tmpDir: string, bounds: Bounds): Promise<void> {
+    await warden.release(pid, tmpDir);
+    bounds.release();
   }
 
   async function lookInside(manner: Manner): Promise<Found> {
@@ -109,8 +126,8 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     const confinement = { home, readable: [], writable: [], hidden: [], limits: probeLimits };
     const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
     const launch = { command: '/bin/sh', args: ['-c', containerProbeScript], env: {}, cwd: tmpDir, tmpDir };
-    const { child, ignoresLimits } = await run(manner, launch, confinement, files);
-    const running = supervise(child, timing, () => void warden.release(child.pid, tmpDir));
+    const { child, ignoresLimits, bounds } = await run(manner, launch, confinement, files);
+    const running = supervise(child, timing, () => void release(child.pid, tmpDir, bounds));
     const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
     running.stdin.end();
     const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
@@ -127,7 +144,11 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     const limitsByEngine = manner.limitsByEngine && !ignoresLimits;
     return {
       manner: { ...manner, limitsByEngine },
-      probed: { enforced: { ...enforced }, limits: inForce(limitsByEngine), by: manner.engine.kind },
+      probed: {
+        enforced: { ...enforced },
+        limits: inForceBy(limitsByEngine, await limiterFor(manner).inForce(containerShape)),
+        by: manner.engine.kind,
+      },
     };
   }
 
@@ -135,7 +156,8 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     if (!isProfiled(process.arch))
       throw unavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
     let refusal: unknown;
-    for (const manner of mannersOf(searchPath(), options.limitsByEngine ?? true)) {
+    const hasGroups = (await limiter.inForce(containerShape)).memoryMb.startsWith('cgroup');
+    for (const manner of mannersOf(searchPath(), options.limitsByEngine ?? true, hasGroups)) {
       try {
         const result = await lookInside(manner);
         await removeLeftContainers(manner.engine, tmpRoot).catch(() => 0);
@@ -174,34 +196,43 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
         image === undefined
           ? serverFiles({ command, args, searchPath: path, hidden })
           : scriptFiles({ command, args, hidden });
-      const { child, first } = await run(manner, ...withWayOut(launch, confinement, files));
-      const owner = launch.owner ?? launch.tmpDir;
-      const bounds = boundContainer({ owners, owner, limits, first, together: false });
-      const onGone = () => void warden.release(child.pid, launch.tmpDir).then(bounds.release);
+      const { child, first, bounds: given } = await run(manner, ...withWayOut(launch, confinement, files));
+      const bounds = watchingMonitor(given, first);
+      const onGone = () => void release(child.pid, launch.tmpDir, bounds);
       return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });
     },
   };
 }
 
-/** Each engine as it is; podman also with the other runtime, and without limits of its own. */
-function mannersOf(searchPath: string | undefined, limitsByEngine: boolean): Manner[] {
+/**
+ * Each engine as it is; podman also with the other runtime, and without limits of its own. Docker starts a server before
+ * it can be taken into a group: what it has started by then would stay outside.
+ */
+export function mannersOf(searchPath: string | undefined, limitsByEngine: boolean, hasGroups: boolean): Manner[] {
   return findEngines(searchPath).flatMap((engine): Manner[] => {
-    const usual = { engine, global: [], limitsByEngine };
+    const usual = { engine, global: [], limitsByEngine, joinsGroup: false };
     if (engine.kind === 'docker') return [usual];
     const runc = lookUp('runc', searchPath);
-    return [
-      usual,
-      ...(runc === undefined ? [] : [{ ...usual, global: ['--runtime', runc] }]),
-      { ...usual, limitsByEngine: false },
-    ];
+    const ways = [usual, ...(runc === undefined ? [] : [{ ...usual, global: ['--runtime', runc] }])];
+    const joining = hasGroups ? ways.map((way) => ({ ...way, joinsGroup: true })) : [];
+    return [...joining, ...ways, { ...usual, limitsByEngine: false }];
   });
 }
 
-function inForce(byEngine: boolean): InForce {
-  const rest = { fileMb: 'rlimit', openFiles: 'rlimit', wallSeconds: 'timer' } as const;
-  return byEngine
-    ? { memoryMb: 'container each', pids: 'container each', cpus: 'container each', ...rest }
-    : { memoryMb: 'watchdog', pids: 'watchdog', cpus: 'none', ...rest };
+/** A group of Ambit's own bounds the containers of one owner together; an engine bounds each of them. */
+export function inForceBy(byEngine: boolean, { memoryMb, pids, cpus }: InForce): InForce {
+  const each = byEngine ? 'container each' : undefined;
+  const together = (means: Means) => (means.startsWith('cgroup') ? means : undefined);
+  // In version 2 a process leaves the engine's group for Ambit's with all limits, in version 1 with those that Ambit has.
+  const eachCpu = memoryMb === 'cgroup v2' ? undefined : each;
+  return {
+    memoryMb: together(memoryMb) ?? each ?? 'watchdog',
+    pids: together(pids) ?? each ?? 'watchdog',
+    cpus: together(cpus) ?? eachCpu ?? 'none',
+    fileMb: 'rlimit',
+    openFiles: 'rlimit',
+    wallSeconds: 'timer',
+  };
 }
 
 async function writtenTo(path: string, content: string): Promise<string> {

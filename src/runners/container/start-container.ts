@@ -6,6 +6,7 @@ import type { Mounts } from '../bwrap/mounts.ts';
 import { tmpFolder, user } from '../bwrap/profile.ts';
 import type { ServerFiles } from '../bwrap/server-files.ts';
 import type { Confinement } from '../confinement.ts';
+import type { Bounds } from '../limits/limiter.ts';
 import type { Launch } from '../runner.ts';
 import { type StartedChild, spawnWatched } from '../spawn-watched.ts';
 import type { Warden } from '../warden.ts';
@@ -22,6 +23,8 @@ export interface Manner {
   /** Given to the engine before the order. */
   readonly global: readonly string[];
   readonly limitsByEngine: boolean;
+  /** Whether containers are taken into a group of Ambit's own, which bounds those of one owner together. */
+  readonly joinsGroup: boolean;
 }
 
 export interface StartWanted {
@@ -33,6 +36,7 @@ export interface StartWanted {
   readonly mounts: Mounts;
   readonly labels: readonly string[];
   readonly seccompFile: string;
+  readonly bounds: Bounds;
   /** Sees to it that the engine has an image. */
   readonly provide: typeof provideImage;
 }
@@ -91,6 +95,10 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
     await order(engine, [...global, 'init', name], { tmpDir });
     const first = await firstProcess(engine, name, tmpDir, 1);
     assertShownTruly(first, wanted.mounts);
+    // It waits to become the server, and has started nothing yet.
+    await wanted.bounds.admit(first).catch((error: Error) => {
+      throw new EngineRefusal(`a container cannot be taken into a group: ${error.message}`, { cause: error });
+    });
     return { child: await run(), first, ignoresLimits };
   }
   // Docker has no state between made and running: what is not as it should be is found a moment later.
@@ -98,6 +106,7 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
   try {
     const first = await firstProcess(engine, name, tmpDir, startAttempts);
     assertShownTruly(first, wanted.mounts);
+    await wanted.bounds.admit(first);
     return { child, first, ignoresLimits };
   } catch (error) {
     child.kill('SIGKILL');

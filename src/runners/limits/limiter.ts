@@ -15,13 +15,30 @@ import { findSystemd, type Slice, type Systemd, type Wrapped } from './systemd.t
 
 /** Keeps processes within limits by the best means this machine has, which are found out once. */
 export interface Limiter {
-  inForce(): Promise<InForce>;
+  inForce(shape?: Shape): Promise<InForce>;
   /**
    * For one process, before it is there. Processes of one owner share their limits; one without an owner is alone.
    * Throws when a limit that is said to be in force cannot be set.
    */
-  bound(limits: Limits, tmpDir: string, owner: string | undefined): Promise<Bounds>;
+  bound(limits: Limits, tmpDir: string, owner: string | undefined, shape?: Shape): Promise<Bounds>;
 }
+
+/** What is taken in when a process is. */
+export interface Shape {
+  /** Processes in its group that are not the server's own. */
+  readonly besides: number;
+  /** Of these, how many Ambit finds when it looks. */
+  readonly besidesSeen: number;
+  /** Whether the process that is taken in is the server's own, and not only what it starts. */
+  readonly isServer: boolean;
+  /** Whether Ambit starts it, so that systemd can be put in front. */
+  readonly isStarted: boolean;
+}
+
+/** bwrap, which starts its first process inside, which starts the server. */
+const bwrapShape: Shape = { besides: 2, besidesSeen: 1, isServer: false, isStarted: true };
+/** The first process inside a container, which an engine starts. */
+export const containerShape: Shape = { besides: 0, besidesSeen: 0, isServer: true, isStarted: false };
 
 export interface Bounds {
   /** The program inside the sandbox, with what bounds it there. */
@@ -40,9 +57,6 @@ export interface Bounds {
 
 export type Keeper = 'cgroup v2' | 'cgroup v1' | 'systemd';
 
-/** bwrap itself, and its first process inside. */
-const besides = 2;
-const besidesInside = 1;
 const behindOthers = 10;
 
 interface Means {
@@ -64,7 +78,7 @@ export function createLimiter(keepers: readonly Keeper[] = ['cgroup v2', 'cgroup
     return found;
   };
 
-  function leave(name: string, member: Member): void {
+  function leave(name: string, member: Member, { besides }: Shape): void {
     const { last, owner } = owners.leave(name, member) ?? {};
     if (owner === undefined) return;
     const { group, slice } = owner.keeper;
@@ -81,14 +95,16 @@ export function createLimiter(keepers: readonly Keeper[] = ['cgroup v2', 'cgroup
   }
 
   return {
-    async inForce() {
+    async inForce({ isStarted } = bwrapShape) {
       const { groups, systemd } = await means();
-      return inForceBy(groups, systemd, hasRlimits(), countsProcesses());
+      return inForceBy(groups, isStarted ? systemd : undefined, hasRlimits(), countsProcesses());
     },
-    async bound(limits, tmpDir, name = tmpDir) {
-      const { groups, systemd } = await means();
+    async bound(limits, tmpDir, name = tmpDir, shape = bwrapShape) {
+      const { groups, systemd: there } = await means();
+      const systemd = shape.isStarted ? there : undefined;
+      const { besides } = shape;
       let pid: number | undefined;
-      const member: Member = { limits, find: (table) => (pid === undefined ? [] : descendantsOf(table, pid)) };
+      const member: Member = { limits, find: (table) => (pid === undefined ? [] : partsOf(table, pid, shape)) };
       const tmpRoot = dirname(tmpDir);
       const owner = owners.join(name, member, () => ({
         group: groups?.create(tmpRoot),
@@ -100,16 +116,16 @@ export function createLimiter(keepers: readonly Keeper[] = ['cgroup v2', 'cgroup
         await slice?.bound(owner.limits(), besides * owner.size);
         const below = group?.add(tmpDir);
         return {
-          ...boundsOf(limits, owner, below, systemd),
+          ...boundsOf(limits, owner, below, systemd, shape),
           async admit(admitted) {
             pid = admitted;
             await below?.join(admitted);
-            if (groups?.boundsCpu !== true && systemd === undefined) stepBack(admitted);
+            if (shape.isStarted && groups?.boundsCpu !== true && systemd === undefined) stepBack(admitted);
           },
-          release: () => leave(name, member),
+          release: () => leave(name, member, shape),
         };
       } catch (error) {
-        leave(name, member);
+        leave(name, member, shape);
         throw error;
       }
     },
@@ -126,6 +142,11 @@ async function findMeans(keepers: readonly Keeper[]): Promise<Means> {
     (keepers.includes('cgroup v1') ? groupsOfVersion1(trees) : undefined);
   if (groups !== undefined) return { ...none, groups };
   return { ...none, systemd: keepers.includes('systemd') ? await findSystemd(process.env) : undefined };
+}
+
+function partsOf(table: readonly ProcessEntry[], pid: number, { isServer }: Shape): ProcessEntry[] {
+  const below = descendantsOf(table, pid);
+  return isServer ? [...table.filter((entry) => entry.pid === pid), ...below] : below;
 }
 
 function ourProcesses(): ReadonlySet<number> {
@@ -173,6 +194,7 @@ function boundsOf(
   owner: Owner<Kept>,
   below: Below | undefined,
   systemd: Systemd | undefined,
+  { besides, besidesSeen }: Shape,
 ): Omit<Bounds, 'admit' | 'release'> {
   const { slice } = owner.keeper;
   const byKernel = below !== undefined || systemd !== undefined;
@@ -184,7 +206,7 @@ function boundsOf(
       if (below !== undefined) return below.refusals().memory > 0 ? outOfMemory(owner.limits()) : undefined;
       if (slice !== undefined) return undefined;
       const { memoryMb, pids } = owner.usage(processes());
-      return overLimit({ memoryMb, pids: pids - besidesInside * owner.size }, owner.limits());
+      return overLimit({ memoryMb, pids: pids - besidesSeen * owner.size }, owner.limits());
     },
     refusals: () => below?.refusals(),
   };

@@ -13,7 +13,7 @@ export interface Limits {
 }
 
 /**
- * Who keeps the processes of one owner within a limit: the kernel (`cgroup`, `systemd`, `container`, `rlimit`), Ambit,
+ * Who keeps the processes of one owner within a limit: the kernel (`cgroup`, `systemd`, `rlimit`), Ambit,
  * which looks from time to time (`watchdog`, `timer`), or nobody. `priority` is no limit: it only lets others go first.
  * With `each` the kernel keeps each process within the limit, and Ambit looks at their sum; the sum of processor time
  * nobody keeps.
@@ -23,7 +23,6 @@ export type Means =
   | 'cgroup v1'
   | 'systemd'
   | 'systemd each'
-  | 'container'
   | 'container each'
   | 'rlimit'
   | 'rlimit each'

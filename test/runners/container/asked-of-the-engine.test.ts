@@ -1,9 +1,14 @@
 import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { inForceBy, mannersOf } from '../../../src/runners/container/container.ts';
 import { createArguments, environmentLines } from '../../../src/runners/container/create-arguments.ts';
 import { localImage } from '../../../src/runners/container/local-image.ts';
 import { seccompProfile } from '../../../src/runners/container/seccomp-profile.ts';
 import { parseMounts } from '../../../src/runners/container/shown-truly.ts';
+import { inForceBy as limitsBy } from '../../../src/runners/limits/limiter.ts';
 import { dangerousCalls, judgements } from '../bwrap/dangerous-calls.ts';
 import { ordinaryLimits } from '../bwrap/sandbox-harness.ts';
 
@@ -154,4 +159,30 @@ test('mounts are read as the kernel writes them', () => {
     { id: '36', device: '98:0', root: '/a b', place: '/mnt\\x\ty', writable: true },
     { id: '37', device: '0:1', root: '/', place: '/p', writable: false },
   ]);
+});
+
+test('S8: who bounds the containers of one owner together, and who each of them', () => {
+  const rest = { fileMb: 'rlimit', openFiles: 'rlimit', wallSeconds: 'timer' } as const;
+  const grouped = (version: 1 | 2, boundsCpu: boolean) => limitsBy({ version, boundsCpu }, undefined, true, false);
+  const alone = limitsBy(undefined, undefined, true, true);
+  const each = { memoryMb: 'container each', pids: 'container each', cpus: 'container each' };
+  const v2 = { memoryMb: 'cgroup v2', pids: 'cgroup v2' };
+  expect(inForceBy(true, grouped(2, true))).toEqual({ ...v2, cpus: 'cgroup v2', ...rest });
+  expect(inForceBy(true, grouped(2, false))).toEqual({ ...v2, cpus: 'none', ...rest });
+  expect(inForceBy(true, grouped(1, false))).toMatchObject({ memoryMb: 'cgroup v1', cpus: 'container each' });
+  expect(inForceBy(true, alone)).toEqual({ ...each, ...rest });
+  expect(inForceBy(false, alone)).toEqual({ memoryMb: 'watchdog', pids: 'watchdog', cpus: 'none', ...rest });
+});
+
+test('S8: podman is tried with groups and without, docker never takes a container into one', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-engines-'));
+  try {
+    for (const name of ['podman', 'docker']) writeFileSync(join(folder, name), '#!/bin/sh\n', { mode: 0o755 });
+    const ways = (hasGroups: boolean) =>
+      mannersOf(folder, true, hasGroups).map(({ engine: { kind }, joinsGroup }) => `${kind} ${joinsGroup}`);
+    expect(ways(true)).toEqual(['podman true', 'podman false', 'podman false', 'docker false']);
+    expect(ways(false)).toEqual(['podman false', 'podman false', 'docker false']);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

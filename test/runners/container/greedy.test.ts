@@ -2,8 +2,10 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createContainerRunner } from '../../../src/runners/container/container.ts';
+import { createLimiter, type Keeper } from '../../../src/runners/limits/limiter.ts';
 import type { Limits } from '../../../src/runners/limits/limits.ts';
 import { hasPodman } from '../../needs/podman.ts';
+import { proof } from '../../proof.ts';
 import { createSandboxHarness, does, processesIn, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
 import { linesOf } from '../runner-harness.ts';
 import { until } from '../tagged-processes.ts';
@@ -33,8 +35,8 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     expect(await writes.line()).toBe('EFBIG');
     expect(statSync(join(harness.folder, 'ws/large')).size).toBe(3 << 20);
     expect(await fills.line()).toBe('ENOSPC after 64');
-    const byEngine = (await harness.runner.probe()).limits.pids === 'container';
-    if (byEngine) {
+    const byKernel = (await harness.runner.probe()).limits.pids !== 'watchdog';
+    if (byKernel) {
       const inside = () => processesIn(harness.folder).filter((pid) => nameOf(pid) === 'sleep');
       await until(
         () => inside().length > 10,
@@ -57,7 +59,8 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
 
   test('is ended by Ambit where the engine keeps no limits, and it is said why', async () => {
     const { warden, root: tmpRoot } = harness;
-    const runner = createContainerRunner({ warden, tmpRoot, limitsByEngine: false });
+    const limiter = createLimiter([]);
+    const runner = createContainerRunner({ warden, tmpRoot, limitsByEngine: false, limiter });
     expect((await runner.probe()).limits).toMatchObject({ memoryMb: 'watchdog', pids: 'watchdog', cpus: 'none' });
     const running = await runner.start(harness.launch([does, 'memory'], { memoryMb: 150 }));
     running.stdout.resume();
@@ -66,6 +69,33 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
       () => processesIn(harness.folder).length === 0,
       10_000,
       () => `left: ${processesIn(harness.folder)}`,
+    );
+  });
+
+  const ways: readonly (readonly [string, readonly Keeper[] | undefined])[] = [
+    ['the best means of this machine', undefined],
+    ...(proof ? [['a look from time to time', []] as const] : []),
+  ];
+  test.each(ways)('S8: two of one owner share its memory, bounded by %s', async (_, keepers) => {
+    const { warden, root: tmpRoot } = harness;
+    const runner = createContainerRunner({ warden, tmpRoot, limiter: createLimiter(keepers) });
+    const greedy = await Promise.all(
+      ['a', 'b'].map(async () => {
+        const running = await runner.start({
+          ...harness.launch([does, 'hold', '180'], { memoryMb: 300 }),
+          owner: 'one',
+        });
+        expect(await linesOf(running)()).toBe('ready');
+        return running;
+      }),
+    );
+    for (const { stdin } of greedy) stdin.write('\n');
+    const exits = await Promise.all(greedy.map(({ exited }) => exited));
+    for (const { reason } of exits) expect(reason).toMatch(/sandbox\.memoryMb is 300$/);
+    await until(
+      () => processesIn(harness.folder).length === 0 && harness.groups().length === 0,
+      10_000,
+      () => `left: ${processesIn(harness.folder)} ${harness.groups()}`,
     );
   });
 
