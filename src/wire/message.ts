@@ -1,6 +1,17 @@
 import { applyEdits, type Edit } from './edit.ts';
 import { foldKey } from './fold-key.ts';
-import { type Member, memberOf, type Plan, rawAt, ScanFault, type Shape, scanObject, stringAt } from './scan.ts';
+import {
+  type Member,
+  memberOf,
+  type Plan,
+  rawAt,
+  ScanFault,
+  ScanLimitFault,
+  type ScanLimits,
+  type Shape,
+  scanObject,
+  stringAt,
+} from './scan.ts';
 
 /** One JSON-RPC message: its bytes as they came, and where its parts lie. */
 export interface Message {
@@ -40,9 +51,20 @@ const plan: Plan = {
   error: {},
 };
 
+/**
+ * Sorting and comparing the keys of one object takes time that grows faster than its length, and nobody else is served
+ * meanwhile. No protocol object and no sensible argument has so many.
+ */
+const clientLimits: ScanLimits = { maxKeys: 10_000 };
+
+/** Reads one JSON-RPC message of a client; throws MessageFault when it is none, or holds an object with too many keys. */
+export function readClientMessage(text: Buffer): Message {
+  return readMessage(text, clientLimits);
+}
+
 /** Reads one JSON-RPC message; throws MessageFault when it is none. */
-export function readMessage(text: Buffer): Message {
-  const shape = scan(text);
+export function readMessage(text: Buffer, limits?: ScanLimits): Message {
+  const shape = scan(text, limits);
   const bytes = shape.end === text.length ? text : text.subarray(0, shape.end);
   try {
     return readEnvelope(bytes, shape);
@@ -133,10 +155,11 @@ export function idMember(message: Message): Member {
   return member;
 }
 
-function scan(bytes: Buffer): Shape {
+function scan(bytes: Buffer, limits: ScanLimits | undefined): Shape {
   try {
-    return scanObject(bytes, plan);
+    return scanObject(bytes, plan, limits);
   } catch (fault) {
+    if (fault instanceof ScanLimitFault) throw new MessageFault(fault.message, false);
     if (fault instanceof ScanFault) throw new MessageFault(`not a JSON object: ${fault.message}`, true);
     throw fault;
   }

@@ -35,7 +35,18 @@ export class ScanFault extends Error {
   }
 }
 
+/** JSON, but with more in it than is taken. */
+export class ScanLimitFault extends ScanFault {}
+
 export const maxDepth = 512;
+
+/** How much one text may hold. */
+export interface ScanLimits {
+  readonly maxKeys: number;
+}
+
+/** Messages of upstreams are bounded by their length alone. */
+const noLimits: ScanLimits = { maxKeys: Infinity };
 const noPlan: Plan = Object.freeze(Object.create(null) as Plan);
 
 const quote = 0x22;
@@ -48,11 +59,11 @@ const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
 /** The one JSON object that `bytes` holds, nothing before or after it but white space. */
-export function scanObject(bytes: Buffer, plan: Plan = noPlan): Shape {
+export function scanObject(bytes: Buffer, plan: Plan = noPlan, limits: ScanLimits = noLimits): Shape {
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
   const start = skipSpace(bytes, 0);
   if (bytes[start] !== openBrace) throw new ScanFault('expected an object', start);
-  const shape = readObject(bytes, start, plan, 1);
+  const shape = readObject(bytes, start, plan, 1, limits);
   const rest = skipSpace(bytes, shape.end);
   if (rest !== bytes.length) throw new ScanFault('unexpected text after the object', rest);
   return shape;
@@ -83,7 +94,7 @@ export function scanArray(bytes: Buffer, maxElements: number): Buffer[] {
 /** Looks into an object value that lies inside bytes already scanned. */
 export function shapeAt(bytes: Buffer, member: Member, plan: Plan = noPlan): Shape | undefined {
   if (member.shape !== undefined && plan === noPlan) return member.shape;
-  return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1) : undefined;
+  return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1, noLimits) : undefined;
 }
 
 /** The spans of an array value's elements, inside bytes already scanned. */
@@ -106,7 +117,7 @@ export function memberOf(shape: Shape | undefined, key: string): Member | undefi
   return undefined;
 }
 
-function readObject(bytes: Buffer, open: number, plan: Plan, depth: number): Shape {
+function readObject(bytes: Buffer, open: number, plan: Plan, depth: number, limits: ScanLimits): Shape {
   if (depth > maxDepth) throw new ScanFault('nested too deeply', open);
   const members: Member[] = [];
   let at = skipSpace(bytes, open + 1);
@@ -120,9 +131,10 @@ function readObject(bytes: Buffer, open: number, plan: Plan, depth: number): Sha
     if (bytes[at] !== colon) throw new ScanFault('expected ":"', at);
     const start = skipSpace(bytes, at + 1);
     const inner = bytes[start] === openBrace && Object.hasOwn(plan, key) ? plan[key] : undefined;
-    const shape = inner === undefined ? undefined : readObject(bytes, start, inner, depth + 1);
-    const end = shape === undefined ? skipValue(bytes, start, depth) : shape.end;
+    const shape = inner === undefined ? undefined : readObject(bytes, start, inner, depth + 1, limits);
+    const end = shape === undefined ? skipValue(bytes, start, depth, limits.maxKeys) : shape.end;
     members.push({ key, keyStart, start, end, shape });
+    if (members.length > limits.maxKeys) throw tooManyKeys(limits.maxKeys, keyStart);
     at = skipSpace(bytes, end);
     if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
     if (bytes[at] !== comma) throw new ScanFault('expected "," or "}"', at);
@@ -142,8 +154,9 @@ function skipSpace(bytes: Buffer, at: number): number {
 // One loop with its own stack of brackets: hostile nesting costs an error, never our call stack. Nothing is called in
 // between that could need the stack too, so there is one for all.
 const brackets = new Uint8Array(maxDepth + 1);
+const keyCounts = new Uint32Array(maxDepth + 1);
 
-function skipValue(bytes: Buffer, from: number, depth: number): number {
+function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinity): number {
   const first = bytes[from];
   if (first === quote) return skipString(bytes, from);
   if (first !== openBrace && first !== openBracket) return skipScalar(bytes, from);
@@ -156,6 +169,7 @@ function skipValue(bytes: Buffer, from: number, depth: number): number {
       const close = byte + 2;
       at = skipSpace(bytes, at + 1);
       if (bytes[at] !== close) {
+        keyCounts[open] = 1;
         brackets[open++] = close;
         if (close === closeBrace) at = skipKey(bytes, at);
         continue;
@@ -175,10 +189,19 @@ function skipValue(bytes: Buffer, from: number, depth: number): number {
       }
       if (bytes[at] !== comma) throw new ScanFault(`expected "," or "${String.fromCharCode(close)}"`, at);
       at = skipSpace(bytes, at + 1);
-      if (close === closeBrace) at = skipKey(bytes, at);
+      if (close === closeBrace) {
+        at = skipKey(bytes, at);
+        const keys = (keyCounts[open - 1] as number) + 1;
+        if (keys > maxKeys) throw tooManyKeys(maxKeys, at);
+        keyCounts[open - 1] = keys;
+      }
       break;
     }
   }
+}
+
+function tooManyKeys(maxKeys: number, at: number): ScanLimitFault {
+  return new ScanLimitFault(`an object with more than ${maxKeys} keys`, at);
 }
 
 function skipKey(bytes: Buffer, from: number): number {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { idMember, type Message, MessageFault, readMessage } from '../../src/wire/message.ts';
+import { idMember, type Message, MessageFault, readClientMessage, readMessage } from '../../src/wire/message.ts';
 import { rawAt } from '../../src/wire/scan.ts';
 import { stringText, valueText } from './json-texts.ts';
 
@@ -116,5 +116,29 @@ describe('readMessage', () => {
     expect(read('{"jsonrpc":"2.0","id":1,"result":{"_meta":{"k":1}}}').meta?.members).toHaveLength(1);
     expect(read('{"jsonrpc":"2.0","method":"x","params":{"_meta":[]}}').meta).toBeUndefined();
     expect(read('{"jsonrpc":"2.0","method":"x","_meta":{"k":1}}').meta).toBeUndefined();
+  });
+});
+
+describe('S7: keys of one object', () => {
+  const keys = (count: number) => `{${Array.from({ length: count }, (_, i) => `"${i}":0`).join(',')}}`;
+  const places: Record<string, (object: string) => string> = {
+    'the message itself': (object) => `${object.slice(0, -1)},"jsonrpc":"2.0","method":"x"}`,
+    params: (object) => `{"jsonrpc":"2.0","method":"x","params":${object}}`,
+    _meta: (object) => `{"jsonrpc":"2.0","method":"x","params":{"_meta":${object}}}`,
+    arguments: (object) => `{"jsonrpc":"2.0","method":"x","params":{"arguments":${object}}}`,
+    'an object deep inside': (object) => `{"jsonrpc":"2.0","method":"x","params":{"a":[{"b":1},{"c":[${object},2]}]}}`,
+  };
+
+  test.each(Object.entries(places))('in %s a client has 10,000 of them at most', (_where, within) => {
+    const room = within === places['the message itself'] ? 9998 : 10_000;
+    expect(readClientMessage(Buffer.from(within(keys(room)))).method).toBe('x');
+    const crowded = Buffer.from(within(keys(room + 1)));
+    expect(() => readClientMessage(crowded)).toThrow('more than 10000 keys');
+    expect(readMessage(crowded).method).toBe('x');
+  });
+
+  test('objects beside each other are counted apart', () => {
+    const text = `{"jsonrpc":"2.0","method":"x","params":{"a":[${keys(6000)},${keys(6000)},{"b":${keys(6000)}}]}}`;
+    expect(readClientMessage(Buffer.from(text)).method).toBe('x');
   });
 });
