@@ -5,6 +5,7 @@ import type { PresentedToken } from '../token.ts';
 import type { JwtIssuer } from './issuer.ts';
 import { createIssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
 import { ceilingOf, permissionsOf, rolesOf, scopesOf, userNameOf } from './read-claims.ts';
+import { createVerifyTurns } from './verify-turns.ts';
 
 /** What a token that verifies says. */
 export interface VerifiedJwt {
@@ -35,6 +36,8 @@ export interface JwtOptions {
 /** A verified token is taken without another look for this long. */
 const rememberedMs = 60_000;
 const mostRemembered = 10_000;
+/** Signatures are checked on the threads that also read and write files: forged tokens must leave some of them free. */
+const verifiedAtOnce = 2;
 const shape = /^[\w-]{1,8192}\.[\w-]{1,12288}\.[\w-]{1,2048}$/;
 
 /** Whether it could be one at all; whatever is no JWT costs no further look. */
@@ -46,6 +49,7 @@ export function createJwtVerifier(options: JwtOptions): JwtVerifier {
   const { issuers, refused, now = Date.now, elapsed = () => performance.now() } = options;
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
   const keys = new Map<string, Promise<JWTVerifyGetKey>>();
+  const takeTurn = createVerifyTurns(verifiedAtOnce);
   const remembered = new Map<string, { readonly verified: VerifiedJwt; readonly at: number }>();
 
   function keysOf({ jwksUri, issuer }: JwtIssuer): Promise<JWTVerifyGetKey> {
@@ -72,18 +76,29 @@ export function createJwtVerifier(options: JwtOptions): JwtVerifier {
   async function byKeys(presented: PresentedToken): Promise<VerifiedJwt> {
     const { decodeJwt, jwtVerify } = await import('jose');
     let issuer: JwtIssuer | undefined;
+    let endTurn: (() => void) | undefined;
     try {
       if (!looksLikeJwt(presented)) throw new NotTaken('it is no JWT');
       issuer = byName.get(decodeJwt(presented.token).iss ?? '');
       if (issuer === undefined) throw new NotTaken('its issuer is not configured');
-      const { payload, protectedHeader } = await jwtVerify(presented.token, await keysOf(issuer), {
-        issuer: issuer.issuer,
-        audience: [...issuer.audience],
-        algorithms: [...issuer.algorithms],
-        requiredClaims: ['exp', 'sub', 'iss', 'aud'],
-        clockTolerance: issuer.clockToleranceSeconds,
-        currentDate: new Date(now()),
-      });
+      const keyOf = await keysOf(issuer);
+      const { payload, protectedHeader } = await jwtVerify(
+        presented.token,
+        async (header, token) => {
+          const key = await keyOf(header, token);
+          // Once the key is there: nobody waits for the keys of another issuer.
+          endTurn = await takeTurn();
+          return key;
+        },
+        {
+          issuer: issuer.issuer,
+          audience: [...issuer.audience],
+          algorithms: [...issuer.algorithms],
+          requiredClaims: ['exp', 'sub', 'iss', 'aud'],
+          clockTolerance: issuer.clockToleranceSeconds,
+          currentDate: new Date(now()),
+        },
+      );
       checkType(issuer, protectedHeader.typ);
       const verified = read(issuer, payload);
       remember(presented.digest, verified);
@@ -94,6 +109,8 @@ export function createJwtVerifier(options: JwtOptions): JwtVerifier {
       refused?.(why, issuer?.issuer);
       if (unreachable) throw new AmbitError('IDENTITY_UNAVAILABLE');
       throw new AmbitError('UNAUTHENTICATED', { hint: newToken });
+    } finally {
+      endTurn?.();
     }
   }
 
