@@ -31,6 +31,9 @@ export const listenSchema = z.strictObject({
   behindProxy: z.boolean().default(false).describe('A proxy in front does TLS; allows listening beyond loopback.'),
   publicUrl: httpUrl.optional().describe('The address clients use, where it differs from host and port.'),
   allowedHosts: z.array(hostHeader).max(1000).default([]).describe('Further values of the Host header to accept.'),
+  maxConnections: count(1_000_000)
+    .default(512)
+    .describe('Most connections at a time. At the limit the oldest one without a credential is closed.'),
   allowedOrigins: z.array(origin).max(1000).default([]).describe('Web origins whose pages may call.'),
 });
 

@@ -15,12 +15,13 @@ import { allServers } from './aggregate/for-all.ts';
 import type { CachedCalls } from './cached-calls.ts';
 import { journeyFrom, type Next, type StageWatch } from './chain.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
+import type { Identify } from './identify.ts';
 import { type OwnTools, ownServer } from './own-tools.ts';
 import type { RememberedTransports } from './remembered-transports.ts';
 import type { Resolution } from './resolution.ts';
 import { admit } from './stages/admit.ts';
 import { answerByItself } from './stages/answer-by-itself.ts';
-import { type AuthenticateOptions, authenticate } from './stages/authenticate.ts';
+import { authenticate } from './stages/authenticate.ts';
 import { authorize } from './stages/authorize.ts';
 import { authorizeAll } from './stages/authorize-all.ts';
 import { bindAddress } from './stages/bind-address.ts';
@@ -64,7 +65,8 @@ export interface CorridorParts {
   readonly own: OwnTools;
   readonly catalog: Catalog;
   readonly cached: CachedCalls;
-  readonly identity: AuthenticateOptions & HeedKeyOptions;
+  readonly identify: Identify;
+  readonly identity: HeedKeyOptions;
   readonly resolving: ResolveOptions;
   readonly selecting: SelectOptions;
   readonly governance: Governance;
@@ -79,7 +81,7 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
   const inSession = journeyFrom<Arrived, Reply>(parts.watchStages)
     .through(tellContext(parts.governance, parts.callers))
     .through(record(parts))
-    .through(authenticate(parts.identity))
+    .through(authenticate(parts.identify))
     .through(checkParams())
     .through(listForUser(parts.resolving))
     .through(resolveSession(parts.resolving))
@@ -121,7 +123,7 @@ export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
   const never = () => false;
   const inSession = journeyFrom<Visit, Visited>()
     .through(recordVisit(parts.journal))
-    .through(authenticate(parts.identity))
+    .through(authenticate(parts.identify))
     .through(resolveSession(parts.resolving, true))
     .through(bindAddress<InSession<Visit>, Visited>(parts.bindsAddress, parts.marks))
     .through(recallTransport<InSession<Visit>, Visited>(parts.callers, parts.remembered))

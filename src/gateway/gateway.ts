@@ -11,6 +11,7 @@ import { inlineKeys, openSigningKeys } from '../context/signing-keys.ts';
 import { createLifecycle, heardAll } from '../events/lifecycle.ts';
 import { openWebhook } from '../events/open-webhook.ts';
 import { openJournal } from '../journal/journal.ts';
+import { createRefusals } from '../journal/refusals.ts';
 import { safeLog } from '../logging/safe-log.ts';
 import { createMetrics } from '../metrics/metrics.ts';
 import { takeDataDir } from '../private-files.ts';
@@ -49,6 +50,7 @@ import { createForgetLists } from './forget-lists.ts';
 import type { GatewayOptions } from './gateway-options.ts';
 import { openGiven } from './given-to-servers.ts';
 import { govern } from './governing.ts';
+import { createIdentify } from './identify.ts';
 import { createJwtIdentity } from './jwt-identity.ts';
 import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
@@ -282,6 +284,14 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     dataDir,
     folders,
   });
+  const identify = createIdentify({
+    sessions,
+    keys: directory.keys,
+    verifyJwt: jwt?.verify,
+    log,
+    ...config.auth,
+  });
+  const refusals = createRefusals(journal);
   const parts = {
     journal,
     log,
@@ -301,14 +311,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     governance,
     catalog,
     cached,
-    identity: {
-      sessions,
-      keys: directory.keys,
-      onRevoked: directory.onRevoked,
-      verifyJwt: jwt?.verify,
-      log,
-      ...config.auth,
-    },
+    identify,
+    identity: { keys: directory.keys, onRevoked: directory.onRevoked },
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
     watchStages: options.watchStages,
@@ -323,6 +327,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     },
     serve: inwardCorridor(parts),
     visit: visitCorridor(parts),
+    identify,
+    refused: refusals.record,
     sessions,
     metrics,
     log,
@@ -396,6 +402,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await store.close();
       await removeFolder(tmpRoot);
       keys.close();
+      refusals.close();
       journal.record({ kind: 'gateway', event: 'closed', pid: process.pid });
       await journal.close();
     },

@@ -1,6 +1,7 @@
 import type { Config } from '../config/schema.ts';
 import type { Lifecycle } from '../events/lifecycle.ts';
 import type { Journal } from '../journal/journal.ts';
+import type { Refusal } from '../journal/refusals.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { OpenedSession } from '../sessions/open-session.ts';
@@ -16,11 +17,14 @@ import type { CallExplanation } from './explain-call.ts';
 import type { GivenCredentials } from './given-credentials.ts';
 import type { GivenLogins } from './given-logins.ts';
 import type { Policies } from './governing.ts';
+import type { Identify } from './identify.ts';
 import type { JwtIdentity } from './jwt-identity.ts';
 import type { OpenDirectory } from './open-directory.ts';
 import type { Resolved } from './resolution.ts';
 import type { SandboxState } from './sandbox-state.ts';
 import type { Visit, Visited } from './visit.ts';
+
+export type { Refusal };
 
 /** The gateway without its doors: entrances bring exchanges to `serve` and visitors to `visit`. */
 export interface Gateway extends Pick<OpenDirectory, 'directory' | 'people'> {
@@ -28,6 +32,10 @@ export interface Gateway extends Pick<OpenDirectory, 'directory' | 'people'> {
   readonly jwt: JwtIdentity | undefined;
   readonly serve: Next<Arrived, Reply>;
   readonly visit: Next<Visit, Visited>;
+  /** Finds who a credential proves: entrances ask before they read what else was sent. */
+  readonly identify: Identify;
+  /** For the journal: what an entrance refused by itself. Many of one kind are told as a number. */
+  refused(refusal: Refusal): void;
   readonly sessions: Sessions;
   readonly metrics: Metrics;
   /** Whatever is said through it is shortened and scrubbed. */

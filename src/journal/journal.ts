@@ -8,7 +8,7 @@ import { type CallsPage, type CallsWanted, readCalls } from './read-calls.ts';
 
 /** One line of the journal: what happened, when, for which session. Full ids, never tokens, never arguments. */
 export interface Entry {
-  readonly kind: 'call' | 'push' | 'process' | 'egress' | 'file' | 'session' | 'gateway';
+  readonly kind: 'call' | 'push' | 'process' | 'egress' | 'file' | 'session' | 'gateway' | 'refusal';
   [field: string]: string | number | boolean | undefined;
 }
 

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { AmbitError, type ErrorCode } from '../../src/errors.ts';
 import type { Approach, Identified } from '../../src/gateway/exchange.ts';
 import { blankEntry } from '../../src/gateway/exchange.ts';
-import { type AuthenticateOptions, authenticate } from '../../src/gateway/stages/authenticate.ts';
+import { createIdentify, type IdentifyOptions } from '../../src/gateway/identify.ts';
+import { authenticate } from '../../src/gateway/stages/authenticate.ts';
 import { presentedToken } from '../../src/identity/token.ts';
 import type { Sessions } from '../../src/sessions/sessions.ts';
 
@@ -13,15 +14,17 @@ const unproven = { kind: 'bearer', presented: presentedToken(`ambk_key_${'a'.rep
 async function principalOf(
   credential: { readonly kind: 'none' } | typeof unproven,
   loopback: boolean,
-  options: Pick<AuthenticateOptions, 'anonymous' | 'onInvalidKey'>,
+  options: Pick<IdentifyOptions, 'anonymous' | 'onInvalidKey'>,
   failure: ErrorCode = 'UNAUTHENTICATED',
 ): Promise<string> {
-  const stage = authenticate<Approach, string>({
-    ...options,
-    sessions: {} as Sessions,
-    keys: { verify: () => Promise.reject(new AmbitError(failure)) },
-    log: { info() {}, warn() {} },
-  });
+  const stage = authenticate<Approach, string>(
+    createIdentify({
+      ...options,
+      sessions: {} as Sessions,
+      keys: { verify: () => Promise.reject(new AmbitError(failure)) },
+      log: { info() {}, warn() {} },
+    }),
+  );
   const exchange = {
     entrance: 'http',
     era: 'modern',

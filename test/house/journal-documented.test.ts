@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway } from '../../src/index.ts';
 import { type CallEntry, callLine } from '../../src/journal/call-line.ts';
 import type { Entry } from '../../src/journal/journal.ts';
+import type { RefusalEvent } from '../../src/journal/refusals.ts';
 import type { LoginEvent } from '../../src/logins/logins.ts';
 import type { LeaveReason } from '../../src/sessions/session.ts';
 import type { ToldResolution } from '../../src/tools/files/session-file-access.ts';
@@ -54,6 +55,7 @@ test('the page has every kind of line', () => {
     file: true,
     session: true,
     gateway: true,
+    refusal: true,
   });
   expect([...kinds.keys()].sort()).toEqual(written.sort());
 });
@@ -117,7 +119,18 @@ test('every event', () => {
     'login-lost': true,
     'login-removed': true,
   });
-  const written = new Set([...said.flatMap(([, one, other]) => [one, other]), ...reasons, ...folders, ...logins]);
+  const refusals = all<RefusalEvent>({
+    ...{ credential: true, admin: true, host: true, origin: true, address: true, method: true, type: true },
+    ...{ length: true, message: true, envelope: true, batch: true, request: true, connection: true },
+    ...{ overload: true, control: true, login: true },
+  });
+  const written = new Set([
+    ...said.flatMap(([, one, other]) => [one, other]),
+    ...reasons,
+    ...folders,
+    ...logins,
+    ...refusals,
+  ]);
   written.delete(undefined);
   const documented = new Set([...kinds.values()].flatMap(({ events }) => [...events.keys()]));
   expect([...documented].sort()).toEqual([...written].sort());
@@ -148,6 +161,8 @@ describe('what a gateway writes', () => {
     await client.call('session_read_file', { session: 'current', path: 'notes.txt' });
     await client.call('session_read_file', { session: 'current', path: '../data/admin-token' });
     await client.call('session_grep_search', { session: 'current', pattern: 'roses' });
+    const { url } = await gateway.listen({ port: 0 });
+    await fetch(`${url}/mcp`, { method: 'POST' });
     await client.close();
     await gateway.restrictSession(session.id, { ttlSeconds: 60 });
     await gateway.endSession(other.id);
@@ -174,9 +189,10 @@ describe('what a gateway writes', () => {
     const unknown = lines.flatMap((line) => {
       const { time, kind, event, ...rest } = line;
       const known = kinds.get(kind as string);
-      const fields = event === undefined ? known?.fields : known?.events.get(event as string);
+      // Fields of every event of a kind stand above them.
+      const fields = [...(known?.fields ?? []), ...(known?.events.get(event as string) ?? [])];
       return Object.keys(rest)
-        .filter((field) => fields?.includes(field) !== true)
+        .filter((field) => !fields.includes(field))
         .map((field) => `${kind} ${event ?? ''} ${field}`);
     });
     expect(unknown).toEqual([]);

@@ -3,7 +3,7 @@ import { type AdminAnswer, handleAdmin, problem } from '../../admin/handle.ts';
 import { eventsPath } from '../../admin/routes.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import { passOver, readBody } from '../http/read-body.ts';
+import { dropBody, readBody } from '../http/read-body.ts';
 import { serveEvents } from '../http/serve-events.ts';
 
 const bodyLimit = 256 * 1024;
@@ -20,10 +20,23 @@ export interface AdminDoor {
 export function createAdminDoor(gateway: Gateway, address: () => string | undefined): AdminDoor {
   const readers = new Set<ServerResponse>();
 
-  async function events(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    request.resume();
+  /** What was asked to change something has a line of its own, however it ended; every other refusal has this one. */
+  function note(request: IncomingMessage, status: number, by: string | undefined, code?: string): void {
+    const { method = 'GET', url = '/', socket } = request;
+    const [path = ''] = url.split('?', 1);
+    if (by !== undefined && method !== 'GET') gateway.controlled({ by, method, path, status });
+    else if (status >= 400) {
+      const [entrance, who] = by === undefined ? (['control', 'control-socket'] as const) : (['http', by] as const);
+      const { remoteAddress: address } = socket;
+      gateway.refused({ event: 'control', entrance, status, code, method, path, by: who, address });
+    }
+  }
+
+  async function events(request: IncomingMessage, response: ServerResponse, by: string | undefined): Promise<void> {
+    dropBody(request, response, false);
     if (readers.size >= mostReaders) {
       const { row, code, hint } = new AmbitError('OVERLOADED');
+      note(request, row.http, by, code);
       respond(response, problem(row.http, code, 'Too many are reading the events already.', hint));
       return;
     }
@@ -34,24 +47,31 @@ export function createAdminDoor(gateway: Gateway, address: () => string | undefi
   return {
     async answer(request, response, by) {
       const { method = 'GET', url: path = '/' } = request;
-      if (method === 'GET' && path.split('?', 1)[0] === eventsPath) return events(request, response);
-      const body = await readBody(request, bodyLimit, (listener) => response.on('close', listener));
+      if (method === 'GET' && path.split('?', 1)[0] === eventsPath) return events(request, response, by);
+      const body = await readBody(request, response, {
+        maxBytes: bodyLimit,
+        onGone: (listener) => response.on('close', listener),
+      });
       if (body === 'broken off') return;
-      if (body === 'too long') {
-        passOver(request);
+      if (typeof body === 'string') {
+        note(request, 413, by);
+        dropBody(request, response, false);
         const detail = `The body is longer than ${bodyLimit} bytes.`;
         respond(response, problem(413, 'REQUEST_INVALID', detail, 'Send less.'));
         return;
       }
       const answer = await handleAdmin(gateway, { method, path, body }, address());
-      const [asked = ''] = path.split('?', 1);
-      if (by !== undefined && method !== 'GET') gateway.controlled({ by, method, path: asked, status: answer.status });
+      note(request, answer.status, by, codeOf(answer));
       respond(response, answer);
     },
     close() {
       for (const response of readers) response.end();
     },
   };
+}
+
+function codeOf({ body, problem: isProblem }: AdminAnswer): string | undefined {
+  return isProblem === true ? (body as { readonly code?: string }).code : undefined;
 }
 
 export function respond(

@@ -1,5 +1,5 @@
 import { chmodSync, lstatSync, mkdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
 import { AmbitError } from '../../errors.ts';
@@ -23,9 +23,10 @@ export async function listenControl(
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   assertPrivate(folder);
   const door = createAdminDoor(gateway, address);
-  const server = createServer((request, response) => {
+  const take = (request: IncomingMessage, response: ServerResponse) => {
     door.answer(request, response).catch(() => response.destroy());
-  });
+  };
+  const server = createServer(take).on('checkContinue', take);
   // Of two gateways that start at the same moment, one could take the fresh socket of the other for a stale one.
   await withLongLock(path, lockPatienceMs, async () => {
     await removeStale(path);

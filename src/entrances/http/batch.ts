@@ -1,13 +1,10 @@
-import type { IncomingMessage } from 'node:http';
 import { blankEntry } from '../../gateway/exchange.ts';
-import type { Gateway } from '../../gateway/gateway.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
-import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
+import { type Message, MessageFault, readClientMessage } from '../../wire/message.ts';
 import { claimedVersion } from '../../wire/modern-envelope.ts';
 import { ScanFault, scanArray } from '../../wire/scan.ts';
 import { batchVersion } from '../../wire/versions.ts';
-import type { Answer } from './answer.ts';
-import { arrived, fault, finish, type HttpApproach } from './post.ts';
+import { arrived, finish, type HttpApproach, type Posted, refuse } from './post.ts';
 
 const maxElements = 64;
 
@@ -15,13 +12,8 @@ const maxElements = 64;
  * A JSON-RPC batch. Only revision 2025-03-26 had them, so only a client that negotiated it may send one; then every
  * element walks the corridor by itself, as if it had come alone.
  */
-export async function serveBatch(
-  gateway: Gateway,
-  approach: HttpApproach,
-  request: IncomingMessage,
-  body: Buffer,
-  answer: Answer,
-): Promise<void> {
+export async function serveBatch(posted: Posted, approach: HttpApproach, body: Buffer): Promise<void> {
+  const { gateway, request, answer } = posted;
   // Asked through the corridor: to anyone else, what a transport session negotiated would tell that it exists.
   const visited = await gateway.visit({
     ...approach,
@@ -35,13 +27,14 @@ export async function serveBatch(
     return;
   }
   if (visited.kind !== 'known' || visited.version !== batchVersion) {
-    fault(answer, 400, 'null', -32600, 'Batches are not part of this protocol version: send one message a request');
+    const message = 'Batches are not part of this protocol version: send one message a request';
+    refuse(posted, { event: 'batch', status: 400, rpc: -32600, message });
     return;
   }
   let messages: Message[];
   try {
     messages = scanArray(body, maxElements).map((element) => {
-      const message = readMessage(element);
+      const message = readClientMessage(element);
       refuseAmbiguousKeys(message);
       if (message.method === 'initialize' || claimedVersion(message) !== undefined) {
         throw new MessageFault('this message cannot be part of a batch', false);
@@ -51,7 +44,8 @@ export async function serveBatch(
     if (messages.length === 0) throw new MessageFault('the batch is empty', false);
   } catch (error) {
     if (!(error instanceof MessageFault) && !(error instanceof ScanFault)) throw error;
-    fault(answer, 400, 'null', error instanceof ScanFault || error.notJson ? -32700 : -32600, error.message);
+    const rpc = error instanceof ScanFault || error.notJson ? -32700 : -32600;
+    refuse(posted, { event: 'message', status: 400, rpc, message: error.message });
     return;
   }
   const replies = await Promise.all(

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Config } from '../../config/schema.ts';
 
-export interface Refusal {
+export interface GuardRefusal {
+  readonly event: 'host' | 'origin';
   readonly status: number;
   readonly message: string;
 }
@@ -12,7 +13,7 @@ const loopbackNames = new Set(['localhost', '127.0.0.1', '[::1]']);
  * What stands before the corridor. A web page in the user's browser can reach a local port by a name of its own
  * (DNS rebinding): so the name a request was sent to, and the page it came from, must be ones we expect.
  */
-export function createGuards(listen: Config['listen']): (request: IncomingMessage) => Refusal | undefined {
+export function createGuards(listen: Config['listen']): (request: IncomingMessage) => GuardRefusal | undefined {
   const hosts = new Set([...loopbackNames, listen.host, `[${listen.host}]`, ...(listen.allowedHosts ?? [])].map(lower));
   if (listen.publicUrl !== undefined) hosts.add(new URL(listen.publicUrl).hostname.toLowerCase());
   const origins = new Set((listen.allowedOrigins ?? []).map(lower));
@@ -21,12 +22,20 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
 
   return function guard(request) {
     const { host, origin } = request.headers;
+    // HTTP/1.1 asks for one; older clients do not know it, and are not answered for.
+    if (host === undefined && request.httpVersion === '1.1') {
+      return { event: 'host', status: 400, message: 'The Host header is missing' };
+    }
     if (host === undefined || (host !== lastHost && !(hosts.has(hostName(host)) || hosts.has(lower(host))))) {
-      return { status: 403, message: 'The Host header names a host that this gateway does not answer for' };
+      return {
+        event: 'host',
+        status: 403,
+        message: 'The Host header names a host that this gateway does not answer for',
+      };
     }
     lastHost = host;
     if (origin !== undefined && !origins.has(origin.toLowerCase()) && !hosts.has(originHost(origin))) {
-      return { status: 403, message: 'Requests from this Origin are not accepted' };
+      return { event: 'origin', status: 403, message: 'Requests from this Origin are not accepted' };
     }
     return undefined;
   };

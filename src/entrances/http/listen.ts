@@ -6,9 +6,16 @@ import { openAdminToken } from '../../identity/admin-token.ts';
 import type { Log } from '../../log.ts';
 import { createAdminDoor } from '../control/answer-admin.ts';
 import { createAdminCheck } from './admin-check.ts';
+import { createAdmitCaller } from './admit-caller.ts';
+import { createBodyBudget } from './body-budget.ts';
+import { answerClientErrors } from './client-errors.ts';
+import { type Connections, createConnections } from './connections.ts';
+import { maxConnectionsWithin } from './descriptor-limit.ts';
 import { createGuards } from './guards.ts';
+import { type HttpParts, pathOf, recordRefusal } from './http-parts.ts';
 import { serveMetrics } from './metrics.ts';
 import { servePost } from './post.ts';
+import { dropBody } from './read-body.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
 import { serveControl } from './serve-control.ts';
 import { isLoginPath, serveLogins } from './serve-logins.ts';
@@ -24,6 +31,14 @@ export interface Listening {
 
 const serverPath = /^\/mcp\/([a-z0-9-]{1,64})$/;
 
+/** A head that takes longer is refused; so is a body that takes longer. An idle connection is closed. */
+const times = {
+  headersTimeout: 10_000,
+  requestTimeout: 60_000,
+  keepAliveTimeout: 65_000,
+  connectionsCheckingInterval: 1000,
+};
+
 export async function listenHttp(
   gateway: Gateway,
   address: { readonly host: string; readonly port: number },
@@ -32,6 +47,13 @@ export async function listenHttp(
   const guard = createGuards(gateway.config.listen);
   const token = await openAdminToken(gateway.places.dataDir);
   const adminOf = createAdminCheck(gateway, token);
+  const connections = openConnections(gateway, log);
+  const parts: HttpParts = {
+    gateway,
+    connections,
+    admitCaller: createAdmitCaller(gateway, connections),
+    bodies: createBodyBudget(() => gateway.config.limits.bodyBytes),
+  };
   let url = '';
   const door = createAdminDoor(gateway, () => gateway.config.listen.publicUrl ?? url);
   let closing = false;
@@ -40,67 +62,96 @@ export async function listenHttp(
   function answer(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
     const refusal = guard(request);
     if (refusal !== undefined) {
-      request.resume();
-      gateway.metrics.httpRefused(refusal.status);
-      problem(response, refusal.status, refusal.message);
+      const { event, status, message } = refusal;
+      refuse(request, response, status, { event });
+      json(response, status, { jsonrpc: '2.0', id: null, error: { code: -32000, message } });
       return;
     }
     const path = pathOf(request.url ?? '');
+    const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
+    if (server !== undefined) return answerMcp(server, request, response);
+    if (path.startsWith('/api/')) return serveControl(parts, door, adminOf, request, response);
+    connections.demote(request.socket);
+    if (isLoginPath(path)) return serveLogins(gateway, request, response);
+    if (path === '/metrics') return serveMetrics(gateway, adminOf, request, response);
+    if (path === '/readyz') return answerReady(request, response);
     if (path === '/healthz') {
+      dropBody(request, response, true);
       json(response, 200, { status: 'ok' });
       return;
     }
-    if (path === '/readyz') return answerReady(response);
-    if (path === '/metrics') return serveMetrics(gateway, adminOf, request, response);
     if (path === '/.well-known/jwks.json' && request.method === 'GET') {
+      dropBody(request, response, true);
       const bytes = Buffer.from(gateway.jwks());
       const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };
       response.writeHead(200, { ...headers, 'content-length': bytes.length }).end(bytes);
       return;
     }
     if (path.startsWith('/.well-known/') && serveResourceMetadata(gateway, path, request, response)) return;
-    if (path.startsWith('/api/')) return serveControl(door, adminOf, request, response);
-    if (isLoginPath(path)) return serveLogins(gateway, request, response);
-    const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
-    if (server === undefined) {
-      request.resume();
-      gateway.metrics.httpRefused(404);
-      json(response, 404, { error: 'Not found' });
-      return;
-    }
-    if (request.method === 'POST') return servePost(gateway, server, request, response);
-    if (request.method === 'GET' || request.method === 'DELETE') return serveVisit(gateway, server, request, response);
-    request.resume();
-    gateway.metrics.httpRefused(405);
-    response.writeHead(405, { allow: 'POST, GET, DELETE', 'content-length': 0 }).end();
+    refuse(request, response, 404, { event: 'address' });
+    json(response, 404, { error: 'Not found' });
   }
 
-  async function answerReady(response: ServerResponse): Promise<void> {
-    const reachable = await gateway.ready().then(
-      () => true,
-      () => false,
-    );
-    const status = closing ? 'closing' : reachable ? 'ok' : 'store unavailable';
+  function answerMcp(server: string, request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
+    if (request.method === 'POST') return servePost(parts, server, request, response);
+    if (request.method === 'GET' || request.method === 'DELETE') return serveVisit(parts, server, request, response);
+    connections.demote(request.socket);
+    refuse(request, response, 405, { event: 'method' });
+    response.writeHead(405, { allow: 'POST, GET, DELETE', 'content-length': 0 }).end();
+    return undefined;
+  }
+
+  /** For whoever is refused before anything is known of them. */
+  function refuse(
+    request: IncomingMessage,
+    response: ServerResponse,
+    status: number,
+    { event }: { readonly event: 'host' | 'origin' | 'address' | 'method' },
+  ): void {
+    gateway.metrics.httpRefused(status);
+    recordRefusal(gateway, request, { event, status });
+    dropBody(request, response, true);
+  }
+
+  let asking: Promise<boolean> | undefined;
+  /** However many ask at once, the store is asked once. */
+  function isReachable(): Promise<boolean> {
+    asking ??= gateway
+      .ready()
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => {
+        asking = undefined;
+      });
+    return asking;
+  }
+
+  async function answerReady(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    dropBody(request, response, true);
+    const status = closing ? 'closing' : (await isReachable()) ? 'ok' : 'store unavailable';
     json(response, status === 'ok' ? 200 : 503, { status });
   }
 
-  const http = createServer(
-    { keepAliveTimeout: 65_000, headersTimeout: 15_000, requestTimeout: 60_000, connectionsCheckingInterval: 5000 },
-    (request, response) => {
-      answer(request, response)?.catch((error: unknown) => {
-        log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) });
-        if (!response.headersSent) json(response, 500, { error: 'Internal error' });
-        else response.destroy();
-      });
-    },
-  );
+  function take(request: IncomingMessage, response: ServerResponse): void {
+    if (!connections.ask(request.socket, response)) return;
+    answer(request, response)?.catch((error: unknown) => {
+      log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) });
+      if (!response.headersSent) json(response, 500, { error: 'Internal error' });
+      else response.destroy();
+    });
+  }
+
+  // A request without a Host is ours to refuse, so that it is written down.
+  const http = createServer({ ...times, requireHostHeader: false }, take);
+  http.on('checkContinue', take);
+  answerClientErrors(http, gateway);
   // Node drops the lines beyond a count without a word, an Origin among them; their size bounds them well enough.
   http.maxHeadersCount = 0;
-  const sockets = new Set<Socket>();
   http.on('connection', (socket) => {
     socket.setNoDelay(true);
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
+    connections.add(socket);
   });
   await new Promise<void>((resolve, reject) => {
     http.once('error', reject);
@@ -115,20 +166,31 @@ export async function listenHttp(
     async close(graceMs) {
       closing = true;
       door.close();
-      await drain(http, sockets, graceMs);
+      await drain(http, connections, graceMs);
     },
   };
 }
 
-function pathOf(url: string): string {
-  const query = url.indexOf('?');
-  return query === -1 ? url : url.slice(0, query);
+/** Strangers hold a connection until their first request is read: those of one address need few of them at a time. */
+function openConnections(gateway: Gateway, log: Log): Connections {
+  const { maxConnections, behindProxy } = gateway.config.listen;
+  const total = maxConnectionsWithin(maxConnections);
+  if (total < maxConnections) log.warn('fewer connections than configured', { connections: total });
+  // All that comes through a proxy has the proxy's address.
+  const limits = {
+    total,
+    perAddress: behindProxy ? total : Math.ceil(total / 16),
+    perCredential: Math.ceil(total / 2),
+  };
+  return createConnections(limits, ({ remoteAddress }: Socket) => {
+    gateway.refused({ event: 'connection', entrance: 'http', address: remoteAddress, detail: 'too many' });
+  });
 }
 
-function drain(http: Server, sockets: Set<Socket>, graceMs: number): Promise<void> {
+function drain(http: Server, connections: Connections, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cut = setTimeout(() => {
-      for (const socket of sockets) socket.destroy();
+      for (const socket of connections.all()) socket.destroy();
     }, graceMs);
     http.close(() => {
       clearTimeout(cut);
@@ -142,8 +204,4 @@ function json(response: ServerResponse, status: number, body: unknown): void {
   const bytes = Buffer.from(JSON.stringify(body));
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length });
   response.end(bytes);
-}
-
-function problem(response: ServerResponse, status: number, message: string): void {
-  json(response, status, { jsonrpc: '2.0', id: null, error: { code: -32000, message } });
 }

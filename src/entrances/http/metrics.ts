@@ -3,6 +3,8 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import { contentType } from '../../metrics/text-format.ts';
 import type { AdminCheck } from './admin-check.ts';
 import { isLoopback, namesLoopback } from './guards.ts';
+import { recordRefusal } from './http-parts.ts';
+import { dropBody } from './read-body.ts';
 
 /** GET /metrics: open to this machine; everybody else has to be an administrator. */
 export async function serveMetrics(
@@ -11,12 +13,14 @@ export async function serveMetrics(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  request.resume();
+  dropBody(request, response, true);
   if (request.method !== 'GET' && request.method !== 'HEAD') {
+    recordRefusal(gateway, request, { event: 'method', status: 405 });
     refuse(gateway, response, 405, { allow: 'GET, HEAD' });
     return;
   }
   if (!comesFromHere(gateway, request) && (await adminOf(request)) === undefined) {
+    recordRefusal(gateway, request, { event: 'admin', status: 401 });
     refuse(gateway, response, 401, { 'www-authenticate': 'Bearer realm="ambit"' });
     return;
   }

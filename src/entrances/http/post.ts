@@ -1,78 +1,136 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AmbitError } from '../../errors.ts';
 import { type Arrived, newExchange } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Era, Reply } from '../../wire/channel.ts';
-import { errorMessage } from '../../wire/compose.ts';
+import { errorMessage, refusedRequest } from '../../wire/compose.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
-import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
-import { claimedVersion, envelopeFault } from '../../wire/modern-envelope.ts';
+import { type Message, MessageFault, readClientMessage } from '../../wire/message.ts';
+import { claimedVersion, type EnvelopeFault, envelopeFault } from '../../wire/modern-envelope.ts';
 import type { TraceHeaders } from '../../wire/trace.ts';
 import { handshakeVersions } from '../../wire/versions.ts';
+import type { AdmittedCaller } from './admit-caller.ts';
 import { type Answer, createAnswer } from './answer.ts';
 import { serveBatch } from './batch.ts';
 import { challenge } from './challenge.ts';
 import { credentialOf } from './credential.ts';
 import { isJson } from './guards.ts';
-import { passOver, readBody } from './read-body.ts';
+import { type HttpParts, recordRefusal } from './http-parts.ts';
+import { dropBody, type NoBody, readBody } from './read-body.ts';
 
 const openBracket = 0x5b;
 
-/** POST /mcp/{server}: one message a body, its answer in the response. */
+/** What belongs to one POST of somebody who may send a body. */
+export interface Posted {
+  readonly gateway: Gateway;
+  readonly server: string;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly caller: AdmittedCaller;
+  readonly answer: Answer;
+}
+
+/** POST /mcp/{server}: one message a body, its answer in the response. The body is read once it is known who sends it. */
 export async function servePost(
-  gateway: Gateway,
+  { gateway, admitCaller, bodies }: HttpParts,
   server: string,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const answer = createAnswer(request, response, gateway.metrics.httpRefused);
+  const caller = await admitCaller(request, response);
+  if (caller instanceof AmbitError) {
+    refuseCaller(gateway, server, request, response, answer, caller);
+    return;
+  }
+  const posted: Posted = { gateway, server, request, response, caller, answer };
   if (!isJson(request)) {
-    request.resume();
-    fault(answer, 415, 'null', -32600, 'The Content-Type must be application/json');
+    refuse(posted, { event: 'type', status: 415, rpc: -32600, message: 'The Content-Type must be application/json' });
     return;
   }
-  const body = await readBody(request, gateway.config.limits.bodyBytes, (listener) => answer.channel.onGone(listener));
-  if (body === 'broken off') return;
-  if (body === 'too long') {
-    passOver(request);
-    fault(answer, 413, 'null', -32600, 'The body is longer than limits.bodyBytes allows');
-    return;
+  const held = bodies.open(caller.key);
+  try {
+    const body = await readBody(request, response, {
+      maxBytes: gateway.config.limits.bodyBytes,
+      held,
+      onGone: (listener) => answer.channel.onGone(listener),
+    });
+    if (typeof body === 'string') refuseBody(posted, body);
+    else await serveBody(posted, body);
+  } finally {
+    held.release();
   }
+}
+
+/** Answers whoever proved nothing, without reading what they send. */
+export function refuseCaller(
+  gateway: Gateway,
+  server: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: Answer,
+  refusal: AmbitError,
+): void {
+  const { code, row, rule } = refusal;
+  const event = code === 'OVERLOADED' ? 'connection' : 'credential';
+  recordRefusal(gateway, request, { event, status: row.http, code, detail: rule });
+  dropBody(request, response, true);
+  const headers = row.http === 401 ? challenge(gateway, server, request, undefined) : undefined;
+  answer.finish(refusedRequest('null', refusal), row.http, headers);
+}
+
+function refuseBody(posted: Posted, why: NoBody): void {
+  if (why === 'too long') {
+    const message = 'The body is longer than limits.bodyBytes allows';
+    refuse(posted, { event: 'length', status: 413, rpc: -32600, message });
+  } else if (why === 'no room') {
+    const { answer, request, response, caller, gateway } = posted;
+    const refusal = new AmbitError('OVERLOADED', { what: 'Too many bytes of requests are kept at once.' });
+    recordRefusal(gateway, request, { event: 'overload', status: 503, code: refusal.code, ...caller.who });
+    dropBody(request, response, caller.isStranger);
+    answer.finish(refusedRequest('null', refusal), refusal.row.http, { 'retry-after': '1' });
+  }
+}
+
+async function serveBody(posted: Posted, body: Buffer): Promise<void> {
+  const { gateway, server, request, answer } = posted;
   const approach = approachOf(server, request);
   if (body[firstByte(body)] === openBracket) {
-    await serveBatch(gateway, approach, request, body, answer);
+    await serveBatch(posted, approach, body);
     return;
   }
   let message: Message;
   try {
-    message = readMessage(body);
+    message = readClientMessage(body);
     refuseAmbiguousKeys(message);
   } catch (error) {
     if (!(error instanceof MessageFault)) throw error;
-    fault(answer, 400, error.id, error.notJson ? -32700 : -32600, error.message);
+    const rpc = error.notJson ? -32700 : -32600;
+    refuse(posted, { event: 'message', status: 400, rpc, message: error.message, id: error.id });
     return;
   }
   const era = eraOf(message, request);
-  if (era === 'modern') {
-    const { headers } = request;
-    const wrong = envelopeFault(message, {
-      version: header(headers['mcp-protocol-version']),
-      method: header(headers['mcp-method']),
-      name: header(headers['mcp-name']),
-    });
-    if (wrong !== undefined) {
-      const bytes = errorMessage(message.id ?? 'null', wrong.rpc, wrong.message, wrong.data);
-      answer.finish(bytes, 400);
-      return;
-    }
-  } else {
-    const version = header(request.headers['mcp-protocol-version']);
-    if (version !== undefined && message.method !== 'initialize' && !isHandshakeVersion(version)) {
-      fault(answer, 400, message.id ?? 'null', -32000, 'Bad Request: Unsupported protocol version');
-      return;
-    }
+  const wrong = era === 'modern' ? modernFault(message, request) : handshakeFault(message, request);
+  if (wrong !== undefined) {
+    refuse(posted, { ...wrong, event: 'envelope', status: 400, id: message.id ?? 'null' });
+    return;
   }
   const reply = await gateway.serve(arrived(approach, era, message, answer));
   finish(gateway, server, request, answer, reply);
+}
+
+function modernFault(message: Message, { headers }: IncomingMessage): EnvelopeFault | undefined {
+  return envelopeFault(message, {
+    version: header(headers['mcp-protocol-version']),
+    method: header(headers['mcp-method']),
+    name: header(headers['mcp-name']),
+  });
+}
+
+function handshakeFault(message: Message, { headers }: IncomingMessage): EnvelopeFault | undefined {
+  const version = header(headers['mcp-protocol-version']);
+  if (version === undefined || message.method === 'initialize' || isHandshakeVersion(version)) return undefined;
+  return { rpc: -32000, message: 'Bad Request: Unsupported protocol version' };
 }
 
 export type HttpApproach = Omit<Arrived, 'message' | 'channel' | 'era' | 'entry' | 'correlationId' | 'trace'> & {
@@ -107,15 +165,19 @@ export function finish(gateway: Gateway, server: string, request: IncomingMessag
   answer.finish(reply.bytes, status, asks ? challenge(gateway, server, request, scopes) : transport);
 }
 
-export function fault(
-  answer: Answer,
-  status: number,
-  id: string,
-  rpc: number,
-  message: string,
-  headers?: Readonly<Record<string, string>>,
-): void {
-  answer.finish(errorMessage(id, rpc, message), status, headers);
+interface PostRefusal extends EnvelopeFault {
+  readonly event: 'type' | 'length' | 'message' | 'envelope' | 'batch';
+  readonly status: number;
+  /** The id's own text, where it is known. */
+  readonly id?: string;
+}
+
+/** Answers a request that is no message as the protocol wants it, and writes that down. */
+export function refuse(posted: Posted, { event, status, rpc, message, data, id = 'null' }: PostRefusal): void {
+  const { gateway, request, response, caller, answer } = posted;
+  recordRefusal(gateway, request, { event, status, code: String(rpc), detail: message, ...caller.who });
+  if (!request.complete) dropBody(request, response, caller.isStranger);
+  answer.finish(errorMessage(id, rpc, message, data), status);
 }
 
 function approachOf(server: string, request: IncomingMessage): HttpApproach {

@@ -1,38 +1,86 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HeldBytes } from './body-budget.ts';
 
-/** The whole body. `onGone` is how one hears that the client has left; a request does not tell it reliably. */
+/** Why there is no body. */
+export type NoBody = 'too long' | 'no room' | 'broken off';
+
+export interface BodyOptions {
+  readonly maxBytes: number;
+  /** Where the bytes are counted, if anywhere. */
+  readonly held?: HeldBytes;
+  /** How one hears that the client has left; a request does not tell it reliably. */
+  onGone(listener: () => void): void;
+}
+
+/** Reads the whole body. A client that waits for leave to send it gets it here, and not before. */
 export function readBody(
   request: IncomingMessage,
-  maxBytes: number,
-  onGone: (listener: () => void) => void,
-): Promise<Buffer | 'too long' | 'broken off'> {
+  response: ServerResponse,
+  { maxBytes, held, onGone }: BodyOptions,
+): Promise<Buffer | NoBody> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.resolve('too long');
+  if (expectsContinue(request)) response.writeContinue();
   return new Promise((resolve) => {
     let first: Buffer | undefined;
     let more: Buffer[] | undefined;
     let size = 0;
+    const stop = (why: NoBody) => {
+      request.removeAllListeners('data');
+      first = undefined;
+      more = undefined;
+      resolve(why);
+    };
     request.on('data', (chunk: Buffer) => {
       size += chunk.length;
-      if (size > maxBytes) {
-        request.removeAllListeners('data');
-        resolve('too long');
-      } else if (first === undefined) first = chunk;
+      if (size > maxBytes) stop('too long');
+      else if (held?.add(chunk.length) === false) stop('no room');
+      else if (first === undefined) first = chunk;
       else {
         more ??= [first];
         more.push(chunk);
       }
     });
     request.on('end', () => resolve(more === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(more)));
-    onGone(() => resolve('broken off'));
+    onGone(() => stop('broken off'));
   });
 }
 
 const lingerMs = 2000;
+const strangersBytes = 64 * 1024;
 
-/** Lets the rest of a body go by for a while: whoever is cut off while sending never gets to read the answer. */
-export function passOver(request: IncomingMessage): void {
+/**
+ * Lets what is left of a body go by, for a while: a client that is cut off while it sends never gets to read its answer.
+ * Of a stranger's body only a little is read; then it stays with its sender, who can read the answer meanwhile. To be
+ * called before the answer is written: a stranger's connection ends with it, so that none is idle and closed while its
+ * client sends the next request.
+ */
+export function dropBody(request: IncomingMessage, response: ServerResponse, isStranger: boolean): void {
+  if (!hasBody(request) || request.complete) {
+    if (isStranger && !response.headersSent) response.setHeader('connection', 'close');
+    request.resume();
+    return;
+  }
+  if (expectsContinue(request) && !response.headersSent) {
+    // The body is not sent without leave: what comes next on this connection would be taken for it.
+    response.setHeader('connection', 'close');
+    return;
+  }
+  let left = isStranger ? strangersBytes : Infinity;
+  request.on('data', (chunk: Buffer) => {
+    left -= chunk.length;
+    if (left < 0) request.pause();
+  });
   request.resume();
   const cut = setTimeout(() => request.destroy(), lingerMs).unref();
   request.once('end', () => clearTimeout(cut));
   request.once('close', () => clearTimeout(cut));
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
+}
+
+/** Other expectations have been refused before. */
+function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
+  return headers.expect !== undefined && httpVersion === '1.1';
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { allServers } from '../../gateway/aggregate/for-all.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import { dropBody } from './read-body.ts';
 
 const wellKnown = '/.well-known/oauth-protected-resource';
 const forms = /^(?:\/mcp(?:\/[a-z0-9-]{1,64})?)?$/;
@@ -46,7 +47,7 @@ export function serveResourceMetadata(
       resource_name: 'Ambit',
     }),
   );
-  request.resume();
+  dropBody(request, response, true);
   const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' };
   response.writeHead(200, { ...headers, 'content-length': bytes.length }).end(bytes);
   return true;

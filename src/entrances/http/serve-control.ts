@@ -5,23 +5,30 @@ import { AmbitError } from '../../errors.ts';
 import { type AdminDoor, respond } from '../control/answer-admin.ts';
 import type { AdminCheck } from './admin-check.ts';
 import { isJson } from './guards.ts';
+import { type HttpParts, recordRefusal } from './http-parts.ts';
+import { dropBody } from './read-body.ts';
 
 const lookEveryMs = 1000;
 
 /** The control API over HTTP: who is no administrator learns nothing, not even what there is. */
 export async function serveControl(
+  parts: HttpParts,
   door: AdminDoor,
   adminOf: AdminCheck,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
+  const { gateway, connections } = parts;
   response.setHeader('cache-control', 'no-store');
   const by = await adminOf(request);
-  if (by === undefined) return refuse(request, response);
+  if (by === undefined) return refuse(parts, request, response);
+  const { socket } = request;
+  if (connections.prove(socket, `admin ${by}`)) response.once('close', () => connections.finish(socket));
   const sent = request.headers['content-length'] ?? request.headers['transfer-encoding'] ?? '0';
   const hasBody = request.method === 'POST' || request.method === 'PATCH' || sent !== '0';
   if (hasBody && !isJson(request)) {
-    request.resume();
+    recordRefusal(gateway, request, { event: 'type', status: 415, by });
+    dropBody(request, response, false);
     respond(response, problem(415, 'REQUEST_INVALID', 'The Content-Type must be application/json.', 'Send JSON.'));
     return;
   }
@@ -38,9 +45,12 @@ function endWithLeave(adminOf: AdminCheck, request: IncomingMessage, response: S
 }
 
 /** Without a credential of an administrator, whatever else was sent. */
-function refuse(request: IncomingMessage, response: ServerResponse): void {
-  request.resume();
+function refuse({ gateway, connections }: HttpParts, request: IncomingMessage, response: ServerResponse): void {
+  connections.demote(request.socket);
   const { row, code } = new AmbitError('UNAUTHENTICATED');
+  recordRefusal(gateway, request, { event: 'admin', status: row.http, code });
+  gateway.metrics.httpRefused(row.http);
+  dropBody(request, response, true);
   const hint = 'Send "Authorization: Bearer <admin token>"; it is in the file admin-token of the data directory.';
   const refusal = problem(row.http, code, 'The request does not carry the admin token.', hint);
   respond(response, refusal, { 'www-authenticate': 'Bearer realm="ambit control"' });

@@ -1,29 +1,41 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AmbitError } from '../../errors.ts';
 import { blankEntry } from '../../gateway/exchange.ts';
-import type { Gateway } from '../../gateway/gateway.ts';
+import { errorMessage } from '../../wire/compose.ts';
 import { modernVersion } from '../../wire/versions.ts';
 import { createAnswer } from './answer.ts';
 import { credentialOf } from './credential.ts';
-import { fault, finish } from './post.ts';
+import { type HttpParts, recordRefusal } from './http-parts.ts';
+import { finish, refuseCaller } from './post.ts';
+import { dropBody } from './read-body.ts';
 
 /** GET and DELETE /mcp/{server}: the handshake era's stream and goodbye. The modern era has neither. */
 export async function serveVisit(
-  gateway: Gateway,
+  { gateway, admitCaller }: HttpParts,
   server: string,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  request.resume();
   const answer = createAnswer(request, response, gateway.metrics.httpRefused);
+  const caller = await admitCaller(request, response);
+  if (caller instanceof AmbitError) {
+    refuseCaller(gateway, server, request, response, answer, caller);
+    return;
+  }
+  dropBody(request, response, caller.isStranger);
   const transportId = request.headers['mcp-session-id'];
   const version = request.headers['mcp-protocol-version'];
+  const refuse = (status: number, message: string, headers?: Readonly<Record<string, string>>) => {
+    recordRefusal(gateway, request, { event: 'method', status, code: '-32000', detail: message, ...caller.who });
+    answer.finish(errorMessage('null', -32000, message), status, headers);
+  };
   if (typeof transportId !== 'string' || version === modernVersion) {
-    fault(answer, 405, 'null', -32000, 'Method not allowed: this needs a transport session', { allow: 'POST' });
+    refuse(405, 'Method not allowed: this needs a transport session', { allow: 'POST' });
     return;
   }
   const intent = request.method === 'GET' ? 'stream' : 'goodbye';
   if (intent === 'stream' && answer.channel.isGone()) {
-    fault(answer, 406, 'null', -32000, 'Not Acceptable: the client must accept text/event-stream');
+    refuse(406, 'Not Acceptable: the client must accept text/event-stream');
     return;
   }
   const visited = await gateway.visit({

@@ -5,7 +5,7 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import type { Channel, Delivery, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
-import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
+import { type Message, MessageFault, readClientMessage } from '../../wire/message.ts';
 import { claimedVersion, envelopeFault } from '../../wire/modern-envelope.ts';
 import { oneLine } from '../../wire/one-line.ts';
 import { readLines } from '../../wire/read-lines.ts';
@@ -98,17 +98,27 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     underWay.add(tracked);
   }
 
+  function note(event: 'message' | 'envelope' | 'batch' | 'length', code: number, detail: string): void {
+    gateway.refused({ event, entrance: 'stdio', code: String(code), detail, sessionId });
+  }
+
+  function refuse(event: 'message' | 'batch' | 'length', code: number, detail: string, id = 'null'): void {
+    note(event, code, detail);
+    write(errorMessage(id, code, detail));
+  }
+
   async function one(message: Message): Promise<Reply> {
     const era = eraOf(message);
     if (era === 'modern') {
       const wrong = envelopeFault(message, undefined);
       if (wrong !== undefined) {
+        note('envelope', wrong.rpc, wrong.message);
         return { kind: 'message', bytes: errorMessage(message.id ?? 'null', wrong.rpc, wrong.message, wrong.data) };
       }
     }
     if (message.kind === 'request') lastEra = era;
-    const opens = message.method === 'initialize' && era === 'handshake';
-    if (!opens && era === 'handshake') await shaking;
+    const isOpening = opens(message) && era === 'handshake';
+    if (!isOpening && era === 'handshake') await shaking;
     const farewell = new Set<() => void>();
     farewells.add(farewell);
     const arrived = newExchange({
@@ -124,10 +134,10 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     const serving = gateway.serve(arrived).then((reply) => {
       if (reply.kind === 'message' && reply.transportId !== undefined) transportId = reply.transportId;
       // The handshake's channel stays in use, as the way to this client; every other one has done its work.
-      if (!opens) farewells.delete(farewell);
+      if (!isOpening) farewells.delete(farewell);
       return reply;
     });
-    if (opens) shaking = serving;
+    if (isOpening) shaking = serving;
     return serving;
   }
 
@@ -139,7 +149,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
 
   async function batch(line: Buffer): Promise<void> {
     if (gateway.transportVersion(transportId) !== batchVersion) {
-      write(errorMessage('null', -32600, 'Batches are not part of this protocol version: send one message a line'));
+      refuse('batch', -32600, 'Batches are not part of this protocol version: send one message a line');
       return;
     }
     let elements: Buffer[];
@@ -147,11 +157,13 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       elements = scanArray(line, maxElements);
     } catch (error) {
       if (!(error instanceof ScanFault)) throw error;
-      write(errorMessage('null', -32700, error.message));
+      refuse('batch', -32700, error.message);
       return;
     }
     const messages = elements.map(read).filter((message) => message !== undefined);
-    const replies = await Promise.all(messages.filter((message) => message.method !== 'initialize').map(one));
+    const [opening, others] = [messages.filter(opens), messages.filter((message) => !opens(message))];
+    for (const { id } of opening) refuse('batch', -32600, 'this message cannot be part of a batch', id);
+    const replies = await Promise.all(others.map(one));
     const said = replies.flatMap((reply) => (reply.kind === 'message' ? [reply.bytes.toString()] : []));
     const deliveries = replies.flatMap((reply) => (reply.kind === 'message' ? (reply.delivery ?? []) : []));
     if (said.length > 0) write(Buffer.from(`[${said.join(',')}]`), deliveries);
@@ -159,12 +171,12 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
 
   function read(line: Buffer): Message | undefined {
     try {
-      const message = readMessage(line);
+      const message = readClientMessage(line);
       refuseAmbiguousKeys(message);
       return message;
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
-      write(errorMessage(error.id, error.notJson ? -32700 : -32600, error.message));
+      refuse('message', error.notJson ? -32700 : -32600, error.message, error.id);
       return undefined;
     }
   }
@@ -186,12 +198,19 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   const lines = readLines(input, {
     maxBytes: gateway.config.limits.bodyBytes,
     onLine: receive,
-    onTooLong: () => void write(errorMessage('null', -32600, 'The line is longer than limits.bodyBytes allows')),
-    onRunaway: leave,
+    onTooLong: () => refuse('length', -32600, 'The line is longer than limits.bodyBytes allows'),
+    onRunaway() {
+      note('length', -32600, 'The line has no end');
+      leave();
+    },
   });
   if (!input.readableEnded && !input.destroyed)
     await Promise.race([once(input, 'end'), once(input, 'close')]).catch(() => {});
   // Someone who pipes requests in and closes the pipe still wants the answers.
   await Promise.race([Promise.all([...underWay]), new Promise((resolve) => setTimeout(resolve, lingerMs).unref())]);
   leave();
+}
+
+function opens({ method }: Message): boolean {
+  return method === 'initialize';
 }

@@ -1,0 +1,85 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { AmbitError } from '../../errors.ts';
+import type { Gateway, Refusal } from '../../gateway/opened-gateway.ts';
+import { asAmbitError } from '../../gateway/refusal.ts';
+import type { Principal } from '../../identity/principal.ts';
+import type { Connections } from './connections.ts';
+import { credentialOf } from './credential.ts';
+
+/** Whoever may send a body. */
+export interface AdmittedCaller {
+  /** What connections and bytes are counted for. */
+  readonly key: string;
+  readonly isStranger: boolean;
+  /** For the journal. */
+  readonly who: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>;
+}
+
+/** Finds out who sent a request from its head alone, before anything else of it is read. */
+export type AdmitCaller = (request: IncomingMessage, response: ServerResponse) => Promise<AdmittedCaller | AmbitError>;
+
+/** Nothing more is to be found out about these; of others the pipeline says more, in words of the protocol. */
+const refusedAtOnce = new Set(['UNAUTHENTICATED', 'IDENTITY_UNAVAILABLE']);
+
+export function createAdmitCaller(gateway: Gateway, connections: Connections): AdmitCaller {
+  /** Requests that come on one connection at once are proven one after the other: each costs a look into the store. */
+  const proving = new WeakMap<Socket, Promise<unknown>>();
+
+  function identify(request: IncomingMessage): Principal | Promise<Principal> {
+    const { socket } = request;
+    const before = proving.get(socket);
+    const credential = credentialOf(request);
+    const found = before === undefined ? gateway.identify(credential) : before.then(() => gateway.identify(credential));
+    if (!(found instanceof Promise)) return found;
+    const settled = found.then(ignore, ignore);
+    proving.set(socket, settled);
+    void settled.then(() => {
+      if (proving.get(socket) === settled) proving.delete(socket);
+    });
+    return found;
+  }
+
+  /** Who has no place here may still be told why, if the token is good as such. */
+  function doubt(request: IncomingMessage, error: unknown): AdmittedCaller | AmbitError {
+    connections.demote(request.socket);
+    const refusal = asAmbitError(error);
+    if (refusedAtOnce.has(refusal.code)) return refusal;
+    return { key: 'unproven', isStranger: true, who: {} };
+  }
+
+  return async function admitCaller(request, response) {
+    let principal: Principal;
+    try {
+      const found = identify(request);
+      principal = found instanceof Promise ? await found : found;
+    } catch (error) {
+      return doubt(request, error);
+    }
+    const { socket } = request;
+    const key = keyOf(principal);
+    if (!connections.prove(socket, key)) {
+      return new AmbitError('OVERLOADED', {
+        what: 'This credential has as many connections as it may, and all of them are in use.',
+        hint: 'Close some, or wait for calls that are under way.',
+        rule: 'listen.maxConnections',
+      });
+    }
+    response.once('close', () => connections.finish(socket));
+    return { key, isStranger: false, who: namesOf(principal) };
+  };
+}
+
+function ignore(): void {}
+
+function keyOf(principal: Principal): string {
+  if (principal.kind === 'session') return `session ${principal.sessionId}`;
+  if (principal.kind === 'user' && principal.keyId !== undefined) return `key ${principal.keyId}`;
+  return `${principal.kind} ${principal.userId}`;
+}
+
+function namesOf(principal: Principal): AdmittedCaller['who'] {
+  const { userId } = principal;
+  if (principal.kind === 'session') return { sessionId: principal.sessionId, userId };
+  return principal.kind === 'user' ? { userId, keyId: principal.keyId } : { userId };
+}

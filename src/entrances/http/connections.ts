@@ -1,0 +1,187 @@
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+export interface ConnectionLimits {
+  readonly total: number;
+  /** Of connections that have proven nothing, from one address. */
+  readonly perAddress: number;
+  readonly perCredential: number;
+}
+
+export interface Connections {
+  /** Counts a connection until it closes, and makes room for it where there is none. */
+  add(socket: Socket): void;
+  /**
+   * A request has come on this connection. False when it is not to be answered: the connection is closed, or has so many
+   * unanswered requests as nobody without a credential needs.
+   */
+  ask(socket: Socket, response: ServerResponse): boolean;
+  /**
+   * A request on this connection has proven a credential. False when that has as many connections as it may, and all of
+   * them are in use.
+   */
+  prove(socket: Socket, credential: string): boolean;
+  /** That request has been answered. */
+  finish(socket: Socket): void;
+  /** A request on this connection has proven nothing. */
+  demote(socket: Socket): void;
+  all(): Iterable<Socket>;
+}
+
+interface Connection {
+  readonly socket: Socket;
+  readonly address: string;
+  /** Undefined as long as it has proven nothing. */
+  credential: string | undefined;
+  /** Requests with a credential that wait for their answer. */
+  underWay: number;
+  /** Requests that wait for their answer, whoever they are from. */
+  unanswered: number;
+}
+
+const maxUnanswered = 16;
+
+/**
+ * The connections of the port. At a limit the oldest one that has proven nothing is closed, so that a newcomer always
+ * gets to show a credential, however many strangers hold connections. Those that have shown one are never closed for
+ * a stranger, and count for their credential: behind a proxy, thousands of clients share one address.
+ */
+export function createConnections(limits: ConnectionLimits, onClosed: (socket: Socket) => void): Connections {
+  const known = new Map<Socket, Connection>();
+  /** The oldest first, in this and in each of the following. */
+  const strangers = new Set<Connection>();
+  const byAddress = new Map<string, Set<Connection>>();
+  const byCredential = new Map<string, Set<Connection>>();
+  const crowded = new Set<string>();
+
+  function enter(connection: Connection): void {
+    const { credential, address } = connection;
+    if (credential === undefined) strangers.add(connection);
+    const [groups, name] = credential === undefined ? [byAddress, address] : [byCredential, credential];
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, new Set([connection]));
+    else group.add(connection);
+  }
+
+  function leave(connection: Connection): void {
+    const { credential, address } = connection;
+    strangers.delete(connection);
+    const [groups, name] = credential === undefined ? [byAddress, address] : [byCredential, credential];
+    const group = groups.get(name);
+    group?.delete(connection);
+    if (group?.size === 0) groups.delete(name);
+  }
+
+  function forget(connection: Connection): void {
+    if (!known.delete(connection.socket)) return;
+    leave(connection);
+  }
+
+  function cut(connection: Connection): void {
+    forget(connection);
+    onClosed(connection.socket);
+    connection.socket.destroy();
+    stopParsing(connection.socket);
+  }
+
+  function cutOldestStranger(): void {
+    const [oldest] = strangers;
+    if (oldest !== undefined) cut(oldest);
+  }
+
+  /** Many clients of one address may come at once: first what they have sent is read. */
+  function watchAddress(address: string): void {
+    if (crowded.has(address)) return;
+    crowded.add(address);
+    setImmediate(() =>
+      setImmediate(() => {
+        crowded.delete(address);
+        for (const connection of byAddress.get(address) ?? []) {
+          if ((byAddress.get(address)?.size ?? 0) <= limits.perAddress) return;
+          cut(connection);
+        }
+      }),
+    );
+  }
+
+  function makeRoomFor(credential: string): boolean {
+    const group = byCredential.get(credential);
+    if (group === undefined || group.size < limits.perCredential) return true;
+    for (const connection of group) {
+      if (connection.underWay > 0) continue;
+      cut(connection);
+      return true;
+    }
+    return false;
+  }
+
+  return {
+    all: () => known.keys(),
+    add(socket) {
+      const address = networkOf(socket.remoteAddress ?? '');
+      const connection: Connection = { socket, address, credential: undefined, underWay: 0, unanswered: 0 };
+      known.set(socket, connection);
+      enter(connection);
+      socket.once('close', () => forget(connection));
+      if (known.size > limits.total) cutOldestStranger();
+      if ((byAddress.get(address)?.size ?? 0) > limits.perAddress) watchAddress(address);
+    },
+    ask(socket, response) {
+      const connection = known.get(socket);
+      if (connection === undefined) return false;
+      if (connection.credential === undefined && connection.unanswered >= maxUnanswered) {
+        cut(connection);
+        return false;
+      }
+      connection.unanswered++;
+      response.once('close', () => connection.unanswered--);
+      return true;
+    },
+    prove(socket, credential) {
+      const connection = known.get(socket);
+      // Closed meanwhile: whatever is answered, nobody hears it.
+      if (connection === undefined) return true;
+      if (connection.credential !== credential) {
+        if (!makeRoomFor(credential)) return false;
+        leave(connection);
+        connection.credential = credential;
+        enter(connection);
+      }
+      connection.underWay++;
+      return true;
+    },
+    finish(socket) {
+      const connection = known.get(socket);
+      if (connection !== undefined) connection.underWay--;
+    },
+    demote(socket) {
+      const connection = known.get(socket);
+      if (connection?.credential === undefined || connection.underWay > 0) return;
+      leave(connection);
+      connection.credential = undefined;
+      enter(connection);
+    },
+  };
+}
+
+/**
+ * Node reads on in a piece of many requests when the connection is closed, and makes a request and an answer of each.
+ * Where its parser is not found, that only takes longer.
+ */
+function stopParsing(socket: Socket): void {
+  const { parser } = socket as Socket & { readonly parser?: { onIncoming?: unknown } | null };
+  if (typeof parser?.onIncoming === 'function') parser.onIncoming = () => 0;
+}
+
+/** An address of IPv4; of IPv6 its first half, since whoever has one address there has all that begin like it. */
+export function networkOf(address: string): string {
+  if (address.includes('.')) return address.replace(/^::ffff:/i, '');
+  const [before = '', after] = address.toLowerCase().replace(/%.*$/, '').split('::', 2);
+  const groups = before === '' ? [] : before.split(':');
+  if (after !== undefined) {
+    const rest = after === '' ? [] : after.split(':');
+    while (groups.length + rest.length < 8) groups.push('0');
+    groups.push(...rest);
+  }
+  return groups.slice(0, 4).join(':');
+}

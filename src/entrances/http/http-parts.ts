@@ -1,0 +1,34 @@
+import type { IncomingMessage } from 'node:http';
+import type { Gateway, Refusal } from '../../gateway/opened-gateway.ts';
+import type { AdmitCaller } from './admit-caller.ts';
+import type { BodyBudget } from './body-budget.ts';
+import type { Connections } from './connections.ts';
+
+/** What all addresses of the port share. */
+export interface HttpParts {
+  readonly gateway: Gateway;
+  readonly admitCaller: AdmitCaller;
+  readonly bodies: BodyBudget;
+  readonly connections: Connections;
+}
+
+/** What a request says of a refusal by itself. */
+export type RequestRefusal = Omit<Refusal, 'entrance' | 'method' | 'path' | 'address'>;
+
+/** Writes down that a request was refused, and by whom it was sent as far as that is known. */
+export function recordRefusal(gateway: Gateway, request: IncomingMessage, refusal: RequestRefusal): void {
+  const { method, url = '', socket } = request;
+  const path = pathOf(url);
+  gateway.refused({ entrance: 'http', ...refusal, method, path: publicPart(path), address: socket.remoteAddress });
+}
+
+/** The address without what was asked there. */
+export function pathOf(url: string): string {
+  const query = url.indexOf('?');
+  return query === -1 ? url : url.slice(0, query);
+}
+
+/** A link to log in with is as good as a credential. */
+function publicPart(path: string): string {
+  return path.startsWith('/login/') ? '/login/' : path;
+}

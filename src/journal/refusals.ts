@@ -1,0 +1,134 @@
+import type { Journal } from './journal.ts';
+
+/** What was refused at an entrance, before it became a call. */
+export type RefusalEvent =
+  | 'credential'
+  | 'admin'
+  | 'host'
+  | 'origin'
+  | 'address'
+  | 'method'
+  | 'type'
+  | 'length'
+  | 'message'
+  | 'envelope'
+  | 'batch'
+  | 'request'
+  | 'connection'
+  | 'overload'
+  | 'control'
+  | 'login';
+
+/** One refusal. Whoever is known by a credential is named; of everybody else there is the address. */
+export interface Refusal {
+  readonly event: RefusalEvent;
+  readonly entrance: 'http' | 'stdio' | 'control';
+  readonly status?: number | undefined;
+  readonly code?: string | undefined;
+  readonly detail?: string | undefined;
+  readonly method?: string | undefined;
+  readonly path?: string | undefined;
+  readonly address?: string | undefined;
+  readonly by?: string | undefined;
+  readonly sessionId?: string | undefined;
+  readonly userId?: string | undefined;
+  readonly keyId?: string | undefined;
+}
+
+export interface Refusals {
+  record(refusal: Refusal): void;
+  /** Writes how many were left out so far. */
+  close(): void;
+}
+
+interface Bucket {
+  lines: number;
+  at: number;
+}
+
+interface LeftOut {
+  readonly refusal: Refusal;
+  further: number;
+}
+
+const burst = 10;
+const everyMs = 10_000;
+/** Strangers share this one as well: whoever has many addresses gets no more lines. */
+const strangersBurst = 50;
+const strangersEveryMs = 500;
+const maxBuckets = 1000;
+const maxText = 200;
+
+/**
+ * Every refusal counts, and not each has a line: whoever is refused decides how often, and must not fill the disk. Of
+ * one kind and one caller there are ten lines, then one every ten seconds. What is left out is told as a number.
+ */
+export function createRefusals(journal: Pick<Journal, 'record'>, now = () => performance.now()): Refusals {
+  const buckets = new Map<string, Bucket>();
+  const leftOut = new Map<string, LeftOut>();
+  const strangers: Bucket = { lines: strangersBurst, at: now() };
+  let timer: NodeJS.Timeout | undefined;
+
+  function bucketOf(key: string): Bucket {
+    const known = buckets.get(key);
+    if (known !== undefined) return known;
+    if (buckets.size >= maxBuckets) buckets.delete(buckets.keys().next().value as string);
+    const fresh = { lines: burst, at: now() };
+    buckets.set(key, fresh);
+    return fresh;
+  }
+
+  function hasRoom(bucket: Bucket, most: number, every: number): boolean {
+    const gained = Math.floor((now() - bucket.at) / every);
+    if (gained > 0) {
+      bucket.lines = Math.min(most, bucket.lines + gained);
+      bucket.at += gained * every;
+    }
+    return bucket.lines > 0;
+  }
+
+  function mayWrite(key: string, isStranger: boolean): boolean {
+    const own = bucketOf(key);
+    if (!hasRoom(own, burst, everyMs)) return false;
+    if (isStranger && !hasRoom(strangers, strangersBurst, strangersEveryMs)) return false;
+    own.lines--;
+    if (isStranger) strangers.lines--;
+    return true;
+  }
+
+  /** What is left out of strangers is told together, whatever their addresses. */
+  function leaveOut(key: string, refusal: Refusal): void {
+    const known = leftOut.get(key);
+    if (known !== undefined) known.further++;
+    else leftOut.set(key, { refusal, further: 1 });
+    timer ??= setTimeout(tell, everyMs).unref();
+  }
+
+  function tell(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    for (const { refusal, further } of leftOut.values()) {
+      const { event, entrance, by, sessionId, userId, keyId } = refusal;
+      journal.record({ kind: 'refusal', event, entrance, by, sessionId, userId, keyId, further });
+    }
+    leftOut.clear();
+  }
+
+  return {
+    record(refusal) {
+      const { event, detail, path, method } = refusal;
+      const who = refusal.sessionId ?? refusal.userId ?? refusal.by;
+      if (!mayWrite(`${event} ${who ?? refusal.address}`, who === undefined)) {
+        leaveOut(`${event} ${who}`, refusal);
+        return;
+      }
+      const texts = { detail: shorten(detail), method: shorten(method), path: shorten(path) };
+      journal.record({ kind: 'refusal', ...refusal, ...texts });
+    },
+    close: tell,
+  };
+}
+
+function shorten(text: string | undefined): string | undefined {
+  return text === undefined || text.length <= maxText ? text : `${text.slice(0, maxText)}…`;
+}
