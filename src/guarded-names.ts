@@ -1,29 +1,102 @@
 /**
- * What a person or a trusted program later runs, or takes orders from, without being asked. Servers in a sandbox and the
- * file tools of sessions may read these, but must not leave orders there.
+ * What a person's own tools run or take orders from merely because they are used in the folder: shells, git, editors,
+ * package managers, agents. Servers in a sandbox and the file tools of sessions may read these, but must not leave orders
+ * there. What is run on purpose, such as a Makefile, is not among them. `*` stands for any characters.
  */
 export const guardedNames: readonly string[] = [
+  // Agents, and the servers they start.
   '.mcp.json',
+  'AGENTS.md',
+  'AGENTS.override.md',
+  'CLAUDE.md',
+  'CLAUDE.local.md',
+  'GEMINI.md',
+  '.agents',
+  '.aider.conf.yml',
+  '.amazonq',
   '.claude',
+  '.clinerules',
   '.codex',
+  '.continue',
   '.cursor',
+  '.cursorrules',
   '.gemini',
+  '.kiro',
+  '.opencode',
+  'opencode.json',
+  '.roo',
+  '.roorules',
+  '.windsurf',
+  '.windsurfrules',
+  // Editors and debuggers.
   '.vscode',
+  '*.code-workspace',
   '.idea',
+  '.zed',
+  '.helix',
   '.devcontainer',
-  '.husky',
-  '.githooks',
+  '.devcontainer.json',
+  '*.sublime-project',
+  '.dir-locals.el',
+  '.exrc',
+  '.nvimrc',
+  '.nvim.lua',
+  '.vimrc',
+  '.gdbinit',
+  '.lldbinit',
+  // Git, and what hooks that are installed read.
   '.gitconfig',
   '.gitmodules',
+  '.githooks',
+  '.husky',
   '.pre-commit-config.yaml',
-  '.envrc',
+  'lefthook*.yml',
+  '.lefthook*.yml',
+  '.overcommit.yml',
+  // Package managers and version managers.
   '.npmrc',
-  '.yarnrc.yml',
+  '.yarnrc*',
+  '.pnpmfile.cjs',
+  '.pnp.*',
+  'mise.toml',
+  '.mise.toml',
+  '.mise',
+  // Shells.
+  '.envrc',
   '.ssh',
   '.bashrc',
+  '.bash_aliases',
+  '.bash_login',
+  '.bash_logout',
   '.bash_profile',
   '.profile',
   '.zshrc',
   '.zprofile',
   '.zshenv',
+  '.zlogin',
+  '.zlogout',
 ];
+
+/** The same for what has such a meaning only in a certain folder, wherever that folder lies. */
+export const guardedPaths: readonly string[] = [
+  '.cargo/config',
+  '.cargo/config.toml',
+  '.github/actions',
+  '.github/copilot-instructions.md',
+  '.github/instructions',
+  '.github/workflows',
+  '.yarn/plugins',
+  '.yarn/releases',
+];
+
+const fits = new RegExp(`^(?:${guardedNames.map(asExpression).join('|')})$`, 'i');
+
+/** Whether a file or folder of this name is guarded, in whatever case it is written. */
+export function isGuardedName(name: string): boolean {
+  return fits.test(name);
+}
+
+/** A name as part of a regular expression; `*` stops at a slash. */
+export function asExpression(name: string): string {
+  return name.replace(/[.+?^${}()|[\]\\/]/g, '\\$&').replaceAll('*', '[^/]*');
+}

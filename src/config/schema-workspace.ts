@@ -57,6 +57,12 @@ const workspaceSchema = z.strictObject({
   env: mapOf({ pattern: serverName, rule: 'this is not the name of a server' }, envMap)
     .default({})
     .describe('Further variables for a server when used here, by its name.'),
+  git: z
+    .enum(['read', 'write'])
+    .default('read')
+    .describe(
+      'Whether servers in a sandbox may write into the repository; never into what git runs or is configured by.',
+    ),
   isolation: z
     .enum(['shared', 'worktree', 'copy'])
     .default('shared')

@@ -3,8 +3,11 @@ import { basename, dirname } from 'node:path';
 import type { Config } from '../config/schema.ts';
 import { isInside, stationsOf } from '../config/stations.ts';
 import { AmbitError } from '../errors.ts';
-import type { Confinement, Shown } from '../runners/confinement.ts';
+import type { Confinement, Guard, Shown } from '../runners/confinement.ts';
 import type { StdioServer } from '../upstreams/definition.ts';
+import { createPathGuard } from '../workspaces/path-guard.ts';
+import { pathRules } from '../workspaces/path-rules.ts';
+import type { WorkspaceConfig } from '../workspaces/workspaces.ts';
 
 /** Where a process in a sandbox finds the public keys. */
 export const keysInside = '/run/ambit/jwks.json';
@@ -15,6 +18,8 @@ interface Confined {
   readonly cwd: string;
   /** The one workspace the process serves, where it does not work in it. */
   readonly workspace: string | undefined;
+  /** The configuration of the workspace that it works in or serves. */
+  readonly rules: WorkspaceConfig | undefined;
   readonly config: Config;
   readonly configFile: string;
   readonly dataDir: string;
@@ -23,10 +28,12 @@ interface Confined {
 
 /** What a server's process may see and write in a sandboxed session. Asked when its working directory is there. */
 export function confine(confined: Confined): Confinement {
-  const { server, cwd, workspace, config, configFile, dataDir, jwksFile } = confined;
-  const home = { real: realPlace(cwd), inside: cwd };
-  const served = workspace === undefined ? [] : [{ real: realPlace(workspace), inside: workspace }];
-  const writable = [...served, ...server.sandbox.writable.flatMap(asNamed)];
+  const { server, cwd, workspace, rules, config, configFile, dataDir, jwksFile } = confined;
+  const guard = guardOf(rules);
+  const home = { real: realPlace(cwd), inside: cwd, guard };
+  const served = workspace === undefined ? [] : [{ real: realPlace(workspace), inside: workspace, guard }];
+  const more = server.sandbox.writable.flatMap(asNamed).map((shown) => ({ ...shown, guard: guardOf(undefined) }));
+  const writable = [...served, ...more];
   const open = [home, ...writable].map(({ real }) => real);
   for (const path of [...server.sandbox.readable, ...server.sandbox.writable]) assertOwnWay(path, open, server.name);
   const others = Object.values(config.workspaces).flatMap(({ path }) => (path === undefined ? [] : [realPlace(path)]));
@@ -43,6 +50,13 @@ export function confine(confined: Confined): Confinement {
     network: server.sandbox.network,
     ...(server.sandbox.image === undefined ? {} : { image: server.sandbox.image }),
   };
+}
+
+/** What is free for the session's file tools is free for its servers. */
+function guardOf(rules: WorkspaceConfig | undefined): Guard {
+  if (rules === undefined) return { git: 'read' };
+  const { refusal } = createPathGuard(pathRules(rules.files));
+  return { git: rules.git, mayWrite: (names) => refusal('write', names) === undefined };
 }
 
 function realPlace(path: string): string {

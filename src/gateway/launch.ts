@@ -67,7 +67,7 @@ export function launchOf(
   const confinement =
     session.trustLevel === 'direct'
       ? undefined
-      : () => confine({ server, cwd, workspace: besides, config, configFile, dataDir, jwksFile });
+      : () => confine({ server, cwd, workspace: besides, rules: workspace, config, configFile, dataDir, jwksFile });
   // Never in the workspace that others work in, nor in any other folder, where this one cannot be made.
   const ready = own === undefined || scope === 'shared' ? undefined : () => own.folderFor(session);
   return { env: servers[name]?.env ?? {}, provenance: provenance[name] ?? {}, cwd, ready, confinement };

@@ -7,6 +7,16 @@ export interface Shown {
   readonly inside: string;
   /** An open descriptor of it, where it is held already: then it is this one, whatever has its name by now. */
   readonly descriptor?: number;
+  /** How it is guarded where it may be written. Unless given, what is guarded is read-only and nothing is put there. */
+  readonly guard?: Guard;
+}
+
+/** What of a folder stays as it is although the folder may be written. */
+export interface Guard {
+  /** Whether the repository in it may be written, but for what git runs or is configured by. */
+  readonly git: 'read' | 'write';
+  /** Whether something with a guarded name may be written all the same. */
+  readonly mayWrite?: (names: readonly string[]) => boolean;
 }
 
 /** What a process may do that is started for a sandboxed session. Whatever is not said here, it may not. */

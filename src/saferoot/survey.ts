@@ -4,6 +4,7 @@ import { folderKey } from './changes.ts';
 import type { Folder } from './folder.ts';
 import type { Handle } from './ground.ts';
 import { namesIn, stepIfThere } from './names-in.ts';
+import { isRepository } from './repository-trap.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { isTemporaryName } from './temporary-file.ts';
 
@@ -46,6 +47,7 @@ function* survey(
   function* below(node: Handle, here: readonly (readonly string[])[], depth: number): Generator<void> {
     if (depth > maxTreeDepth) throw new SafeRootError('TOO_DEEP');
     folders?.add(folderKey(node));
+    if (isRepository(node)) for (const way of here) assertAdmitted(folder.admit, 'write', [...way, '.git'], 'folder');
     for (const { name, kind } of namesIn(node)) {
       if (--left < 0) throw new SafeRootError('TOO_MANY_ENTRIES');
       yield;

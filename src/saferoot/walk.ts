@@ -5,6 +5,7 @@ import { noteChange } from './changes.ts';
 import { componentsOf } from './components.ts';
 import { type Kind, kindOf } from './facts.ts';
 import { at, type Ground, type Handle } from './ground.ts';
+import { assertNoRepository } from './repository-trap.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
 export interface WalkOptions {
@@ -96,12 +97,21 @@ export function walkAlong(
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error;
       const last = isLast();
+      if (deed === 'write') assertNoRepository(admit, here(), names(), name);
       if (options.make === 'all' || (options.make === 'parents' && !last)) makeFolder(name);
       // A path that ends in a slash can only mean a folder.
       else if (last && ahead.length === 0) standHere(name);
       else if (options.make === 'none') standBefore(name);
       else throw error;
       return;
+    }
+    if (deed === 'write') {
+      try {
+        assertNoRepository(admit, here(), names(), name);
+      } catch (error) {
+        ground.release(handle);
+        throw error;
+      }
     }
     if (handle.stats.isSymbolicLink() && !(options.keepLastLink && ahead.length === 0)) {
       ground.release(handle);

@@ -5,6 +5,7 @@ import { assertSize, type Content, writeAll } from './content.ts';
 import { factsOf, type Located, type Resolved, versionOf } from './facts.ts';
 import { assertFile, type Folder, type FolderWalk, found, isSame, placeOf, walked, walkedUntil } from './folder.ts';
 import { at, type Handle } from './ground.ts';
+import { assertNoRepository } from './repository-trap.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { takeFileName } from './take-name.ts';
 import { writeBeside } from './temporary-file.ts';
@@ -161,9 +162,12 @@ function putNew(folder: Folder, end: Walked, content: Content, options: CreateOp
  */
 function assertPlace(folder: Folder, end: Walked, place: Place): void {
   if (folder.admit === undefined) return;
-  const now = walkAlong(folder.ground, folder.root, end.inside.slice(0, -1), { keepLastLink: true });
+  const above = end.inside.slice(0, -1);
+  const now = walkAlong(folder.ground, folder.root, above, { keepLastLink: true });
   now.release();
   if (now.node === undefined || !isSame(now.node, place.folder)) throw new SafeRootError('CHANGED');
+  // The other parts of a repository may have come meanwhile.
+  assertNoRepository(folder.admit, place.folder, above, place.name);
 }
 
 function settled(folder: Folder, end: Walked, place: Place, created: boolean): WrittenFile {

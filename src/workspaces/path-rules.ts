@@ -1,4 +1,4 @@
-import { guardedNames } from '../guarded-names.ts';
+import { guardedNames, guardedPaths } from '../guarded-names.ts';
 
 /**
  * What sessions may not do to which paths of a workspace, as plain data, so that it can be handed to where the files lie.
@@ -37,6 +37,16 @@ const hiddenByDefault: readonly string[] = [
   '.azure',
   '.kube',
   '**/.docker/config.json',
+  '.dockercfg',
+  '**/.config/gcloud',
+  '**/.config/gh',
+  '.pypirc',
+  '.boto',
+  '.s3cfg',
+  '**/.cargo/credentials',
+  '**/.cargo/credentials.toml',
+  '**/.gem/credentials',
+  '**/.terraform.d/credentials.tfrc.json',
   '.netrc',
   '_netrc',
   '.pgpass',
@@ -49,7 +59,7 @@ const hiddenByDefault: readonly string[] = [
 const shownByDefault: readonly string[] = ['.env.example', '.env.sample', '.env.template', '.env.dist', '*.pub'];
 
 /** The repository, and what others run or take orders from. */
-const keptByDefault: readonly string[] = ['.git', ...guardedNames];
+const keptByDefault: readonly string[] = ['.git', ...guardedNames, ...guardedPaths.map((path) => `**/${path}`)];
 
 export interface ConfiguredPaths {
   readonly hide: readonly string[];

@@ -28,13 +28,22 @@ function confined(
   const server = defineServers(config, at('etc')).get('a') as StdioServer;
   const jwksFile = at('data/keys/public/jwks.json');
   const { cwd, workspace } = place;
-  return confine({ server, cwd, workspace, config, configFile: at('etc/ambit.yaml'), dataDir: at('data'), jwksFile });
+  return confine({
+    server,
+    cwd,
+    workspace,
+    rules: undefined,
+    config,
+    configFile: at('etc/ambit.yaml'),
+    dataDir: at('data'),
+    jwksFile,
+  });
 }
 
 test('a session is shown its workspace, what is granted and the public keys; the rest is hidden', () => {
   expect(confined({ readable: [at('shared')], memoryMb: 7 })).toEqual({
     network: [],
-    home: { real: at('mine'), inside: at('mine') },
+    home: { real: at('mine'), inside: at('mine'), guard: { git: 'read' } },
     readable: [
       { real: at('shared'), inside: at('shared') },
       { real: at('data/keys/public'), inside: join(keysInside, '..') },
@@ -60,8 +69,8 @@ test('a process that serves a workspace without working in it may write there to
 test('a grant under the name of a link is shown under both names', () => {
   symlinkSync(at('shared'), at('link'));
   expect(confined({ writable: [at('link')] }).writable).toEqual([
-    { real: at('shared'), inside: at('shared') },
-    { real: at('shared'), inside: at('link') },
+    { real: at('shared'), inside: at('shared'), guard: { git: 'read' } },
+    { real: at('shared'), inside: at('link'), guard: { git: 'read' } },
   ]);
 });
 

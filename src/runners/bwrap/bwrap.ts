@@ -61,7 +61,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     launch: Launch,
     confinement: Confinement,
     files: ServerFiles & { readonly before?: readonly string[] },
-  ): Promise<{ child: StartedChild; bounds: Bounds }> {
+  ): Promise<{ child: StartedChild; bounds: Bounds; clearAway: () => void }> {
     const bwrap = findBwrap();
     if (seccomp === undefined)
       throw unavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
@@ -73,7 +73,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     let bounds: Bounds | undefined;
     try {
       bounds = await limiter.bound(confinement.limits, launch.tmpDir, launch.owner);
-      const mounts = holdMounts(confinement, files);
+      const mounts = holdMounts(confinement, files, launch.tmpDir);
       try {
         const child = await spawnSandbox(
           {
@@ -91,7 +91,10 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
           },
           warden,
         );
-        return { child, bounds };
+        return { child, bounds, clearAway: mounts.clearAway };
+      } catch (error) {
+        mounts.clearAway();
+        throw error;
       } finally {
         mounts.release();
       }
@@ -157,8 +160,8 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         searchPath: launch.env['PATH'] ?? searchPath(),
         hidden: confinement.hidden,
       });
-      const { child, bounds } = await spawn(...withWayOut(launch, confinement, files));
-      const onGone = () => void release(child.pid, launch.tmpDir, bounds);
+      const { child, bounds, clearAway } = await spawn(...withWayOut(launch, confinement, files));
+      const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(clearAway);
       return superviseBounded(child, { bounds, limits: confinement.limits, watchdog, timing, onGone });
     },
   };

@@ -1,21 +1,38 @@
-import { guardedNames } from '../../guarded-names.ts';
-import { type Pinned, pinWithin } from './pinned.ts';
+import { readdirSync } from 'node:fs';
+import { guardedPaths, isGuardedName } from '../../guarded-names.ts';
+import { type Collected, createCollector } from './collect-guarded.ts';
+import { guardRepositories } from './guard-repositories.ts';
+import { lookWithin, type Pinned } from './pinned.ts';
 
-export const guardedInGit = ['hooks', 'config', 'info'];
+/** Writes a file that is shown in place of another one. */
+export type ShowCopy = (content: Buffer, inside: string) => Pinned;
 
-export interface Guarded {
-  /** Held in place, so that it cannot be moved away together with what is read-only in it. */
-  readonly kept: readonly Pinned[];
-  readonly readOnly: readonly Pinned[];
+/**
+ * What a person's own tools run or follow, in a folder that may be written. Names that are guarded are where they exist, at
+ * the top of the folder; repositories also further in, and the name `.git` at the top even where nothing has it.
+ */
+export function executedLater(folder: Pinned, showCopy: ShowCopy): Collected {
+  const collector = createCollector(folder, showCopy);
+  try {
+    for (const name of readdirSync(`/proc/self/fd/${folder.descriptor}`)) {
+      if (isGuardedName(name) && !isOpened(folder, [name])) collector.readOnly(folder, name);
+    }
+    for (const path of guardedPaths) {
+      const [above = '', name = ''] = path.split('/');
+      if (isOpened(folder, [above, name]) || lookWithin(folder, path) === undefined) continue;
+      const held = collector.keep(folder, above);
+      if (held !== undefined) collector.readOnly(held, name);
+    }
+    guardRepositories(folder, collector);
+    return collector.collected();
+  } catch (error) {
+    collector.release();
+    throw error;
+  }
 }
 
-/** Those of the guarded names that are there. What is missing cannot be guarded without putting something in its place. */
-export function executedLater(workspace: Pinned): Guarded {
-  const present = (folder: Pinned, all: readonly string[]) => all.flatMap((name) => pinWithin(folder, name) ?? []);
-  const readOnly = present(workspace, guardedNames);
-  const git = pinWithin(workspace, '.git');
-  if (git === undefined) return { kept: [], readOnly };
-  // In a worktree it is a file that says where the repository lies.
-  if (git.stats.isFile()) return { kept: [], readOnly: [...readOnly, git] };
-  return { kept: [git], readOnly: [...readOnly, ...present(git, guardedInGit)] };
+/** By itself, or with all that is in it. */
+function isOpened({ guard }: Pinned, names: readonly string[]): boolean {
+  const mayWrite = guard?.mayWrite;
+  return mayWrite !== undefined && (mayWrite(names) || mayWrite([...names, 'any']));
 }

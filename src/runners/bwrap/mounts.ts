@@ -1,15 +1,27 @@
+import { realpathSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Confinement, Shown } from '../confinement.ts';
-import { executedLater, type Guarded } from './executed-later.ts';
+import type { Guarded } from './collect-guarded.ts';
+import { executedLater } from './executed-later.ts';
 import { type Pinned, pin, release } from './pinned.ts';
+import { giveUpNames, type Placeholder } from './placeholders.ts';
 import { isInside, isSystem } from './server-files.ts';
 import type { Link, Traced } from './trace.ts';
 
 export interface Mounts {
   /** Those above others first. */
-  readonly places: readonly { readonly what: Pinned; readonly writable: boolean }[];
+  readonly places: readonly Mount[];
   readonly links: readonly Link[];
   readonly guarded: Guarded;
+  /** Lets go of what was held for the mounting. */
   release(): void;
+  /** Removes what was put in the place of missing names, once no process needs the mounts any more. */
+  clearAway(): void;
+}
+
+export interface Mount {
+  readonly what: Pinned;
+  readonly writable: boolean;
 }
 
 interface Place {
@@ -21,9 +33,10 @@ const ofTheKernel = ['/proc', '/sys', '/dev'];
 
 /**
  * What is put into the sandbox beside the system, each held by a handle. Throws when something is no longer there. Where
- * the system inside is another one, nothing of this one is there by itself.
+ * the system inside is another one, nothing of this one is there by itself. Files that are shown in place of others are
+ * written to the folder for copies.
  */
-export function holdMounts(confinement: Confinement, server: Traced, hasSystem = true): Mounts {
+export function holdMounts(confinement: Confinement, server: Traced, copies: string, hasSystem = true): Mounts {
   const { home, volume, readable, writable } = confinement;
   const homes = volume === undefined ? [home] : [];
   const wanted: Place[] = [
@@ -32,6 +45,15 @@ export function holdMounts(confinement: Confinement, server: Traced, hasSystem =
     ...[...readable, ...server.shown].map((shown) => ({ shown, writable: false })),
   ];
   const held: Pinned[] = [];
+  const placeholders: Placeholder[] = [];
+  const kept: Pinned[] = [];
+  const readOnly: Pinned[] = [];
+  let copied = 0;
+  const showCopy = (content: Buffer, inside: string): Pinned => {
+    const real = join(realpathSync.native(copies), `shown-${++copied}`);
+    writeFileSync(real, content, { flag: 'wx', mode: 0o644 });
+    return pin({ real, inside });
+  };
   const hold = (shown: Shown): Pinned => {
     if (ofTheKernel.some((folder) => isInside(shown.real, folder) || isInside(shown.inside, folder))) {
       throw new Error(`A sandbox has this for itself, and is not shown another's: ${shown.inside}`);
@@ -44,20 +66,38 @@ export function holdMounts(confinement: Confinement, server: Traced, hasSystem =
     const places = needed(wanted, hasSystem).map(({ shown, writable }) => ({ what: hold(shown), writable }));
     const own = homes.map((shown) => places.find(({ what }) => what.inside === shown.inside)?.what ?? hold(shown));
     const open = places.flatMap(({ what, writable }) => (writable && !own.includes(what) ? [what] : []));
-    const guards = confinement.frozen
-      ? []
-      : [...own, ...open].filter(({ stats }) => stats.isDirectory()).map(executedLater);
-    held.push(...guards.flatMap(({ kept, readOnly }) => [...kept, ...readOnly]));
-    const frozen = (confinement.frozen ?? []).map(hold);
-    const guarded = {
-      kept: guards.flatMap(({ kept }) => kept),
-      readOnly: [...guards.flatMap(({ readOnly }) => readOnly), ...frozen],
+    const guards = confinement.frozen ? [] : [...own, ...open].filter(({ stats }) => stats.isDirectory());
+    for (const folder of guards) {
+      const found = executedLater(folder, showCopy);
+      held.push(...found.kept, ...found.readOnly);
+      placeholders.push(...found.placeholders);
+      kept.push(...found.kept);
+      readOnly.push(...found.readOnly);
+    }
+    readOnly.push(...(confinement.frozen ?? []).map(hold));
+    return {
+      places,
+      links: missingLinks(server.links, places),
+      guarded: { kept, readOnly },
+      release: () => release(held),
+      clearAway: () => giveUpNames(placeholders),
     };
-    return { places, links: missingLinks(server.links, places), guarded, release: () => release(held) };
   } catch (error) {
     release(held);
+    giveUpNames(placeholders);
     throw error;
   }
+}
+
+/** Everything that is mounted, each after what it lies in. */
+export function inOrder({ places, guarded }: Pick<Mounts, 'places' | 'guarded'>): Mount[] {
+  const all = [
+    ...places,
+    ...guarded.kept.map((what) => ({ what, writable: true })),
+    ...guarded.readOnly.map((what) => ({ what, writable: false })),
+  ];
+  const depth = ({ what }: Mount) => what.inside.split('/').length;
+  return all.sort((one, other) => depth(one) - depth(other));
 }
 
 /** What lies in a folder that is shown is there already. */

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, readlinkSync, type Stats } from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, type Stats } from 'node:fs';
 import type { Shown } from '../confinement.ts';
 
 /** Stands for the thing itself without opening it; Node does not name the flag. It is the same on every processor. */
@@ -45,6 +45,15 @@ export function pinWithin(folder: Pinned, name: string): Pinned | undefined {
   }
   closeSync(descriptor);
   return undefined;
+}
+
+/** What is found at a path in a pinned folder, a link itself; undefined when nothing is. */
+export function lookWithin({ descriptor }: Pinned, path: string): Stats | undefined {
+  try {
+    return lstatSync(`/proc/self/fd/${descriptor}/${path}`, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }
 
 export function release(all: Iterable<Pinned>): void {

@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 import type { Device } from './devices.ts';
-import type { Mounts } from './mounts.ts';
+import { inOrder, type Mounts } from './mounts.ts';
 import { systemFolders } from './server-files.ts';
 
 export const user = { name: 'sandbox', id: '1000', home: '/tmp/home' } as const;
@@ -62,18 +62,12 @@ export function profileArguments({ env, workFolder, devices, mounts, numberOf, r
     // Without a terminal there is nothing to open here.
     ...['--ro-bind', '/dev/null', '/dev/tty', '--remount-ro', '/dev'],
     ...['--perms', '1777', '--size', String(tmpBytes), '--tmpfs', tmpFolder, '--perms', '0700', '--dir', user.home],
-    ...mounts.places.flatMap(({ what, writable }) => [
+    ...inOrder(mounts).flatMap(({ what, writable }) => [
       writable ? '--bind-fd' : '--ro-bind-fd',
       String(numberOf(what.descriptor)),
       what.inside,
     ]),
     ...mounts.links.flatMap(({ inside, target }) => ['--symlink', target, inside]),
-    ...mounts.guarded.kept.flatMap(({ descriptor, inside }) => ['--bind-fd', String(numberOf(descriptor)), inside]),
-    ...mounts.guarded.readOnly.flatMap(({ descriptor, inside }) => [
-      '--ro-bind-fd',
-      String(numberOf(descriptor)),
-      inside,
-    ]),
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
     ...['--chdir', workFolder, '--remount-ro', '/'],
   ];

@@ -7,7 +7,7 @@ import type { Bounds } from '../limits/limiter.ts';
 import { type StartedChild, spawnWatched } from '../spawn-watched.ts';
 import type { Warden } from '../warden.ts';
 import type { Device } from './devices.ts';
-import type { Mounts } from './mounts.ts';
+import { inOrder, type Mounts } from './mounts.ts';
 import { group, hosts, passwd, profileArguments } from './profile.ts';
 import { cannotStart } from './remedy.ts';
 
@@ -37,11 +37,7 @@ const lastWordsMs = 500;
  */
 export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<StartedChild> {
   const { mounts } = wanted;
-  const held = [
-    ...mounts.places.map(({ what }) => what.descriptor),
-    ...mounts.guarded.kept.map(({ descriptor }) => descriptor),
-    ...mounts.guarded.readOnly.map(({ descriptor }) => descriptor),
-  ];
+  const held = inOrder(mounts).map(({ what }) => what.descriptor);
   const stdio: ('pipe' | 'ignore' | number)[] = [...Array<'pipe'>(firstHeld).fill('pipe'), ...held];
   const nothing = openSync('/dev/null', 'r');
   try {

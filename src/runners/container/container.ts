@@ -74,7 +74,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     launch: Launch,
     confinement: Confinement,
     files: StartWanted['files'],
-  ): Promise<Started & { readonly bounds: Bounds }> {
+  ): Promise<Started & { readonly bounds: Bounds; readonly clearAway: () => void }> {
     await warden.start();
     seccompFile ??= writtenTo(join(tmpRoot, 'seccomp.json'), seccompProfile(process.arch));
     await makePrivateFolder(launch.tmpDir);
@@ -82,7 +82,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     try {
       const keeping = limiterFor(manner);
       bounds = await keeping.bound(confinement.limits, launch.tmpDir, launch.owner, containerShape);
-      const mounts = holdMounts(confinement, files, confinement.image === undefined);
+      const mounts = holdMounts(confinement, files, launch.tmpDir, confinement.image === undefined);
       try {
         const name = containerNameOf(tmpRoot, launch.tmpDir);
         noteContainer(launch.tmpDir, { engine: manner.engine, name });
@@ -92,7 +92,10 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
           { manner, name, launch, confinement, files, mounts, labels, seccompFile: file, bounds, provide },
           warden,
         );
-        return { ...started, bounds };
+        return { ...started, bounds, clearAway: mounts.clearAway };
+      } catch (error) {
+        mounts.clearAway();
+        throw error;
       } finally {
         mounts.release();
       }
@@ -196,9 +199,9 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
         image === undefined
           ? serverFiles({ command, args, searchPath: path, hidden })
           : scriptFiles({ command, args, hidden });
-      const { child, first, bounds: given } = await run(manner, ...withWayOut(launch, confinement, files));
+      const { child, first, bounds: given, clearAway } = await run(manner, ...withWayOut(launch, confinement, files));
       const bounds = watchingMonitor(given, first);
-      const onGone = () => void release(child.pid, launch.tmpDir, bounds);
+      const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(clearAway);
       return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });
     },
   };

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import type { Mounts } from '../bwrap/mounts.ts';
+import { inOrder, type Mounts } from '../bwrap/mounts.ts';
 import { user } from '../bwrap/profile.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { Account } from './account.ts';
@@ -47,9 +47,7 @@ export function createArguments(engine: Engine, wanted: Wanted): string[] {
     ...['--tmpfs', `${user.home}:rw,exec,nosuid,nodev,mode=1777,size=${homeMb}m`],
     ...limitArguments(wanted.limits, wanted.limitsByEngine),
     ...wanted.system.flatMap((path) => mount(path, path, false)),
-    ...mounts.places.flatMap(({ what, writable }) => mount(what.real, what.inside, writable)),
-    ...mounts.guarded.kept.flatMap(({ real, inside }) => mount(real, inside, true)),
-    ...mounts.guarded.readOnly.flatMap(({ real, inside }) => mount(real, inside, false)),
+    ...inOrder(mounts).flatMap(({ what, writable }) => mount(what.real, what.inside, writable)),
     ...(wanted.volume === undefined ? [] : volumeMount(wanted.volume, wanted.workFolder)),
     ...['--log-driver', 'none', '--no-healthcheck', '--workdir', wanted.workFolder, '--env-file', wanted.envFile],
     ...(engine.kind === 'podman' ? podmanArguments(wanted) : []),

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Mounts } from '../bwrap/mounts.ts';
+import { inOrder, type Mounts } from '../bwrap/mounts.ts';
 import type { Pinned } from '../bwrap/pinned.ts';
 
 interface Mount {
@@ -15,15 +15,10 @@ interface Mount {
  * Engines mount by name, and a name in a workspace can be given to something else between our look and theirs. So what
  * they have mounted is compared with what is held, before the program runs. Throws when it is something else.
  */
-export function assertShownTruly(pid: number, { places, guarded }: Pick<Mounts, 'places' | 'guarded'>): void {
+export function assertShownTruly(pid: number, mounts: Pick<Mounts, 'places' | 'guarded'>): void {
   const here = parseMounts(readFileSync('/proc/self/mountinfo', 'utf8'));
   const inside = parseMounts(readFileSync(`/proc/${pid}/mountinfo`, 'utf8'));
-  const expected = [
-    ...places,
-    ...guarded.kept.map((what) => ({ what, writable: true })),
-    ...guarded.readOnly.map((what) => ({ what, writable: false })),
-  ];
-  for (const { what, writable } of expected) {
+  for (const { what, writable } of inOrder(mounts)) {
     const found = inside.findLast(({ place }) => place === what.inside);
     const held = placeOf(what, here);
     const isSame = found !== undefined && found.device === held.device && found.root === held.root;

@@ -1,17 +1,24 @@
 import { dirname } from 'node:path';
-import { guardedNames } from '../../guarded-names.ts';
-import { guardedInGit } from '../bwrap/executed-later.ts';
+import { asExpression, guardedNames, guardedPaths } from '../../guarded-names.ts';
+import type { Guard } from '../confinement.ts';
 
 /** Everything by its real path: the kernel of macOS compares with that and nothing else. */
 export interface Seatbelt {
   /** Programs and files of the server, and what else it may read. */
   readonly readable: readonly string[];
   /** Workspace and what else it may write. */
-  readonly writable: readonly string[];
+  readonly writable: readonly Writable[];
   /** What is read-only in there, in place of what is guarded in a server's. */
   readonly frozen?: readonly string[] | undefined;
+  /** Files with credentials in them, which are not read: nothing can be shown in their place here. */
+  readonly secret?: readonly string[];
   /** Private to the process. */
   readonly tmpDir: string;
+}
+
+export interface Writable {
+  readonly path: string;
+  readonly guard?: Guard | undefined;
 }
 
 /** What every program on macOS needs to start at all: libraries, the linker's cache, the time zone, devices. */
@@ -40,8 +47,8 @@ const sysctls = ['hw.*', 'kern.osrelease', 'kern.ostype', 'kern.osversion', 'ker
  * The rules of one process, in the order in which they count: the last that fits decides. What is not allowed is denied,
  * so there is no network, no service of the system, no opening of other programs, no key chain.
  */
-export function seatbeltProfile({ readable, writable, frozen, tmpDir }: Seatbelt): string {
-  const open = [...writable, tmpDir];
+export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [] }: Seatbelt): string {
+  const open = [...writable.map(({ path }) => path), tmpDir];
   const seen = [...systemFolders, ...readable, ...open];
   const above = [...new Set(seen.flatMap(foldersAbove))];
   return [
@@ -72,22 +79,35 @@ export function seatbeltProfile({ readable, writable, frozen, tmpDir }: Seatbelt
     ')',
     '(deny file-write-setugid)',
     '(deny file-link)',
-    ...(frozen === undefined ? orders(writable) : unwritable(frozen)),
+    ...(frozen === undefined ? writable.flatMap(orders) : unwritable(frozen)),
+    ...(secret.length === 0 ? [] : ['(deny file-read-data', ...secret.map(literal), ')']),
     '',
   ].join('\n');
 }
 
-/** Unlike a mount, a rule also holds for what does not exist yet; and who holds it cannot be moved away. */
-function orders(writable: readonly string[]): string[] {
-  if (writable.length === 0) return [];
-  const guarded = writable.flatMap((folder) => [
-    ...guardedNames.map((name) => `${folder}/${name}`),
-    ...guardedInGit.map((name) => `${folder}/.git/${name}`),
-  ]);
+/** What git runs, or is configured by, in a repository that may be written. */
+const rulesOfGit = ['config', 'config.worktree', 'commondir', 'hooks', 'info', 'modules', 'worktrees'];
+
+/**
+ * Unlike a mount, a rule also holds for what does not exist yet, and in whatever folder; and who holds it cannot be moved
+ * away. Plain names are written once more without an expression, which nothing can misread.
+ */
+function orders({ path, guard }: Writable): string[] {
+  const mayWrite = guard?.mayWrite ?? (() => false);
+  const names = [...guardedNames, ...guardedPaths].filter((name) => !mayWrite(name.split('/')));
+  const isOpen = guard?.git === 'write';
+  const inTop = isOpen ? rulesOfGit.map((name) => `.git/${name}`) : ['.git'];
+  const plain = [...names.filter((name) => !name.includes('*')), ...inTop];
   return [
-    ...unwritable(guarded),
+    '(deny file-write*',
+    ...plain.map((name) => subpath(`${path}/${name}`)),
+    ...names.map((name) => fitting(path, `(.*/)?${asExpression(name)}(/.*)?`)),
+    ...inTop.map((name) => fitting(path, `${asExpression(name)}(/.*)?`)),
+    fitting(path, '.+/\\.git(/.*)?'),
+    ')',
     '(deny file-write-unlink',
-    ...writable.flatMap((folder) => [literal(folder), literal(`${folder}/.git`)]),
+    literal(path),
+    literal(`${path}/.git`),
     ')',
   ];
 }
@@ -95,6 +115,13 @@ function orders(writable: readonly string[]): string[] {
 /** Without a path the rule would be for all paths. */
 function unwritable(paths: readonly string[]): string[] {
   return paths.length === 0 ? [] : ['(deny file-write*', ...paths.map(subpath), ')'];
+}
+
+/** What lies in a folder and fits, in whatever case: file systems of macOS make no difference between them. */
+function fitting(folder: string, expression: string): string {
+  if (folder.includes('"')) throw new Error('A folder with a quote in its name cannot be guarded in a sandbox.');
+  const anyCase = expression.replace(/[a-z]/gi, (each) => `[${each.toLowerCase()}${each.toUpperCase()}]`);
+  return `  (regex #"^${folder.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}/${anyCase}$")`;
 }
 
 function foldersAbove(path: string): string[] {

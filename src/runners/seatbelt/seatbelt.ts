@@ -1,8 +1,9 @@
 import { once } from 'node:events';
-import { mkdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { redactBytes, redactionFor } from '../../redact-settings.ts';
 import { refuseHosts, refuseVolume, unavailable } from '../bwrap/remedy.ts';
 import { type ServerFiles, serverFiles } from '../bwrap/server-files.ts';
 import type { Confinement } from '../confinement.ts';
@@ -139,9 +140,21 @@ export function profileFor(confinement: Confinement, files: ServerFiles, tmpDir:
   const { home, readable, writable, frozen } = confinement;
   return seatbeltProfile({
     readable: [...readable, ...files.shown].map(({ real }) => real),
-    writable: [home, ...writable].map(({ real }) => real),
+    writable: [home, ...writable].map(({ real, guard }) => ({ path: real, guard })),
     frozen: frozen?.map(({ real }) => real),
+    secret: frozen === undefined ? [home, ...writable].flatMap(({ real }) => settingsWithSecrets(real)) : [],
     tmpDir,
+  });
+}
+
+/** Only those at the top are known. */
+function settingsWithSecrets(folder: string): string[] {
+  return ['.npmrc', '.yarnrc', '.yarnrc.yml', '.gitconfig', '.git/config', '.git/config.worktree'].flatMap((name) => {
+    const path = join(folder, name);
+    const redact = redactionFor(name.split('/'));
+    if (redact === undefined || !lstatSync(path, { throwIfNoEntry: false })?.isFile()) return [];
+    const content = readFileSync(path);
+    return redactBytes(content, redact).equals(content) ? [] : [path];
   });
 }
 

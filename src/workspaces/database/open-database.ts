@@ -8,6 +8,7 @@ import { createExplain } from '../explain.ts';
 import { createPathGuard } from '../path-guard.ts';
 import type { PathRules } from '../path-rules.ts';
 import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
+import { withoutCredentials } from '../without-credentials.ts';
 import { createChanges } from './changes.ts';
 import { intentsOf } from './intents.ts';
 import { listTree } from './list-tree.ts';
@@ -165,7 +166,11 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
         const { inside, node } = await lookAt(asked);
         if (node.kind === 'folder') throw new SafeRootError('IS_A_DIRECTORY');
         const file = openFile(node, factsOf(inside, node), objects);
-        return { ...file, read: (offset, length) => doing(asked, () => file.read(offset, length)) };
+        const opened = {
+          ...file,
+          read: (offset: number, length: number) => doing(asked, () => file.read(offset, length)),
+        };
+        return withoutCredentials(opened, asked, guard);
       }),
 
     write: (asked, content, how = {}) =>

@@ -6,12 +6,13 @@ import type { Entry } from '../../saferoot/list-folder.ts';
 import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import { isTemporaryName } from '../../saferoot/temporary-name.ts';
-import type { FoundFile, ListedEntry, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
+import type { FoundFile, ListedEntry, OpenedFile, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
 import { createExplain } from '../explain.ts';
 import { createPathGuard } from '../path-guard.ts';
 import type { PathRules } from '../path-rules.ts';
 import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
 import type { Ripgrep } from '../search/ripgrep.ts';
+import { withoutCredentials } from '../without-credentials.ts';
 
 export interface LocalOptions {
   readonly rules: PathRules;
@@ -113,11 +114,12 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     open: (asked) =>
       doing(asked, async () => {
         const file = await root.open(asked);
-        return {
+        const opened: OpenedFile = {
           facts: factsOf(file.facts),
           read: (offset, length) => doing(asked, () => file.read(offset, length)),
           close: () => file.close(),
         };
+        return withoutCredentials(opened, asked, guard);
       }),
 
     write: (asked, content, how = {}) =>

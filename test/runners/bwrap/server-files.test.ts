@@ -102,9 +102,11 @@ test('a link with a guarded name is not followed, so that nothing outside the wo
   for (const name of ['.claude', '.git', '.mcp.json']) symlinkSync(at('outside-2'), at(`ws-2/${name}`));
   const home = { real: at('ws-2'), inside: at('ws-2') };
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
-  const mounts = holdMounts({ ...rest, home }, { shown: [], links: [] });
+  const mounts = holdMounts({ ...rest, home }, { shown: [], links: [] }, folder);
   expect(mounts.guarded).toEqual({ kept: [], readOnly: [] });
   mounts.release();
+  const guarded = { ...home, guard: { git: 'read' } } as const;
+  expect(() => holdMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).toThrow('is a link');
 });
 
 test('what is not there is not started, and a relative entry of PATH is passed over', () => {
@@ -121,13 +123,13 @@ test('what has been exchanged since it was looked at is not shown, nor what is o
   mkdirSync(at('outside'));
   symlinkSync(at('outside'), at('ws'));
   const place = (path: string) => ({ real: path, inside: path });
-  expect(() => holdMounts({ ...rest, home: place(at('ws')) }, none)).toThrow();
+  expect(() => holdMounts({ ...rest, home: place(at('ws')) }, none, folder)).toThrow();
   mkdirSync(at('real'));
   symlinkSync(at('real'), at('way'));
   mkdirSync(at('real/ws'));
-  expect(() => holdMounts({ ...rest, home: place(at('way/ws')) }, none)).toThrow('leads elsewhere');
+  expect(() => holdMounts({ ...rest, home: place(at('way/ws')) }, none, folder)).toThrow('leads elsewhere');
   for (const path of ['/proc', '/sys', '/dev/shm', '/proc/self']) {
-    expect(() => holdMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none)).toThrow();
+    expect(() => holdMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none, folder)).toThrow();
   }
 });
 
@@ -138,6 +140,7 @@ test('what lies in the workspace needs no place of its own, and nothing lets go 
   const mounts = holdMounts(
     { ...rest, home: place('ws'), readable: [place('ws/inner')], writable: [place('ws/inner')] },
     { shown: [place('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
+    folder,
   );
   expect(mounts.places.map(({ what, writable }) => [what.inside, writable])).toEqual([[at('ws'), true]]);
   expect(mounts.links).toEqual([]);

@@ -2,6 +2,7 @@ import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { Guard } from '../../../src/runners/confinement.ts';
 import { readSeatbeltProbe, seatbeltProbeScript } from '../../../src/runners/seatbelt/probe.ts';
 import { seatbeltProfile } from '../../../src/runners/seatbelt/profile.ts';
 import { createSeatbeltRunner, profileFor } from '../../../src/runners/seatbelt/seatbelt.ts';
@@ -32,7 +33,7 @@ function rulesOf(profile: string): string[][] {
 }
 
 const rules = rulesOf(
-  seatbeltProfile({ readable: ['/opt/server'], writable: ['/Users/a/ws'], tmpDir: '/private/t/p1' }),
+  seatbeltProfile({ readable: ['/opt/server'], writable: [{ path: '/Users/a/ws' }], tmpDir: '/private/t/p1' }),
 );
 const of = (verb: string, what: string) => rules.filter((rule) => rule[0] === verb && rule[1] === what);
 
@@ -85,21 +86,51 @@ test('orders cannot be left in the workspace, and the rule comes after the one t
   const kinds = rules.map(([verb, what]) => `${verb} ${what}`);
   expect(kinds.lastIndexOf('deny file-write*')).toBeGreaterThan(kinds.lastIndexOf('allow file-write*'));
   const denied = of('deny', 'file-write*').flat();
-  for (const name of ['.mcp.json', '.git/hooks', '.git/config', '.vscode', '.envrc']) {
+  for (const name of ['.mcp.json', '.git', '.vscode', '.envrc', 'AGENTS.md', '.github/workflows']) {
     expect(denied).toContain(`(subpath "/Users/a/ws/${name}")`);
   }
   expect(of('deny', 'file-write-unlink').flat()).toContain('(literal "/Users/a/ws/.git")');
   expect(of('deny', 'file-write-setugid')).toHaveLength(1);
 });
 
+test('S4: what is guarded is guarded in any folder, there or not, in whatever case; the repository as the workspace says', () => {
+  const fits = (guard: Guard | undefined, path: string) => {
+    const made = rulesOf(seatbeltProfile({ readable: [], writable: [{ path: '/a.b/ws', guard }], tmpDir: '/t' }));
+    const denied = made.filter(([verb, what]) => verb === 'deny' && what === 'file-write*').flat();
+    const expressions = denied.flatMap((rule) => /^\(regex #"(.*)"\)$/.exec(rule)?.[1] ?? []);
+    return expressions.some((each) => new RegExp(each).test(path));
+  };
+  for (const path of [
+    '.git',
+    '.GIT/x',
+    'sub/.git/config',
+    'agents.md',
+    'a/b/.vscode/x',
+    'x.code-workspace',
+    '.yarnrc.yml',
+  ]) {
+    expect(fits(undefined, `/a.b/ws/${path}`), path).toBe(true);
+  }
+  for (const path of ['/a.b/ws/x.git', '/a.b/ws/src/a.ts', '/aXb/ws/.git', '/a.b/ws/.github/x']) {
+    expect(fits(undefined, path), path).toBe(false);
+  }
+  const write = { git: 'write', mayWrite: ([name]: readonly string[]) => name === 'AGENTS.md' } as const;
+  for (const path of ['.git/HEAD', 'AGENTS.md']) expect(fits(write, `/a.b/ws/${path}`), path).toBe(false);
+  for (const path of ['.git/hooks/x', '.git/commondir', '.git/config', '.git/modules/a/config', 'sub/.git/HEAD']) {
+    expect(fits(write, `/a.b/ws/${path}`), path).toBe(true);
+  }
+});
+
 test('a path cannot end its string and go on as a rule', () => {
   const evil = '/ws") (allow default) (subpath "/\\';
-  const made = rulesOf(seatbeltProfile({ readable: [], writable: [evil], tmpDir: '/t/p' }));
+  const made = rulesOf(seatbeltProfile({ readable: [], writable: [], tmpDir: evil }));
   expect(made.map(([verb, what]) => `${verb} ${what}`)).not.toContain('allow default');
   expect(made.find((rule) => rule[1] === 'file-write*')).toContain(
     String.raw`(subpath "/ws\") (allow default) (subpath \"/\\")`,
   );
-  expect(() => seatbeltProfile({ readable: [], writable: ['/a\nb'], tmpDir: '/t' })).toThrow('control characters');
+  for (const [path, why] of Object.entries({ '/a\nb': 'control characters', [evil]: 'quote' })) {
+    expect(() => seatbeltProfile({ readable: [], writable: [{ path }], tmpDir: '/t' })).toThrow(why);
+  }
 });
 
 test('what is granted is granted where it really lies', () => {
@@ -119,7 +150,7 @@ test('what is granted is granted where it really lies', () => {
 
 test("S5: of what a program of Ambit's own may write, only what is named stays as it is", () => {
   const deniedBy = (frozen: readonly string[]) =>
-    rulesOf(seatbeltProfile({ readable: [], writable: ['/repo'], frozen, tmpDir: '/t' })).filter(
+    rulesOf(seatbeltProfile({ readable: [], writable: [{ path: '/repo' }], frozen, tmpDir: '/t' })).filter(
       ([verb, what]) => verb === 'deny' && what === 'file-write*',
     );
   expect(deniedBy(['/repo/hooks'])).toEqual([['deny', 'file-write*', '(subpath "/repo/hooks")']]);

@@ -1,0 +1,95 @@
+import { readFileSync } from 'node:fs';
+import { redactBytes, redactionFor } from '../../redact-settings.ts';
+import type { ShowCopy } from './executed-later.ts';
+import { type Pinned, pinWithin, release } from './pinned.ts';
+import { giveUpNames, type Placeholder, takeName } from './placeholders.ts';
+
+export interface Guarded {
+  /** Held in place, so that it cannot be moved away together with what is read-only in it. */
+  readonly kept: readonly Pinned[];
+  readonly readOnly: readonly Pinned[];
+}
+
+export interface Collected extends Guarded {
+  readonly placeholders: readonly Placeholder[];
+}
+
+export interface Collector {
+  /** What has this name in a folder becomes read-only, without credentials where it has some; undefined when nothing has. */
+  readOnly(folder: Pinned, name: string): Pinned | undefined;
+  /** A file of settings is shown without its credentials; one without any is left alone. */
+  hideCredentials(folder: Pinned, name: string): void;
+  /** What has this name stays where it is. */
+  keep(folder: Pinned, name: string): Pinned | undefined;
+  /** Read-only, although nothing may have the name. */
+  occupy(folder: Pinned, name: string, content?: string): Pinned | undefined;
+  collected(): Collected;
+  release(): void;
+}
+
+const largestSettings = 1024 * 1024;
+
+/** Gathers what is to be mounted, each once. */
+export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
+  const kept = new Map<string, Pinned>();
+  const shown = new Map<string, Pinned>();
+  const placeholders: Placeholder[] = [];
+
+  /** What is to be seen in place of a file; undefined where that is the file itself. */
+  function copyOf(file: Pinned): Pinned | undefined {
+    const redact = file.stats.isFile() ? redactionFor(file.inside.slice(top.inside.length + 1).split('/')) : undefined;
+    if (redact === undefined) return undefined;
+    // One that is too large to be settings is shown as an empty one; one that cannot be read cannot be read inside.
+    if (file.stats.size > largestSettings) return showCopy(Buffer.alloc(0), file.inside);
+    const content = readIfAllowed(file);
+    const plain = content && redactBytes(content, redact);
+    return content === undefined || plain === undefined || plain.equals(content)
+      ? undefined
+      : showCopy(plain, file.inside);
+  }
+
+  function show(folder: Pinned, name: string, isShownAnyway: boolean): Pinned | undefined {
+    const known = shown.get(`${folder.inside}/${name}`);
+    if (known !== undefined) return known;
+    const found = pinWithin(folder, name);
+    if (found === undefined) return undefined;
+    let seen: Pinned | undefined;
+    try {
+      seen = copyOf(found) ?? (isShownAnyway ? found : undefined);
+      if (seen !== undefined) shown.set(seen.inside, seen);
+      return seen;
+    } finally {
+      if (seen !== found) release([found]);
+    }
+  }
+
+  return {
+    readOnly: (folder, name) => show(folder, name, true),
+    hideCredentials: (folder, name) => void show(folder, name, false),
+    keep(folder, name) {
+      const known = kept.get(`${folder.inside}/${name}`);
+      if (known !== undefined) return known;
+      const found = pinWithin(folder, name);
+      if (found !== undefined) kept.set(found.inside, found);
+      return found;
+    },
+    occupy(folder, name, content) {
+      const placeholder = takeName(folder, name, content);
+      if (placeholder !== undefined) placeholders.push(placeholder);
+      return show(folder, name, true);
+    },
+    collected: () => ({ kept: [...kept.values()], readOnly: [...shown.values()], placeholders }),
+    release() {
+      release([...kept.values(), ...shown.values()]);
+      giveUpNames(placeholders);
+    },
+  };
+}
+
+function readIfAllowed({ descriptor }: Pinned): Buffer | undefined {
+  try {
+    return readFileSync(`/proc/self/fd/${descriptor}`);
+  } catch {
+    return undefined;
+  }
+}

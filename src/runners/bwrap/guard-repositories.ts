@@ -1,0 +1,168 @@
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import type { Collector } from './collect-guarded.ts';
+import { lookWithin, type Pinned, pinWithin, release } from './pinned.ts';
+import { unavailable } from './remedy.ts';
+
+/** What git runs, or is configured by, in a repository that may be written; with what is put where it is missing. */
+const rulesOfGit: readonly { readonly name: string; readonly content?: string }[] = [
+  { name: 'config', content: '' },
+  { name: 'config.worktree', content: '' },
+  // It says where the rest of the repository lies: here.
+  { name: 'commondir', content: '.\n' },
+  { name: 'hooks' },
+  { name: 'info' },
+  { name: 'modules' },
+  { name: 'worktrees' },
+];
+
+/** Repositories are looked for near the top first, and not without end. */
+const mostFolders = 1000;
+const deepest = 6;
+/** Packages are not worked in, and are many. */
+const notEntered: ReadonlySet<string> = new Set(['.git', 'node_modules']);
+
+/**
+ * The repository at the top of a folder, and those in it, with their submodules: read-only, the top one only in what git
+ * follows where it may be written. The folders that lead to one stay in their places.
+ */
+export function guardRepositories(top: Pinned, collector: Collector): void {
+  if (top.guard !== undefined) assertNoLink(top);
+  // A folder that is no repository yet would become one of the server's making.
+  const isWritable = top.guard?.git === 'write' && lookWithin(top, '.git/HEAD') !== undefined;
+  const git = isWritable
+    ? collector.keep(top, '.git')
+    : top.guard === undefined
+      ? collector.readOnly(top, '.git')
+      : collector.occupy(top, '.git');
+  if (git !== undefined && isWritable) {
+    for (const { name, content } of rulesOfGit) collector.occupy(git, name, content);
+  }
+  if (git !== undefined) hideCredentials(git, collector);
+  guardSubmodules(top, collector);
+  for (const names of repositoriesBelow(top)) {
+    const folder = keepAll(top, names, collector);
+    if (folder !== undefined) guardNested(folder, collector);
+  }
+}
+
+function guardNested(folder: Pinned, collector: Collector): void {
+  const git = collector.readOnly(folder, '.git');
+  if (git !== undefined) hideCredentials(git, collector);
+  collector.readOnly(folder, '.gitmodules');
+  guardSubmodules(folder, collector);
+}
+
+function keepAll(top: Pinned, names: readonly string[], collector: Collector): Pinned | undefined {
+  let here: Pinned | undefined = top;
+  for (const name of names) here = here && collector.keep(here, name);
+  return here;
+}
+
+/** Nothing can be mounted upon a link, and whoever may write the folder could replace it. */
+function assertNoLink(folder: Pinned): void {
+  if (!lookWithin(folder, '.git')?.isSymbolicLink()) return;
+  throw unavailable(
+    'the ".git" of a folder that may be written is a link, and cannot be guarded',
+    'Put the repository in its place, or a file that says "gitdir: " and where the repository lies.',
+  );
+}
+
+/** The ways to folders that hold a repository, the top one left out. */
+function repositoriesBelow({ descriptor }: Pinned): string[][] {
+  const found: string[][] = [];
+  const ahead: string[][] = [[]];
+  for (let count = 0; count < mostFolders; count++) {
+    const names = ahead.shift();
+    if (names === undefined) break;
+    for (const entry of entriesOf(`/proc/self/fd/${[descriptor, ...names].join('/')}`)) {
+      if (entry.name === '.git' && names.length > 0) found.push(names);
+      else if (entry.isDirectory() && !notEntered.has(entry.name) && names.length < deepest) {
+        ahead.push([...names, entry.name]);
+      }
+    }
+  }
+  return found;
+}
+
+/**
+ * Git goes into each submodule by itself, and takes whatever repository it finds there. So where one is missing still,
+ * its folder is read-only as a whole.
+ */
+function guardSubmodules(folder: Pinned, collector: Collector): void {
+  if (lookWithin(folder, '.git') === undefined) return;
+  for (const names of submodulesOf(folder)) {
+    makeFolders(folder, names);
+    const above = keepAll(folder, names.slice(0, -1), collector);
+    const last = names.at(-1) as string;
+    if (above === undefined || lookWithin(above, last)?.isDirectory() !== true) continue;
+    if (lookWithin(above, `${last}/.git`) === undefined) collector.readOnly(above, last);
+    else {
+      const inner = collector.keep(above, last);
+      if (inner !== undefined) guardNested(inner, collector);
+    }
+  }
+}
+
+function submodulesOf(folder: Pinned): string[][] {
+  const file = pinWithin(folder, '.gitmodules');
+  if (file === undefined) return [];
+  try {
+    const text = file.stats.isFile() ? readFileSync(`/proc/self/fd/${file.descriptor}`, 'utf8') : '';
+    const paths = [...text.matchAll(/^\s*path\s*=\s*"?(.+?)"?\s*$/gim)].map(([, path = '']) => path.split('/'));
+    return paths.filter((names) => names.every((name) => !['', '.', '..', '.git'].includes(name)));
+  } catch {
+    return [];
+  } finally {
+    release([file]);
+  }
+}
+
+/** As git itself makes them when it checks the repository out. */
+function makeFolders(folder: Pinned, names: readonly string[]): void {
+  const held: Pinned[] = [];
+  try {
+    let here = folder;
+    for (const name of names) {
+      if (lookWithin(here, name) === undefined) mkdirSync(`/proc/self/fd/${here.descriptor}/${name}`);
+      const next = pinWithin(here, name);
+      if (next === undefined || !next.stats.isDirectory()) return;
+      held.push(next);
+      here = next;
+    }
+  } catch {
+    // Who may not make it here may not inside either.
+  } finally {
+    release(held);
+  }
+}
+
+function hideCredentials(git: Pinned, collector: Collector): void {
+  if (!git.stats.isDirectory()) return;
+  for (const name of ['config', 'config.worktree']) collector.hideCredentials(git, name);
+  for (const name of ['modules', 'worktrees']) inEach(git, name, 0, collector);
+}
+
+/** Repositories of submodules lie as deep as their names say. */
+function inEach(above: Pinned, name: string, depth: number, collector: Collector): void {
+  const folder = depth > deepest ? undefined : pinWithin(above, name);
+  if (folder === undefined) return;
+  try {
+    if (!folder.stats.isDirectory()) return;
+    for (const entry of entriesOf(`/proc/self/fd/${folder.descriptor}`)) {
+      if (entry.isFile() && /^config/.test(entry.name)) collector.hideCredentials(folder, entry.name);
+      else if (entry.isDirectory() && !/^(?:objects|refs|logs|hooks|info)$/.test(entry.name)) {
+        inEach(folder, entry.name, depth + 1, collector);
+      }
+    }
+  } finally {
+    release([folder]);
+  }
+}
+
+function entriesOf(path: string) {
+  try {
+    return readdirSync(path, { withFileTypes: true });
+  } catch {
+    return [];
+  }
+}

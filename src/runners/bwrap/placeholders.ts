@@ -1,0 +1,130 @@
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { type Pinned, pin, pinWithin } from './pinned.ts';
+
+/**
+ * A name that is missing cannot be made read-only. So an empty file or folder takes it, for as long as any sandbox of this
+ * process has it.
+ */
+export interface Placeholder {
+  readonly path: string;
+  readonly content: string | undefined;
+}
+
+const held = new Map<string, number>();
+
+/** Takes a name in a folder, unless something has it. Undefined where that cannot be: then nobody else can take it either. */
+export function takeName(folder: Pinned, name: string, content?: string): Placeholder | undefined {
+  const at = `/proc/self/fd/${folder.descriptor}/${name}`;
+  const path = `${folder.real}/${name}`;
+  const isNew = lstatSync(at, { throwIfNoEntry: false }) === undefined && makeIfAllowed(at, content);
+  if (!isNew && !(isOurs(path, name, content) && isUntouched(folder, name, content))) return undefined;
+  held.set(path, (held.get(path) ?? 0) + 1);
+  return { path, content };
+}
+
+function makeIfAllowed(at: string, content: string | undefined): boolean {
+  try {
+    if (content === undefined) mkdirSync(at, 0o755);
+    else writeNew(at, content);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EACCES' || code === 'EROFS' || code === 'EPERM') return false;
+    throw error;
+  }
+}
+
+/** Another sandbox has it, or a process that was killed has left it: nobody else makes an empty `.git`. */
+function isOurs(path: string, name: string, content: string | undefined): boolean {
+  return held.has(path) || name === '.git' || (content !== undefined && content !== '');
+}
+
+/** Processes that were killed take a moment to be gone, and with them what they had mounted. */
+const againMs = 200;
+const attempts = 50;
+
+/** Removes what nobody has filled and no sandbox needs any more. Those inside others come later in the list. */
+export function giveUpNames(placeholders: readonly Placeholder[]): void {
+  for (const { path } of placeholders) {
+    const left = (held.get(path) ?? 1) - 1;
+    if (left > 0) held.set(path, left);
+    else held.delete(path);
+  }
+  removeUnused(placeholders.toReversed(), attempts);
+}
+
+function removeUnused(placeholders: readonly Placeholder[], left: number): void {
+  const busy = placeholders.filter(({ path, content }) => !held.has(path) && !isRemoved(path, content));
+  if (busy.length > 0 && left > 0) setTimeout(removeUnused, againMs, busy, left - 1).unref();
+}
+
+/** False where it is mounted somewhere still. */
+function isRemoved(path: string, content: string | undefined): boolean {
+  let folder: Pinned | undefined;
+  try {
+    folder = pin({ real: dirname(path), inside: '/' });
+    const name = path.slice(folder.real.length + 1);
+    if (!isUntouched(folder, name, content)) return true;
+    if (isMounted(path)) return false;
+    const at = `/proc/self/fd/${folder.descriptor}/${name}`;
+    if (content === undefined) rmdirSync(at);
+    else unlinkSync(at);
+  } catch {
+    // The folder is gone, or somebody has filled it: then it is not ours any more.
+  } finally {
+    if (folder !== undefined) closeSync(folder.descriptor);
+  }
+  return true;
+}
+
+function writeNew(at: string, content: string): void {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+  const descriptor = openSync(at, flags, 0o644);
+  try {
+    writeSync(descriptor, content);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function isUntouched(folder: Pinned, name: string, content: string | undefined): boolean {
+  const pinned = pinWithin(folder, name);
+  if (pinned === undefined) return false;
+  const at = `/proc/self/fd/${pinned.descriptor}`;
+  try {
+    if (content === undefined) return pinned.stats.isDirectory() && readdirSync(at).length === 0;
+    return (
+      pinned.stats.isFile() &&
+      fstatSync(pinned.descriptor).size === content.length &&
+      readFileSync(at, 'latin1') === content
+    );
+  } finally {
+    closeSync(pinned.descriptor);
+  }
+}
+
+/** Removing a name takes away what is mounted upon it, in whatever sandbox: another gateway may have one here. */
+function isMounted(path: string): boolean {
+  const written = path.replace(/[\s\\]/g, (letter) => `\\${letter.charCodeAt(0).toString(8).padStart(3, '0')}`);
+  return readdirSync('/proc').some((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    try {
+      return readFileSync(`/proc/${pid}/mountinfo`, 'utf8').includes(` ${written} `);
+    } catch {
+      return false;
+    }
+  });
+}
