@@ -113,10 +113,11 @@ function namesOf(servers: readonly ServerDefinition[]): string[] {
   return servers.map(({ name }) => name);
 }
 
-/** All of the configuration that a process finds in its environment, beside its own server's. */
-function placeOf({ workspaceId }: Session, scope: Scope, { context, workspaces }: Config): unknown {
+/** All of the configuration that a process finds in its environment or its sandbox, beside its own server's. */
+function placeOf({ workspaceId, trustLevel }: Session, scope: Scope, { context, workspaces }: Config): unknown {
   const workspace = workspaceId === undefined || scope === 'shared' ? undefined : workspaces[workspaceId];
-  return [context.envPrefixes, workspace?.path, workspace?.env, workspace?.isolation];
+  const guarded = trustLevel === 'direct' ? [] : [workspace?.git, workspace?.files.keep, workspace?.files.open];
+  return [context.envPrefixes, workspace?.path, workspace?.env, workspace?.isolation, ...guarded];
 }
 
 function standsApart({ workspaceId }: Session, { workspaces }: Config): boolean {

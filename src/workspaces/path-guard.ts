@@ -18,6 +18,16 @@ interface Rule {
   readonly glob: Glob;
   /** It is about a name in any folder, not about a path. */
   readonly anywhere: boolean;
+  /** What the last name of a path must fit for the path to; undefined where that cannot be told. */
+  readonly last: Glob | undefined;
+}
+
+/** What the rules say of a name by itself. */
+interface Judged {
+  readonly bits: number;
+  readonly forms: readonly string[];
+  /** The rules about paths that may end in it. */
+  readonly paths: readonly Rule[];
 }
 
 /** Names come in great numbers and few kinds. */
@@ -36,9 +46,9 @@ export function createPathGuard(rules: PathRules): PathGuard {
   ];
   const byName = all.filter(({ anywhere }) => anywhere);
   const byPath = all.filter(({ anywhere }) => !anywhere);
-  const remembered = new Map<string, { readonly bits: number; readonly forms: readonly string[] }>();
+  const remembered = new Map<string, Judged>();
 
-  function judged(name: string) {
+  function judged(name: string): Judged {
     const known = remembered.get(name);
     if (known !== undefined) return known;
     const forms = formsOf(name);
@@ -48,6 +58,7 @@ export function createPathGuard(rules: PathRules): PathGuard {
         forms.map((form) => [form]),
       ),
       forms,
+      paths: byPath.filter(({ last }) => last === undefined || forms.some((form) => last.fits([form]))),
     };
     if (remembered.size >= mostRemembered) remembered.clear();
     remembered.set(name, verdict);
@@ -59,12 +70,12 @@ export function createPathGuard(rules: PathRules): PathGuard {
       let closed = 0;
       let ways: string[][] = [[]];
       for (const name of names) {
-        const { bits: own, forms } = judged(name);
+        const { bits: own, forms, paths } = judged(name);
         let bits = own;
         if (byPath.length > 0) {
           if (ways.length === 1 && forms.length === 1) ways[0]?.push(forms[0] as string);
           else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
-          bits |= bitsOf(byPath, ways);
+          if (paths.length > 0) bits |= bitsOf(paths, ways);
         }
         closed |= bits & (HIDDEN | KEPT);
         if (bits & OPEN) closed = 0;
@@ -95,7 +106,12 @@ function bitsOf(rules: readonly Rule[], ways: readonly (readonly string[])[]): n
 const rulesOf = (patterns: readonly string[], bit: number): Rule[] =>
   patterns
     .flatMap((pattern) => expandBraces(foldName(pattern)))
-    .map((pattern) => ({ bit, glob: compileGlob(pattern), anywhere: isOneName(pattern) }));
+    .map((pattern) => ({ bit, glob: compileGlob(pattern), anywhere: isOneName(pattern), last: lastOf(pattern) }));
+
+function lastOf(pattern: string): Glob | undefined {
+  const last = pattern.replace(/\/+$/, '').split('/').at(-1) ?? '';
+  return /^\*\*|[[\\]/.test(last) || pattern.includes('[') || last === '' ? undefined : compileGlob(last);
+}
 
 const isOneName = (pattern: string): boolean => !pattern.replace(/^(?:\.\/)+|\/+$/g, '').includes('/');
 

@@ -87,3 +87,23 @@ test('a grant that leads through a link in the workspace, or in another grant, i
   // Who may only read there cannot turn it.
   expect(() => confined({ readable: [at('shared'), at('shared/turned')] })).not.toThrow();
 });
+
+test('S4: a repository is guarded as its workspace says, and what the workspace opens is free', () => {
+  const workspaces = {
+    mine: { path: at('mine'), git: 'write', files: { open: ['AGENTS.md'] } },
+    other: { path: at('other') },
+  };
+  const config = configSchema.parse({ version: 1, servers: { a: { command: 'x' } }, workspaces }) as unknown as Config;
+  const server = defineServers(config, at('etc')).get('a') as StdioServer;
+  const place = {
+    workspace: undefined,
+    config,
+    configFile: at('etc/ambit.yaml'),
+    dataDir: at('data'),
+    jwksFile: undefined,
+  };
+  const guardOf = (id: string) => confine({ server, cwd: at(id), rules: config.workspaces[id], ...place }).home.guard;
+  expect([guardOf('mine')?.git, guardOf('other')?.git]).toEqual(['write', 'read']);
+  const names = [['AGENTS.md'], ['.vscode'], ['.github', 'workflows']];
+  expect(names.map((each) => guardOf('mine')?.mayWrite?.(each))).toEqual([true, false, false]);
+});

@@ -31,7 +31,7 @@ export interface Suite {
 export const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 export const text = (content: Uint8Array): string => new TextDecoder().decode(content);
 
-export async function contentOf(files: WorkspaceBackend, path: string): Promise<string> {
+export async function contentOf(files: Pick<WorkspaceBackend, 'open'>, path: string): Promise<string> {
   const file = await files.open(path);
   try {
     return text(await wholeOf(file));
