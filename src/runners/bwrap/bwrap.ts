@@ -16,6 +16,7 @@ import type { Warden } from '../warden.ts';
 import { createWatchdog } from '../watchdog.ts';
 import { type Device, ownDevices } from './devices.ts';
 import { sandboxEnvironment } from './environment.ts';
+import { boundsWithGuards } from './guard-spots.ts';
 import { inheritedDescriptors } from './inherited.ts';
 import { holdMounts } from './mounts.ts';
 import { lacking, probeScript, readProbe } from './probe.ts';
@@ -91,7 +92,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
           },
           warden,
         );
-        return { child, bounds, clearAway: mounts.clearAway };
+        return { child, bounds: boundsWithGuards(bounds, mounts.guarded.spots), clearAway: mounts.clearAway };
       } catch (error) {
         mounts.clearAway();
         throw error;

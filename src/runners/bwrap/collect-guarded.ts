@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { redactBytes, redactionFor } from '../../redact-settings.ts';
 import type { ShowCopy } from './executed-later.ts';
+import { type GuardSpot, spotOf } from './guard-spots.ts';
 import { type Pinned, pinWithin, release } from './pinned.ts';
 import { giveUpNames, type Placeholder, takeName } from './placeholders.ts';
 
@@ -8,6 +9,8 @@ export interface Guarded {
   /** Held in place, so that it cannot be moved away together with what is read-only in it. */
   readonly kept: readonly Pinned[];
   readonly readOnly: readonly Pinned[];
+  /** Where all of them are mounted. */
+  readonly spots: readonly GuardSpot[];
 }
 
 export interface Collected extends Guarded {
@@ -34,6 +37,7 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
   const kept = new Map<string, Pinned>();
   const shown = new Map<string, Pinned>();
   const placeholders: Placeholder[] = [];
+  const spots: GuardSpot[] = [];
 
   /** What is to be seen in place of a file; undefined where that is the file itself. */
   function copyOf(file: Pinned): Pinned | undefined {
@@ -56,7 +60,9 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
     let seen: Pinned | undefined;
     try {
       seen = copyOf(found) ?? (isShownAnyway ? found : undefined);
-      if (seen !== undefined) shown.set(seen.inside, seen);
+      if (seen === undefined) return undefined;
+      shown.set(seen.inside, seen);
+      spots.push(spotOf(found));
       return seen;
     } finally {
       if (seen !== found) release([found]);
@@ -70,7 +76,9 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
       const known = kept.get(`${folder.inside}/${name}`);
       if (known !== undefined) return known;
       const found = pinWithin(folder, name);
-      if (found !== undefined) kept.set(found.inside, found);
+      if (found === undefined) return undefined;
+      kept.set(found.inside, found);
+      spots.push(spotOf(found));
       return found;
     },
     occupy(folder, name, content) {
@@ -78,7 +86,7 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
       if (placeholder !== undefined) placeholders.push(placeholder);
       return show(folder, name, true);
     },
-    collected: () => ({ kept: [...kept.values()], readOnly: [...shown.values()], placeholders }),
+    collected: () => ({ kept: [...kept.values()], readOnly: [...shown.values()], spots, placeholders }),
     release() {
       release([...kept.values(), ...shown.values()]);
       giveUpNames(placeholders);

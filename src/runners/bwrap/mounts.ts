@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Confinement, Shown } from '../confinement.ts';
 import type { Guarded } from './collect-guarded.ts';
 import { executedLater } from './executed-later.ts';
+import type { GuardSpot } from './guard-spots.ts';
 import { type Pinned, pin, release } from './pinned.ts';
 import { giveUpNames, type Placeholder } from './placeholders.ts';
 import { isInside, isSystem } from './server-files.ts';
@@ -48,6 +49,7 @@ export function holdMounts(confinement: Confinement, server: Traced, copies: str
   const placeholders: Placeholder[] = [];
   const kept: Pinned[] = [];
   const readOnly: Pinned[] = [];
+  const spots: GuardSpot[] = [];
   let copied = 0;
   const showCopy = (content: Buffer, inside: string): Pinned => {
     const real = join(realpathSync.native(copies), `shown-${++copied}`);
@@ -73,12 +75,13 @@ export function holdMounts(confinement: Confinement, server: Traced, copies: str
       placeholders.push(...found.placeholders);
       kept.push(...found.kept);
       readOnly.push(...found.readOnly);
+      spots.push(...found.spots);
     }
     readOnly.push(...(confinement.frozen ?? []).map(hold));
     return {
       places,
       links: missingLinks(server.links, places),
-      guarded: { kept, readOnly },
+      guarded: { kept, readOnly, spots },
       release: () => release(held),
       clearAway: () => giveUpNames(placeholders),
     };

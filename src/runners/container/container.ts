@@ -4,7 +4,8 @@ import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { isAmbitError } from '../../errors.ts';
-import { holdMounts } from '../bwrap/mounts.ts';
+import { boundsWithGuards } from '../bwrap/guard-spots.ts';
+import { holdMounts, type Mounts } from '../bwrap/mounts.ts';
 import { lacking } from '../bwrap/probe.ts';
 import { unavailable } from '../bwrap/remedy.ts';
 import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
@@ -74,7 +75,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     launch: Launch,
     confinement: Confinement,
     files: StartWanted['files'],
-  ): Promise<Started & { readonly bounds: Bounds; readonly clearAway: () => void }> {
+  ): Promise<Started & Pick<Mounts, 'clearAway' | 'guarded'> & { readonly bounds: Bounds }> {
     await warden.start();
     seccompFile ??= writtenTo(join(tmpRoot, 'seccomp.json'), seccompProfile(process.arch));
     await makePrivateFolder(launch.tmpDir);
@@ -92,7 +93,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
           { manner, name, launch, confinement, files, mounts, labels, seccompFile: file, bounds, provide },
           warden,
         );
-        return { ...started, bounds, clearAway: mounts.clearAway };
+        return { ...started, bounds, clearAway: mounts.clearAway, guarded: mounts.guarded };
       } catch (error) {
         mounts.clearAway();
         throw error;
@@ -199,8 +200,9 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
         image === undefined
           ? serverFiles({ command, args, searchPath: path, hidden })
           : scriptFiles({ command, args, hidden });
-      const { child, first, bounds: given, clearAway } = await run(manner, ...withWayOut(launch, confinement, files));
-      const bounds = watchingMonitor(given, first);
+      const started = await run(manner, ...withWayOut(launch, confinement, files));
+      const { child, first, clearAway, guarded } = started;
+      const bounds = boundsWithGuards(watchingMonitor(started.bounds, first), guarded.spots);
       const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(clearAway);
       return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });
     },

@@ -1,18 +1,19 @@
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Guard } from '../../../src/runners/confinement.ts';
 import { createContainerRunner } from '../../../src/runners/container/container.ts';
-import type { SandboxRunner } from '../../../src/runners/runner.ts';
+import type { Launch, SandboxRunner } from '../../../src/runners/runner.ts';
 import { buildHostileGround, runGit, secrets } from '../../fixtures/hostile/builds-repository.js';
 import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
 import { until } from '../tagged-processes.ts';
-import { createSandboxHarness, type SandboxHarness } from './sandbox-harness.ts';
+import { createSandboxHarness, does, type SandboxHarness } from './sandbox-harness.ts';
 
 const plants = join(repository, 'test/fixtures/hostile/plants-traps.js');
 let harness: SandboxHarness;
@@ -31,18 +32,18 @@ async function startHarness(create?: Parameters<typeof createSandboxHarness>[2])
   cpSync(join(built, 'ws'), ws, { recursive: true });
 }
 
+function confinedTo(guard: Guard, { confinement }: Launch): Pick<Launch, 'confinement'> {
+  if (confinement === undefined) throw new Error('Nothing says what it may do.');
+  return { confinement: { ...confinement, home: { real: ws, inside: ws, guard } } };
+}
+
 /** What the server inside could change and read, when it tried everything. */
 async function attacked(
   guard: Guard,
   runner: SandboxRunner = harness.runner,
 ): Promise<{ done: string[]; seen: string }> {
   const launch = harness.launch([plants, `touch ${marker}`]);
-  const { confinement } = launch;
-  if (confinement === undefined) throw new Error('no confinement');
-  const running = await runner.start({
-    ...launch,
-    confinement: { ...confinement, home: { real: ws, inside: ws, guard } },
-  });
+  const running = await runner.start({ ...launch, ...confinedTo(guard, launch) });
   running.stdin.end();
   const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
   expect(complaints).toBe('');
@@ -113,6 +114,24 @@ test.skipIf(!hasBwrap())('S4: a folder without a repository gets none, and nothi
     await harness.stop();
   }
 });
+
+test.skipIf(!hasBwrap())(
+  'S4: a server whose guard was lifted, because the file was replaced outside, is ended',
+  async () => {
+    await startHarness();
+    try {
+      const launch = harness.launch([does, 'nothing']);
+      const running = await harness.runner.start({ ...launch, ...confinedTo({ git: 'read' }, launch) });
+      await once(running.stdout, 'data');
+      writeFileSync(join(ws, 'AGENTS.md'), 'changed in place');
+      renameSync(join(ws, 'note'), join(ws, 'AGENTS.md'));
+      const { reason } = await running.exited;
+      expect(reason).toBe('"AGENTS.md", which it may only read, was replaced; it starts anew with the next call');
+    } finally {
+      await harness.stop();
+    }
+  },
+);
 
 // The mounts are the same ones; what differs is who makes them.
 test.skipIf(!hasPodman() || !proof)(
