@@ -21,7 +21,14 @@ export function createRunners(options: RunnersOptions): Runners {
   const sandboxes = [own, container];
   const plain = createPlainRunner(options);
   const { tmpRoot, packages: folder } = options;
-  const packages = createPackages({ folder, runner: plain, tmpRoot, env: () => process.env });
+  // The sandbox of macOS lets nothing reach a registry.
+  const fetching = process.platform === 'darwin' ? [container] : sandboxes;
+  const packages = createPackages({
+    folder,
+    tmpRoot,
+    sandbox: () => firstThatWorks(fetching),
+    env: () => process.env,
+  });
   return {
     plain,
     packages,

@@ -7,6 +7,7 @@ import { type Duplex, pipeline } from 'node:stream';
 import { type HostAndPort, readHostAndPort, showHostAndPort } from '../../host-and-port.ts';
 import { createAllowList } from './allow-list.ts';
 import { dial } from './dial.ts';
+import { dialThroughProxy } from './dial-through-proxy.ts';
 import { createWayfinder, type Resolve } from './find-way.ts';
 import { relayRequest } from './relay-request.ts';
 
@@ -18,6 +19,10 @@ export interface EgressOptions {
   readonly onRefused: (refusal: Refusal) => void;
   readonly resolve?: Resolve;
   readonly ownAddresses?: () => readonly string[];
+  /** What is listed may lead to an address that is not public. */
+  readonly allowPrivate?: boolean;
+  /** The proxy of the user for a host, where there is one. It resolves the name. */
+  readonly proxyFor?: (wanted: HostAndPort) => URL | undefined;
 }
 
 export interface Refusal {
@@ -44,7 +49,9 @@ const longestShown = 300;
  * outside; all that is inside is its socket, which no other process is shown.
  */
 export async function openEgress(options: EgressOptions): Promise<Egress> {
-  const wayTo = createWayfinder(createAllowList(options.allowed), options.resolve, options.ownAddresses);
+  const list = createAllowList(options.allowed);
+  const isOpen = options.allowPrivate === true ? () => true : list.hasAddress;
+  const wayTo = createWayfinder({ ...list, hasAddress: isOpen }, options.resolve, options.ownAddresses);
   const sockets = new Set<Duplex>();
   const allowed = new Map<string, number>();
   const closing = new AbortController();
@@ -56,12 +63,16 @@ export async function openEgress(options: EgressOptions): Promise<Egress> {
 
   async function connect(target: string, wanted: HostAndPort | undefined): Promise<Socket | Refused> {
     if (wanted === undefined) return refuse(target, 'not a host and a port');
-    const way = await wayTo(wanted);
     const to = showHostAndPort(wanted);
+    const proxy = list.has(wanted) ? options.proxyFor?.(wanted) : undefined;
+    const way = proxy === undefined ? await wayTo(wanted) : { proxy };
     if ('refused' in way) return refuse(to, way.refused);
     if ('failed' in way) return { status: 502, words: `${to} cannot be found: ${way.failed}` };
     try {
-      const socket = await dial(way.addresses, wanted.port, closing.signal);
+      const socket =
+        'proxy' in way
+          ? await dialThroughProxy(way.proxy, wanted, closing.signal)
+          : await dial(way.addresses, wanted.port, closing.signal);
       remember(socket);
       if (allowed.size < mostPlaces || allowed.has(to)) allowed.set(to, (allowed.get(to) ?? 0) + 1);
       return socket;

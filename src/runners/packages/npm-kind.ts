@@ -1,10 +1,15 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { checkNpmLock } from './check-npm-lock.ts';
+import { checkTree } from './check-tree.ts';
+import { type NpmSources, npmSources } from './npm-sources.ts';
 import type { PackageKind } from './package-kind.ts';
 import { npmProgram } from './package-programs.ts';
 
 const manifest = 'package.json';
 const lock = 'package-lock.json';
+/** What npm says is there after it has installed. */
+const installed = 'node_modules/.package-lock.json';
 
 /**
  * The registry and how to reach it are as the user's npm has them; whatever else would run something, or put it elsewhere, is said
@@ -18,11 +23,12 @@ const always = (folder: string): string[] => [
   '--global=false',
   '--dry-run=false',
   '--package-lock=true',
-  '--package-lock-only=false',
+  '--lockfile-version=3',
+  '--omit-lockfile-registry-resolved=false',
   '--omit=dev',
   '--include=optional',
   '--install-strategy=hoisted',
-  '--install-links=true',
+  '--install-links=false',
   '--workspaces=false',
   '--audit=false',
   '--fund=false',
@@ -31,21 +37,32 @@ const always = (folder: string): string[] => [
   '--loglevel=error',
 ];
 
-export const npmKind: PackageKind = {
+export const npmKind: PackageKind<NpmSources> = {
   tool: 'npx',
   fetcher: 'npm',
   missing: 'Install Node with npm, which brings npx.',
   lockFiles: [manifest, lock],
 
-  async fetch({ name, wanted }, folder, run) {
+  findSources: ({ env, fetcher, ofProject }) => npmSources(env, fetcher, ofProject),
+
+  async resolve({ name, wanted }, folder, run) {
     writeFileSync(join(folder, manifest), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+    const asked = `${name}@${wanted || 'latest'}`;
     await run(
-      ['install', ...always(folder), '--save-exact', '--save-prod', '--', `${name}@${wanted || 'latest'}`],
+      ['install', ...always(folder), '--package-lock-only=true', '--save-exact', '--save-prod', '--', asked],
       folder,
     );
   },
 
-  restore: (_, folder, run) => run(['ci', ...always(folder)], folder),
+  checkLock: (folder, sources) => checkNpmLock(readFileSync(join(folder, lock), 'utf8'), sources),
+
+  install: (_, folder, run) => run(['ci', ...always(folder), '--package-lock-only=false'], folder),
+
+  checkInstalled(folder, sources) {
+    // A package can bring a lock file of its own, which npm heeds only once it has unpacked it.
+    checkNpmLock(readFileSync(join(folder, installed), 'utf8'), sources);
+    checkTree(folder);
+  },
 
   pinned({ name }, folder) {
     const { packages } = JSON.parse(readFileSync(join(folder, lock), 'utf8')) as {

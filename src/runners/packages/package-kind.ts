@@ -1,4 +1,5 @@
 import type { PackageCommand, PackageTool } from './package-command.ts';
+import type { PackageSources } from './package-sources.ts';
 
 export interface PackagePin {
   readonly name: string;
@@ -12,22 +13,38 @@ export interface Started {
   readonly args: readonly string[];
 }
 
-/** Runs a program of the tool outside, with nothing of a server in it; rejects with what it said. */
+/** Runs the program that fetches in its sandbox, where `folder` is all it may write; rejects with what it said. */
 export type RunTool = (args: readonly string[], folder: string) => Promise<void>;
 
 /** How packages of one kind are fetched without running anything of theirs. */
-export interface PackageKind {
+export interface PackageKind<Sources extends PackageSources = PackageSources> {
   readonly tool: PackageTool;
   /** The program that fetches. */
   readonly fetcher: string;
   readonly missing: string;
-  /** Files that say exactly what was fetched, so that it can be fetched again. */
+  /** Files that say exactly what is fetched, so that it can be fetched again. */
   readonly lockFiles: readonly string[];
-  fetch(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
-  /** From the lock files, which are there. */
-  restore(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
-  /** What is there after either. Throws when it is not the package. */
+  /** Where the user's own tool takes packages from. `fetcher` is the path of the program. */
+  findSources(host: HostSide, wanted: PackageCommand): Sources | Promise<Sources>;
+  /** Writes the lock files, and nothing else. */
+  resolve(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
+  /** Throws when the lock files name anything that does not come from the registries. */
+  checkLock(folder: string, sources: Sources): void;
+  /** From the lock files, which have been checked. */
+  install(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
+  /** Throws when something else is there after that than the lock files say, or something leads out of the folder. */
+  checkInstalled(folder: string, sources: Sources): void;
+  /** What is there after that. Throws when it is not the package. */
   pinned(wanted: PackageCommand, folder: string): PackagePin;
   /** What is started in place of the command. */
   program(wanted: PackageCommand, folder: string): Started;
+}
+
+/** What is known outside of the sandbox. */
+export interface HostSide {
+  readonly env: NodeJS.ProcessEnv;
+  /** The path of the program that fetches. */
+  readonly fetcher: string;
+  /** Settings of npm that only the project has made, where npx has started Ambit. */
+  readonly ofProject: ReadonlySet<string>;
 }

@@ -6,15 +6,22 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withLongLock } from '../../file-lock.ts';
 import { makePrivateFolder } from '../../private-files.ts';
 import { writeAtomically } from '../../write-atomically.ts';
+import { lookUp } from '../look-up.ts';
 import { removeFolder } from '../remove-folder.ts';
 import { bunKind } from './bun-kind.ts';
+import { refuseUnresolved } from './failed-resolution.ts';
+import { type FetchPlace, type FetchSandbox, openFetchSandbox } from './fetch-sandbox.ts';
 import { npmKind } from './npm-kind.ts';
+import { namesSetByProject } from './npm-settings.ts';
 import { type PackageCommand, type PackageTool, readPackageCommand } from './package-command.ts';
 import type { PackageKind, PackagePin, Started } from './package-kind.ts';
-import { type FetcherPlace, fetcherNamed } from './run-fetcher.ts';
+import type { PackageSources } from './package-sources.ts';
+import { OffenderError, showWord } from './refuse-offender.ts';
 import { uvKind } from './uv-kind.ts';
 
-const kinds: Readonly<Record<PackageTool, PackageKind>> = { npx: npmKind, bunx: bunKind, uvx: uvKind };
+const kinds = { npx: npmKind, bunx: bunKind, uvx: uvKind } as Readonly<
+  Record<PackageTool, PackageKind<PackageSources>>
+>;
 const patienceMs = 600_000;
 
 /** Packages that servers are started from, fetched once and kept as they were then. */
@@ -23,19 +30,27 @@ export interface Packages {
   ready(command: string, args: readonly string[]): Promise<Started>;
 }
 
-export interface PackagesOptions extends FetcherPlace {
+export interface PackagesOptions extends Omit<FetchPlace, 'hidden'> {
   /** Kept from one start of Ambit to the next. */
   readonly folder: string;
+  readonly env: () => NodeJS.ProcessEnv;
 }
+
+/** Raised when more is checked: what was fetched under older rules is fetched again, from its lock files. */
+const rules = 1;
 
 interface Kept {
   readonly pin: PackagePin;
   /** The name of the folder it lies in. */
   readonly content: string;
+  /** The rules it was checked by. */
+  readonly rules?: number;
 }
 
 export function createPackages(options: PackagesOptions): Packages {
   const underWay = new Map<string, Promise<string>>();
+  // Read before any server is there that could change the file.
+  const ofProject = namesSetByProject(options.env());
 
   /** The folder where the package lies, fetched if need be. */
   async function contentOf(wanted: PackageCommand): Promise<string> {
@@ -47,36 +62,49 @@ export function createPackages(options: PackagesOptions): Packages {
   }
 
   async function bring(wanted: PackageCommand, home: string): Promise<string> {
-    const kind = kinds[wanted.tool];
-    const run = fetcherNamed(kind.fetcher, options);
-    if (run === undefined) {
-      throw failed(wanted, `"${kind.fetcher}" is not on the PATH of Ambit`, kind.missing);
-    }
     const before = readKept(home);
     const content = `content-${randomBytes(6).toString('hex')}`;
     const folder = join(home, content);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     try {
-      if (before === undefined) await kind.fetch(wanted, folder, run);
-      else {
-        for (const name of kind.lockFiles) copyFileSync(join(home, name), join(folder, name));
-        await kind.restore(wanted, folder, run);
-      }
-      const pin = kind.pinned(wanted, folder);
+      const pin = await fetchInto(folder, wanted, before === undefined ? undefined : home);
       if (before !== undefined && JSON.stringify(before.pin) !== JSON.stringify(pin)) {
         throw new Error('what came is not what was pinned');
       }
-      if (before === undefined) for (const name of kind.lockFiles) copyFileSync(join(folder, name), join(home, name));
-      writeAtomically(join(home, 'pin.json'), `${JSON.stringify({ pin, content } satisfies Kept)}\n`);
+      const { lockFiles } = kinds[wanted.tool];
+      if (before === undefined) for (const name of lockFiles) copyFileSync(join(folder, name), join(home, name));
+      writeAtomically(join(home, 'pin.json'), `${JSON.stringify({ pin, content, rules } satisfies Kept)}\n`);
     } catch (error) {
       await removeFolder(folder);
-      throw isAmbitError(error) ? error : failed(wanted, reasonIn(error), undefined, error);
+      throw isAmbitError(error) ? error : failed(wanted, { ...reasonIn(error), cause: error });
     }
     // What a fetch that was cut short has left.
     for (const name of readdirSync(home)) {
       if (name.startsWith('content-') && name !== content) await removeFolder(join(home, name));
     }
     return folder;
+  }
+
+  /** `locks` is where the lock files lie, once it is settled what the package is. */
+  async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<PackagePin> {
+    const kind = kinds[wanted.tool];
+    const env = options.env();
+    const fetcher = lookUp(kind.fetcher, env['PATH']);
+    if (fetcher === undefined) {
+      throw failed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.missing });
+    }
+    const sources = await kind.findSources({ env, fetcher, ofProject }, wanted);
+    const sandbox = await openFetchSandbox(fetcher, sources, { ...options, hidden: [options.folder] });
+    try {
+      if (locks === undefined) await resolveLock(kind, wanted, folder, sandbox);
+      else for (const name of kind.lockFiles) copyFileSync(join(locks, name), join(folder, name));
+      kind.checkLock(folder, sources);
+      await kind.install(wanted, folder, sandbox.run);
+      kind.checkInstalled(folder, sources);
+      return kind.pinned(wanted, folder);
+    } finally {
+      await sandbox.close();
+    }
   }
 
   return {
@@ -92,6 +120,20 @@ export function createPackages(options: PackagesOptions): Packages {
       return kinds[wanted.tool].program(wanted, await content);
     },
   };
+}
+
+async function resolveLock(
+  kind: PackageKind,
+  wanted: PackageCommand,
+  folder: string,
+  { run, cache }: FetchSandbox,
+): Promise<void> {
+  try {
+    await kind.resolve(wanted, folder, run);
+  } catch (error) {
+    refuseUnresolved(String(error), cache);
+    throw error;
+  }
 }
 
 /** What a package was when it was first fetched; undefined where it was not yet, or where the command names none. */
@@ -125,21 +167,42 @@ function readKept(home: string): Kept | undefined {
 
 function keptWhole(home: string): string | undefined {
   const kept = readKept(home);
-  if (kept === undefined) return undefined;
+  if (kept?.rules !== rules) return undefined;
   const folder = join(home, kept.content);
   return existsSync(folder) ? folder : undefined;
 }
 
-/** What a tool says is for the operator, in the cause; a caller hears its code. */
-function reasonIn(error: unknown): string {
-  const code = /\bnpm error code (E[A-Z0-9]+)/.exec(String(error))?.[1];
-  if (code === 'E404' || /not found in the package registry|404/i.test(String(error)))
-    return 'there is no such package';
-  if (code === 'ETARGET' || /no version matching/i.test(String(error))) return 'there is no such version';
-  return code === undefined ? 'the registry could not be asked, or the package needs to be built' : `npm says ${code}`;
+interface Reason {
+  readonly why: string;
+  /** What helps. */
+  readonly hint?: string;
 }
 
-function failed({ name, wanted }: PackageCommand, why: string, hint?: string, cause?: unknown): AmbitError {
+/** What a tool says is for the operator, in the cause; a caller hears its code. */
+function reasonIn(error: unknown): Reason {
+  if (error instanceof OffenderError) {
+    return {
+      why: `it brings ${error.message}. Only what a registry has is fetched`,
+      hint: 'If you trust the package, install it yourself and name its program as the command.',
+    };
+  }
+  const said = String(error);
+  const [, refused] = /\(refused: ([^)]*)\)/.exec(said) ?? [];
+  if (refused !== undefined) {
+    return {
+      why: `it needs ${showWord(refused)}, and a fetch reaches only the registry`,
+      hint: 'Use a registry that serves its packages itself, or install the package yourself and name its program.',
+    };
+  }
+  const code = /\bnpm error code (E[A-Z0-9]+)/.exec(said)?.[1];
+  if (code === 'E404' || /not found in the package registry|404/i.test(said))
+    return { why: 'there is no such package' };
+  if (code === 'ETARGET' || /no version matching/i.test(said)) return { why: 'there is no such version' };
+  if (code !== undefined) return { why: `npm says ${code}` };
+  return { why: 'the registry could not be asked, or the package needs to be built' };
+}
+
+function failed({ name, wanted }: PackageCommand, { why, hint, cause }: Reason & { cause?: unknown }): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The package "${wanted === '' ? name : `${name}@${wanted}`}" could not be fetched: ${why}.`,
     ...(hint === undefined ? {} : { hint }),

@@ -1,14 +1,21 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../canonical-json.ts';
-import type { PackageKind } from './package-kind.ts';
+import { checkTree } from './check-tree.ts';
+import type { PackageKind, RunTool } from './package-kind.ts';
 import { noProgram } from './package-programs.ts';
+import { refuseOffender, showWord } from './refuse-offender.ts';
+import { uvSources } from './uv-sources.ts';
 
 const asked = 'requirements.in';
 const lock = 'requirements.txt';
 const venv = 'venv';
 /** What has to be built would run a script of its own while it is fetched. */
 const always = ['--only-binary', ':all:', '--no-progress', '--quiet'];
+const requirement =
+  /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._\s-]*\])?==[0-9A-Za-z.+!-]+(?:\s*;[^@]*?)?(?:\s+--hash=sha256:[0-9a-f]{64})+$/;
+/** The program of an environment is a link to the Python of this machine. */
+const ownPython = /^venv\/bin\/python[0-9.]*$/;
 
 export const uvKind: PackageKind = {
   tool: 'uvx',
@@ -16,31 +23,36 @@ export const uvKind: PackageKind = {
   missing: 'Install uv, which brings uvx.',
   lockFiles: [asked, lock],
 
-  async fetch(wanted, folder, run) {
+  findSources: (host, wanted) => uvSources(host, wanted),
+
+  async resolve(wanted, folder, run) {
     const { name, wanted: version } = wanted;
     writeFileSync(join(folder, asked), `${name}${version === '' ? '' : `==${version}`}\n`, { flag: 'wx', mode: 0o600 });
-    await run(environment(wanted.runtime), folder);
-    await run(
-      [
-        'pip',
-        'compile',
-        ...always,
-        '--generate-hashes',
-        '--no-header',
-        '--no-annotate',
-        ...into(folder),
-        '-o',
-        lock,
-        asked,
-      ],
-      folder,
-    );
+    await makeEnvironment(folder, run);
+    const shape = ['--generate-hashes', '--no-header', '--no-annotate', ...into(folder)];
+    await run(['pip', 'compile', ...always, ...shape, '-o', lock, asked], folder);
+  },
+
+  checkLock(folder) {
+    const lines = readFileSync(join(folder, lock), 'utf8')
+      .replace(/\\\n/g, ' ')
+      .split('\n')
+      .map((line) => line.trim())
+      .filter((line) => line !== '' && !line.startsWith('#'));
+    const offender = lines.find((line) => !requirement.test(line));
+    if (offender !== undefined)
+      refuseOffender(`"${showWord(offender.split(/\s+--hash/)[0])}", which is no wheel of an index with its hash`);
+  },
+
+  async install(_, folder, run) {
+    if (!existsSync(join(folder, venv))) await makeEnvironment(folder, run);
     await run(['pip', 'sync', ...always, '--require-hashes', '--link-mode', 'copy', ...into(folder), lock], folder);
   },
 
-  async restore({ runtime }, folder, run) {
-    await run(environment(runtime), folder);
-    await run(['pip', 'sync', ...always, '--require-hashes', '--link-mode', 'copy', ...into(folder), lock], folder);
+  checkInstalled(folder, { env }) {
+    const isOwnPython = (path: string) =>
+      ownPython.test(path) && realpathSync.native(join(folder, path)) === env['UV_PYTHON'];
+    checkTree(folder, isOwnPython);
   },
 
   pinned({ name }, folder) {
@@ -63,11 +75,8 @@ export const uvKind: PackageKind = {
   },
 };
 
-const environment = (python: string | undefined): string[] => [
-  ...['venv', '--quiet', '--no-project', '--no-progress'],
-  ...(python === undefined ? [] : ['--python', python]),
-  venv,
-];
+const makeEnvironment = (folder: string, run: RunTool): Promise<void> =>
+  run(['venv', '--quiet', '--no-project', '--no-progress', venv], folder);
 
 const into = (folder: string): string[] => ['--python', join(folder, venv, 'bin', 'python')];
 

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { bunKind } from '../../../src/runners/packages/bun-kind.ts';
-import { fetchEnvironment } from '../../../src/runners/packages/fetch-environment.ts';
 import type { PackageCommand } from '../../../src/runners/packages/package-command.ts';
 import { npmProgram } from '../../../src/runners/packages/package-programs.ts';
 import { uvKind } from '../../../src/runners/packages/uv-kind.ts';
@@ -74,37 +73,21 @@ test('bun and uv say in their own files what they fetched', () => {
 });
 
 test('bun and uv are told to run no scripts, to build nothing and to keep to the hashes', async () => {
-  const calls = async (kind: typeof bunKind, given: PackageCommand) => {
+  const calls = async (kind: Pick<typeof bunKind, 'resolve' | 'install'>, given: PackageCommand) => {
     const made = mkdtempSync(join(folder, 'fetched-'));
     const ran: string[] = [];
     const run = async (args: readonly string[]) => void ran.push(args.join(' '));
-    await kind.fetch(given, made, run);
-    await kind.restore(given, made, run);
+    await kind.resolve(given, made, run);
+    await kind.install(given, made, run);
     return ran;
   };
   const [added, restored] = await calls(bunKind, wanted({ tool: 'bunx', wanted: '1.2.3' }));
-  expect(added).toMatch(/^add --ignore-scripts .*--exact @s\/two@1\.2\.3$/);
+  expect(added).toMatch(/^add --ignore-scripts .*--lockfile-only --exact @s\/two@1\.2\.3$/);
   expect(restored).toMatch(/^install --ignore-scripts .*--frozen-lockfile/);
   const byUv = await calls(uvKind, wanted({ tool: 'uvx', name: 'server', wanted: '2.0' }));
   const withPip = byUv.filter((call) => call.startsWith('pip '));
-  expect(withPip.map((call) => call.split(' ')[1])).toEqual(['compile', 'sync', 'sync']);
+  expect(withPip.map((call) => call.split(' ')[1])).toEqual(['compile', 'sync']);
   for (const call of withPip) expect(call).toContain('--only-binary :all: ');
   expect(withPip[0]).toContain(' --generate-hashes ');
   for (const call of withPip.slice(1)) expect(call).toContain(' --require-hashes ');
-});
-
-test('what fetches packages is given settings and the way out, and no secret of the host', () => {
-  const given = {
-    ...{ PATH: '/bin', HOME: '/h', LANG: 'C', USER: 'u', LOGNAME: 'u', XDG_CONFIG_HOME: '/c', XDG_CACHE_HOME: '/k' },
-    ...{ XDG_DATA_HOME: '/d', NODE_EXTRA_CA_CERTS: '/n', SSL_CERT_FILE: '/s', SSL_CERT_DIR: '/t', HTTPS_PROXY: 'p' },
-    ...{ no_proxy: 'q', npm_config_registry: 'r', UV_INDEX_URL: 'i', BUN_CONFIG_REGISTRY: 'b' },
-  };
-  const withheld = [
-    ...['AWS_SECRET_ACCESS_KEY', 'GITHUB_TOKEN', 'AMBIT_TOKEN', 'NODE_OPTIONS', 'LD_PRELOAD', 'PYTHONPATH', 'X_UV_Y'],
-    ...['local_prefix', 'global_prefix', 'prefix', 'package', 'call', 'yes', 'global', 'location', 'user_agent'].map(
-      (name) => `npm_config_${name}`,
-    ),
-  ];
-  const host = { ...given, TMPDIR: '/elsewhere', ...Object.fromEntries(withheld.map((name) => [name, 'x'])) };
-  expect(fetchEnvironment(host, '/own')).toEqual({ ...given, TMPDIR: '/own' });
 });

@@ -1,0 +1,90 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { AmbitError } from '../../errors.ts';
+import { runtimeFiles } from '../bwrap/server-files.ts';
+import type { PackageCommand } from './package-command.ts';
+import type { HostSide } from './package-kind.ts';
+import { cacheFolder, hostOf, type PackageSources, settingsFolder } from './package-sources.ts';
+import { proxiesOf, proxyFinder } from './user-proxy.ts';
+import { readUvIndexes, type UvIndexes } from './uv-indexes.ts';
+
+const pypi = 'pypi.org';
+/** The index of Python itself has its files here. */
+const pypiFiles = new URL('https://files.pythonhosted.org/');
+const passedOn = /^UV_(?:INDEX_STRATEGY|EXCLUDE_NEWER|HTTP_TIMEOUT|INSECURE_HOST|PRERELEASE)$/;
+
+/** The indexes the user's uv is set to, with their credentials, and the Python that is on this machine. */
+export async function uvSources({ env, fetcher }: HostSide, { runtime }: PackageCommand): Promise<PackageSources> {
+  const indexes = readUvIndexes(env);
+  const urls = [indexes.default, ...indexes.further].map(({ url }) => new URL(url));
+  const files: Record<string, string | Buffer> = {};
+  const python = await findPython(fetcher, env, runtime);
+  const reached = urls.some(({ hostname }) => hostname === pypi) ? [...urls, pypiFiles] : urls;
+  const certificates = env['SSL_CERT_FILE'];
+  if (certificates !== undefined && certificates !== '') files['certificates.pem'] = readFileSync(certificates);
+  const netrc = netrcFor(env, new Set(urls.map(({ hostname }) => hostname)));
+  if (netrc !== '') files['netrc'] = netrc;
+  return {
+    hosts: [...new Set(reached.map(hostOf))],
+    files,
+    proxyFor: proxyFinder(reached, proxiesOf(env)),
+    readable: runtimeFiles(python, []).shown.map(({ real }) => real),
+    env: {
+      ...Object.fromEntries(Object.entries(env).filter((each): each is [string, string] => passedOn.test(each[0]))),
+      ...environmentOf(indexes),
+      ...(files['certificates.pem'] === undefined ? {} : { SSL_CERT_FILE: `${settingsFolder}/certificates.pem` }),
+      ...(netrc === '' ? {} : { NETRC: `${settingsFolder}/netrc` }),
+      UV_PYTHON: python,
+      UV_PYTHON_DOWNLOADS: 'never',
+      UV_NO_CONFIG: '1',
+      UV_CACHE_DIR: cacheFolder,
+      UV_LINK_MODE: 'copy',
+    },
+  };
+}
+
+function environmentOf({ default: first, further }: UvIndexes): Record<string, string> {
+  const logins = [first, ...further].flatMap(({ name, user, password }) => {
+    const known = name?.toUpperCase().replace(/[^A-Z0-9]/g, '_');
+    return known === undefined
+      ? []
+      : [
+          ...(user === undefined ? [] : [[`UV_INDEX_${known}_USERNAME`, user]]),
+          ...(password === undefined ? [] : [[`UV_INDEX_${known}_PASSWORD`, password]]),
+        ];
+  });
+  const shown = (index: UvIndexes['default']) => (index.name === undefined ? index.url : `${index.name}=${index.url}`);
+  return {
+    UV_DEFAULT_INDEX: shown(first),
+    ...(further.length === 0 ? {} : { UV_INDEX: further.map(shown).join(' ') }),
+    ...Object.fromEntries(logins),
+  };
+}
+
+/** Asked of uv outside: nothing of a package is there yet. No Python is downloaded for a fetch. */
+async function findPython(uv: string, host: NodeJS.ProcessEnv, version: string | undefined): Promise<string> {
+  const names = ['PATH', 'HOME', 'XDG_DATA_HOME', 'XDG_CACHE_HOME', 'UV_PYTHON_INSTALL_DIR', 'UV_PYTHON_PREFERENCE'];
+  const env = Object.fromEntries(names.flatMap((name) => (host[name] === undefined ? [] : [[name, host[name]]])));
+  const asked = ['python', 'find', '--no-project', '--no-config', '--no-python-downloads'];
+  try {
+    const args = version === undefined ? asked : [...asked, version];
+    const { stdout } = await promisify(execFile)(uv, args, { env, cwd: '/', timeout: 30_000 });
+    return realpathSync.native(stdout.trim());
+  } catch (error) {
+    throw new AmbitError('UPSTREAM_FAILED', {
+      what: `There is no Python${version === undefined ? '' : ` ${version}`} on this machine for uvx.`,
+      hint: `Install it, for example with: uv python install${version === undefined ? '' : ` ${version}`}`,
+      cause: error,
+    });
+  }
+}
+
+/** The entries of the user's netrc file for these hosts. */
+function netrcFor(env: NodeJS.ProcessEnv, hosts: ReadonlySet<string>): string {
+  const path = env['NETRC'] ?? join(env['HOME'] ?? '/', '.netrc');
+  if (!existsSync(path)) return '';
+  const entries = readFileSync(path, 'utf8').split(/(?=\bmachine\s)/);
+  return entries.filter((entry) => hosts.has(/^machine\s+(\S+)/.exec(entry)?.[1] ?? '')).join('');
+}
