@@ -5,11 +5,17 @@ import { isRegistrySpec } from './registry-spec.ts';
 
 const mostBytes = 8 << 20;
 
-/** Throws with the name of the offender where npm could not resolve a tree because of something that is in no registry. */
+/** Throws with the name of the offender where a tool could not resolve a tree because of something that is in no registry. */
 export function refuseUnresolved(said: string, cache: string): void {
-  for (const [, name = '', spec] of logOf(cache).matchAll(/ silly fetch manifest (@?[^@\n]+)@([^\n]*)/g)) {
+  const byNpm = logOf(cache).matchAll(/ silly fetch manifest (@?[^@\n]+)@([^\n]*)/g);
+  const byBun = said.matchAll(/^error: (@?[^@\s]+)@(\S+) failed to resolve$/gm);
+  for (const [, name = '', spec] of [...byNpm, ...byBun]) {
     if (!isRegistrySpec(spec)) refuseOffender(`"${showWord(name)}", which is asked for as "${showWord(spec)}"`);
   }
+  const [, found, asked] = /Package `([^`]+)` was included as a URL dependency.*?`[^`]* @ ([^`]*)`/s.exec(said) ?? [];
+  if (found !== undefined) refuseOffender(`"${showWord(found)}", which is asked for as "${showWord(asked)}"`);
+  const [, builtByUv] = /Wheels are required for `([^`]+)` because building/.exec(said) ?? [];
+  if (builtByUv !== undefined) refuseOffender(`"${showWord(builtByUv)}", which has to be built`);
   const [, url] = /Unsupported URL Type "[^"]*": (\S+)/.exec(said) ?? [];
   if (url !== undefined) refuseOffender(`something that is asked for as "${showWord(url)}"`);
   const [, target, name] = /Missing target in lock file: "([^"]*)" is referenced by "([^"]*)"/.exec(said) ?? [];

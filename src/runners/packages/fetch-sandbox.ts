@@ -90,7 +90,8 @@ export async function openFetchSandbox(
         const { code, signal, reason } = await running.exited;
         if (code === 0) return;
         const places = refused.length === 0 ? '' : ` (refused: ${refused.join(', ')})`;
-        throw new Error(`${args[0]} ended with ${reason ?? signal ?? code}${places}: ${said.trim()}`);
+        const words = sources.secrets.reduce((text, secret) => text.replaceAll(secret, '…'), said.trim());
+        throw new Error(`${args[0]} ended with ${reason ?? signal ?? code}${places}: ${words}`);
       },
       async close() {
         await egress.close();

@@ -26,6 +26,7 @@ export function npmSources(env: NodeJS.ProcessEnv, npm: string, ofProject = name
   const registry = String(settings['registry'] ?? npmjs);
   const urls = [registry, ...scopes.map(([, value]) => String(value))].map(readUrl);
   const authorities = new Set(urls.map(({ host }) => `//${host}`));
+  const secrets = urls.flatMap(({ password }) => (password === '' ? [] : [password]));
   const files: Record<string, string | Buffer> = {};
   const given: Record<string, string | readonly string[]> = { ...Object.fromEntries(scopes), registry };
   for (const name of passedOn) if (settings[name] !== undefined) given[name] = settings[name];
@@ -41,6 +42,7 @@ export function npmSources(env: NodeJS.ProcessEnv, npm: string, ofProject = name
     const [, place = '', kind = ''] = credential.exec(name) ?? [];
     if (!authorities.has(place.split('/').slice(0, 3).join('/'))) continue;
     given[name] = kind.endsWith('file') ? copy(String(value)) : value;
+    if (kind.startsWith('_')) secrets.push(String(value));
   }
   files['npmrc'] = writeNpmrc(given);
   const extra = env['NODE_EXTRA_CA_CERTS'];
@@ -63,6 +65,7 @@ export function npmSources(env: NodeJS.ProcessEnv, npm: string, ofProject = name
       ...(extra === undefined || extra === '' ? {} : { NODE_EXTRA_CA_CERTS: copy(extra) }),
     },
     files,
+    secrets,
   };
 }
 

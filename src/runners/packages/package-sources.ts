@@ -7,6 +7,8 @@ export interface PackageSources {
   readonly env: Readonly<Record<string, string>>;
   /** The proxy of the user by which one of the hosts is reached; undefined where it is reached directly. */
   readonly proxyFor: (host: string) => URL | undefined;
+  /** Values that are shown to nobody, whatever a tool says. */
+  readonly secrets: readonly string[];
   /** Further files of this machine that the tool needs to be seen: real paths. */
   readonly readable?: readonly string[];
 }

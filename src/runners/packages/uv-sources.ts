@@ -29,6 +29,10 @@ export async function uvSources({ env, fetcher }: HostSide, { runtime }: Package
   return {
     hosts: [...new Set(reached.map(hostOf))],
     files,
+    secrets: [
+      ...[indexes.default, ...indexes.further].map(({ password }) => password),
+      ...urls.map(({ password }) => password),
+    ].filter((each) => each !== undefined && each !== '') as string[],
     proxyFor: proxyFinder(reached, proxiesOf(env)),
     readable: runtimeFiles(python, []).shown.map(({ real }) => real),
     env: {

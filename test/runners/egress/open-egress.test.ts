@@ -71,6 +71,34 @@ describe('the proxy of a process', () => {
     expect(refused).toEqual([]);
   });
 
+  test('S1: reaches a registry that is not public only where that is said, and by the proxy of the user', async () => {
+    const onRefused = (refusal: Refusal) => refused.push(refusal);
+    const resolve = async () => ['127.0.0.1'];
+    const allowed = [`registry.example:${port}`];
+    await open(allowed, resolve);
+    expect(await tunnelled(`registry.example:${port}`)).toMatch(/^HTTP\/1\.1 403 /);
+    await egress?.close();
+    egress = await openEgress({ allowed, folder, onRefused, resolve, allowPrivate: true });
+    expect(await tunnelled(`registry.example:${port}`, '/direct')).toContain('GET /direct');
+    expect(await tunnelled(`other.example:${port}`)).toMatch(/^HTTP\/1\.1 403 .*not listed/s);
+    await egress.close();
+
+    const asked: string[] = [];
+    const proxy = createServer().on('connect', (request, client: Socket) => {
+      asked.push(`${request.url} ${request.headers['proxy-authorization']}`);
+      const onward = connect(port, '127.0.0.1', () => client.write('HTTP/1.1 200 OK\r\n\r\n'));
+      client.pipe(onward).pipe(client);
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    const url = new URL(`http://user:p%20w@127.0.0.1:${(proxy.address() as { port: number }).port}`);
+    const nowhere: Resolve = () => Promise.reject(new Error('no names here'));
+    egress = await openEgress({ allowed, folder, onRefused, resolve: nowhere, proxyFor: () => url });
+    expect(await tunnelled(`registry.example:${port}`, '/by-proxy')).toContain('GET /by-proxy');
+    expect(await tunnelled(`other.example:${port}`)).toMatch(/^HTTP\/1\.1 403 .*not listed/s);
+    expect(asked).toEqual([`registry.example:${port} Basic ${Buffer.from('user:p w').toString('base64')}`]);
+    proxy.close();
+  });
+
   test('carries a plain request, under the name that was looked at', async () => {
     await open([`localhost:${port}`]);
     const socket = await dialled();
