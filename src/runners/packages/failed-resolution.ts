@@ -18,6 +18,8 @@ export function refuseUnresolved(said: string, cache: string): void {
   if (builtByUv !== undefined) refuseOffender(`"${showWord(builtByUv)}", which has to be built`);
   const [, url] = /Unsupported URL Type "[^"]*": (\S+)/.exec(said) ?? [];
   if (url !== undefined) refuseOffender(`something that is asked for as "${showWord(url)}"`);
+  const [, outside] = /invalid lockfile entry: "([^"]*)" resolves outside/.exec(said) ?? [];
+  if (outside !== undefined) refuseOffender(`"${showWord(outside)}", which lies outside of its folder`);
   const [, target, name] = /Missing target in lock file: "([^"]*)" is referenced by "([^"]*)"/.exec(said) ?? [];
   if (name !== undefined) refuseOffender(`"${showWord(name)}", which is a link to "${showWord(target)}"`);
 }

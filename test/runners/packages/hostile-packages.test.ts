@@ -66,17 +66,20 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
     refusedPackages({ secret: home, archive: join(home, 'x.tgz'), elsewhere, registry: registry.url });
 
   test('S1: is refused with the name of what does not come from the registry, and nothing of it is kept', async () => {
-    const short = ['by-guess', 'by-deep', 'wrapped'];
+    const short = ['by-guess', 'wrapped-settings'];
     const chosen = refused().filter(({ published }) => proof || short.includes(published.at(-1)?.manifest.name ?? ''));
     expect(chosen.length).toBeGreaterThanOrEqual(short.length);
     for (const { tries, published, offender } of chosen) {
       const name = publish(published);
-      await expect(packages().ready('npx', ['-y', name]), tries).rejects.toMatchObject({
+      const failure = await packages()
+        .ready('npx', ['-y', name])
+        .catch((error: unknown) => error);
+      expect.soft(failure, tries).toMatchObject({
         code: 'UPSTREAM_FAILED',
         message: expect.stringContaining(offender),
         hint: expect.stringContaining('install it yourself'),
       });
-      expect(packagePin(folder, 'npx', ['-y', name]), tries).toBeUndefined();
+      expect.soft(packagePin(folder, 'npx', ['-y', name]), tries).toBeUndefined();
     }
     expect(kept()).not.toContain(secret);
     expect(kept()).not.toContain(token);
