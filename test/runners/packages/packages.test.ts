@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
@@ -89,7 +89,10 @@ describe('packages that servers are started from', () => {
     expect(run(first)).toBe('one of dep again');
     const content = first.command.replace(/\/node_modules\/.*$/, '');
     const home = dirname(content);
-    rmSync(content, { recursive: true });
+    // As an older Ambit has left it, which checked less.
+    const { pin: known, content: name } = JSON.parse(readFileSync(join(home, 'pin.json'), 'utf8'));
+    writeFileSync(join(home, 'pin.json'), JSON.stringify({ pin: known, content: name }));
+    writeFileSync(join(content, 'node_modules/loot'), '');
     // As a fetch leaves it that was cut short, with the lock of somebody who died.
     mkdirSync(join(home, 'content-half'));
     writeFileSync(`${home}.lock`, '1 x');
@@ -98,19 +101,15 @@ describe('packages that servers are started from', () => {
     expect(packagePin(folder, 'npx', ['@s/server'])).toEqual(pin);
     expect(readdirSync(home).filter((each) => each.startsWith('content-'))).toHaveLength(1);
     expect(existsSync(`${home}.lock`)).toBe(false);
-    // Asked for by another word, it is another.
-    expect(run(await packages().ready('npx', ['@s/server@2.0.0']))).toBe('two');
+    expect(existsSync(content)).toBe(false);
   });
 
-  test('asked for by a range, a tag or one of their programs are settled then, and need no registry after', async () => {
+  test('asked for by a range and one of their programs are settled then, and need no registry after', async () => {
     const bin = { one: 'one.js', other: 'other.js' };
     const files = { 'one.js': says('one'), 'other.js': says('other') };
     const publish = (version: string) => registry.publish({ name: '@s/many', version, bin }, files);
     for (const version of ['1.0.0', '1.4.0', '2.0.0']) publish(version);
-    const asked = [
-      { args: ['-y', '-p', '@s/many@^1', 'other'], version: '1.4.0', said: 'other' },
-      { args: ['--package=@s/many@latest', '--', 'one'], version: '2.0.0', said: 'one' },
-    ];
+    const asked = [{ args: ['-y', '-p', '@s/many@^1', 'other'], version: '1.4.0', said: 'other' }];
     for (const { args, version, said } of asked) {
       expect(run(await packages().ready('npx', args))).toBe(said);
       expect(packagePin(folder, 'npx', args)).toMatchObject({ name: '@s/many', version });
