@@ -19,7 +19,7 @@ import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
-import { inWorkspace, placeOf } from '../sessions/in-workspace.ts';
+import { placeOf } from '../sessions/in-workspace.ts';
 import { quotasOf } from '../sessions/quotas-of.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
 import { createSessions } from '../sessions/sessions.ts';
@@ -41,6 +41,7 @@ import { createAggregate } from './aggregate/aggregate.ts';
 import { createComposite } from './aggregate/children.ts';
 import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
+import { announceLists, noteListChange } from './announce-lists.ts';
 import { createCachedCalls } from './cached-calls.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import { explainCall } from './explain-call.ts';
@@ -165,6 +166,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     carrying,
     folders,
   });
+  const lists = { catalog, callers, sessions, servers: settings.servers, resolution };
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
   const listeners = createToolListeners();
   const sandbox = lookForSandbox(runners);
@@ -188,11 +190,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     }),
     verdicts,
     outward(sent) {
-      if (/^notifications\/\w+\/list_changed$/.test(sent.message.method)) {
-        const { upstream, link } = sent;
-        const ownersOf = () => new Set(links.usersOf(link).map((user) => resolution.listOwner(user, upstream).key));
-        catalog.changed(upstream.name, link.place === undefined ? { owners: ownersOf() } : { place: link.place });
-      }
+      noteListChange(sent, links, lists);
       return deliver(sent);
     },
     messageBytes: config.limits.messageBytes,
@@ -258,17 +256,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     listeners,
     servers: settings.servers,
   });
-  catalog.onChange(({ server: name, byOurselves, concerns }) => {
-    if (!byOurselves) return;
-    announceChange(callers, [name], (caller) => {
-      const held = sessions.get(caller.sessionId);
-      const server = settings.servers().get(name);
-      if (held === undefined || server === undefined) return server === undefined;
-      const session = caller.workspaceId === undefined ? held : inWorkspace(held, caller.workspaceId);
-      return concerns(resolution.listOwner(session, server), placeOf(session));
-    });
-  });
-
+  announceLists(lists);
   const lives = followSessions({
     sessions,
     journal,

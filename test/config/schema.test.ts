@@ -13,7 +13,14 @@ test('the example of the contract is valid as it stands', () => {
 test('a file with nothing but its version gets the defaults of the contract', () => {
   expect(configSchema.parse({ version: 1 })).toEqual({
     version: 1,
-    listen: { host: '127.0.0.1', port: 7420, behindProxy: false, allowedHosts: [], allowedOrigins: [] },
+    listen: {
+      host: '127.0.0.1',
+      port: 7420,
+      behindProxy: false,
+      allowedHosts: [],
+      allowedOrigins: [],
+      maxConnections: 512,
+    },
     auth: { anonymous: 'off', onInvalidKey: 'refuse', jwt: [] },
     store: { kind: 'sqlite' },
     sessions: {

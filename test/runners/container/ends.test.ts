@@ -158,12 +158,12 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
 
   test('is not run at all when something else was put where it would be shown', async () => {
     const secret = join(harness.folder, 'secret');
-    const hooks = join(harness.folder, 'ws/.git/hooks');
+    const repository = join(harness.folder, 'ws/.git');
     const bin = join(harness.folder, 'bin');
-    for (const folder of [secret, hooks, bin]) mkdirSync(folder, { recursive: true });
+    for (const folder of [secret, repository, bin]) mkdirSync(folder, { recursive: true });
     const real = lookUp('podman', process.env['PATH']) as string;
     // Between our look and the engine's: as another server of the session could, were it fast.
-    const swap = `[ -f ${bin}/armed ] && mv ${hooks} ${hooks}.old && ln -s ${secret} ${hooks}`;
+    const swap = `[ -f ${bin}/armed ] && mv ${repository} ${repository}.old && ln -s ${secret} ${repository}`;
     writeFileSync(join(bin, 'podman'), `#!/bin/sh\n[ "$1" = init ] && ${swap}\nexec ${real} "$@"\n`, { mode: 0o755 });
     const { folder, root, warden } = harness;
     const runner = createContainerRunner({ warden, tmpRoot: root, searchPath: () => `${bin}:${process.env['PATH']}` });
@@ -171,7 +171,7 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     writeFileSync(join(bin, 'armed'), '');
     const launch = harness.launch(['-e', `require("fs").writeFileSync("ran", "")`]);
     await expect(runner.start(launch)).rejects.toThrow(/Something else .* shown/);
-    expect(readdirSync(join(folder, 'ws'))).toEqual(['.git']);
+    expect(readdirSync(join(folder, 'ws')).sort()).toEqual(['.git', '.git.old']);
     await gone(instanceOf(root));
   });
 });
