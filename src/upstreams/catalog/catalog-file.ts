@@ -1,6 +1,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { withLock } from '../../file-lock.ts';
 import { keepPrivate } from '../../private-files.ts';
+import { within } from '../../within.ts';
 import type { ListOwner } from './list-owner.ts';
 import type { Offer } from './offer.ts';
 
@@ -28,6 +29,7 @@ const mostOffers = 500;
 /** Nobody says when a user of an identity provider is gone. */
 const longestMs = 7 * 24 * 3_600_000;
 const gatherMs = 200;
+const closingMs = 2000;
 
 /**
  * The catalog on disk, so that a restart need not start every server. A server may have made its lists from a tenant's
@@ -98,7 +100,8 @@ export function catalogFile(path: string): CatalogFile {
     close() {
       closed = true;
       write();
-      return writing;
+      // A lock that a killed process left behind must not hold up the end. What is not removed now is at the next start.
+      return within(writing, closingMs).catch(() => {});
     },
   };
 }
