@@ -63,6 +63,7 @@ describe('a server', () => {
       scope: 'session',
       contextAware: false,
       context: 'full',
+      catalog: 'private',
       sandbox: {
         network: [],
         readable: [],

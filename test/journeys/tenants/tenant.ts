@@ -98,11 +98,10 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
     await own('session_state_set', { key: plant('stateKey'), value: { [plant('stateName')]: plant('stateValue') } });
     await own('session_state_set', { key: plant('refusedKey'), value: 1, expectedVersion: 7 });
     if (identity.workspace !== '') {
-      await own('session_edit_file', {
-        path: `${plant('fileName', 'folder')}.txt`,
-        content: plant('fileText', 'folder'),
-      });
+      const path = `${plant('fileName', 'folder')}.txt`;
+      await own('session_edit_file', { path, content: plant('fileText', 'folder') });
       await own('session_read_file', { path: `${plant('missingFile')}.txt` });
+      await own('session_read_file', { path });
       await own('session_grep_search', { query: plant('searchQuery') });
     }
     await own(plant('toolName'), {});
