@@ -31,14 +31,22 @@ export interface RunningAmbit {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-export async function startAmbit(config: Record<string, unknown>, env: NodeJS.ProcessEnv = {}): Promise<RunningAmbit> {
+export async function startAmbit(
+  config: Record<string, unknown>,
+  env: NodeJS.ProcessEnv = {},
+  /** How many files and sockets it may have open; as many as this process unless said. */
+  descriptors?: number,
+): Promise<RunningAmbit> {
   const folder = await mkdtemp(join(tmpdir(), 'ambit-test-'));
   const file = join(folder, 'etc', 'ambit.yaml');
   const dataDir = join(folder, 'data');
   await mkdir(join(folder, 'etc'));
   await writeFile(file, JSON.stringify({ version: 1, ...config }));
   const places = ['--config', file, '--data-dir', dataDir];
-  const child = spawn(process.execPath, [ambitBin, 'serve', '--port', '0', '--json', ...places], {
+  const command = [process.execPath, ambitBin, 'serve', '--port', '0', '--json', ...places];
+  const limited = ['sh', '-c', `ulimit -n ${descriptors} && exec "$0" "$@"`, ...command];
+  const [program = '', ...args] = descriptors === undefined ? command : limited;
+  const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },
   });

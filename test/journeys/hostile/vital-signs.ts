@@ -46,7 +46,9 @@ export async function startPatient(config: {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-signs-'));
   const probe = join(folder, 'probe.sock');
   const servers = { calm: fixture('well-behaved.js'), ...config.servers };
-  const ambit = await startAmbit({ quotas, ...config, servers }, proof ? probeEnvironment(probe) : {});
+  // Nor do the attacks want for connections.
+  const listen = { maxConnections: 4096, ...config.listen };
+  const ambit = await startAmbit({ quotas, ...config, listen, servers }, proof ? probeEnvironment(probe) : {});
   let words = '';
   ambit.process.stderr?.on('data', (chunk: Buffer) => {
     words += chunk.toString();

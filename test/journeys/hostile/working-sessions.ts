@@ -1,0 +1,80 @@
+import { Agent, request } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { RunningAmbit } from '../start-ambit.ts';
+import { modernHeaders, modernRequest } from './mcp-calls.ts';
+
+/** What calls took, and what went wrong with them. */
+export interface Stretch {
+  readonly calls: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly failures: readonly string[];
+}
+
+export interface WorkingSessions {
+  /** The calls that end within this time. */
+  stretch(ms: number): Promise<Stretch>;
+  stop(): Promise<void>;
+}
+
+const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', arguments: { text: 'at work' } }));
+const pauseMs = 50;
+
+/** So many sessions, each with its own token, connection and server, that call one tool after the other. */
+export async function startWorking(ambit: RunningAmbit, sessions: number): Promise<WorkingSessions> {
+  const agent = new Agent({ keepAlive: true });
+  let times: number[] = [];
+  let failures: string[] = [];
+  let over = false;
+
+  function call(token: string): Promise<void> {
+    const headers = {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'content-length': body.length,
+      ...modernHeaders('tools/call', 'echo'),
+    };
+    return new Promise((resolve, reject) => {
+      const sending = request(ambit.mcp('calm'), { method: 'POST', headers, agent }, (response) => {
+        let text = '';
+        response.on('data', (chunk: Buffer) => {
+          text += chunk.toString();
+        });
+        response.on('error', reject);
+        response.on('end', () => (text.includes('at work') ? resolve() : reject(new Error(text))));
+      });
+      sending.on('error', reject);
+      sending.end(body);
+    });
+  }
+
+  async function work(token: string): Promise<void> {
+    while (!over) {
+      const started = performance.now();
+      await call(token).catch((error: unknown) => failures.push(String(error)));
+      times.push(performance.now() - started);
+      await delay(pauseMs * 2 * Math.random());
+    }
+  }
+
+  const tokens: string[] = [];
+  for (let index = 0; index < sessions; index++) tokens.push((await ambit.session()).token);
+  // The servers start with the first call of each.
+  for (const token of tokens) await call(token);
+  const working = tokens.map(work);
+  return {
+    async stretch(ms) {
+      [times, failures] = [[], []];
+      await delay(ms);
+      const sorted = times.toSorted((one, other) => one - other);
+      const at = (part: number) => sorted[Math.floor(sorted.length * part)] ?? Infinity;
+      return { calls: sorted.length, p50: at(0.5), p99: at(0.99), failures };
+    },
+    async stop() {
+      over = true;
+      await Promise.all(working);
+      agent.destroy();
+    },
+  };
+}
