@@ -8,6 +8,8 @@ const megabyte = Buffer.alloc(1 << 20, 1);
 const forever = (take) => setInterval(take, 1);
 
 const tools = {
+  /** So much, and no more. */
+  hold: ({ mb }) => kept.push(Buffer.alloc(mb << 20, 1)),
   eat: () => setInterval(() => kept.push(Buffer.alloc(32 << 20, 1)), 20),
   fork: () => forever(() => spawn('/bin/sleep', ['60'], { stdio: 'ignore' }).on('error', () => {})),
   /** Whatever was refused, it goes on with the next file. */
@@ -50,5 +52,5 @@ for await (const line of createInterface({ input: process.stdin })) {
       cacheScope: 'private',
     };
     process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`);
-  } else if (method === 'tools/call') tools[params.name]?.();
+  } else if (method === 'tools/call') tools[params.name]?.(params.arguments);
 }
