@@ -9,6 +9,7 @@ import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
 import type { CandidateQuery } from './candidates.ts';
 import { findRipgrep } from './find-ripgrep.ts';
 import { ignoreFilesArguments, searchArguments } from './ripgrep-arguments.ts';
+import { createTurns } from './turns.ts';
 
 /**
  * ripgrep, in a sandbox that holds the workspace read-only and nothing else of the machine's files. It walks by paths,
@@ -32,6 +33,8 @@ export interface RipgrepOptions {
 const inside = '/workspace';
 const home = '/search';
 const rulesFile = 'rules';
+/** Searches in one folder at a time; they share the limits below. */
+const mostAtOnce = 8;
 const mostBytes = 64 << 20;
 const mostComplaints = 1 << 20;
 /** A machine without a sandbox is not asked for one with every search. */
@@ -55,8 +58,14 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
   const find = options.find ?? (() => findRipgrep(process.env['PATH']));
   let program: Promise<string | undefined> | undefined;
   let askAfter = 0;
+  const inTurn = createTurns(mostAtOnce);
 
-  async function start(descriptor: number, args: readonly string[], rules = ''): Promise<RunningProcess | undefined> {
+  async function start(
+    descriptor: number,
+    real: string,
+    args: readonly string[],
+    rules = '',
+  ): Promise<RunningProcess | undefined> {
     program ??= find();
     const command = await program;
     if (sandbox === undefined || command === undefined || performance.now() < askAfter) return undefined;
@@ -69,13 +78,13 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
     const tmpDir = join(tmpRoot, `search-${process.pid}-${++made}`);
     await makePrivateFolder(tmpDir);
     if (rules !== '') await writeFile(join(tmpDir, rulesFile), rules, { flag: 'wx', mode: 0o600 });
-    const real = readlinkSync(`/proc/self/fd/${descriptor}`);
     return sandbox.start({
       command,
       args,
       env: {},
       cwd: tmpDir,
       tmpDir,
+      owner: `search ${real}`,
       confinement: {
         home: { real: tmpDir, inside: home },
         // Rules are about what lies below the folder it starts in.
@@ -94,15 +103,19 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
       const { path, glob, rust, signal } = query;
       // The slash at its end: a pipe that has taken the place of the folder is not opened.
       const searched = path === '.' ? `${inside}/` : `${inside}/${path}/`;
-      const until = performance.now() + limitMs;
       try {
-        const listing = await start(descriptor, ignoreFilesArguments(searched));
-        const ignoreFiles = listing && (await namesFrom(listing, '', until, signal));
-        if (ignoreFiles === undefined) return undefined;
-        const rules = ((await query.rulesOf(ignoreFiles)) ?? []).map((line) => `${line}\n`).join('');
-        const args = searchArguments(searched, glob, rules === '' ? undefined : `${home}/${rulesFile}`);
-        const searching = await start(descriptor, args, rules);
-        return searching && (await namesFrom(searching, `${rust}\n`, until, signal));
+        const real = readlinkSync(`/proc/self/fd/${descriptor}`);
+        return await inTurn(real, async () => {
+          signal?.throwIfAborted();
+          const until = performance.now() + limitMs;
+          const listing = await start(descriptor, real, ignoreFilesArguments(searched));
+          const ignoreFiles = listing && (await namesFrom(listing, '', until, signal));
+          if (ignoreFiles === undefined) return undefined;
+          const rules = ((await query.rulesOf(ignoreFiles)) ?? []).map((line) => `${line}\n`).join('');
+          const args = searchArguments(searched, glob, rules === '' ? undefined : `${home}/${rulesFile}`);
+          const searching = await start(descriptor, real, args, rules);
+          return searching && (await namesFrom(searching, `${rust}\n`, until, signal));
+        });
       } finally {
         closeSync(descriptor);
       }
