@@ -63,7 +63,6 @@ describe('a server', () => {
       scope: 'session',
       contextAware: false,
       context: 'full',
-      catalog: 'private',
       sandbox: {
         network: [],
         readable: [],

@@ -92,7 +92,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
           },
           warden,
         );
-        return { child, bounds: boundsWithGuards(bounds, mounts.guarded.spots), clearAway: mounts.clearAway };
+        return { child, bounds: boundsWithGuards(bounds, mounts.watched), clearAway: mounts.clearAway };
       } catch (error) {
         mounts.clearAway();
         throw error;

@@ -9,11 +9,11 @@ export interface Guarded {
   /** Held in place, so that it cannot be moved away together with what is read-only in it. */
   readonly kept: readonly Pinned[];
   readonly readOnly: readonly Pinned[];
-  /** Where all of them are mounted. */
-  readonly spots: readonly GuardSpot[];
 }
 
 export interface Collected extends Guarded {
+  /** Where all of them are mounted. */
+  readonly spots: readonly GuardSpot[];
   readonly placeholders: readonly Placeholder[];
 }
 

@@ -2,16 +2,21 @@ import { readdirSync } from 'node:fs';
 import { guardedPaths, isGuardedName } from '../../guarded-names.ts';
 import { type Collected, createCollector } from './collect-guarded.ts';
 import { guardRepositories } from './guard-repositories.ts';
+import { type GuardedFolder, type GuardSpot, guardedIn, spotOf } from './guard-spots.ts';
 import { lookWithin, type Pinned } from './pinned.ts';
 
 /** Writes a file that is shown in place of another one. */
 export type ShowCopy = (content: Buffer, inside: string) => Pinned;
 
+export interface Found extends Collected {
+  readonly folders: readonly GuardedFolder[];
+}
+
 /**
  * What a person's own tools run or follow, in a folder that may be written. Names that are guarded are where they exist, at
  * the top of the folder; repositories also further in, and the name `.git` at the top even where nothing has it.
  */
-export function executedLater(folder: Pinned, showCopy: ShowCopy): Collected {
+export function executedLater(folder: Pinned, showCopy: ShowCopy): Found {
   const collector = createCollector(folder, showCopy);
   try {
     for (const name of readdirSync(`/proc/self/fd/${folder.descriptor}`)) {
@@ -24,11 +29,27 @@ export function executedLater(folder: Pinned, showCopy: ShowCopy): Collected {
       if (held !== undefined) collector.readOnly(held, name);
     }
     guardRepositories(folder, collector);
-    return collector.collected();
+    const collected = collector.collected();
+    if (folder.guard === undefined) return { ...collected, folders: [] };
+    return { ...collected, spots: [...collected.spots, ...linksIn(folder)], folders: [watched(folder)] };
   } catch (error) {
     collector.release();
     throw error;
   }
+}
+
+function watched(folder: Pinned): GuardedFolder {
+  const { real: path } = folder;
+  return { path, present: new Set(guardedIn(path)), isFree: (names) => isOpened(folder, names) };
+}
+
+/** Nothing can be mounted upon a link; that it is replaced is at least noticed. */
+function linksIn(folder: Pinned): GuardSpot[] {
+  return guardedIn(folder.real).flatMap((name) => {
+    const stats = lookWithin(folder, name);
+    if (!stats?.isSymbolicLink() || isOpened(folder, name.split('/'))) return [];
+    return [spotOf({ real: `${folder.real}/${name}`, stats })];
+  });
 }
 
 /** By itself, or with all that is in it. */

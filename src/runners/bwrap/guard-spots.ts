@@ -1,5 +1,6 @@
-import { lstatSync, type Stats } from 'node:fs';
-import { basename } from 'node:path';
+import { lstatSync, readdirSync, type Stats } from 'node:fs';
+import { basename, join } from 'node:path';
+import { guardedPaths, isGuardedName } from '../../guarded-names.ts';
 import type { Bounds } from '../limits/limiter.ts';
 import type { Pinned } from './pinned.ts';
 
@@ -9,24 +10,74 @@ export interface GuardSpot {
   readonly mark: string;
 }
 
-export function spotOf({ real, stats }: Pinned): GuardSpot {
+/** A folder in which names that are guarded may come to be. */
+export interface GuardedFolder {
+  readonly path: string;
+  /** Guarded names that were there from the start, as names and as paths. */
+  readonly present: ReadonlySet<string>;
+  /** Those that may be written. */
+  readonly isFree: (names: readonly string[]) => boolean;
+}
+
+export interface Watched {
+  readonly spots: readonly GuardSpot[];
+  readonly folders: readonly GuardedFolder[];
+}
+
+export function spotOf({ real, stats }: Pick<Pinned, 'real' | 'stats'>): GuardSpot {
   return { path: real, mark: markOf(stats) };
 }
 
 /**
  * When somebody outside replaces a file, as git and many editors do, the kernel takes away what was mounted upon it, and
- * the new file can be written inside. So a process whose guards are not as they were is ended; the next one gets new ones.
+ * the new file can be written inside. What is new has no guard at all, whoever made it. So a process whose guards are not
+ * as they should be is ended; the next one gets new ones.
  */
-export function boundsWithGuards(bounds: Bounds, spots: readonly GuardSpot[]): Bounds {
+export function boundsWithGuards(bounds: Bounds, { spots, folders }: Watched): Bounds {
   return {
     ...bounds,
-    check: (pid, processes) => bounds.check(pid, processes) ?? replacedGuard(spots),
+    check: (pid, processes) => bounds.check(pid, processes) ?? replacedGuard(spots) ?? newName(folders),
   };
+}
+
+/** More folders than this are not looked into. */
+const mostFolders = 500;
+
+/** Guarded names at the top of a folder, and repositories in the folders there, as they are now. */
+export function guardedIn(folder: string): string[] {
+  const has = (path: string) => lookAt(join(folder, path)) !== undefined;
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    const folders = entries.filter((entry) => entry.isDirectory() && entry.name !== '.git').slice(0, mostFolders);
+    return [
+      ...entries.map(({ name }) => name).filter(isGuardedName),
+      ...guardedPaths.filter(has),
+      ...folders.map(({ name }) => `${name}/.git`).filter(has),
+      ...folders.map(({ name }) => `${name}/HEAD`).filter((head) => has(head) && isOfRepository(head, has)),
+    ];
+  } catch {
+    return [];
+  }
+}
+
+/** Git takes a folder for a repository by what it holds, whatever it is called. */
+function isOfRepository(head: string, has: (path: string) => boolean): boolean {
+  const beside = (name: string) => has(join(head, '..', name));
+  return beside('commondir') || (beside('objects') && beside('refs'));
+}
+
+function newName(folders: readonly GuardedFolder[]): string | undefined {
+  for (const { path, present, isFree } of folders) {
+    const name = guardedIn(path).find((each) => !present.has(each) && !isFree(each.split('/')));
+    if (name === undefined) continue;
+    return `"${name}", which servers in a sandbox may only read, is new in the folder; look who made it, or open it in workspaces.*.files.open`;
+  }
+  return undefined;
 }
 
 function replacedGuard(spots: readonly GuardSpot[]): string | undefined {
   const gone = spots.find(({ path, mark }) => {
-    const now = lstatSync(path, { throwIfNoEntry: false });
+    const now = lookAt(path);
     return now === undefined || markOf(now) !== mark;
   });
   if (gone === undefined) return undefined;
@@ -35,3 +86,11 @@ function replacedGuard(spots: readonly GuardSpot[]): string | undefined {
 
 /** The number of a file may be given to the next one. */
 const markOf = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
+
+function lookAt(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Confinement, Shown } from '../confinement.ts';
 import type { Guarded } from './collect-guarded.ts';
 import { executedLater } from './executed-later.ts';
-import type { GuardSpot } from './guard-spots.ts';
+import type { GuardedFolder, GuardSpot, Watched } from './guard-spots.ts';
 import { type Pinned, pin, release } from './pinned.ts';
 import { giveUpNames, type Placeholder } from './placeholders.ts';
 import { isInside, isSystem } from './server-files.ts';
@@ -14,6 +14,8 @@ export interface Mounts {
   readonly places: readonly Mount[];
   readonly links: readonly Link[];
   readonly guarded: Guarded;
+  /** What has to stay as it is while they are there. */
+  readonly watched: Watched;
   /** Lets go of what was held for the mounting. */
   release(): void;
   /** Removes what was put in the place of missing names, once no process needs the mounts any more. */
@@ -50,6 +52,7 @@ export function holdMounts(confinement: Confinement, server: Traced, copies: str
   const kept: Pinned[] = [];
   const readOnly: Pinned[] = [];
   const spots: GuardSpot[] = [];
+  const folders: GuardedFolder[] = [];
   let copied = 0;
   const showCopy = (content: Buffer, inside: string): Pinned => {
     const real = join(realpathSync.native(copies), `shown-${++copied}`);
@@ -76,12 +79,14 @@ export function holdMounts(confinement: Confinement, server: Traced, copies: str
       kept.push(...found.kept);
       readOnly.push(...found.readOnly);
       spots.push(...found.spots);
+      folders.push(...found.folders);
     }
     readOnly.push(...(confinement.frozen ?? []).map(hold));
     return {
       places,
       links: missingLinks(server.links, places),
-      guarded: { kept, readOnly, spots },
+      guarded: { kept, readOnly },
+      watched: { spots, folders },
       release: () => release(held),
       clearAway: () => giveUpNames(placeholders),
     };

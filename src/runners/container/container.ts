@@ -75,7 +75,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     launch: Launch,
     confinement: Confinement,
     files: StartWanted['files'],
-  ): Promise<Started & Pick<Mounts, 'clearAway' | 'guarded'> & { readonly bounds: Bounds }> {
+  ): Promise<Started & Pick<Mounts, 'clearAway' | 'watched'> & { readonly bounds: Bounds }> {
     await warden.start();
     seccompFile ??= writtenTo(join(tmpRoot, 'seccomp.json'), seccompProfile(process.arch));
     await makePrivateFolder(launch.tmpDir);
@@ -93,7 +93,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
           { manner, name, launch, confinement, files, mounts, labels, seccompFile: file, bounds, provide },
           warden,
         );
-        return { ...started, bounds, clearAway: mounts.clearAway, guarded: mounts.guarded };
+        return { ...started, bounds, clearAway: mounts.clearAway, watched: mounts.watched };
       } catch (error) {
         mounts.clearAway();
         throw error;
@@ -201,8 +201,8 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
           ? serverFiles({ command, args, searchPath: path, hidden })
           : scriptFiles({ command, args, hidden });
       const started = await run(manner, ...withWayOut(launch, confinement, files));
-      const { child, first, clearAway, guarded } = started;
-      const bounds = boundsWithGuards(watchingMonitor(started.bounds, first), guarded.spots);
+      const { child, first, clearAway, watched } = started;
+      const bounds = boundsWithGuards(watchingMonitor(started.bounds, first), watched);
       const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(clearAway);
       return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });
     },

@@ -171,7 +171,7 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
 test.skipIf(!hasBwrap())(
   'the arguments of bwrap keep out the environment, and new namespaces even without the filter',
   () => {
-    const mounts = { places: [], links: [], guarded: { kept: [], readOnly: [], spots: [] } };
+    const mounts = { places: [], links: [], guarded: { kept: [], readOnly: [] } };
     const read = { seccomp: 4, passwd: 5, group: 6, hosts: 7 };
     const profile = profileArguments({ env: {}, workFolder: '/', devices: [], mounts, numberOf: () => 0, read });
     const args = profile.toSpliced(profile.indexOf('--seccomp'), 2);

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -116,17 +116,32 @@ test.skipIf(!hasBwrap())('S4: a folder without a repository gets none, and nothi
 });
 
 test.skipIf(!hasBwrap())(
-  'S4: a server whose guard was lifted, because the file was replaced outside, is ended',
+  'S4: a server is ended when a guarded file was replaced, or a guarded name is new',
   async () => {
     await startHarness();
     try {
-      const launch = harness.launch([does, 'nothing']);
-      const running = await harness.runner.start({ ...launch, ...confinedTo({ git: 'read' }, launch) });
-      await once(running.stdout, 'data');
-      writeFileSync(join(ws, 'AGENTS.md'), 'changed in place');
-      renameSync(join(ws, 'note'), join(ws, 'AGENTS.md'));
-      const { reason } = await running.exited;
-      expect(reason).toBe('"AGENTS.md", which it may only read, was replaced; it starts anew with the next call');
+      const guard = { git: 'read', mayWrite: ([name]: readonly string[]) => name === '.envrc' } as const;
+      const reasonAfter = async (change: () => void) => {
+        const launch = harness.launch([does, 'nothing']);
+        const running = await harness.runner.start({ ...launch, ...confinedTo(guard, launch) });
+        await once(running.stdout, 'data');
+        change();
+        return (await running.exited).reason;
+      };
+      const replaced = () => {
+        writeFileSync(join(ws, 'AGENTS.md'), 'changed in place');
+        renameSync(join(ws, 'note'), join(ws, 'AGENTS.md'));
+      };
+      const made = () => {
+        writeFileSync(join(ws, '.envrc'), 'opened by the operator');
+        writeFileSync(join(ws, '.mcp.json'), '{}');
+      };
+      const nested = () => {
+        for (const name of ['objects', 'refs', 'HEAD']) mkdirSync(join(ws, 'docs', name), { recursive: true });
+      };
+      expect(await reasonAfter(nested)).toMatch(/^"docs\/HEAD", which servers in a sandbox may only read, is new/);
+      expect(await reasonAfter(replaced)).toMatch(/^"AGENTS\.md", which it may only read, was replaced/);
+      expect(await reasonAfter(made)).toMatch(/^"\.mcp\.json", which servers in a sandbox may only read, is new/);
     } finally {
       await harness.stop();
     }

@@ -103,7 +103,7 @@ test('a link with a guarded name is not followed, so that nothing outside the wo
   const home = { real: at('ws-2'), inside: at('ws-2') };
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
   const mounts = holdMounts({ ...rest, home }, { shown: [], links: [] }, folder);
-  expect(mounts.guarded).toEqual({ kept: [], readOnly: [], spots: [] });
+  expect(mounts.guarded).toEqual({ kept: [], readOnly: [] });
   mounts.release();
   const guarded = { ...home, guard: { git: 'read' } } as const;
   expect(() => holdMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).toThrow('is a link');

@@ -25,10 +25,7 @@ const wanted = (home: string) => ({
   seccompFile: '/s.json',
   envFile: '/e',
   system: ['/usr'],
-  mounts: {
-    places: [{ what: place(home), writable: true }],
-    guarded: { kept: [], spots: [], readOnly: [place(`${home}/.git`)] },
-  },
+  mounts: { places: [{ what: place(home), writable: true }], guarded: { kept: [], readOnly: [place(`${home}/.git`)] } },
   workFolder: home,
 });
 const engine = (kind: 'podman' | 'docker') => ({ kind, path: `/bin/${kind}`, env: {} });
