@@ -53,8 +53,10 @@ function isOurs(path: string, name: string, content: string | undefined): boolea
 }
 
 /** Processes that were killed take a moment to be gone, and with them what they had mounted. */
-const againMs = 200;
-const attempts = 50;
+const againMs = 50;
+const attempts = 200;
+/** For so many Ambit itself stays, should it be about to leave. */
+const waitedFor = 10;
 
 /** Removes what nobody has filled and no sandbox needs any more. Those inside others come later in the list. */
 export function giveUpNames(placeholders: readonly Placeholder[]): void {
@@ -68,7 +70,9 @@ export function giveUpNames(placeholders: readonly Placeholder[]): void {
 
 function removeUnused(placeholders: readonly Placeholder[], left: number): void {
   const busy = placeholders.filter(({ path, content }) => !held.has(path) && !isRemoved(path, content));
-  if (busy.length > 0 && left > 0) setTimeout(removeUnused, againMs, busy, left - 1).unref();
+  if (busy.length === 0 || left === 0) return;
+  const timer = setTimeout(removeUnused, againMs, busy, left - 1);
+  if (left <= attempts - waitedFor) timer.unref();
 }
 
 /** False where it is mounted somewhere still. */
