@@ -16,6 +16,8 @@ export interface FetchPlace {
   readonly tmpRoot: string;
   /** Never shown in the sandbox by accident: real paths. */
   readonly hidden: readonly string[];
+  /** Where the program finds others, such as the Node it is run by. */
+  readonly searchPath: string;
 }
 
 export interface FetchSandbox {
@@ -38,7 +40,7 @@ let made = 0;
 export async function openFetchSandbox(
   program: string,
   sources: PackageSources,
-  { sandbox, tmpRoot, hidden }: FetchPlace,
+  { sandbox, tmpRoot, hidden, searchPath }: FetchPlace,
 ): Promise<FetchSandbox> {
   const runner = await sandbox();
   const work = join(tmpRoot, `fetch-${process.pid}-${++made}`);
@@ -68,7 +70,7 @@ export async function openFetchSandbox(
         const running = await runner.start({
           command: program,
           args,
-          env: sources.env,
+          env: { ...sources.env, PATH: searchPath },
           cwd: folder,
           tmpDir: join(tmpRoot, `fetch-${process.pid}-${++made}`),
           confinement: {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { sha256 } from '../../canonical-json.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withLongLock } from '../../file-lock.ts';
@@ -30,7 +30,7 @@ export interface Packages {
   ready(command: string, args: readonly string[]): Promise<Started>;
 }
 
-export interface PackagesOptions extends Omit<FetchPlace, 'hidden'> {
+export interface PackagesOptions extends Omit<FetchPlace, 'hidden' | 'searchPath'> {
   /** Kept from one start of Ambit to the next. */
   readonly folder: string;
   readonly env: () => NodeJS.ProcessEnv;
@@ -88,13 +88,17 @@ export function createPackages(options: PackagesOptions): Packages {
   /** `locks` is where the lock files lie, once it is settled what the package is. */
   async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<PackagePin> {
     const kind = kinds[wanted.tool];
-    const env = options.env();
+    const env = withoutProjectPrograms(options.env());
     const fetcher = lookUp(kind.fetcher, env['PATH']);
     if (fetcher === undefined) {
       throw failed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.missing });
     }
     const sources = await kind.findSources({ env, fetcher, ofProject }, wanted);
-    const sandbox = await openFetchSandbox(fetcher, sources, { ...options, hidden: [options.folder] });
+    const sandbox = await openFetchSandbox(fetcher, sources, {
+      ...options,
+      hidden: [options.folder],
+      searchPath: env['PATH'] ?? '',
+    });
     try {
       if (locks === undefined) await resolveLock(kind, wanted, folder, sandbox);
       else for (const name of kind.lockFiles) copyFileSync(join(locks, name), join(folder, name));
@@ -120,6 +124,12 @@ export function createPackages(options: PackagesOptions): Packages {
       return kinds[wanted.tool].program(wanted, await content);
     },
   };
+}
+
+/** npx puts the programs of the project it is started in before all others, and the project may be hostile. */
+function withoutProjectPrograms(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const folders = (env['PATH'] ?? '').split(delimiter).filter((folder) => !/\/node_modules\/\.bin\/*$/.test(folder));
+  return { ...env, PATH: folders.join(delimiter) };
 }
 
 async function resolveLock(

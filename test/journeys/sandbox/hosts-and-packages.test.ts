@@ -147,7 +147,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     vi.stubEnv('npm_config_cache', join(folder, 'npm-cache'));
   }
 
-  test('that is a package is fetched outside and runs inside, with nothing of the host in sight', async () => {
+  test('that is a package is fetched in one sandbox and runs in another, with nothing of the host in sight', async () => {
     if (!proof) await offerPackage();
     const { client } = await use('published', 'handshake');
     await expectToRun(client);

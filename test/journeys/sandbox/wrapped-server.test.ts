@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -8,6 +9,7 @@ import type { Readable, Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
+import { proof } from '../../proof.ts';
 import { groupsThere, processesIn } from '../../runners/bwrap/sandbox-harness.ts';
 import { startRegistry } from '../../runners/packages/tiny-registry.ts';
 import { isAlive, until } from '../../runners/tagged-processes.ts';
@@ -56,6 +58,8 @@ function start(...command: readonly [string, ...string[]]): Wrapped {
   };
   const clientInfo = { name: 'test', version: '1' };
   const opened = ask('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
+  // Whoever calls hears of it.
+  opened.catch(() => {});
   return {
     child,
     async call(name) {
@@ -114,6 +118,43 @@ describe.skipIf(!hasBwrap())('ambit run, with no configuration at all', () => {
     }
     expect(instances()).toEqual([]);
   });
+
+  test.skipIf(!proof)(
+    'S1: after kill -9 in the middle of a fetch nothing of it is left, and the next start fetches',
+    async () => {
+      const silent = createServer();
+      await once(silent.listen(0, '127.0.0.1'), 'listening');
+      onTestFinished(() => {
+        silent.closeAllConnections();
+        silent.close();
+      });
+      registry = `http://127.0.0.1:${(silent.address() as { port: number }).port}`;
+      const { child } = start(...ambitRun, '--', 'npx', '-y', '@some/server');
+      await once(silent, 'request');
+      expect(processesIn(home).length).toBeGreaterThan(1);
+      const settings = () =>
+        readdirSync(state(), { recursive: true }).filter((name) => String(name).endsWith('settings/npmrc'));
+      expect(settings()).toHaveLength(1);
+      child.kill('SIGKILL');
+      await until(
+        () => processesIn(home).length === 0 && instances().length === 0,
+        8000,
+        () => `left: ${[...processesIn(home), ...instances()]}`,
+      );
+      expect(settings()).toEqual([]);
+      const shelf = await startRegistry();
+      onTestFinished(() => shelf.stop());
+      const server = readFileSync(join(import.meta.dirname, 'tells-environment.cjs'), 'utf8');
+      shelf.publish({ name: '@some/server', version: '1.0.0', bin: 'some.js' }, { 'some.js': server });
+      registry = shelf.url;
+      const again = start(...ambitRun, '--', 'npx', '-y', '@some/server');
+      expect(JSON.parse(await again.call('environment')).version).toBe('1.0.0');
+      again.child.stdin?.end();
+      await once(again.child, 'exit');
+      const homes = readdirSync(state(), { recursive: true }).filter((name) => /content-[0-9a-f]+$/.test(String(name)));
+      expect(homes).toHaveLength(1);
+    },
+  );
 
   const firstInside = () => processesIn(home).find((pid) => comm(pid) === 'bwrap') as number;
   const victims: Record<string, (wrapped: Wrapped) => number> = {

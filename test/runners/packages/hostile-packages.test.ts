@@ -92,11 +92,14 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
     const name = publish([escapingPackage({ secret: home }, mark)]);
     // As it is where npx has started Ambit in a project with a file of its own.
     const project = join(harness.tmpParent, 'project');
-    mkdirSync(project);
+    const programs = join(project, 'node_modules/.bin');
+    mkdirSync(programs, { recursive: true });
     writeFileSync(join(project, '.npmrc'), 'registry=http://127.0.0.1:9\n');
+    for (const each of ['npm', 'node']) writeFileSync(join(programs, each), '#!/bin/sh\nexit 1\n', { mode: 0o755 });
     const { command } = await packages({
       npm_config_local_prefix: project,
       npm_config_registry: 'http://127.0.0.1:9',
+      PATH: `${programs}:${process.env['PATH']}`,
     }).ready('npx', ['-y', name]);
     const content = command.replace(/\/node_modules\/.*$/, '');
     expect(command).toBe(join(content, 'node_modules/escaping/run.js'));
