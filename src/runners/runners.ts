@@ -1,4 +1,5 @@
 import { createBwrapRunner } from './bwrap/bwrap.ts';
+import { unavailable } from './bwrap/remedy.ts';
 import { createContainerRunner } from './container/container.ts';
 import { createPackages } from './packages/packages.ts';
 import { createPlainRunner } from './plain.ts';
@@ -21,12 +22,10 @@ export function createRunners(options: RunnersOptions): Runners {
   const sandboxes = [own, container];
   const plain = createPlainRunner(options);
   const { tmpRoot, packages: folder } = options;
-  // The sandbox of macOS lets nothing reach a registry.
-  const fetching = process.platform === 'darwin' ? [container] : sandboxes;
   const packages = createPackages({
     folder,
     tmpRoot,
-    sandbox: () => firstThatWorks(fetching),
+    sandbox: () => (process.platform === 'darwin' ? refuseFetch() : firstThatWorks(sandboxes)),
     env: () => process.env,
   });
   return {
@@ -36,6 +35,14 @@ export function createRunners(options: RunnersOptions): Runners {
     container,
     sandbox: (image) => firstThatWorks(image === undefined ? sandboxes : [container]),
   };
+}
+
+/** The sandbox of macOS reaches no registry, and no container there runs the programs of macOS. */
+async function refuseFetch(): Promise<never> {
+  throw unavailable(
+    'on macOS no package can be fetched in a sandbox',
+    'Install the package yourself, and name its program as the command.',
+  );
 }
 
 async function firstThatWorks(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {
