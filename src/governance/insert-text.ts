@@ -1,6 +1,6 @@
 import { applyEdits, type Edit, replaceValue } from '../wire/edit.ts';
 import { type Message, readMessage } from '../wire/message.ts';
-import { elementsAt, type Member, stringAt } from '../wire/scan.ts';
+import { elementsAt, isEmptyList, type Member, stringAt } from '../wire/scan.ts';
 
 /**
  * Where a block would go: the content of a result that is final. Undefined where a reply has none. A modern client reads
@@ -64,6 +64,6 @@ function listIn(message: Message, key: string): Member | undefined {
 
 function first(bytes: Buffer, list: Member, items: readonly string[]): Edit {
   const at = list.start + 1;
-  const more = elementsAt(bytes, list).length > 0;
+  const more = !isEmptyList(bytes, list);
   return { start: at, end: at, text: `${items.join(',')}${more ? ',' : ''}` };
 }

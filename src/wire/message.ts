@@ -1,6 +1,7 @@
 import { applyEdits, type Edit } from './edit.ts';
 import { foldKey } from './fold-key.ts';
 import {
+  DensityFault,
   type Member,
   memberOf,
   type Plan,
@@ -33,13 +34,16 @@ export interface Message {
 export class MessageFault extends Error {
   /** True when the bytes are not JSON at all (−32700), false when they are no JSON-RPC message (−32600). */
   readonly notJson: boolean;
+  /** True when it may be a message, but holds more than is looked at in one. */
+  readonly tooDense: boolean;
   /** The id of the request that failed, as far as it can be known: on stdio only it tells the sender which one. */
   readonly id: string;
 
-  constructor(what: string, notJson: boolean, id = 'null') {
+  constructor(what: string, notJson: boolean, id = 'null', tooDense = false) {
     super(what);
     this.name = 'MessageFault';
     this.notJson = notJson;
+    this.tooDense = tooDense;
     this.id = id;
   }
 }
@@ -57,13 +61,31 @@ const plan: Plan = {
  */
 const clientLimits: ScanLimits = { maxKeys: 10_000 };
 
+/** From this size on, a message that is read once more is not scanned once more. Its bytes never change. */
+const largeBytes = 256 * 1024;
+const largeOnes = new WeakMap<Buffer, Message>();
+
 /** Reads one JSON-RPC message of a client; throws MessageFault when it is none, or holds an object with too many keys. */
 export function readClientMessage(text: Buffer): Message {
-  return readMessage(text, clientLimits);
+  return readOnce(text, clientLimits);
 }
 
 /** Reads one JSON-RPC message; throws MessageFault when it is none. */
-export function readMessage(text: Buffer, limits?: ScanLimits): Message {
+export function readMessage(text: Buffer): Message {
+  return readOnce(text, undefined);
+}
+
+function readOnce(text: Buffer, limits: ScanLimits | undefined): Message {
+  if (text.length < largeBytes) return read(text, limits);
+  const known = largeOnes.get(text);
+  if (known !== undefined) return known;
+  const message = read(text, limits);
+  largeOnes.set(text, message);
+  largeOnes.set(message.bytes, message);
+  return message;
+}
+
+function read(text: Buffer, limits: ScanLimits | undefined): Message {
   const shape = scan(text, limits);
   const bytes = shape.end === text.length ? text : text.subarray(0, shape.end);
   try {
@@ -159,6 +181,7 @@ function scan(bytes: Buffer, limits: ScanLimits | undefined): Shape {
   try {
     return scanObject(bytes, plan, limits);
   } catch (fault) {
+    if (fault instanceof DensityFault) throw new MessageFault(fault.message, true, 'null', true);
     if (fault instanceof ScanLimitFault) throw new MessageFault(fault.message, false);
     if (fault instanceof ScanFault) throw new MessageFault(`not a JSON object: ${fault.message}`, true);
     throw fault;

@@ -38,14 +38,22 @@ export class ScanFault extends Error {
 /** JSON, but with more in it than is taken. */
 export class ScanLimitFault extends ScanFault {}
 
-export const maxDepth = 512;
+/** The text may be valid JSON, but to look at all of it would hold up everybody else. */
+export class DensityFault extends ScanFault {}
 
-/** How much one text may hold. */
+export const maxDepth = 512;
+/** Values in one text, members not counted by their keys: what a scan costs goes by these, not by bytes. */
+export const maxValues = 1 << 20;
+/** Members of an object that is looked into. */
+export const maxMembers = 50_000;
+/** Of the text that is scanned. Nothing is called in between that could scan another. */
+let valuesLeft = maxValues;
+
+/** How much one text may hold beside that. */
 export interface ScanLimits {
   readonly maxKeys: number;
 }
 
-/** Messages of upstreams are bounded by their length alone. */
 const noLimits: ScanLimits = { maxKeys: Infinity };
 const noPlan: Plan = Object.freeze(Object.create(null) as Plan);
 
@@ -63,6 +71,7 @@ export function scanObject(bytes: Buffer, plan: Plan = noPlan, limits: ScanLimit
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
   const start = skipSpace(bytes, 0);
   if (bytes[start] !== openBrace) throw new ScanFault('expected an object', start);
+  valuesLeft = maxValues;
   const shape = readObject(bytes, start, plan, 1, limits);
   const rest = skipSpace(bytes, shape.end);
   if (rest !== bytes.length) throw new ScanFault('unexpected text after the object', rest);
@@ -75,6 +84,7 @@ export function scanArray(bytes: Buffer, maxElements: number): Buffer[] {
   const open = skipSpace(bytes, 0);
   if (bytes[open] !== openBracket) throw new ScanFault('expected an array', open);
   const elements: Buffer[] = [];
+  valuesLeft = maxValues;
   let at = skipSpace(bytes, open + 1);
   if (bytes[at] === closeBracket) return elements;
   for (;;) {
@@ -94,6 +104,7 @@ export function scanArray(bytes: Buffer, maxElements: number): Buffer[] {
 /** Looks into an object value that lies inside bytes already scanned. */
 export function shapeAt(bytes: Buffer, member: Member, plan: Plan = noPlan): Shape | undefined {
   if (member.shape !== undefined && plan === noPlan) return member.shape;
+  valuesLeft = maxValues;
   return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1, noLimits) : undefined;
 }
 
@@ -101,6 +112,7 @@ export function shapeAt(bytes: Buffer, member: Member, plan: Plan = noPlan): Sha
 export function elementsAt(bytes: Buffer, member: Member): { start: number; end: number }[] {
   const spans: { start: number; end: number }[] = [];
   if (bytes[member.start] !== openBracket) return spans;
+  valuesLeft = maxValues;
   let at = skipSpace(bytes, member.start + 1);
   while (bytes[at] !== closeBracket) {
     const end = skipValue(bytes, at, 1);
@@ -109,6 +121,11 @@ export function elementsAt(bytes: Buffer, member: Member): { start: number; end:
     if (bytes[at] === comma) at = skipSpace(bytes, at + 1);
   }
   return spans;
+}
+
+/** Whether an array value has no element, inside bytes already scanned. */
+export function isEmptyList(bytes: Buffer, list: Member): boolean {
+  return bytes[skipSpace(bytes, list.start + 1)] === closeBracket;
 }
 
 export function memberOf(shape: Shape | undefined, key: string): Member | undefined {
@@ -135,6 +152,7 @@ function readObject(bytes: Buffer, open: number, plan: Plan, depth: number, limi
     const end = shape === undefined ? skipValue(bytes, start, depth, limits.maxKeys) : shape.end;
     members.push({ key, keyStart, start, end, shape });
     if (members.length > limits.maxKeys) throw tooManyKeys(limits.maxKeys, keyStart);
+    if (members.length > maxMembers) throw new DensityFault(`more than ${maxMembers} members in one object`, at);
     at = skipSpace(bytes, end);
     if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
     if (bytes[at] !== comma) throw new ScanFault('expected "," or "}"', at);
@@ -164,6 +182,7 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
   let at = from;
   for (;;) {
     const byte = bytes[at];
+    if (--valuesLeft < 0) throw new DensityFault(`more than ${maxValues} values`, at);
     if (byte === openBrace || byte === openBracket) {
       if (open + depth >= maxDepth) throw new ScanFault('nested too deeply', at);
       const close = byte + 2;

@@ -1,8 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  DensityFault,
   elementsAt,
   maxDepth,
+  maxMembers,
+  maxValues,
   memberOf,
   rawAt,
   ScanFault,
@@ -191,5 +194,28 @@ describe('looking further inside', () => {
     expect(again?.shape).toBeUndefined();
     expect(shapeAt(bytes, other!)?.members.map(({ key }) => key)).toEqual(['_meta']);
     expect(shapeAt(bytes, again!)).toBeUndefined();
+  });
+});
+
+describe('what would hold up everybody else', () => {
+  const listOf = (unit: string, count: number) => Buffer.from(`{"a":[${Array(count).fill(unit).join(',')}]}`);
+  const objectOf = (count: number) => Buffer.from(`{${Array(count).fill('"a":1').join(',')}}`);
+
+  test.each(['1', '[]'])('more than so many values are refused: %s', (unit) => {
+    // The list is one itself.
+    expect(scanObject(listOf(unit, maxValues - 1)).members).toHaveLength(1);
+    expect(() => scanObject(listOf(unit, maxValues))).toThrow(DensityFault);
+    // One refusal takes nothing from the next text.
+    expect(scanObject(listOf(unit, 1)).members).toHaveLength(1);
+  });
+
+  test('so are more than so many members of an object that is looked into', () => {
+    expect(scanObject(objectOf(maxMembers)).members).toHaveLength(maxMembers);
+    expect(() => scanObject(objectOf(maxMembers + 1))).toThrow(DensityFault);
+  });
+
+  test('but one text may be as long as it likes', () => {
+    const text = Buffer.from(`{"a":"${'x'.repeat(15 << 20)}"}`);
+    expect(scanObject(text).end).toBe(text.length);
   });
 });

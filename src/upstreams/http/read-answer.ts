@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
+import { tooDense } from '../too-dense.ts';
 import { readSse } from './read-sse.ts';
 import { letGo } from './send.ts';
 
@@ -34,8 +35,9 @@ function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void
       } else chunks.push(chunk);
     });
     response.on('end', () => {
-      const message = read(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+      const message = read(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks), reader.server);
       if (message === undefined) reject(failure(reader.server, response));
+      else if (message instanceof AmbitError) reject(message);
       else {
         reader.onMessage(message);
         resolve();
@@ -52,8 +54,11 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
       maxBytes: reader.maxBytes,
       onEvent(event) {
         if (event.id !== undefined) reader.onEventId?.(event.id);
-        const message = read(event.data);
-        if (message !== undefined && reader.onMessage(message)) {
+        const message = read(event.data, reader.server);
+        if (message instanceof AmbitError) {
+          reject(message);
+          response.destroy();
+        } else if (message !== undefined && reader.onMessage(message)) {
           resolve();
           // Most servers end the stream now; the others are cut off.
           letGo(response);
@@ -70,12 +75,12 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
   });
 }
 
-function read(bytes: Buffer): Message | undefined {
+function read(bytes: Buffer, server: string): Message | AmbitError | undefined {
   try {
     return readMessage(bytes);
   } catch (fault) {
-    if (fault instanceof MessageFault) return undefined;
-    throw fault;
+    if (!(fault instanceof MessageFault)) throw fault;
+    return fault.tooDense ? tooDense(server, fault) : undefined;
   }
 }
 

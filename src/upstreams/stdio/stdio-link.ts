@@ -19,6 +19,7 @@ import { refusalOfQuestionsIn } from '../relay/refused-question.ts';
 import { statusOfError } from '../relay/status-of-error.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
+import { tooDense } from '../too-dense.ts';
 import { createBackoff } from './backoff.ts';
 import { canAnswer } from './can-answer.ts';
 import { cancelled } from './cancelled.ts';
@@ -206,7 +207,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       message = readMessage(line);
     } catch (fault) {
       if (!(fault instanceof MessageFault)) throw fault;
-      if (fault.notJson) unreadable(line);
+      if (fault.tooDense) tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDense(server.name, fault));
+      else if (fault.notJson) unreadable(line);
       noise.note('not a message');
       return;
     }
@@ -265,13 +267,12 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     );
   }
 
-  function tooLong(head: Buffer, tail: Buffer): void {
+  function tooLong(head: Buffer, tail: Buffer, error = new AmbitError('UPSTREAM_TOO_LARGE')): void {
     if (isNoAnswer(head)) {
       noise.note('longer than the limit');
       return;
     }
     const id = idOfTooLong(head, tail);
-    const error = new AmbitError('UPSTREAM_TOO_LARGE');
     asks.fail(error, id);
     if (id !== undefined) pending.take(id)?.fail(error);
     else for (const each of pending.drain()) each.fail(error);

@@ -34,6 +34,17 @@ describe.each(inBothEras(() => patient))('%s era', (_era, call) => {
     expect(results).toEqual(['!UPSTREAM_TOO_LARGE', 'mine', '!UPSTREAM_TOO_LARGE', 'also mine']);
   });
 
+  test('an answer within the limit that is made of too many parts: only that call fails', async () => {
+    const dense = { bytes: messageBytes / 2, shape: 'members' };
+    const results = await Promise.all([
+      call('big', 'big', dense, 1),
+      call('big', 'echo', { text: 'mine' }, 2),
+      call('big', 'big', dense, 3),
+      call('big', 'echo', { text: 'also mine' }, 4),
+    ]);
+    expect(results).toEqual(['!UPSTREAM_TOO_LARGE', 'mine', '!UPSTREAM_TOO_LARGE', 'also mine']);
+  });
+
   test('an answer of exactly the limit is delivered whole', async () => {
     expect((await call('big', 'big', { bytes: messageBytes, shape: 'first' })).length).toBeGreaterThan(
       messageBytes - 200,
