@@ -1,12 +1,17 @@
+import { AmbitError } from '../errors.ts';
+import { refusedRequest } from '../wire/compose.ts';
 import { applyEdits, type Edit, removeMembers, replaceValue } from '../wire/edit.ts';
 import { foldKey } from '../wire/fold-key.ts';
-import { readMessage } from '../wire/message.ts';
+import { type Message, readMessage } from '../wire/message.ts';
 import { isOurKey } from '../wire/our-keys.ts';
 import { elementsAt, type Member, memberOf, shapeAt } from '../wire/scan.ts';
 import { stringAt, walkStrings } from '../wire/walk-strings.ts';
 import { findLookAlikes, mayHoldLookAlike } from './look-alike.ts';
 
 export const defusedMark = '[written by a tool, not by Ambit]';
+
+/** A message with more look-alikes than this has nothing else to say, and marking them all would take long. */
+const mostLookAlikes = 1000;
 
 /** Members of a result, or of the parameters of a push, that programs read and models do not. All names are folded. */
 const programMembers = new Set(['_meta', 'nextcursor', 'requeststate', 'taskid']);
@@ -25,7 +30,7 @@ export function defused(bytes: Buffer): Buffer {
   const edits: Edit[] = [];
   for (const holder of [message.params, message.result, message.error]) {
     if (holder === undefined) continue;
-    markTexts(textsIn(bytes, holder), edits);
+    if (!markTexts(textsIn(bytes, holder), edits)) return withoutContent(message, holder);
     for (const member of holder.shape?.members ?? []) {
       const key = foldKey(member.key);
       if (key === '_meta') continue;
@@ -42,7 +47,22 @@ export function defused(bytes: Buffer): Buffer {
 }
 
 function isSuspicious(bytes: Buffer): boolean {
-  return bytes.includes('\\u') || bytes.includes('context-block') || mayHoldLookAlike(bytes.toString('utf8'), true);
+  const text = bytes.toString('utf8');
+  const plain = text.includes('\\u') ? text.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => characterOf(hex)) : text;
+  return /context-block/i.test(plain) || mayHoldLookAlike(plain, true);
+}
+
+function characterOf(hex: string): string {
+  return String.fromCharCode(Number.parseInt(hex, 16));
+}
+
+function withoutContent(message: Message, { start, end }: Member): Buffer {
+  if (message.kind !== 'response') return applyEdits(message.bytes, [replaceValue({ start, end }, '{}')]);
+  const what = `The server imitates the context block of Ambit more than ${mostLookAlikes} times in one answer.`;
+  return refusedRequest(
+    message.id ?? 'null',
+    new AmbitError('UPSTREAM_TOO_LARGE', { what, hint: 'Do not use this answer.' }),
+  );
 }
 
 /** Finds the texts in a value that a model may read, names of members included, in their order. */
@@ -86,25 +106,31 @@ interface Text {
   readonly isKey: boolean;
 }
 
-/** Marks the texts. A reader sees them one after the other, with the names of members or without. */
-function markTexts(texts: readonly Text[], edits: Edit[]): void {
+/**
+ * Marks the texts. A reader sees them one after the other, with the names of members or without. False when there is too
+ * much to be marked.
+ */
+function markTexts(texts: readonly Text[], edits: Edit[]): boolean {
   const values = texts.filter(({ isKey }) => !isKey);
   const places = new Map<Text, Set<number>>();
   for (const row of values.length === texts.length ? [values] : [values, texts]) {
-    for (const [text, at] of findInRow(row)) places.set(text, (places.get(text) ?? new Set()).add(at));
+    const found = findInRow(row);
+    if (found.length > mostLookAlikes) return false;
+    for (const [text, at] of found) places.set(text, (places.get(text) ?? new Set()).add(at));
   }
   for (const [{ span, text }, found] of places) {
     const here = [...found].sort((one, other) => one - other);
     const parts = [0, ...here].map((from, index) => text.slice(from, here[index]));
     edits.push(replaceValue(span, JSON.stringify(parts.join(`${defusedMark} `))));
   }
+  return true;
 }
 
 /** Finds where a look-alike begins in texts that are read one after the other: it may begin in one and end in the next. */
 function findInRow(row: readonly Text[]): [Text, number][] {
   const whole = row.map(({ text }) => text).join('\n');
   if (!mayHoldLookAlike(whole, false)) return [];
-  const found = findLookAlikes(whole);
+  const found = findLookAlikes(whole, mostLookAlikes + 1);
   const places: [Text, number][] = [];
   let [start, next] = [0, 0];
   for (const text of row) {

@@ -29,65 +29,102 @@ const readAsLetters = new Map([
 /** Letters in squares and circles that Unicode does not fold: from this code point on, 26 each. */
 const boxed = [0x1f150, 0x1f170, 0x1f1e6];
 
-/** What is written between the letters of a text, and not shown: tags, comments, targets of links, named characters. */
-const markup =
-  /<!--[^>]{0,500}-->|<\/?[a-z][^<>]{0,300}>|\]\([^()\s]{0,500}\)|&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});/iy;
+/** What is written between the letters of a text, and not shown: tags, targets of links, named characters. */
+const markup = /<\/?[a-z][^<>]{0,300}>|\]\([^()\s]{0,500}\)|&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});/iy;
+const commentStart = '<!--';
+const longestComment = 500;
 
 const folded = new Map<string, string>();
 
-/** How far before its end a look-alike may begin, and how much of one message is looked at closely. In characters. */
-const longest = 2_000;
-const mostLookedAt = 1_000_000;
-
 /**
- * Finds where in a text something begins that reads like the header of a block. A text with so many endings of the
- * phrase that a close look would take long is marked at each of them.
+ * Finds where in the text, counted from its beginning, something begins that reads like the header of a block. Stops when
+ * it has found so many.
  */
-export function findLookAlikes(text: string): number[] {
-  const found = new Set<number>();
-  let [looked, lookedTo] = [0, 0];
-  for (const { start, end } of findEndings(text, false)) {
-    // The phrase has one j: what ends here begins after the ending before.
-    const from = Math.max(lookedTo, start - longest);
-    looked += end - from;
-    lookedTo = end;
-    if (looked > mostLookedAt) found.add(start);
-    else for (const at of findIn(text.slice(from, end))) found.add(from + at);
-  }
+export function findLookAlikes(text: string, most: number): number[] {
+  const found = new Set([...findIn(text, true, most), ...findIn(text, false, most)]);
   return [...found].sort((one, other) => one - other);
 }
 
-function findIn(text: string): number[] {
-  return [...findAsRead(text, true), ...findAsRead(text, false)];
-}
-
-function findAsRead(text: string, digitsAreLetters: boolean): number[] {
-  const letters: string[] = [];
-  const places: number[] = [];
-  const add = (more: string, place: number) => {
-    for (const letter of more) {
-      letters.push(letter);
-      places.push(place);
-    }
-  };
-  for (let at = 0; at < text.length; ) {
-    const char = String.fromCodePoint(text.codePointAt(at) as number);
-    const skipped = char === '<' || char === '&' || char === ']' ? markupAt(text, at) : '';
-    if (skipped !== '') add(foldLetters(namedCharacter(skipped)), at);
-    else add(digitsAreLetters ? (readAsLetters.get(char) ?? foldLetters(char)) : foldLetters(char), at);
-    at += skipped.length || char.length;
-  }
-  const line = letters.join('');
+/** One pass, whatever the text: the letters seen so far are not kept, only where the last of them stood. */
+function findIn(text: string, digitsAreLetters: boolean, most: number): number[] {
+  const places = new Int32Array(phrase.length);
   const found: number[] = [];
-  for (let at = line.indexOf(phrase); at !== -1; at = line.indexOf(phrase, at + phrase.length)) {
-    found.push(places[at] as number);
-  }
+  let [seen, fitting] = [0, 0];
+  const add = (letter: number, place: number) => {
+    while (fitting > 0 && codes[fitting] !== letter) fitting = shorter[fitting - 1] as number;
+    if (codes[fitting] === letter) fitting++;
+    places[seen++ % phrase.length] = place;
+    if (fitting < phrase.length) return;
+    found.push(places[seen % phrase.length] as number);
+    fitting = 0;
+  };
+  readLetters(text, 0, false, (letter, place, isDigit) => {
+    if (!isDigit || digitsAreLetters) add(letter, place);
+    return found.length < most;
+  });
   return found;
 }
 
+const quote = 0x22;
+
+/** Returns whether to go on. Of JSON text it gets the quotes too. A digit or bar may be meant as the letter, or as none. */
+type VisitLetter = (letter: number, place: number, isDigit: boolean) => boolean;
+
+/** The letters of a text from a place on, each by its code, with where it stands. */
+function readLetters(text: string, from: number, isEscaped: boolean, visit: VisitLetter): void {
+  for (let at = from; at < text.length; ) {
+    let code = text.charCodeAt(at);
+    if (code >= 0xd800 && code <= 0xdbff) code = text.codePointAt(at) as number;
+    if (isEscaped && code === 0x5c) {
+      at += 2;
+      continue;
+    }
+    if (isEscaped && code === quote && !visit(quote, at, false)) return;
+    const skipped = mayBeginMarkup(code) ? markupAt(text, at) : '';
+    const known = skipped === '' ? readAs[code] || learn(code) : several;
+    if (known === several) {
+      const letters = foldLetters(skipped === '' ? String.fromCodePoint(code) : namedCharacter(skipped));
+      for (let i = 0; i < letters.length; i++) if (!visit(letters.charCodeAt(i), at, false)) return;
+    } else if (known !== none && !visit(known & 0x7f, at, known > 0x7f)) return;
+    at += skipped.length || (code > 0xffff ? 2 : 1);
+  }
+}
+
+/** What each character is read as, once it has been met: the code of a letter, with a bit more for a digit. */
+const readAs = new Uint8Array(0x110000);
+const none = 1;
+const several = 2;
+
+function learn(code: number): number {
+  const char = String.fromCodePoint(code);
+  const letters = foldLetters(char);
+  const meant = readAsLetters.get(char);
+  const known =
+    meant !== undefined
+      ? meant.charCodeAt(0) | 0x80
+      : letters.length > 1
+        ? several
+        : letters.length === 1
+          ? letters.charCodeAt(0)
+          : none;
+  readAs[code] = known;
+  return known;
+}
+
+const mayBeginMarkup = (code: number): boolean => code === 0x3c || code === 0x26 || code === 0x5d;
+
 function markupAt(text: string, at: number): string {
+  if (text.startsWith(commentStart, at)) return commentAt(text, at);
   markup.lastIndex = at;
   return markup.exec(text)?.[0] ?? '';
+}
+
+/** Ends with the first ">" after it, or is none. */
+function commentAt(text: string, at: number): string {
+  const from = at + commentStart.length;
+  const body = text.slice(from, from + longestComment + 3);
+  const end = body.indexOf('>');
+  return end >= 2 && body.startsWith('--', end - 2) ? text.slice(at, from + end + 1) : '';
 }
 
 /** The character that a numeric reference stands for; nothing for a name, a tag or a target. */
@@ -114,9 +151,21 @@ function foldLetters(char: string): string {
   return letters;
 }
 
-/** Every way to write the letter j, the rarest of the phrase, as far as one character tells; `&#` may stand for any. */
-const eachJ = /[jJјЈϳᴊʝͿʲᴶⱼⅉｊＪ\u24b6-\u24e9\u{1d400}-\u{1d7ff}\u{1f110}-\u{1f1ff}]|&#/gu;
-const afterJ = 'ected';
+const codes = Uint8Array.from(phrase, (letter) => letter.charCodeAt(0));
+/** For each length of a beginning of the phrase, the longest shorter one that it ends with. */
+const shorter = Array.from(phrase, (_, last) => {
+  const begun = phrase.slice(0, last + 1);
+  let length = last;
+  while (length > 0 && !begun.endsWith(phrase.slice(0, length))) length--;
+  return length;
+});
+/** The end of the phrase begins with its rarest letter, which occurs once. */
+const tail = codes.subarray(phrase.indexOf('j'));
+
+/** Most ways to write that letter, where the letter behind it does not rule out the rest; `&#` may stand for any. */
+const anyJ = /[jJјЈϳᴊʝͿʲᴶⱼⅉｊＪǰǊǋǌ\u24b6-\u24e9\u{1d400}-\u{1d7ff}\u{1f110}-\u{1f1ff}](?![a-df-zA-DF-Z])|&#/gu;
+/** A text made of nothing but such places is quicker to read as a whole. */
+const mostLooks = 50_000;
 
 /**
  * Whether a text could hold a look-alike: a quick look for the end of the phrase, and all that most texts cost.
@@ -124,54 +173,56 @@ const afterJ = 'ected';
  * in the string after a quote.
  */
 export function mayHoldLookAlike(text: string, isEscaped: boolean): boolean {
-  for (const _ of findEndings(text, isEscaped)) return true;
-  return false;
-}
-
-/** Finds where the last letters of the phrase may lie, from the j on. */
-function* findEndings(text: string, isEscaped: boolean): Generator<{ start: number; end: number }> {
-  const anyJ = new RegExp(eachJ);
-  for (let found = anyJ.exec(text); found !== null; found = anyJ.exec(text)) {
-    const after = found[0] === '&#' ? found.index + markupAt(text, found.index).length : anyJ.lastIndex;
-    const end = mayEndPhrase(text, found.index, isEscaped) ? endOfPhrase(text, after, isEscaped) : undefined;
-    if (end !== undefined) yield { start: found.index, end };
+  anyJ.lastIndex = 0;
+  for (let looks = 0; looks < mostLooks; ) {
+    const found = anyJ.exec(text);
+    if (found === null) return false;
+    const { index } = found;
+    if (!mayEndPhrase(text, index, isEscaped)) continue;
+    looks++;
+    // What stands for another letter, or for none, would be looked behind without end.
+    if (found[0] === '&#' && !foldLetters(namedCharacter(markupAt(text, index))).includes('j')) continue;
+    if (holdsTail(text, index, isEscaped, true)) return true;
   }
+  return holdsTail(text, anyJ.lastIndex, isEscaped, false);
 }
 
-/** The letters of the phrase before its j, last one first. */
-const beforeJ = [...phrase.slice(0, phrase.indexOf('j'))].reverse();
+const firstJ = phrase.indexOf('j');
+const letterI = 0x69;
+const letterL = 0x6c;
 
 /**
  * Whether the letters before a j may be those of the phrase, as far as plain letters tell: they are not in "object" and
  * in "were injected". Everything else, such as markup, may be anything.
  */
 function mayEndPhrase(text: string, at: number, isEscaped: boolean): boolean {
+  if ((text.charCodeAt(at) | 0x20) !== codes[firstJ]) return true;
   let back = at - 1;
-  for (const letter of beforeJ) {
-    while (back >= 0 && (text[back] === ' ' || text[back] === '-')) back--;
-    const char = text[back] ?? '';
-    if (!/[a-z]/i.test(char) || (isEscaped && text[back - 1] === '\\')) return char !== '';
-    if (char.toLowerCase() !== letter && !(letter === 'i' && /l/i.test(char))) return false;
+  for (let next = firstJ - 1; next >= 0; next--) {
+    while (back >= 0 && isGap(text.charCodeAt(back))) back--;
+    if (back < 0) return false;
+    const letter = text.charCodeAt(back) | 0x20;
+    if (letter < 0x61 || letter > 0x7a || (isEscaped && text.charCodeAt(back - 1) === 0x5c)) return true;
+    if (letter !== codes[next] && !(codes[next] === letterI && letter === letterL)) return false;
     back--;
   }
   return true;
 }
 
-function endOfPhrase(text: string, from: number, isEscaped: boolean): number | undefined {
-  let wanted = 0;
-  let at = from;
-  while (at < text.length && wanted < afterJ.length) {
-    const char = String.fromCodePoint(text.codePointAt(at) as number);
-    if (isEscaped && char === '"') return at;
-    if (isEscaped && char === '\\') {
-      at += 2;
-      continue;
+const isGap = (code: number): boolean => code === 0x20 || code === 0x2d;
+
+function holdsTail(text: string, from: number, isEscaped: boolean, isOnlyHere: boolean): boolean {
+  let fitting = 0;
+  let isCut = false;
+  readLetters(text, from, isEscaped, (letter, place, isDigit) => {
+    isCut = letter === quote && fitting > 0;
+    if (letter === quote) return !isCut;
+    if (letter === tail[fitting]) fitting++;
+    else if (!isDigit) {
+      if (isOnlyHere && place > from) return false;
+      fitting = letter === tail[0] ? 1 : 0;
     }
-    const skipped = char === '<' || char === '&' || char === ']' ? markupAt(text, at) : '';
-    const letters = foldLetters(skipped === '' ? char : namedCharacter(skipped));
-    if (letters.startsWith(afterJ[wanted] as string) || readAsLetters.get(char) === afterJ[wanted]) wanted++;
-    else if (letters !== '') return undefined;
-    at += skipped.length || char.length;
-  }
-  return wanted === afterJ.length ? at : undefined;
+    return fitting < tail.length;
+  });
+  return isCut || fitting === tail.length;
 }

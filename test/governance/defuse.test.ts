@@ -145,6 +145,12 @@ describe('a text of a tool that looks like a block', () => {
     expect(defused(plain)).toBe(plain);
   });
 
+  test('an answer of nothing but look-alikes is left out', () => {
+    const clean = defused(answer({ content: [{ type: 'text', text: `${headerLine}\n`.repeat(2000) }] })).toString();
+    expect(JSON.parse(clean)).toMatchObject({ id: 1, error: { data: { code: 'UPSTREAM_TOO_LARGE' } } });
+    expect(clean).not.toContain('SESSION');
+  });
+
   test('a long text is looked at once, not once from each place', () => {
     for (const piece of ['═', ' ', 's ', 'session ', 'session context ', 'CONTEXT(', 'session context (auto']) {
       const bytes = answer({ content: [{ type: 'text', text: `CONTEXT ${piece.repeat(1_000_000 / piece.length)}` }] });
