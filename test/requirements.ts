@@ -69,15 +69,15 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['O3', built, 'explicit, else session, else a clear error'],
   ['O4', built, 'schemas show workspace optional'],
   ['O5', built, 'tools read it from the call’s context'],
-  ['S1', later, 'a fetched package brings no files of the host along and runs nothing outside a sandbox'],
+  ['S1', built, 'a fetched package brings no files of the host along and runs nothing outside a sandbox'],
   ['S2', built, 'nothing a tenant writes reaches another tenant'],
   ['S3', built, 'what Ambit judges is what the server reads, for every field a decision depends on'],
-  ['S4', later, 'nothing an agent or a sandboxed server writes is executed through a protected path'],
-  ['S5', later, 'git runs only where it sees the repository and the session’s folder'],
+  ['S4', built, 'nothing an agent or a sandboxed server writes is executed through a protected path'],
+  ['S5', built, 'git runs only where it sees the repository and the session’s folder'],
   ['S6', built, 'an OAuth secret, code or token goes only to the issuer it belongs to'],
-  ['S7', later, 'without a credential nobody can exhaust memory, processor, descriptors or disk'],
-  ['S8', later, 'limits hold for a session as a whole'],
-  ['S9', later, 'every refusal leaves a journal line'],
+  ['S7', built, 'without a credential nobody can exhaust memory, processor, descriptors or disk'],
+  ['S8', built, 'limits hold for a session as a whole'],
+  ['S9', built, 'every refusal leaves a journal line'],
 ];
 
 export const requirements: readonly Requirement[] = rows.map(([id, claimed, promise]) => ({ id, claimed, promise }));
