@@ -171,7 +171,7 @@ export async function listenHttp(
   };
 }
 
-/** Strangers hold a connection until their first request is read: those of one address need few of them at a time. */
+/** Half of the connections are for one address: a program that opens a hundred at once is no flood. */
 function openConnections(gateway: Gateway, log: Log): Connections {
   const { maxConnections, behindProxy } = gateway.config.listen;
   const total = maxConnectionsWithin(maxConnections);
@@ -179,7 +179,7 @@ function openConnections(gateway: Gateway, log: Log): Connections {
   // All that comes through a proxy has the proxy's address.
   const limits = {
     total,
-    perAddress: behindProxy ? total : Math.ceil(total / 16),
+    perAddress: behindProxy ? total : Math.ceil(total / 2),
     perCredential: Math.ceil(total / 2),
   };
   return createConnections(limits, ({ remoteAddress }: Socket) => {

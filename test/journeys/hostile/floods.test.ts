@@ -23,7 +23,7 @@ const backToNormalMs = 10_000;
 const growthMb = 128;
 const leftMb = 64;
 /** The kernel may hand over connections whose client is gone already: like all that are idle, they have ten seconds. */
-const strangersOfOneAddress = 32;
+const strangersOfOneAddress = 256;
 /** A token bucket of 50 lines, two a second after it, and one line for each event that tells how many were left out. */
 const maxLines = 50 + 2 * ((stretchMs * 2) / 1000) + 32;
 
