@@ -65,12 +65,18 @@ export function dropBody(request: IncomingMessage, response: ServerResponse, isS
     response.setHeader('connection', 'close');
     return;
   }
-  let left = isStranger ? strangersBytes : Infinity;
-  request.on('data', (chunk: Buffer) => {
-    left -= chunk.length;
-    if (left < 0) request.pause();
-  });
-  request.resume();
+  if (isStranger && Number(request.headers['content-length'] ?? 0) > strangersBytes) {
+    // What is known to be longer is not read: each piece that is read makes room for the next. Node would read it all,
+    // once the answer is out, if nobody listened; whoever listens so takes what there is, and asks for no more.
+    request.on('readable', () => {});
+  } else {
+    let left = isStranger ? strangersBytes : Infinity;
+    request.on('data', (chunk: Buffer) => {
+      left -= chunk.length;
+      if (left < 0) request.pause();
+    });
+    request.resume();
+  }
   const cut = setTimeout(() => request.destroy(), lingerMs).unref();
   request.once('end', () => clearTimeout(cut));
   request.once('close', () => clearTimeout(cut));

@@ -22,6 +22,9 @@ const backToNormalMs = 10_000;
 /** Bodies that are kept at a time have 64 MB; the rest is garbage that is not collected yet. */
 const growthMb = 128;
 const leftMb = 64;
+/** Of a connection without a credential little is read, whatever is sent. */
+const readOfStranger = 512 * 1024;
+const readOfCall = 32 * 1024;
 /** The kernel may hand over connections whose client is gone already: like all that are idle, they have ten seconds. */
 const strangersOfOneAddress = 256;
 /** A token bucket of 50 lines, two a second after it, and one line for each event that tells how many were left out. */
@@ -50,6 +53,8 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
   const residentMb = () =>
     Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${ambit.pid}/status`, 'utf8'))?.[1]) / 1024;
   const descriptors = () => readdirSync(`/proc/${ambit.pid}/fd`).length;
+  /** Of files, pipes and sockets. */
+  const readBytes = () => Number(/^rchar: (\d+)/m.exec(readFileSync(`/proc/${ambit.pid}/io`, 'utf8'))?.[1]);
   const journalBytes = () => statSync(join(ambit.dataDir, 'journal', 'journal.jsonl')).size;
   const refusals = () => journalOf(ambit.dataDir).filter(({ kind }) => kind === 'refusal').length;
 
@@ -76,7 +81,9 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
   test.each(floods)('S7: %s: no call fails, p99 within three times, memory and lines within bounds', async (flood) => {
     const before = await working.stretch(stretchMs);
     const [mb, open, lines, bytes] = [residentMb(), descriptors(), refusals(), journalBytes()];
+    const readBefore = readBytes();
     const during = await flooded(flood);
+    const read = readBytes() - readBefore;
     const [written, grown] = [refusals() - lines, journalBytes() - bytes];
     const ended = performance.now();
     let after = await working.stretch(stretchMs / 2);
@@ -89,11 +96,13 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
       `${flood}: p99 ${before.p99.toFixed(1)} ms before, ${stretch.p99.toFixed(1)} during, ${after.p99.toFixed(1)} after; ` +
         `calls ${before.calls}, ${stretch.calls}, ${after.calls}; memory ${mb.toFixed(0)} MB, at most ${during.peakMb.toFixed(0)}, ` +
         `then ${residentMb().toFixed(0)}; descriptors ${open}, at most ${during.peakOpen}, then ${descriptors()}; ` +
-        `${written} refusals written, journal ${Math.round(grown / stretch.calls)} bytes a call; it sent ${during.sent}`,
+        `${Math.round(read / 1e6)} MB read; ${written} refusals written, journal ${Math.round(grown / stretch.calls)} bytes a call; it sent ${during.sent}`,
     );
     expect([...before.failures, ...stretch.failures, ...after.failures]).toEqual([]);
     expect(stretch.p99).toBeLessThan(3 * normal);
     expect(during.peakMb - mb).toBeLessThan(growthMb);
+    const { opened } = JSON.parse(during.sent) as { opened: number };
+    expect(read).toBeLessThan(opened * readOfStranger + stretch.calls * readOfCall);
     expect(written).toBeLessThanOrEqual(maxLines);
     expect(isNormal()).toBe(true);
   });
