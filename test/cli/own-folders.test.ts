@@ -1,15 +1,18 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { proof } from '../proof.ts';
 import { contents, put, type Scene, scene } from '../workspaces/isolation/scene.ts';
 import { ambitInProcess } from './in-process.ts';
 
+/** The how-to is run with worktrees. */
+const isolation = proof ? 'worktree' : 'copy';
 let at: Scene;
 let places: string[];
 beforeAll(async () => {
-  at = await scene('worktree');
+  at = await scene(isolation);
   const file = join(at.folder, 'etc.json');
-  const workspaces = { repo: { path: at.workspace, isolation: 'worktree' }, plain: { path: at.workspace } };
+  const workspaces = { repo: { path: at.workspace, isolation }, plain: { path: at.workspace } };
   writeFileSync(file, JSON.stringify({ version: 1, sessions: { defaultTrust: 'direct' }, workspaces }));
   places = ['--config', file, '--data-dir', join(at.folder, 'own-data')];
 });

@@ -132,7 +132,7 @@ describe('S3: whatever a message looks like, a server runs nothing that was deni
           expect(denied).not.toContain(ran);
         },
       ),
-      { seed, numRuns: counts(300, 5000) },
+      { seed, numRuns: counts(100, 5000) },
     );
   });
 
@@ -182,7 +182,7 @@ describe('S3: whatever a message looks like, a server runs nothing that was deni
           args,
         ).toEqual([]);
       }),
-      { seed, numRuns: counts(300, 5000) },
+      { seed, numRuns: counts(100, 5000) },
     );
     expect(ran).toBeGreaterThan(0);
   });

@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { proof } from '../../proof.ts';
 import { gitInSandbox, put, type Scene, scenesOfFile } from './scene.ts';
 
 const opened = scenesOfFile();
@@ -105,7 +106,7 @@ describe('nothing that a repository or a session configures is run', () => {
     expect(at.git('worktree', 'list').trim().split('\n')).toHaveLength(1);
   });
 
-  test('a submodule is not fetched, and leaves an empty folder', async () => {
+  test.runIf(proof)('a submodule is not fetched, and leaves an empty folder', async () => {
     const at = await opened('worktree');
     const { program, ran } = planted(at, join(at.workspace, '.git/evil'));
     const commit = at.git('rev-parse', 'HEAD').trim();
@@ -207,7 +208,7 @@ describe('no other repository is looked into', () => {
     expect(secret.git('worktree', 'list').trim().split('\n')).toHaveLength(1);
   });
 
-  test('a worktree of the repository is a workspace as good as any', async () => {
+  test.runIf(proof)('a worktree of the repository is a workspace as good as any', async () => {
     const at = await opened('worktree');
     const other = join(at.folder, 'other');
     at.git('worktree', 'add', '--quiet', '-b', 'other', other);

@@ -28,7 +28,7 @@ export async function hammer(isolation: Isolation): Promise<void> {
   // Each writes its own marks into files that all have, makes some, and deletes one.
   const work = async (i: number): Promise<void> => {
     const folder = folders[i] as string;
-    for (let round = 0; round < counts(5, 100); round++) {
+    for (let round = 0; round < counts(3, 100); round++) {
       const mine = `session ${i} round ${round}`;
       writeFileSync(join(folder, 'shared.txt'), lines('shared', i, mine));
       put(folder, { [`own/${i}/${round % 3}.txt`]: `${mine}\n` });
