@@ -6,7 +6,7 @@ import { removeGroupsOf } from '../limits/group-list.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
 import type { Limits } from '../limits/limits.ts';
 import { superviseBounded } from '../limits/supervise-bounded.ts';
-import { lookUp } from '../look-up.ts';
+import { lookUpTool } from '../look-up.ts';
 import { makePrivateFolder } from '../private-folder.ts';
 import { removeFolder } from '../remove-folder.ts';
 import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
@@ -53,7 +53,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   let devices: Promise<readonly Device[]> | undefined;
 
   function findBwrap(): string {
-    const bwrap = process.platform === 'linux' ? lookUp('bwrap', searchPath()) : undefined;
+    const bwrap = process.platform === 'linux' ? lookUpTool('bwrap', searchPath()) : undefined;
     if (bwrap === undefined) throw missing();
     return bwrap;
   }

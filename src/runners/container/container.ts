@@ -15,7 +15,7 @@ import { removeGroupsOf } from '../limits/group-list.ts';
 import { type Bounds, containerShape, createLimiter, type Limiter } from '../limits/limiter.ts';
 import type { InForce, Limits, Means } from '../limits/limits.ts';
 import { superviseBounded } from '../limits/supervise-bounded.ts';
-import { lookUp } from '../look-up.ts';
+import { lookUpTool } from '../look-up.ts';
 import { makePrivateFolder } from '../private-folder.ts';
 import { removeFolder } from '../remove-folder.ts';
 import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
@@ -217,7 +217,7 @@ export function mannersOf(searchPath: string | undefined, limitsByEngine: boolea
   return findEngines(searchPath).flatMap((engine): Manner[] => {
     const usual = { engine, global: [], limitsByEngine, joinsGroup: false };
     if (engine.kind === 'docker') return [usual];
-    const runc = lookUp('runc', searchPath);
+    const runc = lookUpTool('runc', searchPath);
     const ways = [usual, ...(runc === undefined ? [] : [{ ...usual, global: ['--runtime', runc] }])];
     const joining = hasGroups ? ways.map((way) => ({ ...way, joinsGroup: true })) : [];
     return [...joining, ...ways, { ...usual, limitsByEngine: false }];

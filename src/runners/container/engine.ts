@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { lookUp } from '../look-up.ts';
+import { lookUpTool } from '../look-up.ts';
 
 /** A program that runs containers. */
 export interface Engine {
@@ -39,7 +39,7 @@ export function findEngines(searchPath: string | undefined, host: NodeJS.Process
     if (value !== undefined && value !== '') env[name] = value;
   }
   return (['podman', 'docker'] as const).flatMap((kind) => {
-    const path = lookUp(kind, searchPath);
+    const path = lookUpTool(kind, searchPath);
     return path === undefined ? [] : [{ kind, path, env }];
   });
 }

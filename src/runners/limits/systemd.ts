@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { lookUp } from '../look-up.ts';
+import { lookUpTool } from '../look-up.ts';
 import type { Limits } from './limits.ts';
 
 /** A command to be started in place of another. */
@@ -103,7 +103,7 @@ const whose = (env: Readonly<Record<string, string>>): string[] =>
 
 /** Undefined where there is none, or where it bounds nothing for this user. */
 export async function findSystemd(host: NodeJS.ProcessEnv): Promise<Systemd | undefined> {
-  const systemdRun = lookUp('systemd-run', host['PATH']);
+  const systemdRun = lookUpTool('systemd-run', host['PATH']);
   // Without version 2 of control groups it takes limits from users and does nothing about them.
   if (
     systemdRun === undefined ||
@@ -113,7 +113,7 @@ export async function findSystemd(host: NodeJS.ProcessEnv): Promise<Systemd | un
     return undefined;
   const env = environmentFor(host, process.getuid?.() === 0);
   if (env === undefined) return undefined;
-  const tools = { systemdRun, busctl: lookUp('busctl', host['PATH']) ?? '/usr/bin/busctl', env };
+  const tools = { systemdRun, busctl: lookUpTool('busctl', host['PATH']) ?? '/usr/bin/busctl', env };
   try {
     await run(wrapped(tools, trialLimits, 0, undefined, ['/bin/true']));
   } catch {

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { sha256 } from '../../canonical-json.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withLongLock } from '../../file-lock.ts';
 import { makePrivateFolder } from '../../private-files.ts';
 import { writeAtomically } from '../../write-atomically.ts';
-import { lookUp } from '../look-up.ts';
+import { lookUp, withoutProjectFolders } from '../look-up.ts';
 import { removeFolder } from '../remove-folder.ts';
 import { bunKind } from './bun-kind.ts';
 import { refuseUnresolved } from './failed-resolution.ts';
@@ -88,7 +88,8 @@ export function createPackages(options: PackagesOptions): Packages {
   /** `locks` is where the lock files lie, once it is settled what the package is. */
   async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<PackagePin> {
     const kind = kinds[wanted.tool];
-    const env = withoutProjectPrograms(options.env());
+    const given = options.env();
+    const env = { ...given, PATH: withoutProjectFolders(given['PATH']) };
     const fetcher = lookUp(kind.fetcher, env['PATH']);
     if (fetcher === undefined) {
       throw failed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.missing });
@@ -124,12 +125,6 @@ export function createPackages(options: PackagesOptions): Packages {
       return kinds[wanted.tool].program(wanted, await content);
     },
   };
-}
-
-/** npx puts the programs of the project it is started in before all others, and the project may be hostile. */
-function withoutProjectPrograms(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const folders = (env['PATH'] ?? '').split(delimiter).filter((folder) => !/\/node_modules\/\.bin\/*$/.test(folder));
-  return { ...env, PATH: folders.join(delimiter) };
 }
 
 async function resolveLock(

@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { lookUp } from '../../runners/look-up.ts';
+import { lookUpTool } from '../../runners/look-up.ts';
 import { makePrivateFolder } from '../../runners/private-folder.ts';
 import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
 import { confinementFor, type GitPlace, type GitSight } from './git-confinement.ts';
@@ -77,7 +77,7 @@ let made = 0;
  */
 export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit {
   async function start(place: GitPlace, args: readonly string[], sight: GitSight): Promise<RunningProcess> {
-    const command = lookUp('git', process.env['PATH']);
+    const command = lookUpTool('git', process.env['PATH']);
     if (command === undefined) throw new GitError('git is not installed', { missing: true });
     const runner = await sandbox().catch((error: unknown) => {
       throw noSandbox(error);

@@ -1,4 +1,4 @@
-import { lookUp } from '../../runners/look-up.ts';
+import { lookUpTool } from '../../runners/look-up.ts';
 
 /**
  * The program that comes with the package of that name, which is the version that is tested; else the one on PATH. The
@@ -9,6 +9,6 @@ export async function findRipgrep(searchPath: string | undefined): Promise<strin
     const { rgPath } = await import('@vscode/ripgrep');
     return rgPath;
   } catch {
-    return lookUp('rg', searchPath);
+    return lookUpTool('rg', searchPath);
   }
 }
