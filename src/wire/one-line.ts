@@ -16,3 +16,16 @@ export function onOneLine(message: Message): Message {
   const bytes = oneLine(message.bytes);
   return bytes === message.bytes ? message : { ...message, bytes };
 }
+
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+/**
+ * Makes the line that carries one message over a pipe. Whatever the message holds, a reader sees one line: a line break in
+ * it would make the rest a message of its own, which nobody has judged.
+ */
+export function lineOf(message: Buffer): Buffer {
+  const end = message.at(-1) === lineFeed ? message.length - 1 : message.length;
+  const first = message.indexOf(lineFeed);
+  if (first === end && !message.includes(carriageReturn)) return message;
+  return Buffer.concat([oneLine(message.subarray(0, end)), Buffer.from([lineFeed])]);
+}

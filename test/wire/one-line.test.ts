@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { oneLine } from '../../src/wire/one-line.ts';
+import { lineOf, oneLine } from '../../src/wire/one-line.ts';
 import { scanObject } from '../../src/wire/scan.ts';
 import { objectText } from './json-texts.ts';
 
@@ -23,4 +23,18 @@ test('the same JSON, on one line, every byte in its place', () => {
 test('what is one line already is not copied', () => {
   const bytes = Buffer.from('{"a":"\u2028\\n"}');
   expect(oneLine(bytes)).toBe(bytes);
+});
+
+test('S3: the line of a message is one line to every reader, and the same JSON', () => {
+  fc.assert(
+    fc.property(objectText, fc.constantFrom('', '\n'), ({ text }, end) => {
+      const line = lineOf(Buffer.from(text + end)).toString();
+      expect(line.slice(0, -1)).not.toMatch(/[\r\n]/);
+      expect(line.at(-1)).toBe('\n');
+      expect(JSON.parse(line)).toEqual(JSON.parse(text));
+    }),
+    { numRuns: 300 },
+  );
+  const plain = Buffer.from('{"a":1}\n');
+  expect(lineOf(plain)).toBe(plain);
 });

@@ -239,11 +239,13 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const { message, caller } = exchange;
     if (caller !== undefined) {
       const composite = caller.link as Composite;
-      composite.logLevel = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
+      const level = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
+      composite.logLevel = level;
+      const params = level === undefined ? '{}' : JSON.stringify({ level });
       await Promise.all(
         [...composite.children.values()].map((child) =>
           child
-            .then((each) => each.link.request({ ...ownCall('logging/setLevel', rawParams(message)), caller: each }))
+            .then((each) => each.link.request({ ...ownCall('logging/setLevel', params), caller: each }))
             .catch(() => {}),
         ),
       );
@@ -358,8 +360,4 @@ function changed(exchange: ForAll, edit: Edit): Message {
 
 function answer(message: Message, result: string): Reply {
   return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 };
-}
-
-function rawParams(message: Message): string {
-  return message.params === undefined ? '{}' : rawAt(message.bytes, message.params);
 }

@@ -6,6 +6,7 @@ import { scrubberFor, secretValues } from '../../logging/scrub.ts';
 import type { Confinement } from '../../runners/confinement.ts';
 import { baseEnvironment } from '../../runners/environment.ts';
 import type { Exit, Runners } from '../../runners/runner.ts';
+import { lineOf } from '../../wire/one-line.ts';
 import { readLines } from '../../wire/read-lines.ts';
 import type { StdioServer } from '../definition.ts';
 import type { Endable, Place } from '../process-allowance.ts';
@@ -17,8 +18,8 @@ export interface ServerProcess {
   readonly startedAt: number;
   /** Bytes written that the process has not taken yet. */
   backlog(): number;
-  /** One message, its line break included. */
-  write(line: Buffer): void;
+  /** Writes one message, as one line. */
+  write(message: Buffer): void;
   pause(): void;
   resume(): void;
   end(): Promise<void>;
@@ -171,7 +172,7 @@ async function startIn(
     pid,
     startedAt: Date.now(),
     backlog: () => running.stdin.writableLength,
-    write: (line) => void running.stdin.write(line),
+    write: (message) => void running.stdin.write(lineOf(message)),
     pause: () => lines.pause(),
     resume: () => lines.resume(),
     async end() {
