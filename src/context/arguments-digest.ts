@@ -91,10 +91,14 @@ function keepsNumbers(source: string): boolean {
   return numbers.every((written) => {
     // Fifteen digits fit into any double: only longer ones, and those with an exponent, have to be looked at.
     if (written.length <= 15 && !/[eE]/.test(written)) return true;
+    // No double needs more to be written exactly as itself. What is longer is compared as text, not by its value.
+    if (written.length > longestNumber) return false;
     const value = Number(written);
     return Number.isFinite(value) && decimalOf(written) === decimalOf(String(value));
   });
 }
+
+const longestNumber = 40;
 
 /** Sign, significant digits and exponent: equal for two texts of one decimal value. */
 function decimalOf(number: string): string {

@@ -192,6 +192,7 @@ describe('the digest of arguments', () => {
   test('bears what is as deep and as long as a message may be', () => {
     const deep = `${'{"a":['.repeat(250)}${']}'.repeat(250)}`;
     expect(digest(deep)).toBe(receivedDigest(JSON.parse(deep)));
+    expect(digest(`{"a":0.1${'0'.repeat(1_000_000)}1}`)).toBeUndefined();
     const long = `{"a":"${'é\\n'.repeat(500_000)}","b":[${'1,'.repeat(200_000)}1]}`;
     expect(digest(long)).toBe(receivedDigest(JSON.parse(long)));
   });
