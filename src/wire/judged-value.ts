@@ -84,6 +84,8 @@ export function readJudged(text: string, names: ReadonlySet<string>): Judged {
     while (text[at] !== '}') {
       const key = readString();
       if (members.has(key)) throw new Unsafe(`"${shown(key)}" is in them twice`);
+      // A JavaScript server that copies its arguments reads what is in there as if it were beside it.
+      if (key === '__proto__') throw new Unsafe('"__proto__" is in them');
       if (!names.has(key) && folded.has(foldLoosely(key))) {
         throw new Unsafe(`"${shown(key)}" is another spelling of a name that a rule reads`);
       }

@@ -92,10 +92,11 @@ describe('hostile arguments neither widen nor hang', () => {
   });
 
   test('names that are special elsewhere are names like any other', () => {
-    const args = '{"__proto__":{"path":"prod/x"},"constructor":{"prototype":{"path":"prod/y"}}}';
+    const args = '{"constructor":{"prototype":{"path":"prod/y"}}}';
     expect(judge('has(args.path)', args)).toBe(false);
-    expect(judge(`args.__proto__.path == 'prod/x'`, args)).toBe(true);
-    expect(judge(`args['__proto__'].path == 'prod/x'`, args)).toBe(true);
+    expect(judge(`args.constructor.prototype.path == 'prod/y'`, args)).toBe(true);
+    // A server that copies its arguments would read these as if they were not in there.
+    expect(judge('has(args.path)', '{"__proto__":{"path":"prod/x"}}')).toMatch(/__proto__/);
     expect(({} as { path?: string }).path).toBeUndefined();
   });
 
