@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { listenProblems } from '../config/listen-rules.ts';
 import { loadConfig } from '../config/load.ts';
 import { locateDataDir } from '../config/locate.ts';
 import type { ConfigInput } from '../config/schema.ts';
@@ -117,8 +118,11 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
     people: gateway.people,
     connect: (sessionId, server = allServers) => inProcessTransport(gateway, sessionId, server),
     async listen(address = {}) {
-      const { host, port } = gateway.config.listen;
-      const http = await listenHttp(gateway, { host: address.host ?? host, port: address.port ?? port }, log);
+      const { listen, auth } = gateway.config;
+      const { host = listen.host, port = listen.port } = address;
+      const [problem] = listenProblems({ ...auth, host, behindProxy: listen.behindProxy });
+      if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `host ${host}: ${problem.message}.` });
+      const http = await listenHttp(gateway, { host, port }, log);
       listening.add(http);
       return http;
     },

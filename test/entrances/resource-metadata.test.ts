@@ -1,3 +1,4 @@
+import { request } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createGateway } from '../../src/index.ts';
 import { callModern } from '../journeys/forgery/speaking.ts';
@@ -47,6 +48,24 @@ test('every refusal says where, whatever was sent', async () => {
   const stream = await fetch(url, { headers: { accept: 'text/event-stream', 'mcp-session-id': 'x' } });
   expect([stream.status, stream.headers.get('www-authenticate')]).toEqual([401, expect.stringContaining(metadata)]);
 });
+
+test.each(['localhost:99999', 'localhost:65536', '127.0.0.1:99999'])(
+  'S7: the Host %s is refused, and the gateway goes on',
+  async (host) => {
+    const { hostname, port } = new URL(at.origin);
+    for (const path of [wellKnown, '/mcp', '/healthz']) {
+      const status = await new Promise((resolve, reject) => {
+        const ask = request({ hostname, port, path, headers: { host } }, (answer) => {
+          answer.resume();
+          resolve(answer.statusCode);
+        });
+        ask.on('error', reject).end();
+      });
+      expect([path, status]).toEqual([path, 403]);
+    }
+    expect((await fetch(`${at.origin}/healthz`)).status).toBe(200);
+  },
+);
 
 test('behind a public address, it is that address whose tokens are accepted', async () => {
   const other = await jwtGateway({ corp: {} }, { listen: { publicUrl: 'https://gw.example' } });

@@ -62,9 +62,10 @@ function lower(text: string): string {
 
 const hostAndPort = /^(\[[0-9a-f:.]+\]|[^\s:@/[\]]+)(?::\d{0,5})?$/;
 
-/** Empty for what is no host and port, so that nothing can hide behind a name we know. */
+/** Empty for what is no host and port, or no part of a URL, so that nothing can hide behind a name we know. */
 function hostName(host: string): string {
-  return hostAndPort.exec(host.toLowerCase())?.[1] ?? '';
+  const name = hostAndPort.exec(host.toLowerCase())?.[1] ?? '';
+  return URL.canParse(`http://${host}`) ? name : '';
 }
 
 function originHost(origin: string): string {

@@ -57,6 +57,7 @@ export async function listenHttp(
   let url = '';
   const door = createAdminDoor(gateway, () => gateway.config.listen.publicUrl ?? url);
   let closing = false;
+  const mayTell = createPace(10, 60_000);
 
   /** A promise only where somebody has to be waited for. */
   function answer(request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
@@ -136,11 +137,18 @@ export async function listenHttp(
 
   function take(request: IncomingMessage, response: ServerResponse): void {
     if (!connections.ask(request.socket, response)) return;
-    answer(request, response)?.catch((error: unknown) => {
-      log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) });
-      if (!response.headersSent) json(response, 500, { error: 'Internal error' });
-      else response.destroy();
-    });
+    try {
+      answer(request, response)?.catch((error: unknown) => fail(response, error));
+    } catch (error) {
+      fail(response, error);
+    }
+  }
+
+  /** A fault of ours must not end the gateway, nor fill the log of whoever runs it. */
+  function fail(response: ServerResponse, error: unknown): void {
+    if (mayTell()) log.warn('exchange failed', { error: String((error as Error)?.stack ?? error) });
+    if (!response.headersSent) json(response, 500, { error: 'Internal error' });
+    else response.destroy();
   }
 
   // A request without a Host is ours to refuse, so that it is written down.
@@ -185,6 +193,16 @@ function openConnections(gateway: Gateway, log: Log): Connections {
   return createConnections(limits, ({ remoteAddress }: Socket) => {
     gateway.refused({ event: 'connection', entrance: 'http', address: remoteAddress, detail: 'too many' });
   });
+}
+
+/** So many times in each stretch of time. */
+function createPace(most: number, stretchMs: number): () => boolean {
+  let [count, until] = [0, 0];
+  return () => {
+    const now = performance.now();
+    if (now >= until) [count, until] = [0, now + stretchMs];
+    return ++count <= most;
+  };
 }
 
 function drain(http: Server, connections: Connections, graceMs: number): Promise<void> {
