@@ -15,6 +15,10 @@ const handshakeSubjects: ReadonlyMap<string, 'uri'> = new Map([
   ['resources/unsubscribe', 'uri'],
 ]);
 
+/** The journal holds names and addresses whole up to these lengths. */
+const longestName = 1024;
+const longestAddress = 8192;
+
 /** Characters that one reader keeps and another replaces or stops at: control characters and halves of pairs. */
 const unstable = /[\p{Cc}\p{Cs}]/u;
 /** Characters that some readers drop from a name, because nobody sees them. */
@@ -54,6 +58,8 @@ function assertNoRepeats({ members }: Shape): void {
 function assertText(bytes: Buffer, member: Member | undefined, where: string): void {
   const text = stringAt(bytes, member);
   if (text === undefined) throw invalid(`${where} must be a string`);
+  const longest = where.endsWith('name') ? longestName : longestAddress;
+  if (text.length > longest) throw invalid(`${where} must not be longer than ${longest} characters`);
   if (unstable.test(text)) throw invalid(`${where} must not contain control characters`);
   if (!where.endsWith('name')) return;
   if (invisible.test(text)) throw invalid(`${where} must not contain invisible characters`);

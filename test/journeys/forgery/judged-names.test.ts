@@ -60,6 +60,8 @@ describe('S3: a name that is not a string is refused', () => {
     const bodies = [
       '"method":"tools/call","params":{"arguments":{}}',
       '"method":"prompts/get","params":{"name":["p"]}',
+      `"method":"tools/call","params":{"name":"${'n'.repeat(1025)}"}`,
+      `"method":"resources/read","params":{"uri":"file:///${'./'.repeat(4096)}x"}`,
       '"method":"resources/read","params":{"uri":["file:///a"]}',
       '"method":"resources/subscribe","params":{"uri":{}}',
       '"method":"resources/unsubscribe","params":{"uri":1}',

@@ -33,7 +33,7 @@ export function testSubscriptions(given: () => Patient): void {
     await patient.expectHeldWithin(10, async () => {
       for (let n = 0; n < counts(2, 50); n++) {
         expect(await subscribe(client, `refuse:${n}${'x'.repeat(4000)}`)).toBe('!-32002');
-        expect(await subscribe(client, `file:///${n}${'x'.repeat(3 << 20)}`)).toBe('!OVERLOADED');
+        expect(await subscribe(client, `file:///${n}${'x'.repeat(3 << 20)}`)).toBe('!-32602');
       }
     });
   });
