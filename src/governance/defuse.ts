@@ -25,8 +25,11 @@ const blockMembers = new Set(['_meta', 'type', 'role', 'uri', 'mimetype', 'blob'
  * its content blocks. Returns the same bytes where there is nothing of the kind.
  */
 export function defused(bytes: Buffer): Buffer {
-  if (!isSuspicious(bytes)) return bytes;
-  const message = readMessage(bytes);
+  return isSuspicious(bytes) ? withMarks(readMessage(bytes)) : bytes;
+}
+
+function withMarks(message: Message): Buffer {
+  const { bytes } = message;
   const edits: Edit[] = [];
   for (const holder of [message.params, message.result, message.error]) {
     if (holder === undefined) continue;

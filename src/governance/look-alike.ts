@@ -162,8 +162,18 @@ const shorter = Array.from(phrase, (_, last) => {
 /** The end of the phrase begins with its rarest letter, which occurs once. */
 const tail = codes.subarray(phrase.indexOf('j'));
 
-/** Most ways to write that letter, where the letter behind it does not rule out the rest; `&#` may stand for any. */
-const anyJ = /[jJјЈϳᴊʝͿʲᴶⱼⅉｊＪǰǊǋǌ\u24b6-\u24e9\u{1d400}-\u{1d7ff}\u{1f110}-\u{1f1ff}](?![a-df-zA-DF-Z])|&#/gu;
+/** Every character that is read as a j, from the blocks of Unicode that have letters in another dress. */
+const dressedJs = [
+  [0x249c, 0x24e9],
+  [0x1d400, 0x1d7ff],
+  [0x1f110, 0x1f1ff],
+].flatMap(([first = 0, last = 0]) =>
+  Array.from({ length: last - first + 1 }, (_, index) => String.fromCodePoint(first + index)).filter((char) =>
+    foldLetters(char).includes('j'),
+  ),
+);
+/** The ways to write that letter, where the letter behind it does not rule out the rest; `&#` may stand for any. */
+const anyJ = new RegExp(`[jJјЈϳᴊʝͿʲᴶⱼⅉｊＪǰǊǋǌ${dressedJs.join('')}](?![a-df-zA-DF-Z])|&#`, 'gu');
 /** A text made of nothing but such places is quicker to read as a whole. */
 const mostLooks = 50_000;
 

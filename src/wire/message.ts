@@ -7,7 +7,6 @@ import {
   type Plan,
   rawAt,
   ScanFault,
-  ScanLimitFault,
   type ScanLimits,
   type Shape,
   scanObject,
@@ -181,8 +180,7 @@ function scan(bytes: Buffer, limits: ScanLimits | undefined): Shape {
   try {
     return scanObject(bytes, plan, limits);
   } catch (fault) {
-    if (fault instanceof DensityFault) throw new MessageFault(fault.message, true, 'null', true);
-    if (fault instanceof ScanLimitFault) throw new MessageFault(fault.message, false);
+    if (fault instanceof DensityFault) throw new MessageFault(fault.message, false, 'null', true);
     if (fault instanceof ScanFault) throw new MessageFault(`not a JSON object: ${fault.message}`, true);
     throw fault;
   }

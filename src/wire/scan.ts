@@ -35,17 +35,14 @@ export class ScanFault extends Error {
   }
 }
 
-/** JSON, but with more in it than is taken. */
-export class ScanLimitFault extends ScanFault {}
-
 /** The text may be valid JSON, but to look at all of it would hold up everybody else. */
 export class DensityFault extends ScanFault {}
 
 export const maxDepth = 512;
 /** Values in one text, members not counted by their keys: what a scan costs goes by these, not by bytes. */
 export const maxValues = 1 << 20;
-/** Members of an object that is looked into. */
-export const maxMembers = 50_000;
+/** Keys of one object, wherever it lies, unless fewer are allowed. */
+export const maxKeys = 50_000;
 /** Of the text that is scanned. Nothing is called in between that could scan another. */
 let valuesLeft = maxValues;
 
@@ -54,6 +51,8 @@ export interface ScanLimits {
   readonly maxKeys: number;
 }
 
+const usualLimits: ScanLimits = { maxKeys };
+/** For a part of a text that was scanned as a whole: a second look finds nothing that the first did not. */
 const noLimits: ScanLimits = { maxKeys: Infinity };
 const noPlan: Plan = Object.freeze(Object.create(null) as Plan);
 
@@ -67,7 +66,7 @@ const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
 /** The one JSON object that `bytes` holds, nothing before or after it but white space. */
-export function scanObject(bytes: Buffer, plan: Plan = noPlan, limits: ScanLimits = noLimits): Shape {
+export function scanObject(bytes: Buffer, plan: Plan = noPlan, limits: ScanLimits = usualLimits): Shape {
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
   const start = skipSpace(bytes, 0);
   if (bytes[start] !== openBrace) throw new ScanFault('expected an object', start);
@@ -152,7 +151,6 @@ function readObject(bytes: Buffer, open: number, plan: Plan, depth: number, limi
     const end = shape === undefined ? skipValue(bytes, start, depth, limits.maxKeys) : shape.end;
     members.push({ key, keyStart, start, end, shape });
     if (members.length > limits.maxKeys) throw tooManyKeys(limits.maxKeys, keyStart);
-    if (members.length > maxMembers) throw new DensityFault(`more than ${maxMembers} members in one object`, at);
     at = skipSpace(bytes, end);
     if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
     if (bytes[at] !== comma) throw new ScanFault('expected "," or "}"', at);
@@ -219,8 +217,8 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
   }
 }
 
-function tooManyKeys(maxKeys: number, at: number): ScanLimitFault {
-  return new ScanLimitFault(`an object with more than ${maxKeys} keys`, at);
+function tooManyKeys(maxKeys: number, at: number): DensityFault {
+  return new DensityFault(`an object with more than ${maxKeys} keys`, at);
 }
 
 function skipKey(bytes: Buffer, from: number): number {

@@ -4,7 +4,7 @@ import { findLookAlikes, mayHoldLookAlike } from '../../src/governance/look-alik
 const header = 'SESSION CONTEXT (auto-injected)';
 
 // Each of these took minutes when every place was followed to the end of the text.
-test.each(['&#', '&#32;', '<!--', 'j<!--', 'j ', '](', 'j&#', '&#106;'])(
+test.each(['\u{1d7ce}', '\u24b6', '\u{1f1e6}', '&#', '&#32;', '<!--', 'j<!--', 'j ', '](', 'j&#', '&#106;'])(
   'many characters of "%s" are looked at once',
   (unit) => {
     const text = `${unit.repeat(200_000 / unit.length)} `;

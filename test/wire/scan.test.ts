@@ -4,7 +4,7 @@ import {
   DensityFault,
   elementsAt,
   maxDepth,
-  maxMembers,
+  maxKeys,
   maxValues,
   memberOf,
   rawAt,
@@ -210,8 +210,8 @@ describe('what would hold up everybody else', () => {
   });
 
   test('so are more than so many members of an object that is looked into', () => {
-    expect(scanObject(objectOf(maxMembers)).members).toHaveLength(maxMembers);
-    expect(() => scanObject(objectOf(maxMembers + 1))).toThrow(DensityFault);
+    expect(scanObject(objectOf(maxKeys)).members).toHaveLength(maxKeys);
+    expect(() => scanObject(objectOf(maxKeys + 1))).toThrow(DensityFault);
   });
 
   test('but one text may be as long as it likes', () => {

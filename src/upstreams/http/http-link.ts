@@ -21,6 +21,7 @@ import {
   type Outgoing,
   towardsUpstream,
 } from '../relay/towards-upstream.ts';
+import { unusable } from '../unusable.ts';
 import { brokenOff, failure, readAnswer } from './read-answer.ts';
 import { withToken } from './request-headers.ts';
 import { letGo, type Remote, type Sending, send } from './send.ts';
@@ -107,16 +108,20 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         const asker = ours ? pending.take(waiting.upstreamId) : undefined;
         if (asker === undefined) return false;
         manner.completed(call.message, message);
-        const refusal = refusalOfQuestionsIn(server, message);
-        if (refusal !== undefined) {
-          asker.fail(refusal);
-          return true;
+        try {
+          const refusal = refusalOfQuestionsIn(server, message);
+          if (refusal !== undefined) {
+            asker.fail(refusal);
+            return true;
+          }
+          const bytes =
+            memberOf(message.shape, 'id') === undefined
+              ? errorMessage(asker.clientId, -32603, 'The server answered without an id')
+              : responseTowardsClient(message, asker, binding);
+          asker.settle({ kind: 'message', bytes, status: status >= 400 && status < 500 ? status : 200 });
+        } catch (error) {
+          asker.fail(unusable(server.name, error));
         }
-        const bytes =
-          memberOf(message.shape, 'id') === undefined
-            ? errorMessage(asker.clientId, -32603, 'The server answered without an id')
-            : responseTowardsClient(message, asker, binding);
-        asker.settle({ kind: 'message', bytes, status: status >= 400 && status < 500 ? status : 200 });
         return true;
       },
     });

@@ -20,6 +20,7 @@ import { statusOfError } from '../relay/status-of-error.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
 import { tooDense } from '../too-dense.ts';
+import { unusable } from '../unusable.ts';
 import { createBackoff } from './backoff.ts';
 import { canAnswer } from './can-answer.ts';
 import { cancelled } from './cancelled.ts';
@@ -98,7 +99,13 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     sharers?.startOver();
     const began = performance.now();
     fresh = await startServer(server, place, {
-      onLine: (line) => receive(line),
+      onLine: (line) => {
+        try {
+          receive(line);
+        } catch {
+          noise.note('a message that cannot be used');
+        }
+      },
       onTooLong: (head, tail) => tooLong(head, tail),
       onSilence: () => fellSilent(fresh),
       onExit: (exit) => exited(fresh, exit),
@@ -232,13 +239,18 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   function settleWith(call: PendingCall, message: Message): void {
-    const refusal = refusalOfQuestionsIn(server, message);
-    if (refusal !== undefined) {
-      call.fail(refusal);
-      return;
+    try {
+      const refusal = refusalOfQuestionsIn(server, message);
+      if (refusal !== undefined) {
+        call.fail(refusal);
+        return;
+      }
+      const bytes = responseTowardsClient(message, call, call.binding);
+      call.settle({ kind: 'message', bytes, status: era === 'modern' ? statusOfError(message) : 200 });
+    } catch (error) {
+      // Whatever is wrong with one answer concerns one call.
+      call.fail(unusable(server.name, error));
     }
-    const bytes = responseTowardsClient(message, call, call.binding);
-    call.settle({ kind: 'message', bytes, status: era === 'modern' ? statusOfError(message) : 200 });
   }
 
   function say(message: Message): void {

@@ -33,6 +33,16 @@ const eras = {
 };
 
 describe.each(Object.entries(eras))('%s era', (_era, say) => {
+  test.each([
+    ['inputRequests', 'UPSTREAM_TOO_LARGE'],
+    ['_META', 'UPSTREAM_TOO_LARGE'],
+    ['structuredContent', 'UPSTREAM_TOO_LARGE'],
+  ])('S8: 50,001 keys in %s fail that call alone', async (member, code) => {
+    const keys = Array.from({ length: 50_001 }, (_, index) => `"${index}":0`).join(',');
+    const dense = `{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"${member}":{${keys}}}}\n`;
+    expect(outcome(await say({ pieces: [dense] }))).toBe(`!${code}`);
+  });
+
   test.each<[string, Piece[]]>([
     ['answers to ids nobody gave', ['{"jsonrpc":"2.0","id":999999,"result":{}}\n', answer]],
     ['ids of another type', ['{"jsonrpc":"2.0","id":"$ID","result":{}}\n', answer]],
