@@ -78,8 +78,8 @@ export function carryLogins({ carrying, logins, isApproved, linkFor }: CarryingL
       if (status === 403) {
         if (challenge?.error !== 'insufficient_scope' || token === undefined) return false;
         await kept.want(session.userId, server.name, challenge.scopes);
-        const scopes = challenge.scopes.length === 0 ? '' : `: ${challenge.scopes.join(' ')}`;
-        throw await required(session, server, `wants more than its user has agreed to${scopes}`);
+        // What it wants stands on the page of the authorization server; its words here would read like Ambit's own.
+        throw await required(session, server, 'wants more than its user has agreed to');
       }
       if (token === undefined) {
         const isFixed = Object.keys(server.headers).some((name) => name.toLowerCase() === header);

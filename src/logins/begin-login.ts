@@ -39,7 +39,8 @@ export async function beginLogin({ userId, server, back, agreed, reach }: Beginn
   const offered = challenge !== undefined && challenge.scopes.length > 0 ? challenge.scopes : named;
   // Without this scope many give no refresh token; those who know it want the user asked each time.
   const lasting = as.scopes_supported?.includes('offline_access') === true ? ['offline_access'] : [];
-  const scopes = [...new Set([...(server.oauth?.scopes ?? offered), ...agreed, ...lasting])];
+  // Where the operator names scopes, a server does not widen them.
+  const scopes = [...new Set([...(server.oauth?.scopes ?? [...offered, ...agreed]), ...lasting])];
   const oauth = await loadOauth();
   const verifier = oauth.generateRandomCodeVerifier();
   return {

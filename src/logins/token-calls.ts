@@ -128,6 +128,9 @@ export function requests(oauth: Oauth, fetch: GuardedFetch) {
   return { [oauth.customFetch]: asked, [oauth.allowInsecureRequests]: true };
 }
 
+/** A token that is said to live longer is renewed after ten years. */
+const longestSeconds = 10 * 365 * 86_400;
+
 function grantedIn(answer: TokenEndpointResponse): Granted {
   const { access_token: accessToken, refresh_token: refreshToken, expires_in: seconds, scope } = answer;
   if (answer.token_type !== 'bearer') throw new Error('the token is not of the kind "bearer"');
@@ -135,7 +138,7 @@ function grantedIn(answer: TokenEndpointResponse): Granted {
   return {
     accessToken,
     ...(refreshToken === undefined ? {} : { refreshToken }),
-    ...(seconds === undefined ? {} : { expiresAt: Date.now() + Math.max(0, seconds) * 1000 }),
+    ...(seconds === undefined ? {} : { expiresAt: Date.now() + Math.min(Math.max(0, seconds), longestSeconds) * 1000 }),
     ...(typeof scope === 'string' ? { scopes: scopesIn(scope) } : {}),
   };
 }

@@ -3,6 +3,8 @@ import type { Governance } from '../../governance/governance.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Callers } from '../../upstreams/caller.ts';
 import type { Reply } from '../../wire/channel.ts';
+import { readMessage } from '../../wire/message.ts';
+import { memberOf } from '../../wire/scan.ts';
 import { allServers } from '../aggregate/for-all.ts';
 import type { Next, Stage } from '../chain.ts';
 import type { Approach, Arrived, InSession } from '../exchange.ts';
@@ -72,7 +74,13 @@ function sessionOf(exchange: Arrived): Session | undefined {
 /** What a server says must not pass for ours; what Ambit's own tools return, files among it, stays as it is. */
 function clean({ server, entry }: Arrived, reply: Reply): Reply {
   const own = server === allServers ? entry.upstream === undefined && entry.cached === undefined : server === ownServer;
-  return own ? reply : cleaned(reply);
+  return own && !isRefusal(reply) ? reply : cleaned(reply);
+}
+
+/** A refusal of ours may quote a server. */
+function isRefusal(reply: Reply): boolean {
+  if (reply.kind !== 'message' || !reply.bytes.includes('ambit/error')) return false;
+  return memberOf(readMessage(reply.bytes).meta, 'ambit/error') !== undefined;
 }
 
 function cleaned(reply: Reply): Reply {

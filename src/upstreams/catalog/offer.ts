@@ -1,6 +1,7 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
+import { foldKey } from '../../wire/fold-key.ts';
 import type { Message } from '../../wire/message.ts';
-import { elementsAt, memberOf, rawAt, stringAt } from '../../wire/scan.ts';
+import { elementsAt, type Member, memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 
 /** Asks one server, on behalf of whoever wants to know. `params` is JSON text. */
 export type AskServer = (method: string, params: string) => Promise<Message>;
@@ -42,17 +43,29 @@ export async function listAll(ask: AskServer, method: string, member: string): P
     if (answer.error !== undefined) {
       const code = memberOf(answer.error.shape, 'code');
       if (code !== undefined && rawAt(answer.bytes, code) === '-32601') return undefined;
-      const words = stringAt(answer.bytes, memberOf(answer.error.shape, 'message'));
-      throw new AmbitError('UPSTREAM_FAILED', { what: `${method} was answered with an error: ${words ?? ''}` });
+      // The words of the server would read like Ambit's own.
+      const number = code === undefined ? '' : ` ${rawAt(answer.bytes, code).slice(0, 20)}`;
+      throw new AmbitError('UPSTREAM_FAILED', { what: `${method} was answered with the error${number}.` });
     }
     const list = memberOf(answer.result?.shape, member);
     if (list !== undefined) {
-      for (const span of elementsAt(answer.bytes, list)) entries.push(rawAt(answer.bytes, span));
+      for (const span of elementsAt(answer.bytes, list)) {
+        if (isClear(answer.bytes, { ...list, ...span, shape: undefined })) entries.push(rawAt(answer.bytes, span));
+      }
     }
     cursor = stringAt(answer.bytes, memberOf(answer.result?.shape, 'nextCursor'));
     if (cursor === undefined || entries.length > mostEntries) return entries;
   }
   return entries;
+}
+
+/**
+ * Whether an entry is an object with each member once. Of a name that is there twice Ambit would prefix the first, and
+ * a client would read the last: the name of another server's tool.
+ */
+function isClear(bytes: Buffer, entry: Member): boolean {
+  const members = shapeAt(bytes, entry)?.members;
+  return members !== undefined && new Set(members.map(({ key }) => foldKey(key))).size === members.length;
 }
 
 /** Why a server is not in a list, in words. */

@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import { foldKey } from '../../wire/fold-key.ts';
 import type { Message } from '../../wire/message.ts';
-import { shapeAt, stringAt } from '../../wire/scan.ts';
+import { memberOf, type Shape, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { ServerDefinition } from '../definition.ts';
 
 type Asker = Pick<ServerDefinition, 'name' | 'push'>;
@@ -23,18 +23,29 @@ export function refusalOfQuestion(server: Asker, method: string): AmbitError | u
 
 /** The same for the questions inside a result or a notification, where servers of MCP 2026-07-28 ask them. */
 export function refusalOfQuestionsIn(server: Asker, message: Message): AmbitError | undefined {
-  const { sampling, elicitation, roots } = server.push;
-  if (sampling && elicitation && roots) return undefined;
   const { bytes } = message;
-  for (const member of (message.params ?? message.result)?.shape?.members ?? []) {
-    if (foldKey(member.key) !== 'inputrequests') continue;
-    for (const question of shapeAt(bytes, member)?.members ?? []) {
-      for (const part of shapeAt(bytes, question)?.members ?? []) {
-        if (foldKey(part.key) !== 'method') continue;
-        const refusal = refusalOfQuestion(server, stringAt(bytes, part) ?? '');
-        if (refusal !== undefined) return refusal;
-      }
-    }
+  const holder = (message.params ?? message.result)?.shape;
+  const asking = holder?.members.filter(({ key }) => foldKey(key) === 'inputrequests') ?? [];
+  const [requests] = asking;
+  if (holder === undefined || requests === undefined) return undefined;
+  if (asking.length > 1 || requests.key !== 'inputRequests' || isRepeated(holder, 'resulttype')) return unclear(server);
+  for (const question of shapeAt(bytes, requests)?.members ?? []) {
+    const parts = shapeAt(bytes, question);
+    if (parts === undefined) continue;
+    if (isRepeated(parts, 'method') || isRepeated(parts, 'params')) return unclear(server);
+    const refusal = refusalOfQuestion(server, stringAt(bytes, memberOf(parts, 'method')) ?? '');
+    if (refusal !== undefined) return refusal;
   }
   return undefined;
+}
+
+/** Whether a member is there twice, or in another spelling: readers would take different ones. */
+function isRepeated({ members }: Shape, folded: string): boolean {
+  return members.filter(({ key }) => foldKey(key) === folded).length > 1;
+}
+
+function unclear({ name }: Asker): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${name}" asks for input in a way that can be read in two ways.`,
+  });
 }

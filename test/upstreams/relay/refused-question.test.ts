@@ -12,12 +12,19 @@ function ruleFor(result: string): string | undefined {
 
 test.each([
   `{"inputRequests":{"a":${elicitation},"b":${sampling}}}`,
-  `{"inputRequests":{},"inputRequests":{"b":${sampling}}}`,
-  `{"INPUTREQUESTS":{"b":${sampling}}}`,
-  '{"inputRequests":{"b":{"method":"elicitation/create","Method":"sampling/createMessage"}}}',
   String.raw`{"inputRequests":{"b":{"method":"sampling\/createMessage"}}}`,
 ])('a denied question is found in %s', (result) => {
   expect(ruleFor(result)).toBe('servers.notes.push.sampling');
+});
+
+test.each([
+  `{"inputRequests":{},"inputRequests":{"b":${sampling}}}`,
+  `{"INPUTREQUESTS":{"b":${elicitation}}}`,
+  '{"inputRequests":{"b":{"method":"elicitation/create","Method":"sampling/createMessage"}}}',
+  '{"inputRequests":{"b":{"method":"elicitation/create","params":{},"params":{"message":"x"}}}}',
+  `{"resultType":"x","resultType":"input_required","inputRequests":{"b":${elicitation}}}`,
+])('S3: a question that can be read in two ways is refused: %s', (result) => {
+  expect(refusalOfQuestionsIn(server, response(result))?.message).toMatch(/two ways/);
 });
 
 test.each([
