@@ -13,7 +13,6 @@ import type { Caller } from '../caller.ts';
 import type { BaseLink, Call } from '../link.ts';
 import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { refusalOfQuestionsIn } from '../relay/refused-question.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import {
   type Binding,
@@ -21,7 +20,7 @@ import {
   type Outgoing,
   towardsUpstream,
 } from '../relay/towards-upstream.ts';
-import { unusable } from '../unusable.ts';
+import { settleCall } from '../settle-call.ts';
 import { brokenOff, failure, readAnswer } from './read-answer.ts';
 import { withToken } from './request-headers.ts';
 import { letGo, type Remote, type Sending, send } from './send.ts';
@@ -108,20 +107,14 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         const asker = ours ? pending.take(waiting.upstreamId) : undefined;
         if (asker === undefined) return false;
         manner.completed(call.message, message);
-        try {
-          const refusal = refusalOfQuestionsIn(server, message);
-          if (refusal !== undefined) {
-            asker.fail(refusal);
-            return true;
-          }
-          const bytes =
+        settleCall(server, asker, message, () => ({
+          kind: 'message',
+          bytes:
             memberOf(message.shape, 'id') === undefined
               ? errorMessage(asker.clientId, -32603, 'The server answered without an id')
-              : responseTowardsClient(message, asker, binding);
-          asker.settle({ kind: 'message', bytes, status: status >= 400 && status < 500 ? status : 200 });
-        } catch (error) {
-          asker.fail(unusable(server.name, error));
-        }
+              : responseTowardsClient(message, asker, binding),
+          status: status >= 400 && status < 500 ? status : 200,
+        }));
         return true;
       },
     });

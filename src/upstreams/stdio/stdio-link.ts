@@ -15,12 +15,11 @@ import type { BaseLink, Call } from '../link.ts';
 import { createAsks } from '../relay/asks.ts';
 import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { refusalOfQuestionsIn } from '../relay/refused-question.ts';
 import { statusOfError } from '../relay/status-of-error.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import { type Binding, boundTo, notificationTowardsUpstream, towardsUpstream } from '../relay/towards-upstream.ts';
+import { settleCall } from '../settle-call.ts';
 import { tooDense } from '../too-dense.ts';
-import { unusable } from '../unusable.ts';
 import { createBackoff } from './backoff.ts';
 import { canAnswer } from './can-answer.ts';
 import { cancelled } from './cancelled.ts';
@@ -99,13 +98,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     sharers?.startOver();
     const began = performance.now();
     fresh = await startServer(server, place, {
-      onLine: (line) => {
-        try {
-          receive(line);
-        } catch {
-          noise.note('a message that cannot be used');
-        }
-      },
+      onLine: (line) => hear(line),
       onTooLong: (head, tail) => tooLong(head, tail),
       onSilence: () => fellSilent(fresh),
       onExit: (exit) => exited(fresh, exit),
@@ -208,17 +201,18 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     call.settle({ kind: 'accepted' });
   }
 
-  function receive(line: Buffer): void {
-    let message: Message;
+  function hear(line: Buffer): void {
     try {
-      message = readMessage(line);
+      receive(readMessage(line));
     } catch (fault) {
-      if (!(fault instanceof MessageFault)) throw fault;
-      if (fault.tooDense) tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDense(server.name, fault));
-      else if (fault.notJson) unreadable(line);
+      if (fault instanceof MessageFault && fault.tooDense) {
+        tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDense(server.name, fault));
+      } else if (fault instanceof MessageFault && fault.notJson) unreadable(line);
       noise.note('not a message');
-      return;
     }
+  }
+
+  function receive(message: Message): void {
     if (message.kind === 'response') answered(message);
     else if (!rate.admit()) noise.note('too many notifications');
     else if (era === 'modern' || canAnswer(callers, pending)) say(message);
@@ -239,18 +233,11 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
   }
 
   function settleWith(call: PendingCall, message: Message): void {
-    try {
-      const refusal = refusalOfQuestionsIn(server, message);
-      if (refusal !== undefined) {
-        call.fail(refusal);
-        return;
-      }
-      const bytes = responseTowardsClient(message, call, call.binding);
-      call.settle({ kind: 'message', bytes, status: era === 'modern' ? statusOfError(message) : 200 });
-    } catch (error) {
-      // Whatever is wrong with one answer concerns one call.
-      call.fail(unusable(server.name, error));
-    }
+    settleCall(server, call, message, () => ({
+      kind: 'message',
+      bytes: responseTowardsClient(message, call, call.binding),
+      status: era === 'modern' ? statusOfError(message) : 200,
+    }));
   }
 
   function say(message: Message): void {
