@@ -3,7 +3,7 @@ import { defused } from '../governance/defuse.ts';
 import type { Journal } from '../journal/journal.ts';
 import { nameAsker } from '../upstreams/relay/name-asker.ts';
 import { refusalOfQuestion, refusalOfQuestionsIn } from '../upstreams/relay/refused-question.ts';
-import { pushTowardsClient } from '../upstreams/relay/towards-client.ts';
+import { pushTowardsClient, tellsOfForeignTask } from '../upstreams/relay/towards-client.ts';
 import type { Delivery, Sent } from '../upstreams/sent.ts';
 import type { Channel } from '../wire/channel.ts';
 import { errorMessage, notificationMessage, refusalText, resultMessage } from '../wire/compose.ts';
@@ -112,6 +112,7 @@ function deliver(): Next<Permitted, Delivery> {
     let full: Channel | undefined;
     for (const target of sent.targets) {
       if (target.channel.isGone() || sent.clogged?.has(target.channel)) continue;
+      if (tellsOfForeignTask(sent.message, target.binding)) continue;
       // A question, a progress message or a log line can reach the model as well.
       const bytes = defused(sent.message.kind === 'request' ? push(sent, target) : notification(sent, target));
       delivered = true;

@@ -13,6 +13,7 @@ import { connectTo, type Refusal, type Remote } from './http/send.ts';
 import type { Tenancy } from './kept-links.ts';
 import type { BaseLink } from './link.ts';
 import type { ProcessAllowance } from './process-allowance.ts';
+import { createKnownTasks } from './relay/known-tasks.ts';
 import type { Seals } from './relay/seals.ts';
 import { createTeller, silentTeller, type Teller } from './relay/teller.ts';
 import type { Binding } from './relay/towards-upstream.ts';
@@ -53,13 +54,17 @@ export interface Connect {
   binding(owner: Session | Tenancy, server: string): Binding;
   stdio(tenancy: Tenancy, server: StdioServer, era: Era, opening: Opening, hear: Outward): BaseLink;
   http(session: Session, server: HttpServer, mannerOf: (remote: Remote) => HttpManner, hear: Outward): BaseLink;
+  /** What is remembered of a session that has ended. */
+  forgetSession(sessionId: string): void;
 }
 
 export function createConnect(options: ConnectOptions): Connect {
   const { journal } = options;
   const { seals, keys } = options;
+  const tasks = createKnownTasks();
   const binding = (owner: Session | Tenancy, server: string, teller = silentTeller) => ({
     seals,
+    tasks,
     sessionId: soleOwner(owner),
     server,
     keys,
@@ -79,6 +84,7 @@ export function createConnect(options: ConnectOptions): Connect {
 
   return {
     binding,
+    forgetSession: tasks.forget,
 
     stdio(tenancy, server, era, opening, hear) {
       const { wide } = tenancy;

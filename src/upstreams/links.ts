@@ -262,6 +262,7 @@ export function createLinks(options: LinksOptions): Links {
 
     async endSession(sessionId, reason, server) {
       await kept.leave(sessionId, reason, (link) => server === undefined || link.server === server);
+      if (server === undefined) connect.forgetSession(sessionId);
     },
 
     end: (server, reason, fits) =>

@@ -48,17 +48,26 @@ function inOrder(edits: readonly Edit[]): boolean {
 
 /** Takes the members that `unwanted` names out of an object, commas included. */
 export function removeMembers(shape: Shape, unwanted: (member: Member) => boolean): Edit[] {
-  const { members } = shape;
+  return removeSpans(
+    shape.members.map((member) => ({ start: member.keyStart, end: member.end, unwanted: unwanted(member) })),
+  );
+}
+
+/** Takes the unwanted ones out of a row of members or elements, commas included. */
+export function removeSpans(
+  spans: readonly { readonly start: number; readonly end: number; readonly unwanted: boolean }[],
+): Edit[] {
   const edits: Edit[] = [];
-  for (let first = 0; first < members.length; first++) {
-    if (!unwanted(members[first] as Member)) continue;
+  for (let first = 0; first < spans.length; first++) {
+    const from = spans[first];
+    if (from?.unwanted !== true) continue;
     let last = first;
-    while (last + 1 < members.length && unwanted(members[last + 1] as Member)) last++;
-    const after = members[last + 1];
-    const before = members[first - 1];
-    if (after !== undefined) edits.push(cut((members[first] as Member).keyStart, after.keyStart));
-    else if (before !== undefined) edits.push(cut(before.end, (members[last] as Member).end));
-    else edits.push(cut((members[first] as Member).keyStart, (members[last] as Member).end));
+    while (spans[last + 1]?.unwanted === true) last++;
+    const after = spans[last + 1];
+    const before = spans[first - 1];
+    const end = (spans[last] ?? from).end;
+    if (after !== undefined) edits.push(cut(from.start, after.start));
+    else edits.push(cut(before?.end ?? from.start, end));
     first = last;
   }
   return edits;

@@ -1,4 +1,4 @@
-import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
+import { applyEdits, type Edit, removeSpans, replaceValue } from '../../wire/edit.ts';
 import { idMember, type Message } from '../../wire/message.ts';
 import { stripOurKeys } from '../../wire/our-keys.ts';
 import { elementsAt, type Member, memberOf, type Shape, shapeAt, stringAt } from '../../wire/scan.ts';
@@ -63,13 +63,28 @@ export function pushTowardsClient(
     const member = text === undefined ? undefined : memberOf(params, key);
     if (member !== undefined && text !== undefined) edits.push(replaceValue(member, text));
   }
-  if (message.method.startsWith('notifications/tasks')) {
-    const taskId = memberOf(params, 'taskId');
-    if (taskId !== undefined) sealTask(bytes, taskId, edits, binding);
-  }
+  const subject = taskOfNotification(message);
+  if (subject !== undefined) sealTask(bytes, subject, edits, binding);
   const related = memberOf(relatedTask(message.meta), 'taskId');
-  if (related !== undefined) sealTask(bytes, related, edits, binding);
+  if (related !== undefined) {
+    // A question is for the one who is asked, who needs the id for the answer. A notification can be for everybody.
+    const opens = message.kind === 'request' || knowsTask(bytes, related, binding);
+    if (opens) sealTask(bytes, related, edits, binding);
+    else edits.push(replaceValue(related, '"unknown"'));
+  }
   return applyEdits(bytes, edits);
+}
+
+/** True for a notification about a task that the session of this binding has not made. */
+export function tellsOfForeignTask(message: Message, binding: Binding): boolean {
+  const subject = taskOfNotification(message);
+  const taskId = stringAt(message.bytes, subject);
+  return taskId !== undefined && !binding.tasks.knows(binding.sessionId, binding.server, taskId);
+}
+
+function taskOfNotification(message: Message): Member | undefined {
+  if (!message.method.startsWith('notifications/tasks')) return undefined;
+  return memberOf(message.params?.shape, 'taskId');
 }
 
 export const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
@@ -87,20 +102,40 @@ function sealTasks(
   edits: Edit[],
   binding: Binding,
 ): void {
-  const found: Member[] = [];
-  const isTask = method.startsWith('tasks/') || stringAt(bytes, memberOf(result, 'resultType')) === 'task';
+  const asksForTask = method.startsWith('tasks/');
+  const isTask = asksForTask || stringAt(bytes, memberOf(result, 'resultType')) === 'task';
   const own = isTask ? memberOf(result, 'taskId') : undefined;
   const created = memberOf(memberOf(result, 'task')?.shape, 'taskId');
   const related = memberOf(relatedTask(meta), 'taskId');
-  for (const member of [own, created, related]) if (member !== undefined) found.push(member);
-  const list = method === 'tasks/list' ? memberOf(result, 'tasks') : undefined;
-  if (list !== undefined) {
-    for (const span of elementsAt(bytes, list)) {
-      const taskId = memberOf(shapeAt(bytes, { ...list, ...span, shape: undefined }), 'taskId');
-      if (taskId !== undefined) found.push(taskId);
-    }
+  for (const member of [own, created]) {
+    if (member === undefined) continue;
+    if (!asksForTask) rememberTask(bytes, member, binding);
+    sealTask(bytes, member, edits, binding);
   }
-  for (const member of found) sealTask(bytes, member, edits, binding);
+  if (related !== undefined) sealTask(bytes, related, edits, binding);
+  const list = method === 'tasks/list' ? memberOf(result, 'tasks') : undefined;
+  if (list !== undefined) sealList(bytes, list, edits, binding);
+}
+
+/** Keeps the tasks of this session and takes all others out: an upstream lists those of all who come through Ambit. */
+function sealList(bytes: Buffer, list: Member, edits: Edit[], binding: Binding): void {
+  const spans = elementsAt(bytes, list).map((span) => {
+    const taskId = memberOf(shapeAt(bytes, { ...list, ...span, shape: undefined }), 'taskId');
+    const known = taskId !== undefined && knowsTask(bytes, taskId, binding);
+    if (known) sealTask(bytes, taskId, edits, binding);
+    return { ...span, unwanted: !known };
+  });
+  edits.push(...removeSpans(spans));
+}
+
+function rememberTask(bytes: Buffer, member: Member, binding: Binding): void {
+  const taskId = stringAt(bytes, member);
+  if (taskId !== undefined) binding.tasks.remember(binding.sessionId, binding.server, taskId);
+}
+
+function knowsTask(bytes: Buffer, member: Member, binding: Binding): boolean {
+  const taskId = stringAt(bytes, member);
+  return taskId !== undefined && binding.tasks.knows(binding.sessionId, binding.server, taskId);
 }
 
 function sealTask(bytes: Buffer, member: Member, edits: Edit[], binding: Binding): void {

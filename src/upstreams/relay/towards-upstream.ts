@@ -5,12 +5,15 @@ import type { OurKeys } from '../../wire/our-keys.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { type Member, memberOf, rawAt, type Shape, stringAt } from '../../wire/scan.ts';
 import type { Trace } from '../../wire/trace.ts';
+import type { KnownTasks } from './known-tasks.ts';
 import type { Seals } from './seals.ts';
 import type { Acting, Teller } from './teller.ts';
 
 /** Whom sealed values belong to. */
 export interface Binding {
   readonly seals: Seals;
+  /** The tasks that each session may be told of. */
+  readonly tasks: KnownTasks;
   /** Empty where no session is known: then nothing opens. */
   readonly sessionId: string;
   readonly server: string;
@@ -134,6 +137,8 @@ function openTask(message: Message, member: Member, edits: Edit[], binding: Bind
   const value = sealed === undefined ? undefined : binding.seals.open(sealed, taskBindings(binding), Date.now());
   // Foreign and unknown look alike, in the words the protocol has for an unknown task.
   if (value === undefined) throw new ProtocolFault(-32602, 200, 'Task not found');
+  // The seal proves that this session was given the task, also where the memory has lost it.
+  binding.tasks.remember(binding.sessionId, binding.server, value);
   edits.push(replaceValue(member, JSON.stringify(value)));
   return value;
 }

@@ -116,10 +116,12 @@ describe.each(['pipe', 'web'])('a server that may ask for nothing, by %s', (name
 });
 
 test('a server that may ask for nothing cannot put its question into a notification either', async () => {
-  const params = `{"taskId":"t","status":"input_required","inputRequests":{"q":{${questions.sampling}}}}`;
+  const params = `{"taskId":"task of harmless","status":"input_required","inputRequests":{"q":{${questions.sampling}}}}`;
   const notification = (text: string) => `{"jsonrpc":"2.0","method":"notifications/tasks","params":${text}}`;
-  const lines = say([notification(params), notification('{"taskId":"harmless"}'), done]);
-  const heard = await (await callModern(attacked.ambit.mcp('pipe-modern'), token, 'say', lines)).rest();
+  const lines = say([notification(params), notification('{"taskId":"task of harmless"}'), done]);
+  const server = attacked.ambit.mcp('pipe-modern');
+  await (await callModern(server, token, 'task', '{"marker":"harmless"}')).rest();
+  const heard = await (await callModern(server, token, 'say', lines)).rest();
   expect(heard).toHaveLength(2);
   expect(heard.join()).not.toContain('sampling');
 });

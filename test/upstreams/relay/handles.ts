@@ -1,10 +1,17 @@
+import { createKnownTasks } from '../../../src/upstreams/relay/known-tasks.ts';
 import { createSeals, type Seals } from '../../../src/upstreams/relay/seals.ts';
 import { silentTeller } from '../../../src/upstreams/relay/teller.ts';
 import type { Binding } from '../../../src/upstreams/relay/towards-upstream.ts';
 import { type Message, readMessage } from '../../../src/wire/message.ts';
 
 export const seals: Seals = createSeals(Buffer.alloc(32, 1));
-export const mine: Binding = { seals, sessionId: 'session-a', server: 'notes', teller: silentTeller };
+export const mine: Binding = {
+  seals,
+  tasks: createKnownTasks(),
+  sessionId: 'session-a',
+  server: 'notes',
+  teller: silentTeller,
+};
 export const otherSession: Binding = { ...mine, sessionId: 'session-b' };
 export const otherServer: Binding = { ...mine, server: 'search' };
 

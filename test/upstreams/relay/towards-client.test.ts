@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { pushTowardsClient, responseTowardsClient } from '../../../src/upstreams/relay/towards-client.ts';
+import {
+  pushTowardsClient,
+  responseTowardsClient,
+  tellsOfForeignTask,
+} from '../../../src/upstreams/relay/towards-client.ts';
 import { stateBindings, taskBindings, towardsUpstream } from '../../../src/upstreams/relay/towards-upstream.ts';
 import { mine, otherSession, parsed, read, relatedTask, request, response, seals } from './handles.ts';
 
@@ -68,16 +72,27 @@ describe('task ids in a response', () => {
     expect(openedTask(result.task.taskId)).toBe('t 2');
   });
 
-  test('of tasks/get, and of each in tasks/list', () => {
+  test('S2: of tasks/get, and of each in tasks/list that this session has made', () => {
     const one = received('{"taskId":"t 3","status":"working"}', { ...call, method: 'tasks/get' });
     expect(openedTask(parsed<{ result: { taskId: string } }>(Buffer.from(one)).result.taskId)).toBe('t 3');
-    const many = received('{"tasks":[ {"taskId":"a"},{"x":1}, 7, {"taskId":"b","taskIds":["c"]} ],"nextCursor":"n"}', {
-      ...call,
-      method: 'tasks/list',
-    });
+    const made = (taskId: string) => received(`{"task":{"taskId":"${taskId}"}}`);
+    for (const taskId of ['a', 'b']) made(taskId);
+    const many = received(
+      '{"tasks":[ {"taskId":"foreign"}, {"taskId":"a"},{"x":1}, 7, {"taskId":"b","taskIds":["c"]} , {"taskId":3}],"nextCursor":"n"}',
+      {
+        ...call,
+        method: 'tasks/list',
+      },
+    );
     const { result } = parsed<{ result: { tasks: { taskId: string }[] } }>(Buffer.from(many));
-    expect([result.tasks[0], result.tasks[3]].map((task) => openedTask(task?.taskId))).toEqual(['a', 'b']);
-    expect(result.tasks.slice(1, 3)).toEqual([{ x: 1 }, 7]);
+    expect(result.tasks.map((task) => openedTask(task.taskId))).toEqual(['a', 'b']);
+    expect(result.tasks[1]).toMatchObject({ taskIds: ['c'] });
+    const strangers = responseTowardsClient(
+      response('{"tasks":[{"taskId":"a"} , {"taskId":"b"}]}'),
+      { ...call, method: 'tasks/list' },
+      otherSession,
+    );
+    expect(strangers.toString()).toContain('"result":{"tasks":[]}');
   });
 
   test('that _meta says it is related to', () => {
@@ -133,6 +148,17 @@ describe('what an upstream says by itself', () => {
   test.each(['notifications/tasks', 'notifications/tasks/status'])('task ids in %s are sealed', (method) => {
     const text = pushed(`{"jsonrpc":"2.0","method":"${method}","params":{"taskId":"t"}}`, {});
     expect(openedTask(parsed<{ params: { taskId: string } }>(Buffer.from(text)).params.taskId)).toBe('t');
+  });
+
+  test('S2: a notification about a task of another session is not for this one, and names none that opens', () => {
+    received('{"task":{"taskId":"made here"}}');
+    const status = (taskId: string) =>
+      read(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"${taskId}"}}`);
+    expect(tellsOfForeignTask(status('made here'), mine)).toBe(false);
+    expect(tellsOfForeignTask(status('made here'), otherSession)).toBe(true);
+    expect(tellsOfForeignTask(status('elsewhere'), mine)).toBe(true);
+    const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"_meta":{"${relatedTask}":{"taskId":"elsewhere"}}}}`;
+    expect(pushed(log, {})).toContain('{"taskId":"unknown"}');
   });
 
   test('our own keys never come from an upstream', () => {
