@@ -1,6 +1,9 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Attacked, startAttacked } from '../journeys/forgery/attacked.ts';
-import { answerOf, callModern, shakeHands } from '../journeys/forgery/speaking.ts';
+import { exchange } from '../journeys/forgery/raw-exchange.ts';
+import { answerOf, bearer, callModern, sendModern, shakeHands } from '../journeys/forgery/speaking.ts';
 
 let attacked: Attacked;
 
@@ -42,4 +45,47 @@ test('sessions.metadataBytes bounds the metadata of a session, as JSON', async (
   const note = (length: number) => attacked.open({ metadata: { note: 'x'.repeat(length) } });
   await expect(note(10)).rejects.toMatchObject({ code: 'METADATA_TOO_LARGE' });
   expect(await note(9)).toMatchObject({ id: expect.any(String) });
+});
+
+describe('what a client says of itself', () => {
+  const at = (server: string) => (server === '' ? `${attacked.ambit.url}/mcp` : attacked.ambit.mcp(server));
+  const journal = () => readFileSync(join(attacked.ambit.dataDir, 'journal/journal.jsonl'), 'utf8');
+  const places = {
+    'a server by stdio': 'pipe',
+    'a server by HTTP': 'web',
+    'all servers': '',
+    "Ambit's own tools": 'ambit',
+  };
+
+  test.each(Object.entries(places))('S8: is bounded in the handshake with %s', async (_, server) => {
+    const { id, token } = await attacked.open();
+    const initialize = (description: string) =>
+      exchange(at(server), {
+        headers: {
+          ...bearer(token),
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+        },
+        body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1","description":"${description}"}}}`,
+      });
+    const refused = await initialize('x'.repeat(65_536));
+    expect(refused.headers['mcp-session-id']).toBeUndefined();
+    expect(await answerOf(refused)).toMatchObject({ error: { code: -32602 } });
+    await expect.poll(journal).toMatch(new RegExp(`"sessionId":"${id}".*"method":"initialize".*"outcome":"-32602"`));
+    expect((await initialize('x'.repeat(65_000))).headers['mcp-session-id']).toBeDefined();
+  });
+
+  test('S8: is bounded in each request of the modern era, and so is the level of a log', async () => {
+    const { token } = await attacked.open();
+    const key = '"io.modelcontextprotocol/clientInfo"';
+    const meta = (length: number) => `${key}:{"name":"x","version":"1","description":"${'x'.repeat(length)}"}`;
+    const ping = (length: number) => sendModern(attacked.pipe, token, { method: 'ping', meta: meta(length) });
+    expect(await answerOf(ping(65_536))).toMatchObject({ error: { code: -32602 } });
+    expect(await answerOf(ping(65_000))).toMatchObject({ id: 1, result: expect.anything() });
+    const client = await shakeHands(at(''), token);
+    const level = (text: string) =>
+      client.post(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"${text}"}}`);
+    expect(await answerOf(level('x'.repeat(64)))).toMatchObject({ error: { code: -32602 } });
+    expect(await answerOf(level('debug'))).toMatchObject({ result: {} });
+  });
 });
