@@ -21,11 +21,12 @@ import type { RememberedTransports } from '../remembered-transports.ts';
 import type { Resolution } from '../resolution.ts';
 import { seenThrough } from '../shown-tools.ts';
 import { assertToolApproved } from '../stages/vet-tools.ts';
+import { assertRoomFor } from '../subscription-room.ts';
 import { timeUpstream } from '../time-upstream.ts';
 import type { ToolBounds } from '../tool-bounds.ts';
 import { askAsModern } from './ask-as.ts';
 import { type Composite, createComposite } from './children.ts';
-import { type Found, findNamed, findUri } from './find-server.ts';
+import { type Found, findNamed, findUris } from './find-server.ts';
 import { allServers, type ForAll } from './for-all.ts';
 import { listenToAll } from './listen-to-all.ts';
 import { gather, gatherResources, listReply, lookAtAll } from './lists.ts';
@@ -147,13 +148,22 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   async function uriRoute(exchange: ForAll, uri: string): Promise<Found | undefined> {
-    const offers = () => look(exchange);
-    const known = routes.get(exchange.session) ?? new Map();
-    const found = await findUri(exchange, uri, known, offers);
-    if (found !== undefined) return found;
-    const list = await gatherResources(await look(exchange), askOf(exchange));
+    return (await uriRoutes(exchange, [uri])).get(uri);
+  }
+
+  /** However many they are, the servers are asked for their resources once. */
+  async function uriRoutes(exchange: ForAll, uris: readonly string[]): Promise<ReadonlyMap<string, Found>> {
+    let looked: Promise<Listed[]> | undefined;
+    const offers = () => {
+      looked ??= look(exchange);
+      return looked;
+    };
+    const found = await findUris(exchange, uris, routes.get(exchange.session) ?? new Map(), offers);
+    const missing = uris.filter((uri) => !found.has(uri));
+    if (missing.length === 0 || exchange.channel.isGone()) return found;
+    const list = await gatherResources(await offers(), askOf(exchange));
     routes.set(exchange.session, list.routes);
-    return findUri(exchange, uri, list.routes, offers);
+    return new Map([...found, ...(await findUris(exchange, missing, list.routes, offers))]);
   }
 
   async function byName(exchange: ForAll, what: 'tools' | 'prompts'): Promise<Reply> {
@@ -204,6 +214,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     if (found === undefined || member === undefined) {
       throw new ProtocolFault(exchange.era === 'modern' ? -32602 : -32002, 200, 'Resource not found', { uri });
     }
+    if (message.method === 'resources/subscribe') assertRoomFor(await childOf(exchange, found.server), found.name);
     const reply = await toServer(
       exchange,
       found.server,
@@ -263,8 +274,8 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const onBoundsChange = (tellAll: () => void) => {
       stream.tellAll = tellAll;
     };
-    const route = (uri: string) => uriRoute(exchange, uri);
-    const parts = { links, catalog, resolution, route, onCancel, onBoundsChange };
+    const findAll = (uris: readonly string[]) => uriRoutes(exchange, uris);
+    const parts = { links, catalog, resolution, findAll, onCancel, onBoundsChange };
     return listenToAll(exchange, parts).finally(() => listening.delete(stream));
   }
 

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
 import { fitsTemplate, named, templateOf } from '../../upstreams/catalog/merge.ts';
 import { splitName } from '../../upstreams/catalog/tool-names.ts';
@@ -30,8 +31,28 @@ export async function findNamed(
   return server === undefined || parts === undefined ? undefined : { server, name: parts.name };
 }
 
+const urisInOneTurn = 50;
+
+/** The same for many, with room for others in between. Stops when nobody waits for it any more. */
+export async function findUris(
+  exchange: ForAll,
+  uris: readonly string[],
+  routes: ReadonlyMap<string, { readonly server: string; readonly uri: string }>,
+  look: () => Promise<readonly Listed[]>,
+): Promise<Map<string, Found>> {
+  const all = new Map<string, Found>();
+  for (const [index, uri] of uris.entries()) {
+    const found = await findUri(exchange, uri, routes, look);
+    if (found !== undefined) all.set(uri, found);
+    if (index % urisInOneTurn < urisInOneTurn - 1) continue;
+    await nextTurn();
+    if (exchange.channel.isGone()) break;
+  }
+  return all;
+}
+
 /** Which server a URI belongs to: one that lists it, else one with a template it fits. */
-export async function findUri(
+async function findUri(
   exchange: ForAll,
   uri: string,
   routes: ReadonlyMap<string, { readonly server: string; readonly uri: string }>,

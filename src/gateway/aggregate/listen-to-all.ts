@@ -25,7 +25,8 @@ export interface ListenParts {
   readonly links: Links;
   readonly catalog: Catalog;
   readonly resolution: Resolution;
-  route(uri: string): Promise<Found | undefined>;
+  /** Which server each of the URIs belongs to; those that belong to none are left out. */
+  findAll(uris: readonly string[]): Promise<ReadonlyMap<string, Found>>;
   onCancel(end: () => void): void;
   onBoundsChange(tellAll: () => void): void;
 }
@@ -36,18 +37,36 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
   const asked = memberOf(message.params?.shape, 'notifications');
   const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
   const wanted = Object.entries(lists).filter(([name]) => filter[name] === true);
-  const uris = Array.isArray(filter.resourceSubscriptions) ? (filter.resourceSubscriptions as string[]) : [];
+  const uris = Array.isArray(filter.resourceSubscriptions)
+    ? [...new Set(filter.resourceSubscriptions as string[])]
+    : [];
   const clientId = JSON.parse(message.id as string) as unknown;
   const say = (method: string, params: Record<string, unknown>) =>
     channel.emit(notificationMessage(method, { ...params, _meta: { [subscriptionKey]: clientId } }));
 
+  let over = false;
+  const gone: (() => void)[] = [];
+  const whenOver = (listener: () => void) => (over ? listener() : void gone.push(listener));
+  const ended = new Promise<Reply>((settle) => {
+    const end = () => {
+      over = true;
+      for (const listener of gone.splice(0)) listener();
+      settle({ kind: 'accepted' });
+    };
+    channel.onGone(end);
+    parts.onCancel(end);
+  });
+
   const honoured: Record<string, unknown> = Object.fromEntries(wanted.map(([name]) => [name, true]));
   const byServer = new Map<string, string[]>();
-  for (const uri of uris) {
-    const found = await parts.route(uri);
-    if (found === undefined) continue;
-    byServer.set(found.server.name, [...(byServer.get(found.server.name) ?? []), found.name]);
+  if (uris.length > 0) {
+    for (const { server, name } of (await parts.findAll(uris)).values()) {
+      const names = byServer.get(server.name) ?? [];
+      names.push(name);
+      byServer.set(server.name, names);
+    }
   }
+  if (over) return ended;
   if (byServer.size > 0) honoured.resourceSubscriptions = [...byServer.values()].flat();
 
   // The acknowledgement comes first of all, and only when every server listens: what comes after it is not missed.
@@ -57,10 +76,9 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
     early.push(() => say(method, params));
     return true;
   };
-  const gone: (() => void)[] = [];
   const through = (listening: () => void): Channel => ({
     owner: {},
-    isGone: () => channel.isGone(),
+    isGone: () => over || channel.isGone(),
     emit(bytes) {
       const said = readMessage(bytes);
       if (said.method === 'notifications/subscriptions/acknowledged') listening();
@@ -71,7 +89,7 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
       return change !== undefined && wanted.some(([, method]) => method === change) ? tell(change, {}) : true;
     },
     onDrain: (listener) => channel.onDrain(listener),
-    onGone: (listener) => void gone.push(listener),
+    onGone: whenOver,
     close() {},
   });
 
@@ -118,16 +136,9 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
     for (const name of names) if (parts.resolution.find(session, name).server === undefined) names.delete(name);
     for (const [, method] of wanted) tell(method, {});
   });
-  const ended = new Promise<Reply>((settle) => {
-    const end = () => {
-      stop();
-      for (const listener of gone.splice(0)) listener();
-      settle({ kind: 'accepted' });
-    };
-    channel.onGone(end);
-    parts.onCancel(end);
-  });
+  whenOver(stop);
   await Promise.race([Promise.all(used.map(attach)), ended, pause(deadlineMs, undefined, { ref: false })]);
+  if (over) return ended;
   say('notifications/subscriptions/acknowledged', { notifications: honoured });
   for (const each of early) each();
   early = undefined;

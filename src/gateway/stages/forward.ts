@@ -1,4 +1,3 @@
-import { AmbitError } from '../../errors.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
 import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
@@ -10,11 +9,9 @@ import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { Next } from '../chain.ts';
 import type { Prepared } from '../exchange.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
+import { assertRoomFor } from '../subscription-room.ts';
 import { timeUpstream } from '../time-upstream.ts';
 import { answerPush, progressOfPush } from './answer-push.ts';
-
-const mostSubscriptions = 1000;
-const longestUri = 8192;
 
 /** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
 export function forward(
@@ -52,9 +49,7 @@ export function forward(
     const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
     if (message.method === 'resources/subscribe') {
       const known = caller.subscriptions.has(uri);
-      if (uri.length > longestUri || (!known && caller.subscriptions.size >= mostSubscriptions)) {
-        throw new AmbitError('OVERLOADED', { what: 'A client cannot hold more subscriptions, or longer ones.' });
-      }
+      assertRoomFor(caller, uri);
       // Before the answer: the first update may come together with it.
       caller.subscriptions.add(uri);
       let taken = false;

@@ -27,7 +27,12 @@ interface Listener {
   readonly channel: Channel;
   readonly wants: ReadonlySet<string>;
   readonly resources: ReadonlySet<string>;
+  /** It has been acknowledged: nothing comes before that. */
+  readonly heard: boolean;
+  /** The client has left. */
   end(): void;
+  /** The link ends. */
+  close(): void;
 }
 
 const gone = new Set(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe']);
@@ -41,6 +46,7 @@ const standing: Channel = { owner: {}, isGone: () => false, emit: () => true, on
 const callerGone = readMessage(
   notificationMessage('notifications/cancelled', { requestId: 0, reason: 'the caller is gone' }),
 );
+const unopened = { end() {}, close() {} };
 const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
 
 /** A modern client in front of a server of the handshake era. */
@@ -79,7 +85,8 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     if (change === undefined && uri === undefined) return;
     for (const listener of listeners.values()) {
       const wanted = change === undefined ? listener.resources.has(uri as string) : listener.wants.has(change);
-      if (wanted) listener.channel.emit(tagged(message.method, uri === undefined ? {} : { uri }, listener.clientId));
+      if (wanted && listener.heard)
+        listener.channel.emit(tagged(message.method, uri === undefined ? {} : { uri }, listener.clientId));
     }
   }
 
@@ -89,43 +96,51 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
     const filter = (asked === undefined ? {} : JSON.parse(rawAt(message.bytes, asked))) as Record<string, unknown>;
     await handshake();
     const wants = new Set(Object.values(changes).filter((name) => filter[name] === true));
-    const uris = Array.isArray(filter.resourceSubscriptions) ? (filter.resourceSubscriptions as string[]) : [];
-    for (const uri of uris) await subscribe('resources/subscribe', uri);
+    const uris = Array.isArray(filter.resourceSubscriptions)
+      ? [...new Set(filter.resourceSubscriptions as string[])]
+      : [];
     const clientId = message.id as string;
+    const { channel } = call;
     const key = String(++count);
-    const heard = {
-      sessionId: sessionOf(call),
-      clientId,
-      channel: call.channel,
-      wants,
-      resources: new Set(uris),
-      end() {},
-    };
-    listeners.set(key, heard);
+    const resources = new Set<string>();
+    const listener = { sessionId: sessionOf(call), clientId, channel, wants, resources, heard: false, ...unopened };
+    listeners.set(key, listener);
+    const ended = new Promise<Reply>((settle) => {
+      listener.end = () => {
+        if (!listeners.delete(key)) return;
+        void leave(resources);
+        settle({ kind: 'accepted' });
+      };
+      listener.close = () => {
+        listeners.delete(key);
+        const end = { resultType: 'complete', _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } };
+        settle({ kind: 'message', bytes: resultMessage(clientId, JSON.stringify(end)) });
+      };
+    });
+    channel.onGone(() => listener.end());
+    for (const uri of uris) {
+      if (!listeners.has(key)) return ended;
+      resources.add(uri);
+      await subscribe('resources/subscribe', uri);
+    }
+    if (!listeners.has(key)) return ended;
     const honoured = {
       ...Object.fromEntries([...wants].map((name) => [name, true])),
       ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
     };
-    call.channel.emit(tagged('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId));
-    return new Promise<Reply>((settle) => {
-      const end = () => {
-        if (!listeners.delete(key)) return;
-        for (const uri of uris) {
-          const shared = [...listeners.values()].some((listener) => listener.resources.has(uri));
-          if (!shared && !base.link.isClosed()) void subscribe('resources/unsubscribe', uri);
-        }
-        settle({ kind: 'accepted' });
-      };
-      listeners.set(key, { ...heard, end });
-      call.channel.onGone(end);
-      closers.push(() => {
-        listeners.delete(key);
-        const end = { resultType: 'complete', _meta: { [subscriptionKey]: JSON.parse(clientId) as unknown } };
-        settle({ kind: 'message', bytes: resultMessage(clientId, JSON.stringify(end)) });
-      });
-    });
+    channel.emit(tagged('notifications/subscriptions/acknowledged', { notifications: honoured }, clientId));
+    listener.heard = true;
+    return ended;
   }
-  const closers: (() => void)[] = [];
+
+  /** One after the other: many at once would take the place of other calls. */
+  async function leave(resources: ReadonlySet<string>): Promise<void> {
+    for (const uri of resources) {
+      if (base.link.isClosed()) return;
+      const shared = [...listeners.values()].some((listener) => listener.resources.has(uri));
+      if (!shared) await subscribe('resources/unsubscribe', uri);
+    }
+  }
 
   async function subscribe(method: string, uri: string): Promise<void> {
     await askUpstream(base.link, method, JSON.stringify({ uri })).catch(() => {});
@@ -203,7 +218,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
       base.link.tend(now);
     },
     async close(reason) {
-      for (const close of closers.splice(0)) close();
+      for (const listener of [...listeners.values()]) listener.close();
       await base.link.close(reason);
     },
   };
