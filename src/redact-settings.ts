@@ -1,6 +1,9 @@
 /** Stands where a credential was. */
 export const redactedMark = 'REDACTED-BY-AMBIT';
 
+/** No setting is this long. A longer line is not searched: nothing of it is shown. */
+const longestLine = 4096;
+
 type Redact = (text: string) => string;
 
 /**
@@ -33,11 +36,12 @@ const gitSecret =
 /** Comments too: what is put aside for a while is a secret all the same. */
 function redactNpmrc(text: string): string {
   return byLine(text, (line) => {
-    const [, key = '', sign = ''] = /^([^=]*?)(\s*=)/.exec(line) ?? [];
-    const name = unquoted(key.trim())
+    if (line.length > longestLine) return redactedMark;
+    const start = line.slice(0, line.indexOf('=') + 1);
+    const name = unquoted(start.slice(0, -1).trim())
       .replace(/\[\]$/, '')
       .replace(/^.*[:/]/, '');
-    return sign !== '' && npmSecret.test(name) ? `${key}${sign} ${redactedMark}` : withoutSecrets(line);
+    return npmSecret.test(name) ? `${start} ${redactedMark}` : withoutSecrets(line);
   });
 }
 
@@ -46,15 +50,17 @@ function redactYarnrc(text: string): string {
   let above: number | undefined;
   return byLine(text, (line) => {
     const depth = line.search(/\S/);
-    if (above !== undefined && depth > above) return ' '.repeat(depth) + redactedMark;
+    if (above !== undefined && depth > above) return ' '.repeat(Math.min(depth, longestLine)) + redactedMark;
     if (depth < 0) return line;
-    above = undefined;
+    above = line.length > longestLine ? depth : undefined;
+    if (above !== undefined) return redactedMark;
+    const [indent = ''] = /^[\s#]*(?:- )?/.exec(line) ?? [];
     const [, key = '', sign = ''] =
-      /^([\s#]*(?:- )?(?:"[^"]*"|'[^']*'|[^\s:"'][^\s"']*?))(\s*:(?=\s|$)|\s+)/.exec(line) ?? [];
-    const name = unquoted(key.replace(/^[\s#]*(?:- )?/, '')).replace(/^.*[:/]/, '');
+      /^("[^"]*"|'[^']*'|[^\s"']+?)(\s*:(?=\s|$)|\s+)/.exec(line.slice(indent.length)) ?? [];
+    const name = unquoted(key).replace(/^.*[:/]/, '');
     if (sign === '' || !yarnSecret.test(name)) return withoutSecrets(withoutInlineSecrets(line));
     above = depth;
-    return `${key}${sign.trimEnd()} ${redactedMark}`;
+    return `${indent}${key}${sign.trimEnd()} ${redactedMark}`;
   });
 }
 
@@ -70,7 +76,7 @@ function redactGitConfig(text: string): string {
   return byLine(text, (line) => {
     const wasOn = goesOn;
     goesOn = /(?:^|[^\\])(?:\\\\)*\\$/.test(line);
-    if (wasOn) return redactedMark;
+    if (wasOn || line.length > longestLine) return redactedMark;
     const [, section = '', rest = ''] = /^(\s*\[(?:[^"\]]|"(?:[^"\\]|\\.)*")*\])(.*)$/.exec(line) ?? ['', '', line];
     const [, key = '', sign = ''] = /^([\s;#]*[A-Za-z][\w-]*)(\s*=\s*)/.exec(rest) ?? [];
     const isSecret = goesOn || (sign !== '' && gitSecret.test(key.replace(/^[\s;#]+/, '')));
@@ -80,19 +86,35 @@ function redactGitConfig(text: string): string {
 
 /** Tokens by the form that their issuers give them. */
 const tokens = /\b(?:gh[opsur]_|github_pat_|glpat-|npm_|pypi-|xox[abeprs]-|sk-|AKIA)[A-Za-z0-9_-]{10,}/g;
-const headers = /\b((?:proxy-)?authorization|private-token|x-[\w-]*(?:token|key|auth))\s*:.*/gi;
-const queries = /([?&][\w-]*(?:token|key|secret|password|auth|signature|sig)[\w-]*=)[^&\s"']+/gi;
+/** Names that a colon follows. The look behind starts each name once, so that long names cost no more than their length. */
+const headerNames = /(?<![\w-])[\w-]+(?=\s*:)/g;
+const queries = /([?&])([\w-]+)=[^&\s"']+/g;
+const secretQuery = /token|key|secret|password|auth|signature|sig/i;
 /** In addresses, what stands before the `@`: names too, for a token is often given as one. */
-const userinfo = /([a-z][a-z0-9+.-]*:\/\/)([^/?#\r\n]+)@/gi;
+const userinfo = /:\/\/([^/?#\r\n]+)@/g;
 
+/** Each step looks at a character a fixed number of times: whoever writes the settings must not hold up the gateway. */
 function withoutSecrets(line: string): string {
-  return line
-    .replace(userinfo, (whole, scheme: string, user: string) =>
-      /ssh:\/\/$/i.test(scheme) && !user.includes(':') ? whole : `${scheme}${redactedMark}@`,
+  const plain = line
+    .replace(userinfo, (whole, user: string, at: number) =>
+      /ssh$/i.test(line.slice(Math.max(0, at - 3), at)) && !user.includes(':') ? whole : `://${redactedMark}@`,
     )
-    .replace(queries, `$1${redactedMark}`)
-    .replace(headers, `$1: ${redactedMark}`)
-    .replace(tokens, redactedMark);
+    .replace(queries, (whole, sign: string, name: string) =>
+      secretQuery.test(name) ? `${sign}${name}=${redactedMark}` : whole,
+    );
+  return withoutHeader(plain).replace(tokens, redactedMark);
+}
+
+/** A header's value goes on to the end of the line. */
+function withoutHeader(line: string): string {
+  for (const { 0: name, index } of line.matchAll(headerNames)) {
+    if (isSecretHeader(name)) return `${line.slice(0, index + name.length)}: ${redactedMark}`;
+  }
+  return line;
+}
+
+function isSecretHeader(name: string): boolean {
+  return /\b(?:authorization|private-token)$/i.test(name) || (/\bx-/i.test(name) && /(?:token|key|auth)$/i.test(name));
 }
 
 function byLine(text: string, change: (line: string) => string): string {

@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { redactBytes, redactedMark, redactionFor } from '../../src/redact-settings.ts';
+
+const names = [['.npmrc'], ['.yarnrc.yml'], ['.git', 'config']];
+/** What scans of lines have tried again from each of its characters, and what they search for, with its end missing. */
+const pieces = [
+  'a',
+  ' ',
+  '\t',
+  '=',
+  '#',
+  '- ',
+  '//user:',
+  'a://',
+  'a://b:',
+  '?token',
+  '&a',
+  'x-',
+  'x-key ',
+  'token: "',
+];
+const more = ['[', '["', '["\\', '\\', "'", '"', 'authorization ', 'a =', 'sk-', '@', '#"', ': ', 'password:  '];
+const attacks = [...pieces, ...more].map((piece) => [piece] as const);
+
+const shown = (path: string[], text: string): string => {
+  const redact = redactionFor(path);
+  return redact === undefined ? text : redactBytes(Buffer.from(text), redact).toString();
+};
+const repeat = (piece: string, length: number): string =>
+  piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
+
+// A scan whose time grows with the square of a line would run for hours.
+test.each(attacks)('S4: a line of 1 MiB of %j in settings holds nobody up, and none of it is shown', (piece) => {
+  for (const path of names) {
+    const line = `z${repeat(piece, 2 ** 20 - 2)}z`;
+    expect(shown(path, line)).toBe(redactedMark);
+    // Right below the limit each line is searched; a secret in the next one is still found.
+    const lines = `[a]\n${`z${repeat(piece, 4094)}z\n`.repeat(40)}`;
+    expect(shown(path, `${lines}u = https://me:SECRET@host/plain\n`)).not.toContain('SECRET');
+  }
+});
+
+test('S4: what goes on below a line that is too long to be searched is not shown either', () => {
+  const long = 'a'.repeat(5000);
+  expect(shown(['.yarnrc.yml'], `b: 1\n  x${long}: >-\n    SECRET\nc: plain\n`)).toBe(
+    `b: 1\n${redactedMark}\n    ${redactedMark}\nc: plain\n`,
+  );
+  expect(shown(['.git', 'config'], `[a]\n b = ${long}\\\nSECRET\n c = plain\n`)).toBe(
+    `[a]\n${redactedMark}\n${redactedMark}\n c = plain\n`,
+  );
+  expect(shown(['.npmrc'], `${long}\nsave=plain\n`)).toBe(`${redactedMark}\nsave=plain\n`);
+});
