@@ -18,6 +18,8 @@ const rulesOfGit: readonly { readonly name: string; readonly content?: string }[
 /** Repositories are looked for near the top first, and not without end. */
 const mostFolders = 1000;
 const deepest = 6;
+const mostSubmodules = 1000;
+const largestList = 1024 * 1024;
 /** Packages are not worked in, and are many. */
 const notEntered: ReadonlySet<string> = new Set(['.git', 'node_modules']);
 
@@ -107,14 +109,41 @@ function submodulesOf(folder: Pinned): string[][] {
   const file = pinWithin(folder, '.gitmodules');
   if (file === undefined) return [];
   try {
-    const text = file.stats.isFile() ? readFileSync(`/proc/self/fd/${file.descriptor}`, 'utf8') : '';
-    const paths = [...text.matchAll(/^\s*path\s*=\s*"?(.+?)"?\s*$/gim)].map(([, path = '']) => path.split('/'));
+    if (!file.stats.isFile()) return [];
+    if (file.stats.size > largestList) throw tooManySubmodules();
+    const paths = pathsIn(readIfAllowed(file));
+    if (paths.length > mostSubmodules) throw tooManySubmodules();
     return paths.filter((names) => names.every((name) => !['', '.', '..', '.git'].includes(name)));
-  } catch {
-    return [];
   } finally {
     release([file]);
   }
+}
+
+function readIfAllowed({ descriptor }: Pinned): string {
+  try {
+    return readFileSync(`/proc/self/fd/${descriptor}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Line by line: whoever writes the list must not hold up the gateway. */
+function pathsIn(list: string): string[][] {
+  return list.split(/[\n\r\u2028\u2029]/).flatMap((line) => {
+    const path = /^path\s*=\s*"?(.+)$/i
+      .exec(line.trim())?.[1]
+      ?.replace(/(?<=.)"$/, '')
+      .trimEnd();
+    return path === undefined ? [] : [path.split('/')];
+  });
+}
+
+/** Each of them is guarded by itself, before the sandbox starts. */
+function tooManySubmodules(): Error {
+  return unavailable(
+    `a ".gitmodules" in it names more than ${mostSubmodules} submodules, or is larger than 1 MiB`,
+    'Work in a folder with fewer submodules, or take entries that are not needed out of the file.',
+  );
 }
 
 /** As git itself makes them when it checks the repository out. */
