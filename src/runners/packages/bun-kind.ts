@@ -67,7 +67,8 @@ function refuseBunfig(env: HostSide['env']): void {
   if (env['BUN_CONFIG_REGISTRY'] !== undefined) return;
   const folders = [env['XDG_CONFIG_HOME'], env['HOME']].filter((folder) => folder !== undefined);
   const files = folders.map((folder) => join(folder, '.bunfig.toml')).filter((file) => existsSync(file));
-  if (!files.some((file) => /^\s*(?:registry\b|\[install\.scopes|scopes\b)/m.test(readFileSync(file, 'utf8')))) return;
+  if (!files.some((file) => /^[ \t]*(?:registry\b|\[install\.scopes|scopes\b)/m.test(readFileSync(file, 'utf8'))))
+    return;
   throw new AmbitError('UPSTREAM_FAILED', {
     what: 'Nothing can be fetched for bunx: .bunfig.toml says where packages come from.',
     hint: 'Write the registry into ~/.npmrc, where npm and Bun both find it, or write the server as npx -y PACKAGE.',

@@ -38,5 +38,5 @@ function checkRequests(name: string, info: Readonly<Record<string, unknown>>): v
 
 /** Bun writes a comma after the last of several, which JSON does not know. */
 function withoutTrailingCommas(text: string): string {
-  return text.replace(/("(?:\\.|[^"\\])*")|,(?=\s*[\]}])/g, (_, quoted?: string) => quoted ?? '');
+  return text.replace(/("(?:\\.|[^"\\])*"?)|,(?=\s*[\]}])/gs, (_, quoted?: string) => quoted ?? '');
 }

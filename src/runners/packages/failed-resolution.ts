@@ -7,9 +7,8 @@ const mostBytes = 8 << 20;
 
 /** Throws with the name of the offender where a tool could not resolve a tree because of something that is in no registry. */
 export function refuseUnresolved(said: string, cache: string): void {
-  const byNpm = logOf(cache).matchAll(/ silly fetch manifest (@?[^@\n]+)@([^\n]*)/g);
   const byBun = said.matchAll(/^error: (@?[^@\s]+)@(\S+) failed to resolve$/gm);
-  for (const [, name = '', spec] of [...byNpm, ...byBun]) {
+  for (const [, name = '', spec] of [...fetchesIn(logOf(cache)), ...byBun]) {
     if (!isRegistrySpec(spec)) refuseOffender(`"${showWord(name)}", which is asked for as "${showWord(spec)}"`);
   }
   const [, found, asked] = /Package `([^`]+)` was included as a URL dependency.*?`[^`]* @ ([^`]*)`/s.exec(said) ?? [];
@@ -22,6 +21,17 @@ export function refuseUnresolved(said: string, cache: string): void {
   if (outside !== undefined) refuseOffender(`"${showWord(outside)}", which lies outside of its folder`);
   const [, target, name] = /Missing target in lock file: "([^"]*)" is referenced by "([^"]*)"/.exec(said) ?? [];
   if (name !== undefined) refuseOffender(`"${showWord(name)}", which is a link to "${showWord(target)}"`);
+}
+
+const fetching = ' silly fetch manifest ';
+
+/** What npm asked the registry for, by the lines of its log. The names in them are a stranger's. */
+function fetchesIn(log: string): RegExpExecArray[] {
+  return log.split('\n').flatMap((line) => {
+    const at = line.indexOf(fetching);
+    const asked = at === -1 ? null : /^(@?[^@]+)@(.*)$/s.exec(line.slice(at + fetching.length));
+    return asked === null ? [] : [asked];
+  });
 }
 
 /** npm writes a log of its own, with every step. */

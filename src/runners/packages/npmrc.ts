@@ -14,7 +14,9 @@ export function readNpmrc(text: string, env: NodeJS.ProcessEnv): NpmrcValues {
     if (!key.endsWith('[]')) values.set(key, value);
     else {
       const name = key.slice(0, -2);
-      values.set(name, [...[values.get(name) ?? []].flat(), value]);
+      const known = values.get(name);
+      if (Array.isArray(known)) known.push(value);
+      else values.set(name, known === undefined ? [value] : [known, value]);
     }
   }
   return Object.fromEntries(values);

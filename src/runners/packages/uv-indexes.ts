@@ -18,7 +18,7 @@ export interface UvIndexes {
 const pypi = { url: 'https://pypi.org/simple' };
 /** Settings in a file of uv that say where packages come from. */
 const decides =
-  /^\s*(?:\[\[?(?:pip\.)?index\]\]?|(?:pip\.)?(?:index|index-url|extra-index-url|default-index|find-links)\s*=)/m;
+  /^[ \t]*(?:\[\[?(?:pip\.)?index\]\]?|(?:pip\.)?(?:index|index-url|extra-index-url|default-index|find-links)\s*=)/m;
 
 /** Where the user's uv looks for packages, by the environment. A file that says something else is refused, not passed over. */
 export function readUvIndexes(env: NodeJS.ProcessEnv): UvIndexes {

@@ -12,8 +12,7 @@ const lock = 'requirements.txt';
 const venv = 'venv';
 /** What has to be built would run a script of its own while it is fetched. */
 const always = ['--only-binary', ':all:', '--no-progress', '--quiet'];
-const requirement =
-  /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._\s-]*\])?==[0-9A-Za-z.+!-]+(?:\s*;[^@]*?)?(?:\s+--hash=sha256:[0-9a-f]{64})+$/;
+const requirement = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._\s-]*\])?==[0-9A-Za-z.+!-]+(?:\s*;[^@]*)?$/;
 /** The program of an environment is a link to the Python of this machine. */
 const ownPython = /^venv\/bin\/python[0-9.]*$/;
 
@@ -39,9 +38,11 @@ export const uvKind: PackageKind = {
       .split('\n')
       .map((line) => line.trim())
       .filter((line) => line !== '' && !line.startsWith('#'));
-    const offender = lines.find((line) => !requirement.test(line));
+    const offender = lines.find((line) => !isPinned(line));
     if (offender !== undefined)
-      refuseOffender(`"${showWord(offender.split(/\s+--hash/)[0])}", which is no wheel of an index with its hash`);
+      refuseOffender(
+        `"${showWord(offender.split('--hash')[0]?.trimEnd())}", which is no wheel of an index with its hash`,
+      );
   },
 
   async install(_, folder, run) {
@@ -74,6 +75,14 @@ export const uvKind: PackageKind = {
     return { command: file, args: wanted.args };
   },
 };
+
+/** A version of an index, and after it one hash or more. */
+function isPinned(line: string): boolean {
+  const [wanted = '', ...hashes] = line.split('--hash=sha256:');
+  const isSetApart = [wanted, ...hashes.slice(0, -1)].every((part) => /\s$/.test(part));
+  const areHashes = hashes.length > 0 && hashes.every((hash) => /^[0-9a-f]{64}$/.test(hash.trimEnd()));
+  return isSetApart && areHashes && requirement.test(wanted.trimEnd());
+}
 
 const makeEnvironment = (folder: string, run: RunTool): Promise<void> =>
   run(['venv', '--quiet', '--no-project', '--no-progress', venv], folder);
