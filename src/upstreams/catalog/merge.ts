@@ -40,9 +40,14 @@ export function withUri(text: string, uri: string): string {
   return member === undefined ? text : applyEdits(bytes, [replaceValue(member, JSON.stringify(uri))]).toString('utf8');
 }
 
+/** The search takes time by the product of the two lengths, and strangers write both. */
+const longestUri = 8192;
+const longestTemplate = 1024;
+
 /** Whether a URI could come from a template (RFC 6570): each expression stands for anything. */
 export function fitsTemplate(uri: string, template: string): boolean {
-  const parts = template.split(/\{[^}]*\}/);
+  if (uri.length > longestUri || template.length > longestTemplate) return false;
+  const parts = template.split(/\{[^{}]*\}/);
   let at = 0;
   for (const [index, part] of parts.entries()) {
     const found = index === 0 ? (uri.startsWith(part) ? 0 : -1) : uri.indexOf(part, at);

@@ -42,3 +42,12 @@ test('addresses are read and replaced without touching the rest', () => {
   expect(withUri('{}', 'c:d')).toBe('{}');
   expect(templateOf('{"uriTemplate":"a:{b}"}')).toBe('a:{b}');
 });
+
+test('S6: a template and a URI of any length are compared in little time', () => {
+  // In time by the square of the length, each takes minutes.
+  for (const template of ['{'.repeat(2 ** 20), `{a}${'a'.repeat(2 ** 19)}b`]) {
+    expect(fitsTemplate('a'.repeat(2 ** 20), template)).toBe(false);
+    expect(fitsTemplate('a', template)).toBe(false);
+  }
+  expect(fitsTemplate(`file:///${'a'.repeat(4000)}/z`, 'file:///{path}/z')).toBe(true);
+});
