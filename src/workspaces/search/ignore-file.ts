@@ -21,16 +21,23 @@ interface Line {
 /** A file like this can be written by an agent, and is asked about every path. */
 const mostLines = 1000;
 export const mostGlobs = 2000;
+const mostTried = 2 * mostGlobs;
 const mostCharacters = 65_536;
 
 /** Lines as git reads them, and as ripgrep does where the two differ: then both searches agree. The last that fits decides. */
 export function readIgnoreFile(text: string, most = mostGlobs): IgnoreFile {
   let globs = 0;
+  let tried = 0;
   const written = text
     .replace(/^\ufeff/, '')
     .slice(0, mostCharacters)
     .split('\n', mostLines)
-    .flatMap(readLine)
+    // A line that has no room is read too, to know that; but not one after the other without end.
+    .flatMap((line) => {
+      const read = tried > mostTried ? [] : readLine(line);
+      for (const { glob } of read) tried += glob.names.length;
+      return read;
+    })
     .filter(({ glob }) => {
       if (globs + glob.names.length > most) return false;
       globs += glob.names.length;

@@ -73,3 +73,10 @@ test('patterns of ignore files are bounded by their length too', () => {
   expect(long('first', false)).toBe('ignored');
   expect(long('last', false)).toBeUndefined();
 });
+
+test('S4: lines of an ignore file that have no room are not read without end', () => {
+  // Each of these lines stands for 256 globs.
+  const braces = `${'{a,b,c,d}'.repeat(4)}\n`;
+  expect(readIgnoreFile(`${braces.repeat(10)}last`)('last', false)).toBe('ignored');
+  expect(readIgnoreFile(`${braces.repeat(1000)}last`)('last', false)).toBeUndefined();
+});
