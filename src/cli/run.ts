@@ -78,7 +78,7 @@ function nameOf(command: string): string {
     .toLowerCase()
     .replace(/\.[a-z]+$/, '')
     .replace(/[^a-z0-9-]+/g, '-')
-    .replace(/^-+|-+$/g, '');
+    .replace(/^-+|(?<!-)-+$/g, '');
   return name === '' || name === 'ambit' ? 'server' : name;
 }
 

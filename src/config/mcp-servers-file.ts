@@ -44,7 +44,7 @@ function normalizedName(name: string): string | undefined {
   const plain = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '');
+    .replace(/^-+|(?<!-)-+$/g, '');
   return serverName.test(plain) && plain !== 'ambit' ? plain : undefined;
 }
 

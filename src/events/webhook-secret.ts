@@ -19,7 +19,7 @@ export async function openWebhookKey(own: string, given: string | undefined): Pr
   }
   const base64 = text.startsWith(prefix) ? text.slice(prefix.length) : '';
   const key = Buffer.from(base64, 'base64');
-  if (key.length < 24 || key.toString('base64').replace(/=+$/, '') !== base64.replace(/=+$/, '')) {
+  if (key.length < 24 || key.toString('base64').replace(/(?<!=)=+$/, '') !== base64.replace(/(?<!=)=+$/, '')) {
     throw new AmbitError('CONFIG_INVALID', {
       what: `The secret of the webhook in ${given ?? own} must be "${prefix}" and the base64 of 24 bytes or more.`,
       hint: 'Leave out events.webhook.secretFile, and one is made.',

@@ -72,7 +72,7 @@ export function gatewayServersOf(
   token: string,
   hasOwnTools: boolean,
 ): McpServers {
-  const base = address.replace(/\/+$/, '');
+  const base = address.replace(/(?<!\/)\/+$/, '');
   const at = (name: string): McpServer => ({
     type: 'http',
     url: `${base}/mcp/${name}`,

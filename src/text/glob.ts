@@ -66,7 +66,7 @@ function partsOf(glob: string): Part[] {
   return parts.at(-1) === 'folders' ? [...parts, () => true] : parts;
 }
 
-const withoutTrailing = (glob: string): string => glob.replace(/\/+$/, '');
+const withoutTrailing = (glob: string): string => glob.replace(/(?<!\/)\/+$/, '');
 
 /** The parts that may come next; `**` may stand for nothing. */
 function start(parts: readonly Part[]): ReadonlySet<number> {

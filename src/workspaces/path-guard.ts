@@ -109,16 +109,20 @@ const rulesOf = (patterns: readonly string[], bit: number): Rule[] =>
     .map((pattern) => ({ bit, glob: compileGlob(pattern), anywhere: isOneName(pattern), last: lastOf(pattern) }));
 
 function lastOf(pattern: string): Glob | undefined {
-  const last = pattern.replace(/\/+$/, '').split('/').at(-1) ?? '';
+  const last =
+    pattern
+      .replace(/(?<!\/)\/+$/, '')
+      .split('/')
+      .at(-1) ?? '';
   return /^\*\*|[[\\]/.test(last) || pattern.includes('[') || last === '' ? undefined : compileGlob(last);
 }
 
-const isOneName = (pattern: string): boolean => !pattern.replace(/^(?:\.\/)+|\/+$/g, '').includes('/');
+const isOneName = (pattern: string): boolean => !pattern.replace(/^(?:\.\/)+|(?<!\/)\/+$/g, '').includes('/');
 
 /** The spelling of a name, and what is left of it where dots and blanks at its end, or all after a colon, do not count. */
 function formsOf(name: string): readonly string[] {
   const plain = foldName(name);
-  const bare = (text: string) => text.replace(/[. ]+$/, '');
+  const bare = (text: string) => text.replace(/(?<![. ])[. ]+$/, '');
   const forms = new Set([plain, bare(plain), bare(plain.split(':')[0] as string)]);
   forms.delete('');
   return forms.size === 0 ? [plain] : [...forms];

@@ -28,7 +28,7 @@ export const probeScript = [
 export function readProbe(said: string): Enforced | undefined {
   if (!/^finished$/m.test(said)) return undefined;
   const status = (name: string) => new RegExp(`^${name}:[ \\t]*(\\S+)$`, 'm').exec(said)?.[1];
-  const interfaces = [...said.matchAll(/^\s*([^\s:|]+):(?:\s+\d+){16}$/gm)].map(([, name]) => name);
+  const interfaces = [...said.matchAll(/^[ \t]*([^\s:|]+):(?:[ \t]+\d+){16}$/gm)].map(([, name]) => name);
   const isApart = (kind: (typeof namespaceKinds)[number]) => {
     const inside = status(kind);
     return inside !== undefined && inside !== readlinkSync(`/proc/self/ns/${kind}`);

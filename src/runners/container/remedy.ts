@@ -30,7 +30,7 @@ export function noImage(engine: Engine, image: string): AmbitError {
 
 /** What an engine says of a container whose first program is not there. */
 export const isNoProgram = (said: string): boolean =>
-  /executable file .*not found|exec: "[^"]*": stat .*no such file/i.test(said);
+  /executable file .*not found|exec: "[^"]*": stat .*no such file/i.test(said.slice(0, 2000));
 
 export function noProgram(
   image: string,

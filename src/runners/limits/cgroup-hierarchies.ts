@@ -19,7 +19,7 @@ export function hierarchiesOf(groups: string, mounts: string): Hierarchy[] {
     const mount = mountsOf(mounts).find((each) => each.version === version && isOf(each, controllers));
     const inside = mount === undefined ? undefined : below(path, mount.root);
     if (mount === undefined || inside === undefined) continue;
-    found.push({ version, controllers, own: `${mount.folder}${inside}`.replace(/\/+$/, '') });
+    found.push({ version, controllers, own: `${mount.folder}${inside}`.replace(/(?<!\/)\/+$/, '') });
   }
   return found;
 }

@@ -74,7 +74,7 @@ export function openDatabase(documents: Documents, workspaceId: string, options:
       return entries.filter((entry) => !entry.hidden).map((entry) => entry.name);
     },
     async relativeTo(absolute) {
-      const meant = absolute.replace(/^\/+|\/+$/g, '');
+      const meant = absolute.replace(/^\/+|(?<!\/)\/+$/g, '');
       return lookAt(meant).then(
         ({ inside }) => asPath(inside),
         () => undefined,

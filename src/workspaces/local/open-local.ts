@@ -44,7 +44,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(deed, names),
   );
   const real = realpathSync(path);
-  const homes = new Set([posix.normalize(path), real].map((home) => home.replace(/\/+$/, '')));
+  const homes = new Set([posix.normalize(path), real].map((home) => home.replace(/(?<!\/)\/+$/, '')));
   const isPlain = homes.size === 1;
   const { ripgrep } = options;
   const { descriptor } = root;
@@ -59,7 +59,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
 
   /** What an absolute path is called here: it lies in this folder, or was meant from the workspace on. */
   async function relativeTo(absolute: string): Promise<string | undefined> {
-    const plain = posix.normalize(absolute).replace(/(?<=.)\/+$/, '');
+    const plain = posix.normalize(absolute).replace(/(?<=[^/])\/+$/, '');
     if (homes.has(plain)) return '.';
     for (const home of homes) if (plain.startsWith(`${home}/`)) return plain.slice(home.length + 1);
     const meant = plain.replace(/^\/+/, '');
