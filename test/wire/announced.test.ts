@@ -52,6 +52,11 @@ describe('keys that a client may announce under', () => {
 });
 
 describe('W3C baggage', () => {
+  test('S4: one that is longer than has to be passed on is left out, and not searched', () => {
+    expect(withoutOurBaggage(`a=1,${'b'.repeat(8188)}`)).toHaveLength(8192);
+    expect(withoutOurBaggage(','.repeat(2 ** 20))).toBe('');
+  });
+
   test.each([
     ['a=1,b=2', 'a=1,b=2'],
     ['', ''],
