@@ -179,7 +179,7 @@ function stopParsing(socket: Socket): void {
 /** An address of IPv4; of IPv6 its first half, since whoever has one address there has all that begin like it. */
 export function networkOf(address: string): string {
   if (address.includes('.')) return address.replace(/^::ffff:/i, '');
-  const [before = '', after] = address.toLowerCase().replace(/%.*$/, '').split('::', 2);
+  const [before = '', after] = address.toLowerCase().replace(/%.*$/s, '').split('::', 2);
   const groups = before === '' ? [] : before.split(':');
   if (after !== undefined) {
     const rest = after === '' ? [] : after.split(':');

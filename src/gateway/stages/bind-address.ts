@@ -48,7 +48,7 @@ function digestOf(sessionId: string, address: string): string {
   const plain = address
     .toLowerCase()
     .replace(/^::ffff:(?=\d+\.)/, '')
-    .replace(/%.*$/, '');
+    .replace(/%.*$/s, '');
   return createHash('sha256').update(`${sessionId} ${plain}`).digest('hex');
 }
 

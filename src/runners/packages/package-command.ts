@@ -110,7 +110,7 @@ function readWords(tool: PackageTool, args: readonly string[]): PackageCommand {
     throw refusal(`no package is named after "${tool}"`, `Write it as ${shape.example}.`);
   }
   const { name, wanted } = tool === 'uvx' ? readPython(spec) : readNpm(spec, tool);
-  const program = found.package === undefined ? (tool === 'uvx' ? name.replace(/\[.*$/, '') : undefined) : first;
+  const program = found.package === undefined ? (tool === 'uvx' ? name.replace(/\[.*$/s, '') : undefined) : first;
   if (program !== undefined && !programName.test(program)) {
     throw refusal(`"${short(program)}" is not the name of a program`, `Write it as ${shape.example}.`);
   }

@@ -58,7 +58,7 @@ export const uvKind: PackageKind = {
 
   pinned({ name }, folder) {
     const text = readFileSync(join(folder, lock), 'utf8');
-    const own = normal(name.replace(/\[.*$/, ''));
+    const own = normal(name.replace(/\[.*$/s, ''));
     const line = text.split('\n').find((each) => normal(/^[A-Za-z0-9._-]+/.exec(each)?.[0] ?? '') === own);
     const version = /==([^\s;\\]+)/.exec(line ?? '')?.[1];
     if (version === undefined) throw new Error(`uv did not say what "${name}" is`);
