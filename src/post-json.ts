@@ -41,6 +41,8 @@ export function postJson(
     request.on('error', (error: NodeJS.ErrnoException) =>
       settle({ taken: false, why: error.code ?? (signal.aborted ? 'broken off' : error.message) }),
     );
+    // A switch to another protocol ends a request without a response and without an error. After either this does nothing.
+    request.on('close', () => settle({ taken: false, why: 'no answer' }));
     request.end(bytes);
   });
 }

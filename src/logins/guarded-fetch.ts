@@ -74,7 +74,15 @@ function ask(url: URL, init: FetchInit, addresses: readonly string[], signal: Ab
       });
     });
     request.on('error', fail);
-    request.on('response', (response) => read(response).then(resolve, fail));
+    let isAnswered = false;
+    request.on('response', (response) => {
+      isAnswered = true;
+      read(response).then(resolve, fail);
+    });
+    // A switch to another protocol ends a request without a response and without an error.
+    request.on('close', () => {
+      if (!isAnswered) fail(new Error('it broke off'));
+    });
     request.end(body);
   });
 }

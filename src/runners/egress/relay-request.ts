@@ -18,8 +18,12 @@ interface Relayed {
   readonly path: string;
 }
 
-/** One plain HTTP request over a connection that has been made for it. */
+/**
+ * One plain HTTP request over a connection that has been made for it. Neither side is trusted: what they say must not
+ * throw where nobody catches it.
+ */
 export function relayRequest({ asked, answer, socket, authority, path }: Relayed): void {
+  answer.on('close', () => socket.destroy());
   const onward = request({
     createConnection: () => socket,
     method: asked.method ?? 'GET',
@@ -27,16 +31,36 @@ export function relayRequest({ asked, answer, socket, authority, path }: Relayed
     setHost: false,
     headers: [...passedOn(asked.rawHeaders, 'host'), 'Host', authority, 'Connection', 'close'],
   });
-  onward.on('response', (found) => {
-    answer.writeHead(found.statusCode ?? 502, found.statusMessage, passedOn(found.rawHeaders));
-    pipeline(found, answer, () => {});
-  });
-  onward.on('error', () => {
+  const fail = () => {
     if (answer.headersSent) answer.destroy();
     else answer.writeHead(502).end();
+  };
+  let isAnswered = false;
+  onward.on('response', (found) => {
+    isAnswered = true;
+    if (writeHead(answer, found)) pipeline(found, answer, () => {});
+    else {
+      found.destroy();
+      fail();
+    }
   });
-  answer.on('close', () => socket.destroy());
+  onward.on('error', fail);
+  // A switch to another protocol ends a request without a response and without an error.
+  onward.on('close', () => {
+    if (!isAnswered && !answer.headersSent) fail();
+  });
   pipeline(asked, onward, () => {});
+}
+
+/** False where the host's head cannot be passed on. The phrase is not passed on: it says nothing to a program. */
+function writeHead(answer: ServerResponse, { statusCode = 0, rawHeaders }: IncomingMessage): boolean {
+  if (statusCode < 200 || statusCode > 599) return false;
+  try {
+    answer.writeHead(statusCode, passedOn(rawHeaders));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Without those about the connection, among them every one that `Connection` names. */

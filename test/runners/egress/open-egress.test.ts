@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, request } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { connect, createServer as createRawServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -172,6 +172,23 @@ describe('the proxy of a process', () => {
     await open([`a.example:${port}`, `127.0.0.1:${port}`], then);
     expect(await tunnelled(`a.example:${port}`, '/once')).toContain('GET /once');
     expect(hosts).toEqual(['a.example']);
+  });
+
+  test.each([
+    ['a status that is none', 'HTTP/1.1 000 X\r\n\r\n', 502],
+    ['a status above all', 'HTTP/1.1 999 X\r\n\r\n', 502],
+    ['a control character in its phrase', 'HTTP/1.1 200 a\u0001b\r\nConnection: close\r\n\r\nwords', 200],
+    ['a control character in a header', 'HTTP/1.1 200 OK\r\nX: a\u0001b\r\n\r\n', 502],
+    ['another protocol', 'HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbytes', 502],
+  ])('S7: survives a listed host that answers with %s', async (_, words, status) => {
+    const hostile = createRawServer((socket) => socket.on('error', () => {}).once('data', () => socket.end(words)));
+    await once(hostile.listen(0, '127.0.0.1'), 'listening');
+    const host = `127.0.0.1:${(hostile.address() as { port: number }).port}`;
+    await open([host]);
+    const socket = await dialled();
+    socket.write(`GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    expect(await text(socket)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    hostile.close();
   });
 
   test('has room for so many connections, and for so long a head', async () => {
