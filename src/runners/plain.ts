@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises';
+import { startNpxApart } from './packages/npx-apart.ts';
 import { makePrivateFolder } from './private-folder.ts';
 import { removeFolder } from './remove-folder.ts';
 import type { EndTiming, Launch, Runner } from './runner.ts';
@@ -36,7 +37,7 @@ export function createPlainRunner(options: PlainRunnerOptions): Runner {
 
 async function spawnChild(launch: Launch, warden: Warden): Promise<StartedChild> {
   launch.lastLook?.();
-  const { command, args, env, cwd, tmpDir } = launch;
+  const { command, args, env, cwd, tmpDir } = startNpxApart(launch);
   try {
     return await spawnWatched({ command, args, env, cwd, tmpDir, stdio: 'pipe' }, warden);
   } catch (error) {
