@@ -4,16 +4,37 @@ import { isContextName } from './context-names.ts';
 const contextPrefixes = ['AMBIT', 'PARACHUTE'];
 
 /** Variables that make a program load or run something else than what its command line says. */
-const decidesWhatRuns =
-  /^(?:LD_.*|DYLD_.*|NODE_OPTIONS|NODE_PATH|PYTHON.*|PATH|HOME|XDG_CONFIG_HOME|BASH_ENV|BASH_FUNC_.*|BASHOPTS|SHELLOPTS|PS4|ENV|IFS|PERL5.*|PERLLIB|RUBY.*|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|DOTNET_STARTUP_HOOKS|GCONV_PATH|NPM_CONFIG_.*)$/i;
-
-const gitExecutes =
-  /^GIT_(?:SSH|SSH_COMMAND|EXEC_PATH|EDITOR|SEQUENCE_EDITOR|PAGER|ASKPASS|EXTERNAL_DIFF|PROXY_COMMAND|TEMPLATE_DIR|DIR|COMMON_DIR|CONFIG.*)$/i;
+const decidesWhatRuns = [
+  // The loader, the C library and the resolver.
+  'LD_.*|DYLD_.*|GCONV_PATH|GETCONF_DIR|GLIBC_TUNABLES|LOCPATH|NLSPATH|TERMCAP|TERMINFO.*',
+  'HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|RESOLV_.*',
+  // Where programs and settings are found.
+  'PATH|HOME|XDG_.*|CDPATH|PREFIX',
+  // Shells.
+  'SHELL|SHELLOPTS|BASH.*|ENV|IFS|PS[0-4]|PROMPT_COMMAND|ZDOTDIR|FPATH|GLOBIGNORE|INPUTRC',
+  // Programs that other programs start.
+  '(?:.*_)?(?:PAGER|EDITOR|BROWSER|ASKPASS)|MANPAGER|VISUAL|LESS|LESS(?:OPEN|CLOSE|KEY).*|CC|CXX|MAKEFLAGS',
+  // JavaScript, and where its packages come from.
+  'NODE_(?!ENV$|DEBUG$|NO_WARNINGS$).*|NPM_(?!TOKEN$).*|PNPM_.*|YARN_.*|COREPACK_.*|BUN_.*|DENO_(?!DEPLOY_TOKEN$).*|ELECTRON_.*',
+  // Python, and where its packages come from.
+  'PYTHON.*|UV_.*|PIP_.*|PIPX_.*|VIRTUAL_ENV|CONDA_PREFIX',
+  // Other languages.
+  'PERL5.*|PERLLIB|RUBY.*|GEM_(?:HOME|PATH)|BUNDLE_.*|PHPRC|PHP_INI_SCAN_DIR|LUA_(?:PATH|CPATH|INIT).*|ERL_.*|JULIA_.*|R_(?:PROFILE|ENVIRON|LIBS).*',
+  'CLASSPATH|JAVA_(?:HOME|OPTS|TOOL_OPTIONS)|.*_JAVA_OPTIONS|(?:MAVEN|GRADLE)_(?:OPTS|ARGS|HOME|USER_HOME)',
+  'DOTNET_(?:STARTUP_HOOKS|ROOT.*|ADDITIONAL_DEPS|SHARED_STORE)|(?:CORECLR|COR|COMPLUS)_.*',
+  'GO(?:FLAGS|PATH|ROOT|BIN|ENV|PROXY|SUMDB|NOSUMDB|INSECURE|TOOLCHAIN)|CARGO_.*|RUSTC.*|RUSTUP_.*',
+  // Whom a program trusts, and the plugins it loads for that. A proxy alone can change nothing that is encrypted.
+  'OPENSSL_.*|SSL_CERT_.*|SSLKEYLOGFILE|(?:CURL|REQUESTS|AWS)_CA_BUNDLE|CURL_HOME|WGETRC|DOCKER_CONFIG',
+  // Git: who the author is may be said.
+  'GIT_(?:SSH.*|EXEC_PATH|EXTERNAL_DIFF|PROXY_COMMAND|TEMPLATE_DIR|DIR|COMMON_DIR|CONFIG.*|WORK_TREE|INDEX_FILE)',
+  'GIT_(?:OBJECT_DIRECTORY|ALTERNATE_.*|NAMESPACE|CEILING_.*|DISCOVERY_.*|ALLOW_PROTOCOL|SSL_.*|HTTP_.*|TRACE.*|ATTR_.*)',
+];
+const deciding = new RegExp(`^(?:${decidesWhatRuns.join('|')})$`, 'i');
 
 const ours = 'this name tells a server about its session; only Ambit sets it';
 
 function dangerous(name: string, value: string): string | undefined {
-  if (decidesWhatRuns.test(name) || gitExecutes.test(name)) {
+  if (deciding.test(name)) {
     return 'this variable can make the server run something else than its command';
   }
   if (/[\0\n\r]/.test(value)) return 'its value holds a line end or a NUL character';

@@ -10,16 +10,54 @@ const dangerous = [
   ...['JAVA_TOOL_OPTIONS', '_JAVA_OPTIONS', 'JDK_JAVA_OPTIONS', 'DOTNET_STARTUP_HOOKS'],
   ...['GIT_SSH', 'GIT_SSH_COMMAND', 'GIT_EXEC_PATH', 'GIT_EDITOR', 'GIT_SEQUENCE_EDITOR', 'GIT_PAGER'],
   ...['GIT_ASKPASS', 'GIT_EXTERNAL_DIFF', 'GIT_PROXY_COMMAND', 'GIT_TEMPLATE_DIR', 'GIT_DIR', 'GIT_COMMON_DIR'],
-  ...['GIT_CONFIG_GLOBAL', 'GIT_CONFIG_COUNT'],
+  ...['GIT_CONFIG_GLOBAL', 'GIT_CONFIG_COUNT', 'GIT_WORK_TREE', 'GIT_SSL_NO_VERIFY', 'GIT_TRACE'],
+  ...['PREFIX', 'UV_DEFAULT_INDEX', 'BUN_CONFIG_REGISTRY', 'PIP_INDEX_URL', 'NPM_EXECPATH', 'YARN_RC_FILENAME'],
+  ...['NODE_EXTRA_CA_CERTS', 'NODE_TLS_REJECT_UNAUTHORIZED', 'NODE_COMPILE_CACHE', 'NODE_REPL_EXTERNAL_MODULE'],
+  ...['OPENSSL_CONF', 'OPENSSL_MODULES', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'REQUESTS_CA_BUNDLE', 'SSLKEYLOGFILE'],
+  ...[
+    'LESSOPEN',
+    'PAGER',
+    'GH_PAGER',
+    'EDITOR',
+    'VISUAL',
+    'BROWSER',
+    'SSH_ASKPASS',
+    'SHELL',
+    'ZDOTDIR',
+    'PROMPT_COMMAND',
+  ],
+  ...[
+    'LOCPATH',
+    'NLSPATH',
+    'HOSTALIASES',
+    'RES_OPTIONS',
+    'GLIBC_TUNABLES',
+    'XDG_DATA_DIRS',
+    'VIRTUAL_ENV',
+    'CLASSPATH',
+  ],
+  ...['GOFLAGS', 'RUSTC_WRAPPER', 'BUNDLE_GEMFILE', 'LUA_INIT', 'PHPRC', 'COR_PROFILER_PATH', 'DOCKER_CONFIG'],
 ];
-const harmless = ['TOKEN', 'XPATH', 'PATHS', 'HOMEPAGE', 'ENVIRONMENT', 'LDAP_URL', 'GIT_AUTHOR_NAME', 'NODE_ENV'];
+const harmless = [
+  ...[
+    'HTTPS_PROXY',
+    'NO_PROXY',
+    'NPM_TOKEN',
+    'GIT_TOKEN',
+    'GIT_BASE_DIR',
+    'GITHUB_TOKEN',
+    'GOOGLE_API_KEY',
+    'UVICORN_PORT',
+  ],
+  ...['TOKEN', 'XPATH', 'PATHS', 'HOMEPAGE', 'ENVIRONMENT', 'LDAP_URL', 'GIT_AUTHOR_NAME', 'NODE_ENV'],
+];
 const whoRefuses = [
   ['a file of somebody else', (name: string, value: string) => refusedVariable(name, value)],
   ['a workspace', (name: string, value: string) => refusedOverride(name, value, ['AMBIT'])],
 ] as const;
 
 describe.each(whoRefuses)('%s', (_who, refused) => {
-  test.each(dangerous)('may not set %s, in either case of letters', (name) => {
+  test.each(dangerous)('S4: may not set %s, in either case of letters', (name) => {
     for (const spelled of [name, name.toLowerCase()]) expect(refused(spelled, 'x')).toMatch(/run something else/);
   });
 
