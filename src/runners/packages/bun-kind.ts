@@ -23,7 +23,7 @@ export const bunKind: PackageKind<NpmSources> = {
     refuseBunfig(host.env);
     const { BUN_CONFIG_REGISTRY: registry } = host.env;
     const env = registry === undefined ? host.env : { ...host.env, npm_config_registry: registry };
-    const sources = npmSources(env, lookUp('npm', env['PATH']) ?? host.fetcher, host.ofProject);
+    const sources = npmSources(env, lookUp('npm', env['PATH']) ?? host.fetcher);
     return {
       ...sources,
       // Bun takes a tarball from where the registry says it is.

@@ -43,7 +43,7 @@ export const npmKind: PackageKind<NpmSources> = {
   missing: 'Install Node with npm, which brings npx.',
   lockFiles: [manifest, lock],
 
-  findSources: ({ env, fetcher, ofProject }) => npmSources(env, fetcher, ofProject),
+  findSources: ({ env, fetcher }) => npmSources(env, fetcher),
 
   async resolve({ name, wanted }, folder, run) {
     writeFileSync(join(folder, manifest), '{"private":true}\n', { flag: 'wx', mode: 0o600 });

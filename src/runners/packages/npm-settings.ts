@@ -8,23 +8,27 @@ type Settings = Readonly<Record<string, string | readonly string[]>>;
 const prefix = /^npm_config_/i;
 
 /**
- * The names that a `.npmrc` of the project sets where npx has started Ambit. npm then passes on what stands there as if
- * the user had set it, and the project may be hostile.
+ * Whether a `.npmrc` of a project has had a say in the environment: where npx has started Ambit there, npm passes on what
+ * the file sets as if the user had set it, and the project may be hostile.
  */
-export function namesSetByProject(env: NodeJS.ProcessEnv): ReadonlySet<string> {
+export function isSetByProject(env: NodeJS.ProcessEnv): boolean {
   const project = env['npm_config_local_prefix'];
-  if (project === undefined) return new Set();
-  const values = readNpmrc(readIfThere(join(project, '.npmrc')), env);
-  const file = realpathIfThere(join(project, '.npmrc'));
+  const file = project === undefined ? undefined : realpathIfThere(join(project, '.npmrc'));
   // In the home folder it is the user's own file.
-  return file !== undefined && file === realpathIfThere(join(env['HOME'] ?? '', '.npmrc'))
-    ? new Set()
-    : new Set(Object.keys(values));
+  return file !== undefined && file !== realpathIfThere(join(env['HOME'] ?? '', '.npmrc'));
+}
+
+/**
+ * The environment without any setting of npm. Which of them a project has made cannot be told from its file: npm has
+ * read that with variables of its own.
+ */
+export function withoutNpmSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !prefix.test(name)));
 }
 
 /** What the user has npm set to: by the environment, by the user's file, by the machine's, in this order. */
-export function readNpmSettings(env: NodeJS.ProcessEnv, npm: string, ofProject: ReadonlySet<string>): Settings {
-  const byEnvironment = readEnvironment(env, ofProject);
+export function readNpmSettings(env: NodeJS.ProcessEnv, npm: string): Settings {
+  const byEnvironment = readEnvironment(env);
   const builtIn = readNpmrc(readIfThere(join(dirname(dirname(realpathSync.native(npm))), 'npmrc')), env);
   const ofUser = readFile(byEnvironment['userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc'), env);
   const places = { ...builtIn, ...ofUser, ...byEnvironment };
@@ -33,13 +37,12 @@ export function readNpmSettings(env: NodeJS.ProcessEnv, npm: string, ofProject: 
   return { ...builtIn, ...ofMachine, ...ofUser, ...byEnvironment };
 }
 
-function readEnvironment(env: NodeJS.ProcessEnv, ofProject: ReadonlySet<string>): Record<string, string> {
+function readEnvironment(env: NodeJS.ProcessEnv): Record<string, string> {
   const found: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
     if (!prefix.test(name) || value === undefined || value === '') continue;
     const rest = name.replace(prefix, '');
-    const key = rest.startsWith('//') ? rest : rest.replace(/(?!^)_/g, '-').toLowerCase();
-    if (!ofProject.has(key)) found[key] = value;
+    found[rest.startsWith('//') ? rest : rest.replace(/(?!^)_/g, '-').toLowerCase()] = value;
   }
   return found;
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { namesSetByProject, readNpmSettings } from './npm-settings.ts';
+import { readNpmSettings } from './npm-settings.ts';
 import { writeNpmrc } from './npmrc.ts';
 import { cacheFolder, hostOf, type PackageSources, settingsFolder } from './package-sources.ts';
 import { proxiesOf, proxyFinder } from './user-proxy.ts';
@@ -20,8 +20,8 @@ const passedOn = [
 const credential = /^(\/\/.+?):(_authToken|_auth|username|_password|email|always-auth|certfile|keyfile)$/;
 
 /** The registries the user's npm is set to, with the credentials of these registries and of no other. */
-export function npmSources(env: NodeJS.ProcessEnv, npm: string, ofProject = namesSetByProject(env)): NpmSources {
-  const settings = readNpmSettings(env, npm, ofProject);
+export function npmSources(env: NodeJS.ProcessEnv, npm: string): NpmSources {
+  const settings = readNpmSettings(env, npm);
   const scopes = Object.entries(settings).filter(([name]) => /^@[^:]+:registry$/.test(name));
   const registry = String(settings['registry'] ?? npmjs);
   const urls = [registry, ...scopes.map(([, value]) => String(value))].map(readUrl);

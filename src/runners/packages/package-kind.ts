@@ -42,9 +42,8 @@ export interface PackageKind<Sources extends PackageSources = PackageSources> {
 
 /** What is known outside of the sandbox. */
 export interface HostSide {
+  /** Without what a project has set. */
   readonly env: NodeJS.ProcessEnv;
   /** The path of the program that fetches. */
   readonly fetcher: string;
-  /** Settings of npm that only the project has made, where npx has started Ambit. */
-  readonly ofProject: ReadonlySet<string>;
 }

@@ -12,7 +12,7 @@ import { bunKind } from './bun-kind.ts';
 import { refuseUnresolved } from './failed-resolution.ts';
 import { type FetchPlace, type FetchSandbox, openFetchSandbox } from './fetch-sandbox.ts';
 import { npmKind } from './npm-kind.ts';
-import { namesSetByProject } from './npm-settings.ts';
+import { isSetByProject, withoutNpmSettings } from './npm-settings.ts';
 import { type PackageCommand, type PackageTool, readPackageCommand } from './package-command.ts';
 import type { PackageKind, PackagePin, Started } from './package-kind.ts';
 import type { PackageSources } from './package-sources.ts';
@@ -50,7 +50,7 @@ interface Kept {
 export function createPackages(options: PackagesOptions): Packages {
   const underWay = new Map<string, Promise<string>>();
   // Read before any server is there that could change the file.
-  const ofProject = namesSetByProject(options.env());
+  const ofProject = isSetByProject(options.env());
 
   /** The folder where the package lies, fetched if need be. */
   async function contentOf(wanted: PackageCommand): Promise<string> {
@@ -88,13 +88,13 @@ export function createPackages(options: PackagesOptions): Packages {
   /** `locks` is where the lock files lie, once it is settled what the package is. */
   async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<PackagePin> {
     const kind = kinds[wanted.tool];
-    const given = options.env();
+    const given = ofProject ? withoutNpmSettings(options.env()) : options.env();
     const env = { ...given, PATH: withoutProjectFolders(given['PATH']) };
     const fetcher = lookUp(kind.fetcher, env['PATH']);
     if (fetcher === undefined) {
       throw failed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.missing });
     }
-    const sources = await kind.findSources({ env, fetcher, ofProject }, wanted);
+    const sources = await kind.findSources({ env, fetcher }, wanted);
     const sandbox = await openFetchSandbox(fetcher, sources, {
       ...options,
       hidden: [options.folder],

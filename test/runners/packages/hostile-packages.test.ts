@@ -94,10 +94,12 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
     const project = join(harness.tmpParent, 'project');
     const programs = join(project, 'node_modules/.bin');
     mkdirSync(programs, { recursive: true });
-    writeFileSync(join(project, '.npmrc'), 'registry=http://127.0.0.1:9\n');
+    // npm has no such variable when it reads the file, and sets it for Ambit.
+    writeFileSync(join(project, '.npmrc'), `reg\${npm_command?}istry=http://127.0.0.1:9\n`);
     for (const each of ['npm', 'node']) writeFileSync(join(programs, each), '#!/bin/sh\nexit 1\n', { mode: 0o755 });
     const { command } = await packages({
       npm_config_local_prefix: project,
+      npm_command: 'exec',
       npm_config_registry: 'http://127.0.0.1:9',
       PATH: `${programs}:${process.env['PATH']}`,
     }).ready('npx', ['-y', name]);

@@ -5,7 +5,7 @@ import { afterAll, beforeEach, expect, test } from 'vitest';
 import { bunKind } from '../../../src/runners/packages/bun-kind.ts';
 import { checkBunLock } from '../../../src/runners/packages/check-bun-lock.ts';
 import { checkTree } from '../../../src/runners/packages/check-tree.ts';
-import { namesSetByProject } from '../../../src/runners/packages/npm-settings.ts';
+import { isSetByProject, withoutNpmSettings } from '../../../src/runners/packages/npm-settings.ts';
 import { npmSources } from '../../../src/runners/packages/npm-sources.ts';
 import { readNpmrc, writeNpmrc } from '../../../src/runners/packages/npmrc.ts';
 import { readUvIndexes } from '../../../src/runners/packages/uv-indexes.ts';
@@ -84,17 +84,28 @@ test('S1: a project that npx has started Ambit in chooses no registry and gets n
     `registry=https://evil.example/\nuserconfig=${folder}/evil\n@s:registry=https://evil.example/\n`,
   );
   write('evil', 'registry=https://evil.example/\n');
+  const project = { npm_config_local_prefix: join(folder, 'project') };
   const started = env({
-    npm_config_local_prefix: join(folder, 'project'),
+    ...project,
     npm_config_registry: 'https://evil.example/',
-    npm_config_userconfig: join(folder, 'evil'),
+    NPM_CONFIG_USERCONFIG: join(folder, 'evil'),
+    npm_config_https_proxy: 'http://evil.example:1',
   });
-  const { hosts } = npmSources(started, npm, namesSetByProject(started));
+  expect(isSetByProject(started)).toBe(true);
+  const { hosts, proxyFor } = npmSources(withoutNpmSettings(started), npm);
   expect(hosts).toContain('own.example:443');
   expect(hosts).not.toContain('evil.example:443');
-  // In the home folder the file is the user's own.
-  const atHome = env({ npm_config_local_prefix: home, npm_config_registry: 'https://chosen.example/' });
-  expect(npmSources(atHome, npm, namesSetByProject(atHome)).hosts).toContain('chosen.example:443');
+  expect(proxyFor('own.example:443')).toBeUndefined();
+  // npm has read a name with variables that only npm had then.
+  write('project/.npmrc', `reg${variable('npm_command?')}istry=https://evil.example/\n`);
+  expect(isSetByProject(env(project))).toBe(true);
+  rmSync(join(folder, 'project/.npmrc'));
+  expect(isSetByProject(env(project))).toBe(false);
+  // In the home folder the file is the user's own, also by a link.
+  symlinkSync(join(home, '.npmrc'), join(folder, 'project/.npmrc'));
+  for (const prefix of [home, join(folder, 'project')]) {
+    expect(isSetByProject(env({ npm_config_local_prefix: prefix }))).toBe(false);
+  }
 });
 
 test('a settings file is read and written as npm does it', () => {
@@ -116,7 +127,7 @@ test('a settings file is read and written as npm does it', () => {
 
 test('S1: Bun and uv take packages from where the user has said, or not at all', () => {
   write('home/.bunfig.toml', '[install]\nregistry = "https://own.example"\n');
-  const host = (given = {}) => ({ env: env(given), fetcher: npm, ofProject: new Set<string>() });
+  const host = (given = {}) => ({ env: env(given), fetcher: npm });
   const wanted = { tool: 'bunx', name: 'x', wanted: '', program: undefined, runtime: undefined, args: [] } as const;
   expect(() => bunKind.findSources(host(), wanted)).toThrow(/\.bunfig\.toml says where packages come from/);
   expect(bunKind.findSources(host({ BUN_CONFIG_REGISTRY: 'https://b.example' }), wanted)).toMatchObject({
