@@ -8,6 +8,7 @@ import type { StdioServer } from '../upstreams/definition.ts';
 import { createPathGuard } from '../workspaces/path-guard.ts';
 import { pathRules } from '../workspaces/path-rules.ts';
 import type { WorkspaceConfig } from '../workspaces/workspaces.ts';
+import { packagesIn } from './fetch-package.ts';
 
 /** Where a process in a sandbox finds the public keys. */
 export const keysInside = '/run/ambit/jwks.json';
@@ -34,8 +35,11 @@ export function confine(confined: Confined): Confinement {
   const served = workspace === undefined ? [] : [{ real: realPlace(workspace), inside: workspace, guard }];
   const more = server.sandbox.writable.flatMap(asNamed).map((shown) => ({ ...shown, guard: guardOf(undefined) }));
   const writable = [...served, ...more];
-  const open = [home, ...writable].map(({ real }) => real);
-  for (const path of [...server.sandbox.readable, ...server.sandbox.writable]) assertOwnWay(path, open, server.name);
+  const open = writableBySessions(config);
+  const rewritable = [...[home, ...writable].map(({ real }) => real), ...open];
+  const { sandbox } = server;
+  const places = [cwd, ...(workspace === undefined ? [] : [workspace]), ...sandbox.readable, ...sandbox.writable];
+  for (const path of places) assertOwnWay(path, rewritable, server.name);
   const others = Object.values(config.workspaces).flatMap(({ path }) => (path === undefined ? [] : [realPlace(path)]));
   return {
     home,
@@ -46,6 +50,8 @@ export function confine(confined: Confined): Confinement {
       .filter((path) => existsSync(path))
       .map(realPlace)
       .concat(others.filter((path) => !isInside(home.real, path))),
+    open,
+    packages: realPlace(packagesIn(dataDir)),
     limits: server.sandbox.limits,
     network: server.sandbox.network,
     ...(server.sandbox.image === undefined ? {} : { image: server.sandbox.image }),
@@ -57,6 +63,15 @@ function guardOf(rules: WorkspaceConfig | undefined): Guard {
   if (rules === undefined) return { git: 'read' };
   const { refusal } = createPathGuard(pathRules(rules.files));
   return { git: rules.git, mayWrite: (names) => refusal('write', names) === undefined };
+}
+
+/** Every workspace, and what any server may write. */
+function writableBySessions({ workspaces, servers }: Config): string[] {
+  const named = [
+    ...Object.values(workspaces).map(({ path }) => path),
+    ...Object.values(servers).flatMap((each) => (each.transport === 'http' ? [] : each.sandbox.writable)),
+  ];
+  return [...new Set(named.flatMap((path) => (path === undefined ? [] : [realPlace(path)])))];
 }
 
 function realPlace(path: string): string {
@@ -74,7 +89,7 @@ function asNamed(path: string): Shown[] {
       ];
 }
 
-/** A link that a session can rewrite would let it choose what it is shown. */
+/** A link that a session can rewrite, this one or another, would let it choose what is shown. */
 function assertOwnWay(path: string, open: readonly string[], server: string): void {
   const links = stationsOf(path).slice(0, -1);
   if (!links.some((link) => open.some((folder) => isInside(link, folder)))) return;

@@ -33,6 +33,10 @@ export interface Confinement {
   readonly frozen?: readonly Shown[];
   /** Never part of what is shown because a server's own files are: real paths. */
   readonly hidden: readonly string[];
+  /** Where other sessions may write: real paths. A link there, or in what this one may write, adds nothing to what is shown. */
+  readonly open?: readonly string[];
+  /** Where fetched packages lie, by its real path. A server's own package is shown from there although it is hidden. */
+  readonly packages?: string;
   readonly limits: Limits;
   /** Hosts it may reach, as `host:port`; none unless given. */
   readonly network?: readonly string[];

@@ -50,6 +50,8 @@ test('a session is shown its workspace, what is granted and the public keys; the
     ],
     writable: [],
     hidden: [at('etc/ambit.yaml'), at('data'), at('other')],
+    open: [at('mine'), at('other')],
+    packages: at('data/packages'),
     limits: { memoryMb: 7, pids: 64, cpus: 1, fileMb: 1024, openFiles: 1024, wallSeconds: 86_400 },
   });
 });
@@ -86,6 +88,14 @@ test('a grant that leads through a link in the workspace, or in another grant, i
   expect(() => confined({ writable: [at('shared')], readable: [at('shared/turned')] })).toThrow(refusal);
   // Who may only read there cannot turn it.
   expect(() => confined({ readable: [at('shared'), at('shared/turned')] })).not.toThrow();
+});
+
+test('S4: a workspace or a grant that another session could turn into a link is refused', () => {
+  const refusal = expect.objectContaining({ code: 'SANDBOX_UNAVAILABLE' });
+  symlinkSync(at('etc'), at('other/turned'));
+  expect(() => confined({}, { cwd: at('other/turned') })).toThrow(refusal);
+  expect(() => confined({}, { cwd: at('mine'), workspace: at('other/turned') })).toThrow(refusal);
+  expect(() => confined({ readable: [at('other/turned')] })).toThrow(refusal);
 });
 
 test('S4: a repository is guarded as its workspace says, and what the workspace opens is free', () => {

@@ -24,6 +24,7 @@ import { cannotStart, missing, refuseVolume, unavailable } from './remedy.ts';
 import { isFiltered, seccompFilter } from './seccomp.ts';
 import { type ServerFiles, serverFiles } from './server-files.ts';
 import { spawnSandbox } from './spawn-sandbox.ts';
+import { showRulesOf } from './what-may-be-shown.ts';
 import { withWayOut } from './with-way-out.ts';
 
 export interface BwrapRunnerOptions {
@@ -159,7 +160,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         command: launch.command,
         args: launch.args,
         searchPath: launch.env['PATH'] ?? searchPath(),
-        hidden: confinement.hidden,
+        ...showRulesOf(confinement),
       });
       const { child, bounds, clearAway } = await spawn(...withWayOut(launch, confinement, files));
       const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(clearAway);

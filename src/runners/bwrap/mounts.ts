@@ -6,8 +6,8 @@ import { executedLater } from './executed-later.ts';
 import type { GuardedFolder, GuardSpot, Watched } from './guard-spots.ts';
 import { type Pinned, pin, release } from './pinned.ts';
 import { giveUpNames, type Placeholder } from './placeholders.ts';
-import { isInside, isSystem } from './server-files.ts';
 import type { Link, Traced } from './trace.ts';
+import { isInside, isSystem } from './what-may-be-shown.ts';
 
 export interface Mounts {
   /** Those above others first. */

@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 import type { Device } from './devices.ts';
 import { inOrder, type Mounts } from './mounts.ts';
-import { systemFolders } from './server-files.ts';
+import { systemFolders } from './what-may-be-shown.ts';
 
 export const user = { name: 'sandbox', id: '1000', home: '/tmp/home' } as const;
 export const tmpFolder = '/tmp';

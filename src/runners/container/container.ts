@@ -9,6 +9,7 @@ import { holdMounts, type Mounts } from '../bwrap/mounts.ts';
 import { lacking } from '../bwrap/probe.ts';
 import { unavailable } from '../bwrap/remedy.ts';
 import { scriptFiles, serverFiles } from '../bwrap/server-files.ts';
+import { showRulesOf } from '../bwrap/what-may-be-shown.ts';
 import { withWayOut } from '../bwrap/with-way-out.ts';
 import type { Confinement } from '../confinement.ts';
 import { removeGroupsOf } from '../limits/group-list.ts';
@@ -193,13 +194,14 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     async start(launch) {
       const { confinement, command, args } = launch;
       if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
-      const { image, hidden, limits } = confinement;
+      const { image, limits } = confinement;
+      const rules = showRulesOf(confinement);
       const { manner } = await find();
       const path = launch.env['PATH'] ?? searchPath();
       const files =
         image === undefined
-          ? serverFiles({ command, args, searchPath: path, hidden })
-          : scriptFiles({ command, args, hidden });
+          ? serverFiles({ command, args, searchPath: path, ...rules })
+          : scriptFiles({ command, args, ...rules });
       const started = await run(manner, ...withWayOut(launch, confinement, files));
       const { child, first, clearAway, watched } = started;
       const bounds = boundsWithGuards(watchingMonitor(started.bounds, first), watched);

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 import { hosts, user } from '../bwrap/profile.ts';
-import { systemFolders } from '../bwrap/server-files.ts';
 import type { Link } from '../bwrap/trace.ts';
+import { systemFolders } from '../bwrap/what-may-be-shown.ts';
 import type { Account } from './account.ts';
 import { type Engine, order } from './engine.ts';
 import { type TarEntry, tarOf } from './tar.ts';

@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { redactBytes, redactionFor } from '../../redact-settings.ts';
 import { refuseHosts, refuseVolume, unavailable } from '../bwrap/remedy.ts';
 import { type ServerFiles, serverFiles } from '../bwrap/server-files.ts';
+import { showRulesOf } from '../bwrap/what-may-be-shown.ts';
 import type { Confinement } from '../confinement.ts';
 import { unbounded } from '../container/bounds.ts';
 import type { InForce } from '../limits/limits.ts';
@@ -126,7 +127,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       refuseVolume(confinement);
       await probe();
       const searchPath = launch.env['PATH'] ?? process.env['PATH'];
-      const files = serverFiles({ command, args, searchPath, hidden: confinement.hidden });
+      const files = serverFiles({ command, args, searchPath, ...showRulesOf(confinement) });
       const child = await spawn(launch, confinement, files);
       const onGone = () => void warden.release(child.pid, launch.tmpDir);
       const { limits } = confinement;

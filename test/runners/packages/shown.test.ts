@@ -15,7 +15,8 @@ function shownFrom(dataDir: string): string[] {
     writeFileSync(file, '{}');
   }
   chmodSync(program, 0o755);
-  const { shown } = serverFiles({ command: program, args: [], searchPath: '/usr/bin', hidden: [dataDir] });
+  const rules = { hidden: [dataDir], packages: join(dataDir, 'packages') };
+  const { shown } = serverFiles({ command: program, args: [], searchPath: '/usr/bin', ...rules });
   return [...new Set(shown.map(({ real }) => real))].sort();
 }
 
