@@ -46,9 +46,8 @@ export function confine(confined: Confined): Confinement {
     writable,
     readable: [...server.sandbox.readable.flatMap(asNamed), ...keysOf(jwksFile)],
     // Used as a library, Ambit has a name for its configuration and no file.
-    hidden: [configFile, dataDir]
-      .filter((path) => existsSync(path))
-      .map(realPlace)
+    hidden: [configFile, dataDir, config.credentials.keyFile, config.events.webhook?.secretFile]
+      .flatMap((path) => (path !== undefined && existsSync(path) ? [realPlace(path)] : []))
       .concat(others.filter((path) => !isInside(home.real, path))),
     open,
     packages: realPlace(packagesIn(dataDir)),

@@ -98,6 +98,17 @@ test('S4: a workspace or a grant that another session could turn into a link is 
   expect(() => confined({ readable: [at('other/turned')] })).toThrow(refusal);
 });
 
+test('the key of credentials and the secret of the webhook are hidden, though they lie elsewhere', () => {
+  for (const name of ['key', 'secret']) writeFileSync(at(`shared/${name}`), 'x');
+  const webhook = { url: 'https://example.com/', secretFile: at('shared/secret') };
+  const given = { version: 1, servers: { a: { command: 'x' } }, credentials: { keyFile: at('shared/key') } };
+  const config = configSchema.parse({ ...given, events: { webhook } }) as unknown as Config;
+  const server = defineServers(config, at('etc')).get('a') as StdioServer;
+  const place = { cwd: at('mine'), workspace: undefined, rules: undefined, jwksFile: undefined };
+  const { hidden } = confine({ server, config, configFile: 'none', dataDir: at('data'), ...place });
+  expect(hidden).toEqual([at('data'), at('shared/key'), at('shared/secret')]);
+});
+
 test('S4: a repository is guarded as its workspace says, and what the workspace opens is free', () => {
   const workspaces = {
     mine: { path: at('mine'), git: 'write', files: { open: ['AGENTS.md'] } },

@@ -129,7 +129,7 @@ function filesOf({ path, isSearched }: Interpreter, gate: Gate): Traced[] {
 function packageOf(path: string, gate: Gate): Traced[] {
   const file = followNamed(path, gate);
   const { real } = file;
-  if (isSystem(real)) return [file];
+  if (isSystem(real) || isLanguageRuntime(real)) return [file];
   const names = real.split(sep);
   const modules = names
     .flatMap((name, index) => (name === 'node_modules' ? [names.slice(0, index + 1).join(sep)] : []))

@@ -2,6 +2,7 @@ import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { homedir, userInfo } from 'node:os';
 import { basename, dirname, join, sep } from 'node:path';
 import type { Confinement } from '../confinement.ts';
+import { isProgram } from '../look-up.ts';
 import { type Traced, trace } from './trace.ts';
 
 /** What decides which of a server's own files are shown: real paths, all of them. */
@@ -73,8 +74,9 @@ export function createGate({ hidden, open = [], granted = [], packages }: ShowRu
   function mayFollow(link: string, real: string): boolean {
     if (isGranted(real)) return true;
     if (fetchedFolder(link) === undefined && isIn(link, [...open, ...hidden])) return false;
-    const project = isSystem(link) ? undefined : projectOf(dirname(link));
-    return project === undefined || isInside(real, project) || isLanguageRuntime(real);
+    if (isSystem(link) || isLanguageRuntime(real)) return true;
+    const project = projectOf(dirname(link)) ?? settingsAround(real);
+    return project === undefined || isInside(real, project) === isInside(link, project);
   }
 
   return {
@@ -133,6 +135,15 @@ function projectOf(folder: string): string | undefined {
     (each) => !isTooWide(each) && projectMarks.some((mark) => existsSync(join(each, mark))),
   );
   return marked ?? (modules === -1 ? undefined : names.slice(0, modules + 1).join(sep));
+}
+
+/** The folder of settings in a home folder, such as `.ssh`, that a file lies in. Programs and packages are no settings. */
+function settingsAround(file: string): string | undefined {
+  if (isProgram(file) || file.split(sep).includes(modulesFolder)) return undefined;
+  return ownHomes().flatMap((home) => {
+    const name = isInside(file, home) ? file.slice(home.length + 1).split(sep)[0] : undefined;
+    return name?.startsWith('.') ? [join(home, name)] : [];
+  })[0];
 }
 
 /** A home folder, and whatever lies above one. */

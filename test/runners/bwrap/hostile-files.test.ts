@@ -128,6 +128,8 @@ describe('a link', () => {
       expect.soft(() => scriptFiles({ command: 'x', args: [named], ...rules() }), target).toThrow(refused);
     }
     expect(() => shown('sh', [at('home/data/keys/signing.json')])).toThrow(refused);
+    file('home/.ssh/plain', 'the key', 0o600);
+    expect(() => shown(script, [link('unpacked/config', at('home/.ssh/plain'))])).toThrow(refused);
   });
 
   test('S4: that a session may rewrite adds nothing to what is shown', () => {
@@ -164,6 +166,9 @@ describe('a link', () => {
     expect(shown('sh', [at('home/app/node_modules/a/cli.js')])).toEqual(
       [at('home/app/node_modules'), inner, at('home/app/package.json')].sort(),
     );
+    const python = file('home/.pyenv/versions/3/bin/python3.12', '\x7fELF');
+    for (const mark of ['package.json', 'versions/3/lib/python3.12/os.py']) file(`home/.pyenv/${mark}`);
+    expect(shown(python)).toEqual([at('home/.pyenv/versions/3'), python]);
     const script = file('disk/projects/one/server.js');
     link('home/linked', at('disk/projects'));
     expect(shown('sh', [at('home/linked/one/server.js')])).toEqual([script]);
