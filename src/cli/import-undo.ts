@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createApprovals } from '../approvals/approvals.ts';
 import { loadConfig } from '../config/load.ts';
+import { assertNobodyElseWrites } from '../config/read-config-file.ts';
 import { AmbitError } from '../errors.ts';
 import { latestBackup, restoreBackup } from '../import/backups.ts';
 import { agreed, tell } from './ask.ts';
@@ -17,6 +18,7 @@ export async function undoImport(invocation: Invocation, places: Places): Promis
       hint: 'Backups are made by "ambit import", and each can be put back once.',
     });
   }
+  assertNobodyElseWrites(backup);
   const before = await namesIn(readFileSync(backup, 'utf8'), places.configFile);
   const now = await namesIn(readFileSync(places.configFile, 'utf8'), places.configFile);
   const removed = [...now].filter((name) => !before.has(name));

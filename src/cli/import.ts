@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { createApprovals } from '../approvals/approvals.ts';
 import { loadConfig } from '../config/load.ts';
+import { assertNobodyElseWrites } from '../config/read-config-file.ts';
 import { addServers } from '../import/add-servers.ts';
 import { replaceWithBackup } from '../import/backups.ts';
 import { clients, knownPlaces } from '../import/known-places.ts';
@@ -27,6 +28,7 @@ export const importCommand: Command = {
   },
   async run(invocation) {
     const places = placesOf(invocation);
+    assertNobodyElseWrites(places.configFile);
     if (invocation.flags['undo'] === true) return undoImport(invocation, places);
     const before = existsSync(places.configFile) ? readFileSync(places.configFile, 'utf8') : '';
     const { config } = await loadConfig({ text: before === '' ? 'version: 1\n' : before, file: places.configFile });

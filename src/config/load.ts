@@ -8,7 +8,7 @@ import { includeServers } from './include.ts';
 import { listenChoiceOf, listenProblems } from './listen-rules.ts';
 import { findNotBuilt } from './not-built-yet.ts';
 import { configInvalid, type Problem } from './problem.ts';
-import { decode, readConfigFile } from './read-config-file.ts';
+import { decode, readOwnConfigFile } from './read-config-file.ts';
 import { resolvePaths } from './resolve-paths.ts';
 import { misplacedPatterns, ruleProblems } from './rule-problems.ts';
 import { type Config, configSchema } from './schema.ts';
@@ -26,7 +26,7 @@ export interface LoadedConfig {
 
 /** Reads, checks and completes a configuration. Throws CONFIG_INVALID with all that is wrong, a line each. */
 export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
-  const text = 'text' in source ? decode(Buffer.from(source.text), source.file) : await readConfigFile(source.file);
+  const text = 'text' in source ? decode(Buffer.from(source.text), source.file) : await readOwnConfigFile(source.file);
   const file = escapeControls(basename(source.file));
   const yaml = readYaml(text);
   if (yaml.broken) throw configInvalid(file, yaml.problems, yaml.locate);

@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { AmbitError } from '../errors.ts';
 import { escapeControls } from '../escape-controls.ts';
+import { findExposure } from '../who-can-write.ts';
 
 const mostBytes = 1_048_576;
 
@@ -28,6 +29,22 @@ export function decode(bytes: Uint8Array, file: string): string {
   } catch (cause) {
     throw unreadable(file, 'it is not UTF-8 text', cause);
   }
+}
+
+/** Refuses a configuration that another user could change: it names the programs that we start. */
+export function assertNobodyElseWrites(file: string): void {
+  const exposed = findExposure(file);
+  if (exposed === undefined) return;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: `${escapeControls(file)} may have been changed by another user: ${exposed}.`,
+    hint: 'See what it says; then take it over with "chown" and "chmod go-w", the folders above it too, or name another file with "--config FILE".',
+  });
+}
+
+/** The text of our own configuration. Files of projects and of other programs are read without asking whose they are. */
+export async function readOwnConfigFile(file: string): Promise<string> {
+  assertNobodyElseWrites(file);
+  return readConfigFile(file);
 }
 
 /** The text of a configuration file; never waits on a pipe, never reads past the limit. */

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -91,6 +91,19 @@ test('SIGHUP makes a running gateway read its configuration again', async () => 
   writeFileSync(file, projectFile('signalled'));
   expect(await answerTo(() => process.kill(ambit.pid, 'SIGHUP'))).toContain('signalled');
   expect(await callOf('signalled')).toBe('!SERVER_NOT_APPROVED');
+  await configure(steady);
+});
+
+test('S2: a configuration that another user can write is not taken over', async () => {
+  const file = join(ambit.folder, 'etc', 'ambit.yaml');
+  const planted = { ...steady, planted: server('planted', 'modern') };
+  const said = await answerTo(() => {
+    writeFileSync(`${file}.next`, JSON.stringify({ version: 1, servers: planted, quotas }));
+    chmodSync(`${file}.next`, 0o666);
+    renameSync(`${file}.next`, file);
+  });
+  expect(said).toBe('the configuration was not taken over');
+  expect(await callOf('planted')).toBe('!SERVER_NOT_AVAILABLE');
   await configure(steady);
 });
 
