@@ -2,6 +2,7 @@ import {
   chmodSync,
   closeSync,
   constants,
+  existsSync,
   fchmodSync,
   fstatSync,
   lstatSync,
@@ -12,6 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from './errors.ts';
+import { findExposureAbove } from './who-can-write.ts';
 
 const forOthers = 0o077;
 const writableByOthers = 0o022;
@@ -24,6 +26,7 @@ const marks = ['journal', 'sessions.db', 'approvals.json'];
  * folder that holds other things is not touched: others may need them.
  */
 export function takeDataDir(path: string): void {
+  assertCannotBeReplaced(path);
   makeFolder(path);
   const { mode } = ourFacts(path);
   if ((mode & sticky) !== 0) throw notPrivate(path, 'it is shared by all users');
@@ -56,9 +59,11 @@ export function keepPrivate(file: string): void {
   }
 }
 
-/** Why nobody can be kept out of a folder that is there; undefined where that can be done. */
+/** Why nobody can be kept out of a folder; undefined where that can be done. */
 export function obstacleTo(path: string): string | undefined {
   try {
+    assertCannotBeReplaced(path);
+    if (!existsSync(path)) return undefined;
     const { mode } = ourFacts(path);
     return (mode & sticky) === 0 ? undefined : 'it is shared by all users';
   } catch (error) {
@@ -105,7 +110,18 @@ function ourFacts(path: string): { readonly mode: number } {
   const facts = statSync(path);
   const isOurs = (uid === 0 || isOurUser(uid)) && isOurUser(facts.uid);
   if (!isOurs) throw notPrivate(path, 'it belongs to another user');
+  assertCannotBeReplaced(path);
   return facts;
+}
+
+/** Whoever can rename a folder above it could put a folder of their own in its place. */
+function assertCannotBeReplaced(path: string): void {
+  const exposed = findExposureAbove(path);
+  if (exposed === undefined) return;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: `${path} could be replaced by another user: ${exposed}.`,
+    hint: 'Name a folder with --data-dir that lies below folders of your own or of root; or take those over with "chown" and "chmod go-w".',
+  });
 }
 
 function isOurUser(uid: number): boolean {

@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { findExposureAbove } from '../who-can-write.ts';
 import { writeAtomically } from '../write-atomically.ts';
 import type { Pinned } from './pinned.ts';
 import type { ToolPins } from './tool-pins.ts';
@@ -75,7 +76,8 @@ function exposure(stat: Facts, file: string): string | undefined {
   }
   const folder = lstatSync(dirname(file));
   const foreign = uid !== undefined && folder.uid !== uid && folder.uid !== 0;
-  return foreign || (folder.mode & 0o022) !== 0 ? 'other users may write to its folder' : undefined;
+  if (foreign || (folder.mode & 0o022) !== 0) return 'other users may write to its folder';
+  return findExposureAbove(dirname(file));
 }
 
 export function writeApprovals(file: string, servers: Approved): void {

@@ -70,7 +70,7 @@ function folder(dataDir: string): Finding {
   let place = dataDir;
   while (!existsSync(place)) place = dirname(place);
   const about = { kind: 'store', name: 'data directory' } as const;
-  const obstacle = place === dataDir ? obstacleTo(dataDir) : undefined;
+  const obstacle = obstacleTo(dataDir);
   if (obstacle !== undefined) {
     return { ...about, state: 'missing', detail: obstacle, remedy: 'Choose another with --data-dir DIR' };
   }

@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createApprovals } from '../../src/approvals/approvals.ts';
 import { createGateway } from '../../src/library/create-gateway.ts';
-import { makePrivateFolder } from '../../src/private-files.ts';
+import { makePrivateFolder, obstacleTo } from '../../src/private-files.ts';
 import { openStore } from '../../src/stores/open-store.ts';
 
 const somebodyElse = 65_534;
@@ -145,6 +145,37 @@ describe('S2: a data directory that cannot be made private is refused', () => {
     await expect(open(where)).rejects.toMatchObject({ code: 'CONFIG_INVALID', message: expect.stringMatching(why) });
     expect(lstatSync(where).mode).toBe(before);
     if (where === dataDir && lstatSync(where).isDirectory()) expect(existsSync(join(where, 'journal'))).toBe(false);
+  });
+
+  test.each<[string, () => string]>([
+    ['a folder above it', () => dataDir],
+    [
+      'a folder above what a link leads to',
+      () => {
+        symlinkSync(dataDir, links());
+        return links();
+      },
+    ],
+  ])('one that others could replace through %s', async (_what, make) => {
+    const above = join(folder, 'above');
+    mkdirSync(above);
+    chmodSync(above, 0o777);
+    dataDir = join(above, 'deeper', 'data');
+    const where = make();
+    for (const isThere of [false, true]) {
+      if (isThere) mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+      const refused = { code: 'CONFIG_INVALID', hint: expect.stringContaining('chmod go-w') };
+      await expect(open(where)).rejects.toMatchObject({ ...refused, message: expect.stringContaining(above) });
+      expect(obstacleTo(where)).toContain(above);
+      expect(readdirSync(above)).toEqual(isThere ? ['deeper'] : []);
+    }
+    expect(readdirSync(dataDir)).toEqual([]);
+  });
+
+  test.runIf(process.getuid?.() === 0)('one below a folder of somebody else', async () => {
+    mkdirSync(join(folder, 'theirs', 'data'), { recursive: true, mode: 0o700 });
+    chownSync(join(folder, 'theirs'), somebodyElse, somebodyElse);
+    await expect(open(join(folder, 'theirs', 'data'))).rejects.toThrow(/theirs belongs to another user/);
   });
 
   test.each(['.', 'journal', 'keys'])('one where others could write to %s', async (name) => {
