@@ -1,7 +1,5 @@
-import { existsSync } from 'node:fs';
 import { request } from 'node:http';
-import { dirname } from 'node:path';
-import { assertPrivate, controlSocketPath } from '../entrances/control/socket-path.ts';
+import { controlSocketPath, openSocketWay, type SocketWay } from '../entrances/control/socket-path.ts';
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../errors.ts';
 import type { Invocation } from './command.ts';
 import { placesOf } from './places.ts';
@@ -27,13 +25,14 @@ async function askSocket(
   body: unknown,
 ): Promise<{ readonly status: number; readonly body: unknown }> {
   const { dataDir } = placesOf(invocation);
-  const socketPath = controlSocketPath(dataDir, invocation.env);
-  if (existsSync(dirname(socketPath))) assertPrivate(dirname(socketPath));
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+  const way = findWay(controlSocketPath(dataDir, invocation.env));
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
     const asking = request(
       {
-        socketPath,
+        socketPath: way.path,
+        // A connection that is kept would be found again by a path that leads elsewhere by then.
+        agent: false,
         method,
         path,
         headers: bytes === undefined ? {} : { 'content-type': 'application/json', 'content-length': bytes.length },
@@ -47,6 +46,14 @@ async function askSocket(
     );
     asking.on('error', (cause) => reject(new AmbitError('GATEWAY_UNREACHABLE', { cause })));
     asking.end(bytes);
-  });
+  }).finally(way.release);
   return { status, body: text === '' ? {} : (JSON.parse(text) as unknown) };
+}
+
+function findWay(socket: string): SocketWay {
+  try {
+    return openSocketWay(socket);
+  } catch (cause) {
+    throw isAmbitError(cause) ? cause : new AmbitError('GATEWAY_UNREACHABLE', { cause });
+  }
 }

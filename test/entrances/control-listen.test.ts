@@ -1,10 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { listenControl } from '../../src/entrances/control/listen.ts';
+import { openSocketWay } from '../../src/entrances/control/socket-path.ts';
 import { withLongLock } from '../../src/file-lock.ts';
 import type { Gateway } from '../../src/gateway/gateway.ts';
 
@@ -31,4 +32,52 @@ test('a gateway does not judge the socket of another that is just being made', a
   expect(control).not.toBeInstanceOf(Error);
   await expect(listenControl(noGateway, path)).rejects.toThrow(/Another gateway is already running/);
   if (!(control instanceof Error)) await control.close();
+});
+
+/** A folder of ours, and the one it lies in. */
+function scene(): { readonly above: string; readonly folder: string } {
+  const above = mkdtempSync(join(tmpdir(), 'ambit-control-'));
+  onTestFinished(() => rmSync(above, { recursive: true, force: true }));
+  const folder = join(above, 'data');
+  mkdirSync(folder, { mode: 0o700 });
+  return { above, folder };
+}
+
+/** A server that says its name to whoever connects. */
+async function speaker(path: string, name: string): Promise<void> {
+  const server = createServer((socket) => socket.end(name));
+  onTestFinished(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+}
+
+test('S2: whoever looked at the folder of a control socket reaches the socket in it, whatever takes its name', async () => {
+  const { above, folder } = scene();
+  await speaker(join(folder, 'control.sock'), 'ours');
+  const way = openSocketWay(join(folder, 'control.sock'));
+  renameSync(folder, join(above, 'moved'));
+  mkdirSync(folder);
+  await speaker(join(folder, 'control.sock'), 'theirs');
+  const heard = await new Promise<string>((resolve, reject) => {
+    connect(way.path)
+      .on('data', (chunk) => resolve(chunk.toString()))
+      .on('error', reject);
+  });
+  way.release();
+  expect(heard).toBe('ours');
+});
+
+test('S2: a control socket where others could put another is neither made nor asked', async () => {
+  const { above, folder } = scene();
+  const path = join(folder, 'control.sock');
+  for (const exposed of [above, folder]) {
+    chmodSync(exposed, 0o777);
+    expect(() => openSocketWay(path)).toThrow(/somebody else/);
+    await expect(listenControl(noGateway, path)).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
+    chmodSync(exposed, 0o700);
+  }
+  expect(readdirSync(folder)).toEqual([]);
+  const control = await listenControl(noGateway, path);
+  expect(existsSync(path)).toBe(true);
+  await control.close();
+  expect(existsSync(path)).toBe(false);
 });

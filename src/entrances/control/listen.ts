@@ -6,7 +6,7 @@ import { AmbitError } from '../../errors.ts';
 import { withLongLock } from '../../file-lock.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { createAdminDoor } from './answer-admin.ts';
-import { assertPrivate } from './socket-path.ts';
+import { openSocketWay } from './socket-path.ts';
 
 const lockPatienceMs = 10_000;
 
@@ -16,21 +16,25 @@ const lockPatienceMs = 10_000;
  */
 export async function listenControl(
   gateway: Gateway,
-  path: string,
+  socket: string,
   address: () => string | undefined = () => undefined,
 ): Promise<{ close(): Promise<void> }> {
-  const folder = dirname(path);
+  const folder = dirname(socket);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  assertPrivate(folder);
+  // Held until the end: the socket is removed by the name it was made by.
+  const { path, release } = openSocketWay(socket);
   const door = createAdminDoor(gateway, address);
   const take = (request: IncomingMessage, response: ServerResponse) => {
     door.answer(request, response).catch(() => response.destroy());
   };
   const server = createServer(take).on('checkContinue', take);
   // Of two gateways that start at the same moment, one could take the fresh socket of the other for a stale one.
-  await withLongLock(path, lockPatienceMs, async () => {
+  await withLongLock(socket, lockPatienceMs, async () => {
     await removeStale(path);
     await bindPrivately(server, path);
+  }).catch((error: unknown) => {
+    release();
+    throw error;
   });
   const { ino } = statSync(path);
   return {
@@ -40,7 +44,10 @@ export async function listenControl(
         if (lstatSync(path, { throwIfNoEntry: false })?.ino === ino) rmSync(path, { force: true });
         removeIfEmpty(folder);
         server.closeAllConnections();
-        server.close(() => resolve());
+        server.close(() => {
+          release();
+          resolve();
+        });
       }),
   };
 }

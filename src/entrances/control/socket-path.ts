@@ -1,28 +1,53 @@
 import { createHash } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
+import { findExposureAbove } from '../../who-can-write.ts';
 
 // Unix sockets hold at most 108 bytes of path on Linux, 104 on macOS, the closing zero included.
 const longest = 100;
+const hasHandlePaths = process.platform === 'linux';
 
-/** Where the control socket of a data directory lies; elsewhere, under a hash, when its path would be too long. */
+/**
+ * Where the control socket of a data directory lies: in it. Where folders cannot be named by a handle, and its path
+ * would be too long, it lies elsewhere under a hash.
+ */
 export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): string {
   const usual = join(dataDir, 'control.sock');
-  if (Buffer.byteLength(usual) <= longest) return usual;
+  if (hasHandlePaths || Buffer.byteLength(usual) <= longest) return usual;
   const hash = createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
   const uid = process.getuid?.() ?? 0;
   // One folder only: in a shared temporary directory nobody can exchange it, since that is sticky.
   return join(env.XDG_RUNTIME_DIR || tmpdir(), `ambit-${uid}-${hash}`, 'control.sock');
 }
 
-/** Where somebody else could write, the socket might be theirs. */
-export function assertPrivate(folder: string): void {
-  const { uid, mode } = statSync(folder);
-  if (uid === (process.getuid?.() ?? uid) && (mode & 0o022) === 0) return;
-  throw new AmbitError('CONFIG_INVALID', {
-    what: `The folder of the control socket belongs to, or can be written by, somebody else.`,
-    hint: 'Choose another data directory with --data-dir, or correct its owner and mode.',
+/** A way to a socket through a folder that is held open. */
+export interface SocketWay {
+  /** Short, and leads to the folder that was looked at, whatever has its name by now. */
+  readonly path: string;
+  /** The path leads nowhere afterwards. */
+  release(): void;
+}
+
+/** Holds the folder of a control socket. One where somebody else could put a socket is refused. */
+export function openSocketWay(socket: string): SocketWay {
+  const folder = dirname(socket);
+  const exposed = findExposureAbove(folder);
+  if (exposed !== undefined) throw notPrivate(exposed);
+  const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  const { uid, mode } = fstatSync(descriptor);
+  if (uid !== (process.getuid?.() ?? uid) || (mode & 0o022) !== 0) {
+    closeSync(descriptor);
+    throw notPrivate(`${folder} belongs to, or can be written by, somebody else`);
+  }
+  const path = hasHandlePaths ? `/proc/self/fd/${descriptor}/${basename(socket)}` : socket;
+  return { path, release: () => closeSync(descriptor) };
+}
+
+function notPrivate(why: string): AmbitError {
+  return new AmbitError('CONFIG_INVALID', {
+    what: `The control socket could be that of somebody else: ${why}.`,
+    hint: 'Choose another data directory with --data-dir, or correct owner and mode with "chown" and "chmod go-w".',
   });
 }

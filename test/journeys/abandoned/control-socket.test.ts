@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
 import { ask } from '../control-api.ts';
-import { type Exited, runAmbit, type Serving, serve } from './ambit-command.ts';
+import { runAmbit, type Serving, serve } from './ambit-command.ts';
 import { upstreamProgram } from './probed-ambit.ts';
 import { enter } from './visitor.ts';
 
@@ -80,51 +80,21 @@ describe('the control socket', () => {
   }
 });
 
-describe('with a data directory too deep for a socket', () => {
-  const deep = () => join(folder, ...Array.from({ length: 8 }, () => 'a-rather-long-name'), 'data');
-  const command = (dataDir: string, env: NodeJS.ProcessEnv, ...args: string[]): Promise<Exited> =>
-    runAmbit([...args, ...placesIn(dataDir)], env);
-
-  // Below TMPDIR it stands in the test after this one.
-  it.each(proof ? ['XDG_RUNTIME_DIR', 'TMPDIR'] : ['XDG_RUNTIME_DIR'])(
-    'the control socket stands below %s, found by the commands',
-    async (name) => {
-      const runtime = join(folder, 'rt');
-      mkdirSync(runtime, { mode: 0o700 });
-      const env = { XDG_RUNTIME_DIR: undefined, [name]: runtime };
-      const serving = await start(deep(), env);
-      const created = await command(deep(), env, 'session', 'create', '--trust', 'direct', '--json');
-      const { token } = JSON.parse(created.stdout) as { token: string };
-      const visitor = await enter('handshake', { url: `${serving.url}/mcp/plain`, token });
-      expect((await visitor.whoami()).initialized).toBe(true);
-      const sockets = readdirSync(runtime, { recursive: true, encoding: 'utf8' }).filter((path) =>
-        path.endsWith('.sock'),
-      );
-      expect(sockets).toHaveLength(1);
-      expect(mode(join(runtime, sockets[0] as string))).toBe('600');
-      expect(mode(join(runtime, sockets[0] as string, '..'))).toBe('700');
-      if (proof) await expect(start(deep(), env)).rejects.toThrow(/Another gateway is already running/);
-      expect(await serving.stop('SIGTERM')).toBe(0);
-      expect(readdirSync(runtime)).toEqual([]);
-    },
-  );
-
-  it('nothing of it stands in a folder that somebody else could exchange', async () => {
-    const shared = join(folder, 'shared');
-    mkdirSync(shared);
-    chmodSync(shared, 0o1777);
-    const env = { XDG_RUNTIME_DIR: undefined, TMPDIR: shared };
-    const serving = await start(deep(), env);
-    expect(await command(deep(), env, 'session', 'list')).toMatchObject({ code: 0 });
-    const folders = readdirSync(shared, { recursive: true, encoding: 'utf8' }).filter(
-      (path) => !path.endsWith('.sock'),
-    );
-    expect(folders).toHaveLength(1);
-    // Somebody was here first: in a sticky folder that is all they can do.
-    await serving.stop('SIGTERM');
-    mkdirSync(join(shared, folders[0] as string), { recursive: true });
-    chmodSync(join(shared, folders[0] as string), 0o777);
-    await expect(start(deep(), env)).rejects.toThrow(/somebody else/);
-    expect(await command(deep(), env, 'session', 'list')).toMatchObject({ code: 1, stdout: '' });
-  });
+it('S2: with a data directory too deep for a socket it stands there too, and nothing in a folder that all share', async () => {
+  const deep = join(folder, ...Array.from({ length: 8 }, () => 'a-rather-long-name'), 'data');
+  const socket = join(deep, 'control.sock');
+  const shared = join(folder, 'shared');
+  mkdirSync(shared);
+  chmodSync(shared, 0o1777);
+  const env = { XDG_RUNTIME_DIR: shared, TMPDIR: shared };
+  const serving = await start(deep, env);
+  const created = await runAmbit(['session', 'create', '--trust', 'direct', '--json', ...placesIn(deep)], env);
+  const { token } = JSON.parse(created.stdout) as { token: string };
+  const visitor = await enter('handshake', { url: `${serving.url}/mcp/plain`, token });
+  expect((await visitor.whoami()).initialized).toBe(true);
+  expect(mode(socket)).toBe('600');
+  expect(readdirSync(shared)).toEqual([]);
+  if (proof) await expect(start(deep, env)).rejects.toThrow(/Another gateway is already running/);
+  expect(await serving.stop('SIGTERM')).toBe(0);
+  expect(existsSync(socket)).toBe(false);
 });
