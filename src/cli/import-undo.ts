@@ -28,11 +28,11 @@ export async function undoImport(invocation: Invocation, places: Places): Promis
     tell(['Nothing was changed.']);
     return 1;
   }
-  const undone = restoreBackup(places.configFile, backup);
+  const { undone, closedFrom } = restoreBackup(places.configFile, backup);
   const approvals = createApprovals({ dataDir: places.dataDir });
   for (const name of removed) await approvals.revoke(name);
   print(invocation, { restored: backup, undone, removed }, () => 'The configuration is as it was.');
-  tell([`What it was until now: ${undone}`]);
+  tell([...describeClosing(closedFrom), `What it was until now: ${undone}`]);
   return 0;
 }
 
@@ -41,4 +41,13 @@ async function namesIn(text: string, file: string): Promise<Set<string>> {
   const loaded = await loadConfig({ text, file }).catch(() => undefined);
   const servers = Object.entries(loaded?.config.servers ?? {});
   return new Set(servers.filter(([, { source }]) => source !== 'project').map(([name]) => name));
+}
+
+/** What to say when the configuration was open to others and is not any more. */
+export function describeClosing(mode: number | undefined): string[] {
+  if (mode === undefined) return [];
+  const [now, before] = [mode & 0o700, mode].map((each) => each.toString(8).padStart(4, '0'));
+  return [
+    `The configuration may hold secrets now. Others may not read it any more (mode ${now} instead of ${before}).`,
+  ];
 }

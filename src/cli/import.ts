@@ -6,11 +6,11 @@ import { assertNobodyElseWrites } from '../config/read-config-file.ts';
 import { addServers } from '../import/add-servers.ts';
 import { replaceWithBackup } from '../import/backups.ts';
 import { clients, knownPlaces } from '../import/known-places.ts';
-import { type Addition, type Found, planImport } from '../import/plan-import.ts';
+import { type Addition, type Found, mayHoldSecret, planImport } from '../import/plan-import.ts';
 import { defineServers } from '../upstreams/definition.ts';
 import { agreed, tell, yesFlag } from './ask.ts';
 import { type Command, type Invocation, jsonFlag, UsageFault } from './command.ts';
-import { undoImport } from './import-undo.ts';
+import { describeClosing, undoImport } from './import-undo.ts';
 import { print } from './output.ts';
 import { placesOf } from './places.ts';
 import { whatWouldRun } from './show-server.ts';
@@ -60,7 +60,7 @@ export const importCommand: Command = {
       return 1;
     }
     mkdirSync(dirname(places.configFile), { recursive: true, mode: 0o700 });
-    const backup = replaceWithBackup(places.configFile, text);
+    const { backup, closedFrom } = replaceWithBackup(places.configFile, text, plan.additions.some(mayHoldSecret));
     const unapproved: string[] = [];
     for (const each of shown) {
       if (each === undefined) continue;
@@ -70,6 +70,7 @@ export const importCommand: Command = {
       });
     }
     print(invocation, { added: names, backup: backup ?? null, unapproved }, () => `Added: ${names.join(', ')}.`);
+    tell(describeClosing(closedFrom));
     if (backup !== undefined) tell([`The configuration as it was: ${backup}`, 'To go back: ambit import --undo']);
     return 0;
   },

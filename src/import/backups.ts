@@ -11,17 +11,35 @@ function realFile(file: string): string {
   return existsSync(file) ? realpathSync(file) : file;
 }
 
-/** Writes a configuration anew. What it was before lies beside it afterwards, readable by its owner only. */
-export function replaceWithBackup(file: string, text: string): string | undefined {
+/** What became of a configuration that was written anew. */
+export interface Replaced {
+  /** Where it lies as it was before; undefined where there was none. */
+  readonly backup: string | undefined;
+  /** Its mode before, where others cannot open it any more. */
+  readonly closedFrom: number | undefined;
+}
+
+/**
+ * Writes a configuration anew. What it was before lies beside it afterwards, readable by its owner only. So is the new
+ * one where it may hold secrets that were added.
+ */
+export function replaceWithBackup(file: string, text: string, mayHoldSecrets: boolean): Replaced {
   const real = realFile(file);
   if (!existsSync(real)) {
     writeAtomically(real, text, 0o600);
-    return undefined;
+    return { backup: undefined, closedFrom: undefined };
   }
   const backup = `${real}.${stamp()}.backup`;
   writeFileSync(backup, readFileSync(real), { mode: 0o600, flag: 'wx' });
-  writeAtomically(real, text, statSync(real).mode & 0o777);
-  return backup;
+  const mode = statSync(real).mode & 0o777;
+  writeAtomically(real, text, mayHoldSecrets ? mode & forOwner : mode);
+  return { backup, closedFrom: mayHoldSecrets ? closedFrom(mode) : undefined };
+}
+
+const forOwner = 0o700;
+
+function closedFrom(mode: number): number | undefined {
+  return (mode & forOwner) === mode ? undefined : mode;
 }
 
 /** The youngest backup of a configuration. */
@@ -36,12 +54,16 @@ export function latestBackup(file: string): string | undefined {
   return youngest === undefined ? undefined : join(dirname(real), youngest);
 }
 
-/** Puts a backup back in its place; what it replaces is kept beside it as `….undone`. */
-export function restoreBackup(file: string, backup: string): string {
+/**
+ * Puts a backup back in its place, for its owner only, as the backup was; what it replaces is kept beside it as
+ * `….undone`.
+ */
+export function restoreBackup(file: string, backup: string): { undone: string; closedFrom: number | undefined } {
   const real = realFile(file);
   const undone = `${real}.${stamp()}.undone`;
   writeFileSync(undone, readFileSync(real), { mode: 0o600, flag: 'wx' });
-  writeAtomically(real, readFileSync(backup, 'utf8'), statSync(real).mode & 0o777);
+  const mode = statSync(real).mode & 0o777;
+  writeAtomically(real, readFileSync(backup, 'utf8'), mode & forOwner);
   rmSync(backup);
-  return undone;
+  return { undone, closedFrom: closedFrom(mode) };
 }

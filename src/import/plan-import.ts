@@ -52,6 +52,14 @@ export async function planImport(
   return { additions: [...additions.values()], kept, problems };
 }
 
+/** Keys, tokens and passwords stand in these; an address may have one in its path. */
+const secretPlaces = ['env', 'headers', 'args', 'url'];
+
+/** Whether what would be added is for the eyes of its owner only. */
+export function mayHoldSecret({ entry }: Addition): boolean {
+  return secretPlaces.some((key) => entry[key] !== undefined);
+}
+
 /** Relative names meant the folder of that file, and are to go on meaning it. */
 function entryOf({ written, server }: ForeignServer, file: string, origin: string): Record<string, unknown> {
   const folder = dirname(resolve(file));

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -148,4 +148,33 @@ test('an imported server is held to what was shown', async () => {
   expect((await list()).stdout).toMatch(/^local .* approved$/m);
   put('project/server.js', 'two');
   expect((await list()).stdout).toMatch(/^local .* changed$/m);
+});
+
+test('S2: what may hold a secret is not written to where others may read it, and back', async () => {
+  const others: Record<string, unknown>[] = [
+    { command: 'node', env: { API_KEY: 'sk-secret' } },
+    { command: 'node', args: ['--key', 'sk-secret'] },
+    { url: 'https://h/mcp', headers: { Authorization: 'Bearer sk-secret' } },
+    { url: 'https://h/mcp?key=sk-secret' },
+  ];
+  const mode = () => statSync(configFile).mode & 0o777;
+  for (const server of others) {
+    writeFileSync(configFile, commented);
+    chmodSync(configFile, 0o644);
+    const file = put('servers.json', { mcpServers: { added: server } });
+    const { code, stderr } = await ambit(file, '--yes');
+    expect([code, mode()]).toEqual([0, 0o600]);
+    expect(stderr).toContain('Others may not read it any more (mode 0600 instead of 0644)');
+  }
+  // What comes back may hold as much.
+  chmodSync(configFile, 0o640);
+  expect(await ambit('--undo', '--yes')).toMatchObject({ code: 0, stderr: expect.stringContaining('instead of 0640') });
+  expect(mode()).toBe(0o600);
+});
+
+test('S2: what holds no secret leaves the mode as it is', async () => {
+  chmodSync(configFile, 0o644);
+  const { stderr } = await ambit(put('servers.json', { mcpServers: { added: { command: 'node' } } }), '--yes');
+  expect(stderr).not.toContain('mode');
+  expect(statSync(configFile).mode & 0o777).toBe(0o644);
 });
