@@ -1,8 +1,9 @@
-import { appendFileSync, closeSync, openSync, write } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Log } from '../log.ts';
 import { scrub } from '../logging/scrub.ts';
 import { keepPrivate, makePrivateFolder } from '../private-files.ts';
+import { createAppender, type Loss } from './append-lines.ts';
 import { type CallEntry, callLine } from './call-line.ts';
 import { type CallsPage, type CallsWanted, readCalls } from './read-calls.ts';
 
@@ -30,7 +31,8 @@ const longText = 2048;
 export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   makePrivateFolder(dirname(file));
   keepPrivate(file);
-  const descriptor = openSync(file, 'a', 0o600);
+  const descriptor = openSync(file, 'a+', 0o600);
+  const appender = createAppender(descriptor, log, (loss) => lossLine(loss, timestamp()));
   let lines = '';
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
@@ -52,9 +54,9 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
     timer = undefined;
     if (writing !== undefined) return writing.then(flush);
     if (lines === '') return Promise.resolve();
-    const batch = Buffer.from(lines);
+    const batch = lines;
     lines = '';
-    writing = writeAll(descriptor, batch, log).finally(() => {
+    writing = appender.append(batch).finally(() => {
       writing = undefined;
     });
     return writing;
@@ -65,7 +67,7 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
     lines += `{"time":"${timestamp()}",${rest}\n`;
     // A disk that cannot keep up slows us down rather than losing entries or filling the memory.
     if (lines.length > backlogLimit) {
-      appendFileSync(descriptor, lines);
+      appender.appendNow(lines);
       lines = '';
     }
     timer ??= setTimeout(() => void flush(), flushEveryMs).unref();
@@ -92,6 +94,8 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
       clearTimeout(timer);
       await flush();
       await flush();
+      // What was lost is said even if nothing came after it.
+      await appender.append('');
       closeSync(descriptor);
     },
   };
@@ -108,17 +112,8 @@ function shortened(key: string, value: unknown): unknown {
   return typeof clean === 'string' && clean.length > longText ? `${clean.slice(0, longText)}…` : clean;
 }
 
-function writeAll(descriptor: number, bytes: Buffer, log: Pick<Log, 'warn'>): Promise<void> {
-  return new Promise((resolve) => {
-    const from = (at: number) => {
-      write(descriptor, bytes, at, bytes.length - at, null, (error, written) => {
-        if (error !== null) {
-          log.warn('the journal cannot be written', { error: error.message });
-          resolve();
-        } else if (at + written < bytes.length) from(at + written);
-        else resolve();
-      });
-    };
-    from(0);
-  });
+/** The one entry that stands for those that are missing before it. */
+function lossLine({ entries, since, error }: Loss, time: string): string {
+  const entry: Entry & { time: string } = { time, kind: 'gateway', event: 'entries-lost', entries, since, error };
+  return `${JSON.stringify(entry)}\n`;
 }

@@ -91,7 +91,9 @@ test('every field of a path', () => {
 });
 
 test('every event', () => {
-  const writers = sourceFiles('src').filter(({ text }) => /journal\??\.record\(/.test(text));
+  // The journal itself says what it lost.
+  const own = 'src/journal/journal.ts';
+  const writers = sourceFiles('src').filter(({ path, text }) => path === own || /journal\??\.record\(/.test(text));
   expect(writers.length).toBeGreaterThan(8);
   // The word of an event stands where it is written, or where it is noted first.
   const said = writers.flatMap(({ text }) => [
