@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
+import { createPieces } from '../../wire/line-pieces.ts';
 import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
 import { tooDense } from '../too-dense.ts';
 import { readSse } from './read-sse.ts';
@@ -24,7 +25,7 @@ export function readAnswer(response: IncomingMessage, reader: AnswerReader): Pro
 
 function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    const pieces = createPieces();
     let size = 0;
     response.on('data', (chunk: Buffer) => {
       size += chunk.length;
@@ -32,10 +33,11 @@ function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void
         // Destroying it is told as breaking off, so the reason comes first.
         reject(new AmbitError('UPSTREAM_TOO_LARGE'));
         response.destroy();
-      } else chunks.push(chunk);
+      } else pieces.add(chunk);
     });
     response.on('end', () => {
-      const message = read(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks), reader.server);
+      const taken = pieces.take();
+      const message = read(taken.length === 1 ? (taken[0] as Buffer) : Buffer.concat(taken), reader.server);
       if (message === undefined) reject(failure(reader.server, response));
       else if (message instanceof AmbitError) reject(message);
       else {

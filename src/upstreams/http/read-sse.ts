@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { createPieces } from '../../wire/line-pieces.ts';
 
 export interface SseEvent {
   readonly data: Buffer;
@@ -18,7 +19,8 @@ export function readSse(
   stream: Readable,
   options: { readonly maxBytes: number; onEvent(event: SseEvent): void; onTooLong(): void },
 ): void {
-  let parts: Buffer[] = [];
+  const opening = createPieces();
+  let isOpen = false;
   let data: Buffer[] = [];
   let size = 0;
   let id: string | undefined;
@@ -56,14 +58,17 @@ export function readSse(
       const at = chunk.indexOf(newline, from);
       if (at === -1) break;
       const piece = chunk.subarray(from, at);
-      if (parts.length > 0) {
-        const whole = Buffer.concat([...parts, piece]);
-        parts = [];
-        line(withoutReturn(whole));
+      if (isOpen) {
+        opening.add(piece);
+        isOpen = false;
+        line(withoutReturn(Buffer.concat(opening.take())));
       } else line(withoutReturn(piece));
       from = at + 1;
     }
-    if (from < chunk.length) parts.push(chunk.subarray(from));
+    if (from < chunk.length) {
+      opening.add(chunk.subarray(from));
+      isOpen = true;
+    }
   });
 }
 
