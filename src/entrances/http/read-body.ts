@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createPieces, type Pieces } from '../../wire/line-pieces.ts';
 import type { HeldBytes } from './body-budget.ts';
 
 /** Why there is no body. */
@@ -22,7 +23,7 @@ export function readBody(
   if (expectsContinue(request)) response.writeContinue();
   return new Promise((resolve) => {
     let first: Buffer | undefined;
-    let more: Buffer[] | undefined;
+    let more: Pieces | undefined;
     let size = 0;
     const stop = (why: NoBody) => {
       request.removeAllListeners('data');
@@ -36,11 +37,11 @@ export function readBody(
       else if (held?.add(chunk.length) === false) stop('no room');
       else if (first === undefined) first = chunk;
       else {
-        more ??= [first];
-        more.push(chunk);
+        more ??= startPieces(first);
+        more.add(chunk);
       }
     });
-    request.on('end', () => resolve(more === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(more)));
+    request.on('end', () => resolve(more === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(more.take())));
     onGone(() => stop('broken off'));
   });
 }
@@ -89,4 +90,10 @@ function hasBody({ headers }: IncomingMessage): boolean {
 /** Other expectations have been refused before. */
 function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersion === '1.1';
+}
+
+function startPieces(first: Buffer): Pieces {
+  const pieces = createPieces();
+  pieces.add(first);
+  return pieces;
 }
