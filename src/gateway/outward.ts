@@ -1,6 +1,7 @@
 import { AmbitError, errorTable } from '../errors.ts';
 import { defused } from '../governance/defuse.ts';
 import type { Journal } from '../journal/journal.ts';
+import { mostPushes } from '../upstreams/caller.ts';
 import { nameAsker } from '../upstreams/relay/name-asker.ts';
 import { refusalOfQuestion, refusalOfQuestionsIn } from '../upstreams/relay/refused-question.ts';
 import { pushTowardsClient, tellsOfForeignTask } from '../upstreams/relay/towards-client.ts';
@@ -17,7 +18,6 @@ type Attributed = Sent & { readonly targets: readonly Target[] };
 type Permitted = Attributed & { readonly permitted: true };
 
 const nowhere: Delivery = { delivered: false, full: undefined };
-const pushesPerCaller = 64;
 
 /**
  * The outward corridor. Every stage passes on synchronously: what an upstream said before an answer reaches the
@@ -136,7 +136,7 @@ function notification(sent: Permitted, target: Target): Buffer {
 function push(sent: Permitted, target: Target): Buffer {
   const { caller } = target;
   if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
-  if (caller.pushes.size >= pushesPerCaller) throw new AmbitError('OVERLOADED');
+  if (caller.pushes.size >= mostPushes) throw new AmbitError('OVERLOADED');
   const id = String(caller.nextPushId());
   const token = memberOf(sent.message.meta, 'progressToken');
   caller.pushes.set(id, {

@@ -61,6 +61,9 @@ export interface Callers {
   readonly size: number;
 }
 
+/** Questions of servers that one client may have open: it must answer some before it is asked more. */
+export const mostPushes = 64;
+
 const perSession = 64;
 
 /** Which of the places for the clients of a session this one has; undefined for what is no id of ours. */

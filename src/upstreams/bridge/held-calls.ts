@@ -5,6 +5,7 @@ import { errorMessage, resultMessage } from '../../wire/compose.ts';
 import { edited, type Message, readMessage } from '../../wire/message.ts';
 import { stripOurKeys } from '../../wire/our-keys.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+import { mostPushes } from '../caller.ts';
 import type { Call } from '../link.ts';
 import { nameAsker } from '../relay/name-asker.ts';
 import { carriers, type PendingCall, type PendingCalls } from '../relay/pending.ts';
@@ -50,6 +51,8 @@ export interface HeldCalls {
 
 const prefix = 'held:';
 const mostHeld = 32;
+/** Questions that wait for clients, in characters; a single one may be as long as a message. */
+const mostCharacters = 16 * 1024 * 1024;
 const holdMs = 10 * 60 * 1000;
 /** Servers that have several questions push them one right after the other; the client gets them together. */
 const gatherMs = 20;
@@ -86,6 +89,14 @@ export function createHeldCalls(binding: Binding): HeldCalls {
 
   function idOf(value: string): number | undefined {
     return value.startsWith(own) ? Number(value.slice(own.length)) : undefined;
+  }
+
+  /** A server may ask on and on while the client is away. */
+  function assertRoom(questions: readonly Question[], question: Question): void {
+    const others = [...held.values()].flatMap((call) => call.questions);
+    const characters = others.reduce((sum, { params = '' }) => sum + params.length, 0);
+    const isTooLong = characters > 0 && characters + (question.params?.length ?? 0) > mostCharacters;
+    if (questions.length >= mostPushes || isTooLong) throw new AmbitError('OVERLOADED');
   }
 
   function ask(id: number, call: Held, clientId: string): Reply {
@@ -153,9 +164,12 @@ export function createHeldCalls(binding: Binding): HeldCalls {
       };
       if (carrier === undefined) {
         // The client is away answering the last question: this one waits for its return.
-        waiting?.questions.push(question);
-        return waiting !== undefined;
+        if (waiting === undefined) return false;
+        assertRoom(waiting.questions, question);
+        waiting.questions.push(question);
+        return true;
       }
+      assertRoom([], question);
       if (held.size >= mostHeld) throw new AmbitError('OVERLOADED');
       const call: Held = {
         binding: carrier.binding,

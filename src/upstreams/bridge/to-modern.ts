@@ -4,8 +4,8 @@ import type { Channel, Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
 import { edited, type Message, readMessage } from '../../wire/message.ts';
-import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
-import type { Caller } from '../caller.ts';
+import { type Member, memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+import { type Caller, mostPushes } from '../caller.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { Call, Link } from '../link.ts';
 import { nameAsker } from '../relay/name-asker.ts';
@@ -30,6 +30,11 @@ export interface ToModernOptions {
 interface Waiting {
   answered(message: Message): void;
   failed(error: Error): void;
+}
+
+interface Question {
+  readonly method: string;
+  readonly params?: object;
 }
 
 /** A client of the handshake era in front of a modern server. */
@@ -71,24 +76,41 @@ export function bridgeToModern(options: ToModernOptions): Link {
     const result = answer.result?.shape;
     const requests = memberOf(result, 'inputRequests');
     const asked = requests === undefined ? undefined : shapeAt(answer.bytes, requests);
-    const answers = await Promise.all(
-      (asked?.members ?? []).map(async (member) => {
-        const question = JSON.parse(rawAt(answer.bytes, member)) as { method: string; params?: unknown };
-        return `${JSON.stringify(member.key)}:${await ask(call, question)}`;
-      }),
-    );
+    const answers = await askAll(call, answer.bytes, asked?.members ?? []);
     const state = memberOf(result, 'requestState');
     const additions = [`"inputResponses":{${answers.join(',')}}`];
     if (state !== undefined) additions.push(`"requestState":${rawAt(answer.bytes, state)}`);
     return edited(clean, [insertParams(clean, additions.join(','))]);
   }
 
-  function ask(call: Call, question: { method: string; params?: unknown }): Promise<string> {
+  /** All of them, or none when one cannot be asked. Where one fails, nobody waits for the others any longer. */
+  async function askAll(call: Call, bytes: Buffer, members: readonly Member[]): Promise<string[]> {
     const { caller } = call;
-    // Whether the server may ask for this kind was decided by the link below, when the answer came.
-    if (!pushKinds.has(question.method) || caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
-    const id = String(caller.nextPushId());
-    const name = `ambit ${id}`;
+    if (members.length === 0) return [];
+    if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
+    if (caller.pushes.size + members.length > mostPushes) throw new AmbitError('OVERLOADED');
+    const questions = members.map((member) => JSON.parse(rawAt(bytes, member)) as unknown);
+    // Whether the server may ask for these kinds was decided by the link below, when the answer came.
+    if (!questions.every(isQuestion)) throw new AmbitError('CLIENT_UNREACHABLE');
+    const ids: string[] = [];
+    try {
+      const asked = questions.map((question) => {
+        const id = String(caller.nextPushId());
+        ids.push(id);
+        return ask(call, caller, id, question);
+      });
+      const answers = await Promise.all(asked);
+      return answers.map((text, at) => `${JSON.stringify(members[at]?.key)}:${text}`);
+    } finally {
+      for (const id of ids) {
+        caller.pushes.delete(id);
+        waiting.delete(nameOf(id));
+      }
+    }
+  }
+
+  async function ask(call: Call, caller: Caller, id: string, question: Question): Promise<string> {
+    const name = nameOf(id);
     caller.pushes.set(id, { link: bridge, upstreamId: name, progressToken: undefined });
     const params = JSON.stringify(question.params ?? {});
     const named = caller.parent === undefined ? params : nameAsker(server.name, question.method, params);
@@ -225,6 +247,17 @@ export function bridgeToModern(options: ToModernOptions): Link {
     },
   };
   return bridge;
+}
+
+function isQuestion(value: unknown): value is Question {
+  const { method, params = {} } = (value ?? {}) as { readonly method?: unknown; readonly params?: unknown };
+  const isAsked = typeof method === 'string' && pushKinds.has(method);
+  return isAsked && typeof params === 'object' && params !== null && !Array.isArray(params);
+}
+
+/** What the bridge calls a question towards itself. */
+function nameOf(id: string): string {
+  return `ambit ${id}`;
 }
 
 function channelOf(call: Call, caller: Caller): Channel {

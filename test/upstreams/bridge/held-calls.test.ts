@@ -51,9 +51,9 @@ function bridge(binding: Binding = mine) {
     return { upstreamId, reply: reply.then(message) };
   }
 
-  function ask(id: string, from?: number): boolean {
+  function ask(id: string, from?: number, more = ''): boolean {
     return held.hold({
-      message: request('elicitation/create', `{"message":"${id}?"}`, `"${id}"`),
+      message: request('elicitation/create', `{"message":"${id}?${more}"}`, `"${id}"`),
       pending,
       respond: (bytes: Buffer) => void responses.push(parsed(bytes)),
       call: from === undefined ? undefined : pending.get(from),
@@ -237,4 +237,35 @@ test('no more than 32 are held; what has waited too long is answered and let go'
   expect(pending.size()).toBe(1);
   expect(() => retry('tool-0', first.result.requestState, { [only(first)]: {} })).toThrow(/no longer open/);
   expect(ask('q33')).toBe(true);
+});
+
+test('while the client is away a server may ask 64 questions, and not more', async () => {
+  const { call, ask, retry, responses } = bridge();
+  const first = call('tool');
+  for (let at = 0; at < 64; at++) expect(ask(`q${at}`)).toBe(true);
+  expect(() => ask('q64')).toThrow(/Too much is under way/);
+  const asked = await first.reply;
+  const keys = Object.keys(asked.result.inputRequests);
+  expect(keys).toHaveLength(64);
+  expect(() => ask('q65')).toThrow(/Too much is under way/);
+  void retry('tool', asked.result.requestState, { [keys[0] as string]: {} });
+  expect(responses).toHaveLength(1);
+  expect(ask('q66')).toBe(true);
+});
+
+test('questions that wait take 16 MB in all calls together; a single one may take more', async () => {
+  const { call, ask, retry } = bridge();
+  const megabyte = 'x'.repeat(1 << 20);
+  const first = call('one');
+  for (let at = 0; at < 8; at++) ask(`q${at}`, first.upstreamId, megabyte);
+  const second = call('two');
+  for (let at = 0; at < 7; at++) ask(`r${at}`, second.upstreamId, megabyte);
+  expect(() => ask('r7', second.upstreamId, megabyte)).toThrow(/Too much is under way/);
+  const third = call('three');
+  expect(() => ask('s0', third.upstreamId, megabyte)).toThrow(/Too much is under way/);
+  const [one, two] = [await first.reply, await second.reply];
+  const all = (asked: Asked) => Object.fromEntries(Object.keys(asked.result.inputRequests).map((key) => [key, {}]));
+  void retry('one', one.result.requestState, all(one));
+  void retry('two', two.result.requestState, all(two));
+  expect(ask('s1', third.upstreamId, 'x'.repeat(17 << 20))).toBe(true);
 });
