@@ -11,7 +11,10 @@ export function pinsOf(tools: readonly unknown[]): ToolPins {
   const byName = new Map<string, unknown[]>();
   for (const tool of tools) {
     const name = (tool as { name?: unknown } | null)?.name;
-    if (typeof name === 'string') byName.set(name, [...(byName.get(name) ?? []), tool]);
+    if (typeof name !== 'string') continue;
+    const listed = byName.get(name);
+    if (listed === undefined) byName.set(name, [tool]);
+    else listed.push(tool);
   }
   return Object.fromEntries(
     [...byName].map(([name, listed]) => {

@@ -107,13 +107,13 @@ export function shapeAt(bytes: Buffer, member: Member, plan: Plan = noPlan): Sha
   return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1, noLimits) : undefined;
 }
 
-/** The spans of an array value's elements, inside bytes already scanned. */
-export function elementsAt(bytes: Buffer, member: Member): { start: number; end: number }[] {
+/** The spans of an array value's elements, the first `most` of them, inside bytes already scanned. */
+export function elementsAt(bytes: Buffer, member: Member, most = Infinity): { start: number; end: number }[] {
   const spans: { start: number; end: number }[] = [];
   if (bytes[member.start] !== openBracket) return spans;
   valuesLeft = maxValues;
   let at = skipSpace(bytes, member.start + 1);
-  while (bytes[at] !== closeBracket) {
+  while (bytes[at] !== closeBracket && spans.length < most) {
     const end = skipValue(bytes, at, 1);
     spans.push({ start: at, end });
     at = skipSpace(bytes, end);

@@ -10,12 +10,13 @@ const longest = 100;
 const hasHandlePaths = process.platform === 'linux';
 
 /**
- * Where the control socket of a data directory lies: in it. Where folders cannot be named by a handle, and its path
- * would be too long, it lies elsewhere under a hash.
+ * Where the control socket of a data directory lies: in it, or in the user's runtime folder under a hash where the path
+ * would be too long. Without such a folder it is reached by a handle, or lies in the temporary folder.
  */
 export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): string {
   const usual = join(dataDir, 'control.sock');
-  if (hasHandlePaths || Buffer.byteLength(usual) <= longest) return usual;
+  const fits = Buffer.byteLength(usual) <= longest || (hasHandlePaths && !env.XDG_RUNTIME_DIR);
+  if (fits) return usual;
   const hash = createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
   const uid = process.getuid?.() ?? 0;
   // One folder only: in a shared temporary directory nobody can exchange it, since that is sticky.

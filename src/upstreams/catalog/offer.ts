@@ -48,13 +48,13 @@ export async function listAll(ask: AskServer, method: string, member: string): P
       throw new AmbitError('UPSTREAM_FAILED', { what: `${method} was answered with the error${number}.` });
     }
     const list = memberOf(answer.result?.shape, member);
-    if (list !== undefined) {
-      for (const span of elementsAt(answer.bytes, list)) {
-        if (isClear(answer.bytes, { ...list, ...span, shape: undefined })) entries.push(rawAt(answer.bytes, span));
-      }
+    const spans = list === undefined ? [] : elementsAt(answer.bytes, list, mostEntries - entries.length);
+    for (const span of spans) {
+      const entry = { ...(list as Member), ...span, shape: undefined };
+      if (isClear(answer.bytes, entry)) entries.push(rawAt(answer.bytes, span));
     }
     cursor = stringAt(answer.bytes, memberOf(answer.result?.shape, 'nextCursor'));
-    if (cursor === undefined || entries.length > mostEntries) return entries;
+    if (cursor === undefined || entries.length >= mostEntries) return entries;
   }
   return entries;
 }
