@@ -1,7 +1,7 @@
 import type { Reply } from '../wire/channel.ts';
 import { applyEdits, removeMembers, replaceValue } from '../wire/edit.ts';
 import { type Message, readMessage } from '../wire/message.ts';
-import { elementsAt, memberOf, rawAt, scanObject, stringAt } from '../wire/scan.ts';
+import { elementsAt, memberOf, rawAt, scanEntry, stringAt } from '../wire/scan.ts';
 
 /** What a list calls its entries, and what tells one of them from another. */
 export interface ListForm {
@@ -71,5 +71,5 @@ function entriesOf(reply: Reply, member: string): string[] {
 
 function nameIn(text: string, name: string): string {
   const bytes = Buffer.from(text);
-  return bytes[0] === 0x7b ? (stringAt(bytes, memberOf(scanObject(bytes), name)) ?? text) : text;
+  return stringAt(bytes, memberOf(scanEntry(bytes), name)) ?? text;
 }

@@ -1,6 +1,6 @@
 import { applyEdits, type Edit, replaceValue } from '../wire/edit.ts';
 import { readMessage } from '../wire/message.ts';
-import { elementsAt, memberOf, rawAt, type Shape, scanObject, stringAt } from '../wire/scan.ts';
+import { elementsAt, memberOf, rawAt, type Shape, scanEntry, stringAt } from '../wire/scan.ts';
 
 /** How a session is shown the tools of a server. Undefined where nothing of it differs from what the server says. */
 export interface ToolView {
@@ -28,11 +28,10 @@ export function withToolsShown(bytes: Buffer, view: ToolView): Buffer {
 export function seenThrough({ shown, replaced }: ToolView, texts: readonly string[]): readonly string[] {
   if (shown === undefined && replaced === undefined) return texts;
   return texts.flatMap((text) => {
-    if (text[0] !== '{') return [];
     const bytes = Buffer.from(text);
-    const shape = scanObject(bytes);
+    const shape = scanEntry(bytes);
     const name = stringAt(bytes, memberOf(shape, 'name'));
-    if (name === undefined || shown?.(name) === false) return [];
+    if (shape === undefined || name === undefined || shown?.(name) === false) return [];
     const better = replaced?.(name);
     return [better === undefined ? text : pointing(bytes, shape, better)];
   });

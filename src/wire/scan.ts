@@ -77,6 +77,16 @@ export function scanObject(bytes: Buffer, plan: Plan = noPlan, limits: ScanLimit
   return shape;
 }
 
+/** The same for what a server says in a list: undefined where it is no object, or one that is not looked into. */
+export function scanEntry(bytes: Buffer): Shape | undefined {
+  try {
+    return scanObject(bytes);
+  } catch (error) {
+    if (error instanceof ScanFault) return undefined;
+    throw error;
+  }
+}
+
 /** The elements of the one JSON array that `bytes` holds, as their own slices. */
 export function scanArray(bytes: Buffer, maxElements: number): Buffer[] {
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);

@@ -64,7 +64,7 @@ const namesByOffer = new WeakMap<Offer, ReadonlySet<unknown>>();
 function toolNames(offer: Offer): ReadonlySet<unknown> {
   const known = namesByOffer.get(offer);
   if (known !== undefined) return known;
-  const names = new Set(offer.tools.map((text) => (JSON.parse(text) as { readonly name?: unknown }).name));
+  const names = new Set(offer.tools.map((text) => (JSON.parse(text) as { readonly name?: unknown } | null)?.name));
   namesByOffer.set(offer, names);
   return names;
 }

@@ -1,5 +1,5 @@
 import { applyEdits, replaceValue } from '../../wire/edit.ts';
-import { memberOf, scanObject, stringAt } from '../../wire/scan.ts';
+import { memberOf, scanEntry, stringAt } from '../../wire/scan.ts';
 import { publicName } from './tool-names.ts';
 
 export interface Entry {
@@ -11,11 +11,11 @@ export interface Entry {
   readonly text: string;
 }
 
-/** Entries of a server under the names they have among those of all servers; what has no name is left out. */
+/** Entries of a server under the names they have among those of all servers; what has no name, or is no object, is left out. */
 export function named(server: string, texts: readonly string[]): Entry[] {
   return texts.flatMap((text) => {
     const bytes = Buffer.from(text);
-    const member = memberOf(scanObject(bytes), 'name');
+    const member = memberOf(scanEntry(bytes), 'name');
     const name = stringAt(bytes, member);
     if (member === undefined || name === undefined || name === '') return [];
     const shown = publicName(server, name);
@@ -26,17 +26,17 @@ export function named(server: string, texts: readonly string[]): Entry[] {
 
 export function uriOf(text: string): string | undefined {
   const bytes = Buffer.from(text);
-  return stringAt(bytes, memberOf(scanObject(bytes), 'uri'));
+  return stringAt(bytes, memberOf(scanEntry(bytes), 'uri'));
 }
 
 export function templateOf(text: string): string | undefined {
   const bytes = Buffer.from(text);
-  return stringAt(bytes, memberOf(scanObject(bytes), 'uriTemplate'));
+  return stringAt(bytes, memberOf(scanEntry(bytes), 'uriTemplate'));
 }
 
 export function withUri(text: string, uri: string): string {
   const bytes = Buffer.from(text);
-  const member = memberOf(scanObject(bytes), 'uri');
+  const member = memberOf(scanEntry(bytes), 'uri');
   return member === undefined ? text : applyEdits(bytes, [replaceValue(member, JSON.stringify(uri))]).toString('utf8');
 }
 

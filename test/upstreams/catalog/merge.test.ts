@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { fitsTemplate, templateOf, uriOf, withUri } from '../../../src/upstreams/catalog/merge.ts';
+import { seenThrough } from '../../../src/gateway/shown-tools.ts';
+import { fitsTemplate, named, templateOf, uriOf, withUri } from '../../../src/upstreams/catalog/merge.ts';
 
 test.each([
   ['file:///a', 'file:///a', true],
@@ -51,3 +52,15 @@ test('S4: a template and a URI of any length are compared in little time', () =>
   }
   expect(fitsTemplate(`file:///${'a'.repeat(4000)}/z`, 'file:///{path}/z')).toBe(true);
 });
+
+const dense = `{${'"k":0,'.repeat(60_000)}"name":"t","uri":"a:b"}`;
+
+test.each(['5', 'null', '"t"', '[{"name":"t"}]', dense])(
+  'an entry that is no object, or too dense, is left out (%#)',
+  (text) => {
+    expect(named('it', [text, '{"name":"t"}']).map(({ name }) => name)).toEqual(['t']);
+    expect([uriOf(text), templateOf(text)]).toEqual([undefined, undefined]);
+    expect(withUri(text, 'c:d')).toBe(text);
+    expect(seenThrough({ shown: () => true, replaced: undefined }, [text])).toEqual([]);
+  },
+);
