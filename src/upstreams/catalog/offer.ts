@@ -18,13 +18,17 @@ export interface Offer {
 
 const mostPages = 50;
 const mostEntries = 5000;
+/** Of all pages of a list together. */
+const mostBytes = 16 * 1024 * 1024;
+const openBrace = 0x7b;
 
 export async function fetchOffer(ask: AskServer): Promise<Offer> {
   // One after the other: a server that has just started need not answer four questions at once.
   const tools = await listAll(ask, 'tools/list', 'tools');
   const prompts = await listAll(ask, 'prompts/list', 'prompts');
   const templates = await listAll(ask, 'resources/templates/list', 'resourceTemplates');
-  const resources = await listAll(ask, 'resources/list', 'resources');
+  // They are not kept: the first page says whether there are any to ask for.
+  const resources = await listAll(ask, 'resources/list', 'resources', 1);
   return {
     tools: tools ?? [],
     prompts: prompts ?? [],
@@ -34,11 +38,21 @@ export async function fetchOffer(ask: AskServer): Promise<Offer> {
   };
 }
 
-/** All pages of a list; undefined when the server does not know the method. */
-export async function listAll(ask: AskServer, method: string, member: string): Promise<string[] | undefined> {
+/**
+ * The objects in all pages of a list, as far as its bounds reach; undefined when the server does not know the method.
+ * Anything else in a list is passed over.
+ */
+export async function listAll(
+  ask: AskServer,
+  method: string,
+  member: string,
+  pages = mostPages,
+): Promise<string[] | undefined> {
   const entries: string[] = [];
+  let bytes = 0;
+  let room = mostBytes;
   let cursor: string | undefined;
-  for (let page = 0; page < mostPages; page++) {
+  for (let page = 0; page < pages; page++) {
     const answer = await ask(method, JSON.stringify(cursor === undefined ? {} : { cursor }));
     if (answer.error !== undefined) {
       const code = memberOf(answer.error.shape, 'code');
@@ -50,11 +64,14 @@ export async function listAll(ask: AskServer, method: string, member: string): P
     const list = memberOf(answer.result?.shape, member);
     const spans = list === undefined ? [] : elementsAt(answer.bytes, list, mostEntries - entries.length);
     for (const span of spans) {
+      room -= span.end - span.start;
+      if (room < 0) return entries;
       const entry = { ...(list as Member), ...span, shape: undefined };
       if (isClear(answer.bytes, entry)) entries.push(rawAt(answer.bytes, span));
     }
+    bytes += answer.bytes.length;
     cursor = stringAt(answer.bytes, memberOf(answer.result?.shape, 'nextCursor'));
-    if (cursor === undefined || entries.length >= mostEntries) return entries;
+    if (cursor === undefined || entries.length >= mostEntries || bytes >= mostBytes) return entries;
   }
   return entries;
 }

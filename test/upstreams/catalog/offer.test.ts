@@ -25,12 +25,13 @@ test('the words of a server do not stand in a refusal of ours', async () => {
   await expect(asked).rejects.toThrow('tools/list was answered with the error -32000.');
 });
 
-/** A server whose list has these pages; counts how often it is asked. */
-function pages(...texts: string[]) {
+/** A server whose list is this page again and again; counts how often it is asked. */
+function pages(entries: string) {
   const asked = { times: 0 };
+  const page = readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{"tools":[${entries}],"nextCursor":"more"}}`));
   const ask: AskServer = async () => {
-    const text = texts[Math.min(asked.times++, texts.length - 1)];
-    return readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{"tools":[${text}],"nextCursor":"more"}}`));
+    asked.times++;
+    return page;
   };
   return { asked, list: () => listAll(ask, 'tools/list', 'tools') };
 }
@@ -44,4 +45,21 @@ test('of a list 5,000 entries are taken, also where one page has more', async ()
   const many = pages(tools(3000));
   expect(await many.list()).toHaveLength(5000);
   expect(many.asked.times).toBe(2);
+});
+
+test('of a list 16 MB are taken, in one page or in several', async () => {
+  const tool = `{"name":"${'x'.repeat(4 << 20)}"}`;
+  const many = pages(tool);
+  expect(await many.list()).toHaveLength(3);
+  expect(many.asked.times).toBe(4);
+  const one = pages(Array(5).fill(tool).join(','));
+  expect(await one.list()).toHaveLength(3);
+  expect(one.asked.times).toBe(1);
+  const empty = pages(`"${'x'.repeat(8 << 20)}"`);
+  expect(await empty.list()).toEqual([]);
+  expect(empty.asked.times).toBe(2);
+});
+
+test('what is no object is passed over', async () => {
+  expect([...new Set(await pages('5,null,"t",[],{"name":"t"}').list())]).toEqual(['{"name":"t"}']);
 });
