@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { withLock } from '../../file-lock.ts';
 import { keepPrivate } from '../../private-files.ts';
 import { within } from '../../within.ts';
@@ -26,6 +26,11 @@ export interface CatalogFile {
 type Change = (offers: Map<string, KeptOffer>) => boolean;
 
 const mostOffers = 500;
+/** Each change reads and writes the whole file, so long lists are asked for again after a restart instead. */
+const longestOffer = 1024 * 1024;
+const mostCharacters = 16 * 1024 * 1024;
+/** Characters of up to three bytes each. */
+const mostBytes = 3 * mostCharacters;
 /** Nobody says when a user of an identity provider is gone. */
 const longestMs = 7 * 24 * 3_600_000;
 const gatherMs = 200;
@@ -46,6 +51,7 @@ export function catalogFile(path: string): CatalogFile {
   function load(): Map<string, KeptOffer> {
     try {
       keepPrivate(path);
+      if (statSync(path).size > mostBytes) return new Map();
       const kept = JSON.parse(readFileSync(path, 'utf8')) as [string, Partial<KeptOffer> | null][];
       return new Map(kept.filter((entry): entry is [string, KeptOffer] => isKeptOffer(entry[1])));
     } catch {
@@ -62,7 +68,7 @@ export function catalogFile(path: string): CatalogFile {
     const beside = `${path}.${process.pid}.tmp`;
     try {
       rmSync(beside, { force: true });
-      writeFileSync(beside, JSON.stringify([...offers].slice(-mostOffers)), { flag: 'wx', mode: 0o600 });
+      writeFileSync(beside, textOf(offers), { flag: 'wx', mode: 0o600 });
       renameSync(beside, path);
     } catch {
       // A catalog that cannot be kept is asked for again. One that may hold what had to go is none.
@@ -87,7 +93,8 @@ export function catalogFile(path: string): CatalogFile {
     load,
     put: (key, kept) =>
       note((offers) => {
-        offers.delete(key);
+        const wasThere = offers.delete(key);
+        if (JSON.stringify(kept).length > longestOffer) return wasThere;
         offers.set(key, kept);
         return true;
       }),
@@ -104,6 +111,19 @@ export function catalogFile(path: string): CatalogFile {
       return within(writing, closingMs).catch(() => {});
     },
   };
+}
+
+/** The youngest, as many as there is room for. */
+function textOf(offers: ReadonlyMap<string, KeptOffer>): string {
+  const texts: string[] = [];
+  let characters = 0;
+  for (const entry of [...offers].slice(-mostOffers).reverse()) {
+    const text = JSON.stringify(entry);
+    characters += text.length + 1;
+    if (characters > mostCharacters) break;
+    texts.push(text);
+  }
+  return `[${texts.reverse().join(',')}]`;
 }
 
 function isKeptOffer(kept: Partial<KeptOffer> | null | undefined): boolean {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -56,6 +56,27 @@ test('S2: a list that is a week old is gone from the file with the next change',
   await file.close();
   await write('a 3');
   expect(readFileSync(path, 'utf8')).not.toContain('a 1');
+});
+
+const long = (length: number): KeptOffer => ({ ...offer, offer: { ...lists, tools: ['x'.repeat(length)] } });
+
+test('a long list is not written, and replaces a short one that is out of date', async () => {
+  await write('a 1', 'a 2');
+  const file = catalogFile(path);
+  file.put('a 1', long(1 << 20));
+  file.put('a 3', long(1 << 20));
+  await file.close();
+  expect([...catalogFile(path).load().keys()]).toEqual(['a 2']);
+});
+
+test('of lists that are too long together, the youngest are kept; a file that is too long is none', async () => {
+  const file = catalogFile(path);
+  for (let at = 0; at < 17; at++) file.put(`a ${at}`, long(1_000_000));
+  await file.close();
+  expect(statSync(path).size).toBeLessThanOrEqual(16 << 20);
+  expect([...catalogFile(path).load().keys()]).toEqual(Array.from({ length: 16 }, (_, at) => `a ${at + 1}`));
+  truncateSync(path, (48 << 20) + 1);
+  expect(catalogFile(path).load()).toEqual(new Map());
 });
 
 test.each([
