@@ -17,6 +17,7 @@ import { journeyFrom, type Next, type Stage, widen } from './chain.ts';
 type Attributed = Sent & { readonly targets: readonly Target[] };
 type Permitted = Attributed & { readonly permitted: true };
 
+const longestMethod = 200;
 const nowhere: Delivery = { delivered: false, full: undefined };
 
 /**
@@ -53,13 +54,18 @@ function recordPush(journal: Journal): Stage<Sent, Sent, Delivery> {
           kind: 'push',
           sessionId: sent.link.sessionId ?? soleTarget(sent),
           server: sent.upstream.name,
-          method: sent.message.method,
+          method: shortened(sent.message.method),
           outcome,
           bytes: sent.message.bytes.length,
         });
       }
     }
   };
+}
+
+/** A server may say a thousand of these in a second, and make up the methods. */
+function shortened(method: string): string {
+  return method.length > longestMethod ? `${method.slice(0, longestMethod)}…` : method;
 }
 
 function attribute(): Stage<Sent, Attributed, Delivery> {

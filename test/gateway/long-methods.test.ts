@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import { outwardCorridor } from '../../src/gateway/outward.ts';
+import type { Entry, Journal } from '../../src/journal/journal.ts';
+import { createPendingCalls } from '../../src/upstreams/relay/pending.ts';
+import type { Sent } from '../../src/upstreams/sent.ts';
+import { readMessage } from '../../src/wire/message.ts';
+import { mine } from '../upstreams/relay/handles.ts';
+
+test('a method that a server makes up takes 200 characters of the journal', async () => {
+  const entries: Entry[] = [];
+  const outward = outwardCorridor({ record: (entry: Entry) => void entries.push(entry) } as Journal);
+  for (const length of [200, 7900]) {
+    await outward({
+      upstream: { name: 'it', push: {} },
+      link: { sessionId: 's' },
+      message: readMessage(Buffer.from(`{"jsonrpc":"2.0","method":"${'m'.repeat(length)}"}`)),
+      pending: createPendingCalls(),
+      callers: [],
+      binding: mine,
+      call: undefined,
+      respond() {},
+    } as unknown as Sent);
+  }
+  expect(entries.map(({ method }) => method)).toEqual(['m'.repeat(200), `${'m'.repeat(200)}…`]);
+});
