@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { z } from 'zod';
+import { AmbitError } from '../errors.ts';
 import { findExposureAbove } from '../who-can-write.ts';
 import { writeAtomically } from '../write-atomically.ts';
 import type { Pinned } from './pinned.ts';
@@ -80,6 +81,15 @@ function exposure(stat: Facts, file: string): string | undefined {
   return findExposureAbove(dirname(file));
 }
 
+/** Writes the approvals; refuses what could not be read again, since one server would then revoke all others. */
 export function writeApprovals(file: string, servers: Approved): void {
-  writeAtomically(file, `${JSON.stringify({ version: 1, servers }, undefined, 1)}\n`, 0o600);
+  const text = `${JSON.stringify({ version: 1, servers }, undefined, 1)}\n`;
+  if (Buffer.byteLength(text) > mostBytes) {
+    throw new AmbitError('SERVER_NOT_APPROVED', {
+      what: `${basename(file)} would be longer than ${mostBytes >> 20} MB, so nothing was written.`,
+      hint: 'Include fewer servers, or describe some of them in your own configuration.',
+      rule: 'approval',
+    });
+  }
+  writeAtomically(file, text, 0o600);
 }

@@ -7,7 +7,7 @@ import { type Approved, readApprovals, writeApprovals } from './approvals-file.t
 import { type Change, diffOf, diffOfTools, type ToolChange } from './diff.ts';
 import { createFileHashes } from './file-hashes.ts';
 import { type Approvable, type FetchedPackage, type Pinned, pinnedNow } from './pinned.ts';
-import type { ToolPins } from './tool-pins.ts';
+import { refusalOfPins, type ToolPins } from './tool-pins.ts';
 import { watchFile } from './watch-file.ts';
 
 export type Verdict =
@@ -29,7 +29,10 @@ export interface Approvals {
   approve(server: Approvable, shown?: Pinned): Promise<void>;
   /** What would be pinned now. */
   preview(server: Approvable): Pinned;
-  /** Pins the tools of an approved server. Those that are pinned already stay, unless they are to be replaced. */
+  /**
+   * Pins the tools of an approved server. Those that are pinned already stay, unless they are to be replaced. Throws
+   * SERVER_NOT_APPROVED when there are too many.
+   */
   pinTools(server: Approvable, tools: ToolPins, options?: { readonly replace: boolean }): Promise<void>;
   /** The tools that differ from the pinned ones; none while nothing is pinned. */
   toolsChanged(server: Approvable, tools: ToolPins): ToolChange[];
@@ -127,6 +130,14 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
     async pinTools(server, tools, { replace } = { replace: false }) {
       if (server.source === 'operator') return;
+      const refusal = refusalOfPins(tools);
+      if (refusal !== undefined) {
+        throw new AmbitError('SERVER_NOT_APPROVED', {
+          what: `The tools of the server "${server.name}" cannot be approved: ${refusal}.`,
+          hint: 'Describe the server in your own configuration, or use one with fewer tools.',
+          rule: 'approval',
+        });
+      }
       await change((servers) => {
         const approval = entry(servers, server.name);
         if (approval === undefined || (approval.tools !== undefined && !replace)) return servers;

@@ -1,9 +1,14 @@
 import type { Approvals } from '../approvals/approvals.ts';
-import { pinsOf } from '../approvals/tool-pins.ts';
+import { pinsOf, type ToolPins } from '../approvals/tool-pins.ts';
+import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import type { Vet } from '../upstreams/catalog/catalog.ts';
 import type { Offer } from '../upstreams/catalog/offer.ts';
+import type { ServerDefinition } from '../upstreams/definition.ts';
+
+const mostNamed = 20;
+const longestName = 100;
 
 /**
  * Tools of a server that had to be approved are pinned when they are first listed. What differs afterwards is
@@ -18,22 +23,56 @@ export interface Vetting {
 export function createVetting(approvals: Approvals, journal: Journal, log: Log): Vetting {
   const told = new WeakMap<Offer, string>();
   const pinned = new Set<string>();
+  const known = new WeakMap<Offer, ToolPins>();
+
+  /** An offer is looked at again and again; what it says stays the same. */
+  function pinsIn(offer: Offer): ToolPins {
+    const pins = known.get(offer) ?? pinsOf(offer.tools.map((text) => JSON.parse(text) as unknown));
+    known.set(offer, pins);
+    return pins;
+  }
+
+  /** Why they cannot be pinned; undefined when they are. */
+  async function pin(server: ServerDefinition, pins: ToolPins): Promise<string | undefined> {
+    if (approvals.hasPinnedTools(server.name)) return undefined;
+    pinned.add(server.name);
+    try {
+      await approvals.pinTools(server, pins);
+      return undefined;
+    } catch (error) {
+      pinned.delete(server.name);
+      if (error instanceof AmbitError && error.code === 'SERVER_NOT_APPROVED') return error.message;
+      throw error;
+    }
+  }
+
+  /** Once for each offer, as long as it is the same that is withheld. */
+  function isNews(offer: Offer, names: string): boolean {
+    const isNew = told.get(offer) !== names;
+    told.set(offer, names);
+    return isNew;
+  }
 
   const vet: Vet = async (server, offer) => {
     if (server.source === 'operator') return { tools: offer.tools, withheld: [] };
-    const pins = pinsOf(offer.tools.map((text) => JSON.parse(text) as unknown));
-    if (!approvals.hasPinnedTools(server.name)) {
-      pinned.add(server.name);
-      await approvals.pinTools(server, pins);
+    const pins = pinsIn(offer);
+    const refusal = await pin(server, pins);
+    if (refusal !== undefined) {
+      const withheld = Object.keys(pins);
+      const tools = shortList(withheld);
+      if (isNews(offer, tools)) {
+        log.warn('tools cannot be pinned and are withheld', { server: server.name, reason: refusal });
+        journal.record({ kind: 'gateway', event: 'tools-withheld', server: server.name, tools });
+      }
+      return { tools: [], withheld };
     }
     const withheld = approvals
       .toolsChanged(server, pins)
       .filter(({ kind }) => kind !== 'removed')
       .map(({ tool }) => tool);
     if (withheld.length === 0) return { tools: offer.tools, withheld };
-    const names = withheld.join(', ');
-    if (told.get(offer) !== names) {
-      told.set(offer, names);
+    const names = shortList(withheld);
+    if (isNews(offer, names)) {
       log.warn('tools changed since approval and are withheld', {
         server: server.name,
         tools: names,
@@ -41,10 +80,17 @@ export function createVetting(approvals: Approvals, journal: Journal, log: Log):
       });
       journal.record({ kind: 'gateway', event: 'tools-withheld', server: server.name, tools: names });
     }
-    const hidden = new Set(withheld);
-    const tools = offer.tools.filter((text) => !hidden.has((JSON.parse(text) as { name: string }).name));
+    const hidden = new Set<unknown>(withheld);
+    const tools = offer.tools.filter((text) => !hidden.has((JSON.parse(text) as { name?: unknown } | null)?.name));
     return { tools, withheld };
   };
 
   return { vet, pinnedJustNow: (server) => pinned.delete(server) };
+}
+
+/** A server decides how many names there are, and how long they are. */
+function shortList(names: readonly string[]): string {
+  const shown = names.slice(0, mostNamed).map((name) => name.slice(0, longestName));
+  const more = names.length - shown.length;
+  return more === 0 ? shown.join(', ') : `${shown.join(', ')} and ${more} more`;
 }

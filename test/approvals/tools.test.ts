@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Pinned } from '../../src/approvals/pinned.ts';
 import { pinsOf } from '../../src/approvals/tool-pins.ts';
 import type { ServerDefinition } from '../../src/upstreams/definition.ts';
 import { createProject, type Project } from './project.ts';
@@ -73,6 +76,30 @@ test('a new approval pins anew, and one that ended pins nothing', async () => {
   expect(project.approvals.list()).toEqual([]);
 });
 
-test('a name that is listed 200,000 times is pinned as fast as any', () => {
-  expect(Object.keys(pinsOf(Array(200_000).fill({ name: 't' })))).toEqual(['t']);
+test('a name that is listed 100,000 times is pinned as fast as any', () => {
+  expect(Object.keys(pinsOf(Array(100_000).fill({ name: 't' })))).toEqual(['t']);
+});
+
+test('a tool with many members is pinned as a whole', () => {
+  const many = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`m${at}`, at]));
+  const pins = pinsOf([{ ...many, name: 'wide' }]);
+  expect(Object.keys(pins['wide'] ?? {})).toHaveLength(1);
+  expect(pinsOf([{ ...many, name: 'wide', m7: 'poison' }])).not.toEqual(pins);
+});
+
+test.each([
+  ['2001 tools', Array.from({ length: 2001 }, (_, at) => ({ name: `t${at}` })), 'it lists 2001 tools'],
+  ['a name of 2 MB', [{ name: 'x'.repeat(2 << 20) }], 'take more than 2 MB'],
+  ['a member of 2 MB', [{ name: 't', ['x'.repeat(2 << 20)]: 1 }], 'take more than 2 MB'],
+])('%s are not written down beside the approvals of others', async (_what, tools, reason) => {
+  const before = readFileSync(join(project.dataDir, 'approvals.json'), 'utf8');
+  const pinning = project.approvals.pinTools(server, pinsOf(tools), { replace: true });
+  await expect(pinning).rejects.toThrow(reason);
+  expect(readFileSync(join(project.dataDir, 'approvals.json'), 'utf8')).toBe(before);
+});
+
+test('approvals that could not be read again are not written', async () => {
+  const shown = { ...project.approvals.preview(server), args: ['x'.repeat((64 << 20) + 1)] } as Pinned;
+  await expect(project.approvals.approve(server, shown)).rejects.toThrow('nothing was written');
+  expect(project.approvals.check(server)).toEqual({ state: 'approved' });
 });

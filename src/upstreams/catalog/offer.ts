@@ -20,7 +20,6 @@ const mostPages = 50;
 const mostEntries = 5000;
 /** Of all pages of a list together. */
 const mostBytes = 16 * 1024 * 1024;
-const openBrace = 0x7b;
 
 export async function fetchOffer(ask: AskServer): Promise<Offer> {
   // One after the other: a server that has just started need not answer four questions at once.

@@ -1,0 +1,47 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createVetting } from '../../src/gateway/vet-tools.ts';
+import type { Entry, Journal } from '../../src/journal/journal.ts';
+import type { Log } from '../../src/log.ts';
+import type { Offer } from '../../src/upstreams/catalog/offer.ts';
+import { createProject, type Project } from '../approvals/project.ts';
+
+let project: Project;
+beforeEach(() => {
+  project = createProject();
+});
+afterEach(() => project.remove());
+
+function offerOf(count: number): Offer {
+  const tools = Array.from({ length: count }, (_, at) => JSON.stringify({ name: `t${at}${'x'.repeat(200)}` }));
+  return { tools, prompts: [], templates: [], hasResources: false, at: 0 };
+}
+
+test('more tools than can be approved are withheld, and leave the approvals of others alone', async () => {
+  const declared = await project.declare({
+    nice: { command: 'node', args: ['-v'] },
+    bloat: { command: 'node', args: ['-v'] },
+  });
+  const [nice, bloat] = ['nice', 'bloat'].map((name) => declared.get(name));
+  if (nice === undefined || bloat === undefined) throw new Error('not declared');
+  await project.approvals.approve(nice);
+  await project.approvals.approve(bloat);
+  const entries: Entry[] = [];
+  const warnings: string[] = [];
+  const journal = { record: (entry: Entry) => void entries.push(entry) } as Journal;
+  const log = { warn: (event: string) => void warnings.push(event) } as unknown as Log;
+  const { vet, pinnedJustNow } = createVetting(project.approvals, journal, log);
+  const offer = offerOf(2001);
+  for (const _ of [1, 2]) {
+    const { tools, withheld } = await vet(bloat, offer);
+    expect([tools.length, withheld.length]).toEqual([0, 2001]);
+  }
+  expect(pinnedJustNow('bloat')).toBe(false);
+  expect(warnings).toEqual(['tools cannot be pinned and are withheld']);
+  expect(entries).toEqual([
+    { kind: 'gateway', event: 'tools-withheld', server: 'bloat', tools: expect.stringMatching(/ and 1981 more$/) },
+  ]);
+  expect(String(entries[0]?.['tools']).length).toBeLessThan(2500);
+  expect((await vet(nice, offerOf(3))).tools).toHaveLength(3);
+  expect(project.approvals.check(nice)).toEqual({ state: 'approved' });
+  expect((await vet(bloat, offerOf(3))).tools).toHaveLength(3);
+});
