@@ -76,8 +76,8 @@ test('a new approval pins anew, and one that ended pins nothing', async () => {
   expect(project.approvals.list()).toEqual([]);
 });
 
-test('a name that is listed 100,000 times is pinned as fast as any', () => {
-  expect(Object.keys(pinsOf(Array(100_000).fill({ name: 't' })))).toEqual(['t']);
+test('a name that is listed 300,000 times is pinned as fast as any', () => {
+  expect(Object.keys(pinsOf(Array(300_000).fill({ name: 't' })))).toEqual(['t']);
 });
 
 test('a tool with many members is pinned as a whole', () => {
