@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import type { Collector } from './collect-guarded.ts';
+import { parseGitConfig } from './git-config.ts';
 import { lookWithin, type Pinned, pinWithin, release } from './pinned.ts';
 import { unavailable } from './remedy.ts';
 
@@ -18,8 +19,8 @@ const rulesOfGit: readonly { readonly name: string; readonly content?: string }[
 /** Repositories are looked for near the top first, and not without end. */
 const mostFolders = 1000;
 const deepest = 6;
-const mostSubmodules = 1000;
-const largestList = 1024 * 1024;
+const mostSubmodules = 500;
+const largestSettings = 1024 * 1024;
 /** Packages are not worked in, and are many. */
 const notEntered: ReadonlySet<string> = new Set(['.git', 'node_modules']);
 
@@ -106,43 +107,32 @@ function guardSubmodules(folder: Pinned, collector: Collector): void {
 }
 
 function submodulesOf(folder: Pinned): string[][] {
-  const file = pinWithin(folder, '.gitmodules');
-  if (file === undefined) return [];
+  const paths = parseGitConfig(readSettings(folder, '.gitmodules'))
+    .filter(({ name }) => name === 'submodule.path')
+    .map(({ value }) => value.split('/'));
+  const found = paths.filter((names) => names.every((name) => !['', '.', '..', '.git'].includes(name)));
+  if (found.length <= mostSubmodules) return found;
+  throw unavailable(
+    `a ".gitmodules" in the workspace names more than ${mostSubmodules} submodules, and they cannot all be guarded`,
+    'Look who wrote it, and shorten or remove it.',
+  );
+}
+
+/** The text of a small file; empty where there is none, or none that can be read. */
+function readSettings(folder: Pinned, name: string): string {
+  const file = pinWithin(folder, name);
+  if (file === undefined) return '';
   try {
-    if (!file.stats.isFile()) return [];
-    if (file.stats.size > largestList) throw tooManySubmodules();
-    const paths = pathsIn(readIfAllowed(file));
-    if (paths.length > mostSubmodules) throw tooManySubmodules();
-    return paths.filter((names) => names.every((name) => !['', '.', '..', '.git'].includes(name)));
+    if (!file.stats.isFile()) return '';
+    if (file.stats.size <= largestSettings) return readFileSync(`/proc/self/fd/${file.descriptor}`, 'utf8');
+  } catch {
+    return '';
   } finally {
     release([file]);
   }
-}
-
-function readIfAllowed({ descriptor }: Pinned): string {
-  try {
-    return readFileSync(`/proc/self/fd/${descriptor}`, 'utf8');
-  } catch {
-    return '';
-  }
-}
-
-/** Line by line: whoever writes the list must not hold up the gateway. */
-function pathsIn(list: string): string[][] {
-  return list.split(/[\n\r\u2028\u2029]/).flatMap((line) => {
-    const path = /^path\s*=\s*"?(.+)$/i
-      .exec(line.trim())?.[1]
-      ?.replace(/(?<=.)"$/, '')
-      .trimEnd();
-    return path === undefined ? [] : [path.split('/')];
-  });
-}
-
-/** Each of them is guarded by itself, before the sandbox starts. */
-function tooManySubmodules(): Error {
-  return unavailable(
-    `a ".gitmodules" in it names more than ${mostSubmodules} submodules, or is larger than 1 MiB`,
-    'Work in a folder with fewer submodules, or take entries that are not needed out of the file.',
+  throw unavailable(
+    `a "${name}" in the workspace is larger than 1 MiB, and what it names cannot be guarded`,
+    'Look who wrote it, and shorten or remove it.',
   );
 }
 
