@@ -3,6 +3,7 @@ import { guardedPaths, isGuardedName } from '../../guarded-names.ts';
 import { type Collected, createCollector } from './collect-guarded.ts';
 import { guardRepositories } from './guard-repositories.ts';
 import { type GuardedFolder, type GuardSpot, guardedIn, spotOf } from './guard-spots.ts';
+import { isOpened } from './is-opened.ts';
 import { lookWithin, type Pinned } from './pinned.ts';
 
 /** Writes a file that is shown in place of another one. */
@@ -40,20 +41,15 @@ export function executedLater(folder: Pinned, showCopy: ShowCopy): Found {
 
 function watched(folder: Pinned): GuardedFolder {
   const { real: path } = folder;
-  return { path, present: new Set(guardedIn(path)), isFree: (names) => isOpened(folder, names) };
+  const present = new Set(guardedIn(path).map(({ name }) => name));
+  return { path, present, isFree: (names) => isOpened(folder, names) };
 }
 
 /** Nothing can be mounted upon a link; that it is replaced is at least noticed. */
 function linksIn(folder: Pinned): GuardSpot[] {
-  return guardedIn(folder.real).flatMap((name) => {
+  return guardedIn(folder.real).flatMap(({ name, judged }) => {
     const stats = lookWithin(folder, name);
-    if (!stats?.isSymbolicLink() || isOpened(folder, name.split('/'))) return [];
+    if (!stats?.isSymbolicLink() || isOpened(folder, judged)) return [];
     return [spotOf({ real: `${folder.real}/${name}`, stats })];
   });
-}
-
-/** By itself, or with all that is in it. */
-function isOpened({ guard }: Pinned, names: readonly string[]): boolean {
-  const mayWrite = guard?.mayWrite;
-  return mayWrite !== undefined && (mayWrite(names) || mayWrite([...names, 'any']));
 }

@@ -1,6 +1,9 @@
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { Collector } from './collect-guarded.ts';
 import { parseGitConfig } from './git-config.ts';
+import { isRepository } from './guard-spots.ts';
+import { isOpened } from './is-opened.ts';
 import { lookWithin, type Pinned, pinWithin, release } from './pinned.ts';
 import { unavailable } from './remedy.ts';
 
@@ -15,6 +18,8 @@ const rulesOfGit: readonly { readonly name: string; readonly content?: string }[
   { name: 'modules' },
   { name: 'worktrees' },
 ];
+
+const contentOfGit = ['HEAD', 'objects', 'refs', 'packed-refs', 'logs', 'index', 'shallow'];
 
 /** Repositories are looked for near the top first, and not without end. */
 const mostFolders = 1000;
@@ -41,11 +46,37 @@ export function guardRepositories(top: Pinned, collector: Collector): void {
     for (const { name, content } of rulesOfGit) collector.occupy(git, name, content);
   }
   if (git !== undefined) hideCredentials(git, collector);
+  guardTopItself(top, collector);
   guardSubmodules(top, collector);
   for (const names of repositoriesBelow(top)) {
     const folder = keepAll(top, names, collector);
     if (folder !== undefined) guardNested(folder, collector);
   }
+}
+
+/**
+ * Git takes the top for a repository when it holds what one holds and `.git` is none. Where it is one, it is guarded like
+ * `.git`. Where it could become one, an empty folder has the name without which there is none. Inside another repository
+ * that name would be in the way of git's own word `HEAD`; there a new repository is noticed only.
+ */
+function guardTopItself(top: Pinned, collector: Collector): void {
+  if (top.guard === undefined || isOpened(top, ['.git', 'HEAD'])) return;
+  const has = (path: string) => lookWithin(top, path) !== undefined;
+  if (isRepository([], has)) {
+    if (top.guard.git === 'read') for (const name of contentOfGit) collector.readOnly(top, name);
+    for (const { name, content } of rulesOfGit) collector.occupy(top, name, content);
+    hideCredentials(top, collector);
+    return;
+  }
+  const isOther = has('.git/HEAD') || lookWithin(top, '.git')?.isFile() === true;
+  if (!isOther && !isInRepository(top.real)) collector.occupy(top, 'HEAD');
+}
+
+/** Whether one of the folders above is a repository. */
+function isInRepository(folder: string): boolean {
+  const above = dirname(folder);
+  if (above === folder) return false;
+  return existsSync(join(above, '.git')) || isInRepository(above);
 }
 
 function guardNested(folder: Pinned, collector: Collector): void {

@@ -43,17 +43,28 @@ export function boundsWithGuards(bounds: Bounds, { spots, folders }: Watched): B
 /** More folders than this are not looked into. */
 const mostFolders = 500;
 
-/** Guarded names at the top of a folder, and repositories in the folders there, as they are now. */
-export function guardedIn(folder: string): string[] {
+/** Something in a folder that is guarded. */
+export interface GuardedName {
+  readonly name: string;
+  /** The names by which it is judged whether it may be written: the parts of a repository as if they lay in `.git`. */
+  readonly judged: readonly string[];
+}
+
+/** Guarded names at the top of a folder, repositories in the folders there, and the folder as one, as they are now. */
+export function guardedIn(folder: string): GuardedName[] {
   const has = (path: string) => lookAt(join(folder, path)) !== undefined;
   try {
     const entries = readdirSync(folder, { withFileTypes: true });
     const folders = entries.filter((entry) => entry.isDirectory() && entry.name !== '.git').slice(0, mostFolders);
-    return [
+    const names = [
       ...entries.map(({ name }) => name).filter(isGuardedName),
       ...guardedPaths.filter(has),
       ...folders.map(({ name }) => `${name}/.git`).filter(has),
-      ...folders.map(({ name }) => `${name}/HEAD`).filter((head) => has(head) && isOfRepository(head, has)),
+    ];
+    const repositories = [[], ...folders.map(({ name }) => [name])].filter((above) => isRepository(above, has));
+    return [
+      ...names.map((name) => ({ name, judged: name.split('/') })),
+      ...repositories.map((above) => ({ name: [...above, 'HEAD'].join('/'), judged: [...above, '.git', 'HEAD'] })),
     ];
   } catch {
     return [];
@@ -61,16 +72,16 @@ export function guardedIn(folder: string): string[] {
 }
 
 /** Git takes a folder for a repository by what it holds, whatever it is called. */
-function isOfRepository(head: string, has: (path: string) => boolean): boolean {
-  const beside = (name: string) => has(join(head, '..', name));
-  return beside('commondir') || (beside('objects') && beside('refs'));
+export function isRepository(above: readonly string[], has: (path: string) => boolean): boolean {
+  const holds = (name: string) => has([...above, name].join('/'));
+  return holds('HEAD') && (holds('commondir') || (holds('objects') && holds('refs')));
 }
 
 function newName(folders: readonly GuardedFolder[]): string | undefined {
   for (const { path, present, isFree } of folders) {
-    const name = guardedIn(path).find((each) => !present.has(each) && !isFree(each.split('/')));
-    if (name === undefined) continue;
-    return `"${name}", which servers in a sandbox may only read, is new in the folder; look who made it, or open it in workspaces.*.files.open`;
+    const found = guardedIn(path).find(({ name, judged }) => !present.has(name) && !isFree(judged));
+    if (found === undefined) continue;
+    return `"${found.name}", which servers in a sandbox may only read, is new in the folder; look who made it, or open it in workspaces.*.files.open`;
   }
   return undefined;
 }

@@ -47,9 +47,9 @@ function makeIfAllowed(at: string, content: string | undefined): boolean {
   }
 }
 
-/** Another sandbox has it, or a process that was killed has left it: nobody else makes an empty `.git`. */
+/** Another sandbox has it, or a process that was killed has left it: nobody else makes an empty folder `.git` or `HEAD`. */
 function isOurs(path: string, name: string, content: string | undefined): boolean {
-  return held.has(path) || name === '.git' || (content !== undefined && content !== '');
+  return held.has(path) || name === '.git' || name === 'HEAD' || (content !== undefined && content !== '');
 }
 
 /** Processes that were killed take a moment to be gone, and with them what they had mounted. */
