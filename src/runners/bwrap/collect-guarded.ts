@@ -86,12 +86,23 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
       if (placeholder !== undefined) placeholders.push(placeholder);
       return show(folder, name, true);
     },
-    collected: () => ({ kept: [...kept.values()], readOnly: [...shown.values()], spots, placeholders }),
+    collected() {
+      // What is held in place can be written. In what is read-only as a whole nothing has to be held, and nothing can move.
+      const needless = [...kept.values()].filter(({ inside }) => liesIn(inside, shown));
+      for (const { inside } of needless) kept.delete(inside);
+      release(needless);
+      return { kept: [...kept.values()], readOnly: [...shown.values()], spots, placeholders };
+    },
     release() {
       release([...kept.values(), ...shown.values()]);
       giveUpNames(placeholders);
     },
   };
+}
+
+function liesIn(inside: string, folders: ReadonlyMap<string, Pinned>): boolean {
+  const names = inside.split('/');
+  return names.some((_, count) => folders.has(names.slice(0, count + 1).join('/')));
 }
 
 function readIfAllowed({ descriptor }: Pinned): Buffer | undefined {
