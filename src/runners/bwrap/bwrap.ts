@@ -75,7 +75,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     let bounds: Bounds | undefined;
     try {
       bounds = await limiter.bound(confinement.limits, launch.tmpDir, launch.owner);
-      const mounts = holdMounts(confinement, files, launch.tmpDir);
+      const mounts = await holdMounts(confinement, files, launch.tmpDir);
       try {
         const child = await spawnSandbox(
           {

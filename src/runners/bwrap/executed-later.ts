@@ -17,7 +17,7 @@ export interface Found extends Collected {
  * What a person's own tools run or follow, in a folder that may be written. Names that are guarded are where they exist, at
  * the top of the folder; repositories also further in, and the name `.git` at the top even where nothing has it.
  */
-export function executedLater(folder: Pinned, showCopy: ShowCopy): Found {
+export async function executedLater(folder: Pinned, showCopy: ShowCopy): Promise<Found> {
   const collector = createCollector(folder, showCopy);
   try {
     for (const name of readdirSync(`/proc/self/fd/${folder.descriptor}`)) {
@@ -29,7 +29,7 @@ export function executedLater(folder: Pinned, showCopy: ShowCopy): Found {
       const held = collector.keep(folder, above);
       if (held !== undefined) collector.readOnly(held, name);
     }
-    guardRepositories(folder, collector);
+    await guardRepositories(folder, collector);
     const collected = collector.collected();
     if (folder.guard === undefined) return { ...collected, folders: [] };
     return { ...collected, spots: [...collected.spots, ...linksIn(folder)], folders: [watched(folder)] };

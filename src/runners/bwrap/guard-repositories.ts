@@ -6,6 +6,7 @@ import { isRepository } from './guard-spots.ts';
 import { isOpened } from './is-opened.ts';
 import { lookWithin, type Pinned, pinWithin, release } from './pinned.ts';
 import { unavailable } from './remedy.ts';
+import { surveyFolder } from './survey-folder.ts';
 
 /** What git runs, or is configured by, in a repository that may be written; with what is put where it is missing. */
 const rulesOfGit: readonly { readonly name: string; readonly content?: string }[] = [
@@ -21,19 +22,17 @@ const rulesOfGit: readonly { readonly name: string; readonly content?: string }[
 
 const contentOfGit = ['HEAD', 'objects', 'refs', 'packed-refs', 'logs', 'index', 'shallow'];
 
-/** Repositories are looked for near the top first, and not without end. */
-const mostFolders = 1000;
+/** Repositories of submodules, in that of the folder. */
 const deepest = 6;
 const mostSubmodules = 500;
 const largestSettings = 1024 * 1024;
-/** Packages are not worked in, and are many. */
-const notEntered: ReadonlySet<string> = new Set(['.git', 'node_modules']);
 
 /**
  * The repository at the top of a folder, and those in it, with their submodules: read-only, the top one only in what git
  * follows where it may be written. The folders that lead to one stay in their places.
  */
-export function guardRepositories(top: Pinned, collector: Collector): void {
+export async function guardRepositories(top: Pinned, collector: Collector): Promise<void> {
+  const { repositories, bare, closed } = await surveyFolder(top);
   if (top.guard !== undefined) assertNoLink(top);
   // A folder that is no repository yet would become one of the server's making.
   const isWritable = top.guard?.git === 'write' && lookWithin(top, '.git/HEAD') !== undefined;
@@ -48,9 +47,14 @@ export function guardRepositories(top: Pinned, collector: Collector): void {
   if (git !== undefined) hideCredentials(git, collector);
   guardTopItself(top, collector);
   guardSubmodules(top, collector);
-  for (const names of repositoriesBelow(top)) {
+  for (const names of repositories) {
     const folder = keepAll(top, names, collector);
     if (folder !== undefined) guardNested(folder, collector);
+  }
+  const whole = [...bare.filter((names) => !isOpened(top, [...names, '.git', 'HEAD'])), ...closed];
+  for (const names of whole) {
+    const above = keepAll(top, names.slice(0, -1), collector);
+    if (above !== undefined && names.length > 0) collector.readOnly(above, names.at(-1) as string);
   }
 }
 
@@ -99,23 +103,6 @@ function assertNoLink(folder: Pinned): void {
     'the ".git" of a folder that may be written is a link, and cannot be guarded',
     'Put the repository in its place, or a file that says "gitdir: " and where the repository lies.',
   );
-}
-
-/** The ways to folders that hold a repository, the top one left out. */
-function repositoriesBelow({ descriptor }: Pinned): string[][] {
-  const found: string[][] = [];
-  const ahead: string[][] = [[]];
-  for (let count = 0; count < mostFolders; count++) {
-    const names = ahead.shift();
-    if (names === undefined) break;
-    for (const entry of entriesOf(`/proc/self/fd/${[descriptor, ...names].join('/')}`)) {
-      if (entry.name === '.git' && names.length > 0) found.push(names);
-      else if (entry.isDirectory() && !notEntered.has(entry.name) && names.length < deepest) {
-        ahead.push([...names, entry.name]);
-      }
-    }
-  }
-  return found;
 }
 
 /**

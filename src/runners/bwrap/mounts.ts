@@ -39,7 +39,12 @@ const ofTheKernel = ['/proc', '/sys', '/dev'];
  * the system inside is another one, nothing of this one is there by itself. Files that are shown in place of others are
  * written to the folder for copies.
  */
-export function holdMounts(confinement: Confinement, server: Traced, copies: string, hasSystem = true): Mounts {
+export async function holdMounts(
+  confinement: Confinement,
+  server: Traced,
+  copies: string,
+  hasSystem = true,
+): Promise<Mounts> {
   const { home, volume, readable, writable } = confinement;
   const homes = volume === undefined ? [home] : [];
   const wanted: Place[] = [
@@ -73,7 +78,7 @@ export function holdMounts(confinement: Confinement, server: Traced, copies: str
     const open = places.flatMap(({ what, writable }) => (writable && !own.includes(what) ? [what] : []));
     const guards = confinement.frozen ? [] : [...own, ...open].filter(({ stats }) => stats.isDirectory());
     for (const folder of guards) {
-      const found = executedLater(folder, showCopy);
+      const found = await executedLater(folder, showCopy);
       held.push(...found.kept, ...found.readOnly);
       placeholders.push(...found.placeholders);
       kept.push(...found.kept);

@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, type Stats } from 'node:fs';
 import type { Shown } from '../confinement.ts';
+import { unavailable } from './remedy.ts';
 
 /** Stands for the thing itself without opening it; Node does not name the flag. It is the same on every processor. */
 const O_PATH = 0o10000000;
@@ -36,7 +37,8 @@ export function pinWithin(folder: Pinned, name: string): Pinned | undefined {
   let descriptor: number;
   try {
     descriptor = openSync(`/proc/self/fd/${folder.descriptor}/${name}`, O_PATH | constants.O_NOFOLLOW);
-  } catch {
+  } catch (error) {
+    assertMissing(error, name);
     return undefined;
   }
   const stats = fstatSync(descriptor);
@@ -51,9 +53,21 @@ export function pinWithin(folder: Pinned, name: string): Pinned | undefined {
 export function lookWithin({ descriptor }: Pinned, path: string): Stats | undefined {
   try {
     return lstatSync(`/proc/self/fd/${descriptor}/${path}`, { throwIfNoEntry: false });
-  } catch {
+  } catch (error) {
+    assertMissing(error, path);
     return undefined;
   }
+}
+
+/** What cannot be looked at is not taken for missing: its owner could open it once nothing guards it. */
+function assertMissing(error: unknown, path: string): void {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG') return;
+  throw unavailable(
+    `"${path}" in a folder that may be written cannot be looked at (${code}), and so not be guarded`,
+    'Let the account of Ambit read and enter the folders that lead there.',
+    error,
+  );
 }
 
 export function release(all: Iterable<Pinned>): void {

@@ -84,7 +84,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     try {
       const keeping = limiterFor(manner);
       bounds = await keeping.bound(confinement.limits, launch.tmpDir, launch.owner, containerShape);
-      const mounts = holdMounts(confinement, files, launch.tmpDir, confinement.image === undefined);
+      const mounts = await holdMounts(confinement, files, launch.tmpDir, confinement.image === undefined);
       try {
         const name = containerNameOf(tmpRoot, launch.tmpDir);
         noteContainer(launch.tmpDir, { engine: manner.engine, name });

@@ -1,7 +1,7 @@
-import { existsSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Guard } from '../../../src/runners/confinement.ts';
 import { runGit } from '../../fixtures/hostile/builds-repository.js';
 import { hasBwrap } from '../../needs/bwrap.ts';
@@ -22,6 +22,14 @@ async function attack(script: string, guard: Guard = { git: 'read' }): Promise<{
   return { said, ...(exit.reason === undefined ? {} : { reason: exit.reason }) };
 }
 
+function put(path: string, content: string): void {
+  mkdirSync(dirname(join(ws, path)), { recursive: true });
+  writeFileSync(join(ws, path), content, { mode: 0o755 });
+}
+
+/** Tries to write each, and says which could be. */
+const writes = (...paths: string[]) => `for each in ${paths.join(' ')}; do (echo x >> $each) && echo wrote $each; done`;
+
 /** As a prompt or an editor of the operator does. */
 function operate(folder = '.'): void {
   try {
@@ -36,12 +44,16 @@ const becomesRepository = () =>
   `mkdir -p objects refs; echo ref: refs/heads/main > HEAD; printf '[core]\nbare=false\nworktree=.\nfsmonitor="touch ${marker}; false"\n' > config`;
 
 describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git of the operator', () => {
-  beforeEach(async () => {
+  beforeAll(async () => {
     harness = await createSandboxHarness();
-    ws = join(harness.folder, 'ws');
-    marker = join(harness.folder, 'marker');
   });
-  afterEach(() => harness.stop());
+  beforeEach(() => {
+    const folder = mkdtempSync(join(harness.folder, 'test-'));
+    ws = join(folder, 'ws');
+    mkdirSync(ws);
+    marker = join(folder, 'marker');
+  });
+  afterAll(() => harness.stop());
 
   test('S4: a workspace without a repository does not become one by what lies at its top', async () => {
     await attack(becomesRepository());
@@ -57,7 +69,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
   });
 
   test('S4: in a folder of another repository, a server that makes the workspace one is ended', async () => {
-    runGit(harness.folder, ['init', '--quiet']);
+    runGit(dirname(ws), ['init', '--quiet']);
     // The rules of a workspace let a session write what has an ordinary name.
     const mayWrite = (names: readonly string[]) => !names.includes('.git');
     const { reason } = await attack(`${becomesRepository()}; exec sleep 60`, { git: 'read', mayWrite });
@@ -68,10 +80,39 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     runGit(ws, ['init', '--quiet', '--bare']);
     for (const git of ['read', 'write'] as const) {
       const tried = ['config', 'config.worktree', 'commondir', 'hooks/post-checkout', 'info/attributes'];
-      const { said } = await attack(`for each in ${tried.join(' ')}; do (echo x >> $each) && echo wrote $each; done`, {
-        git,
-      });
+      const { said } = await attack(writes(...tried), { git });
       expect(said).not.toContain('wrote');
     }
+  });
+
+  test('S4: no number of folders takes a nested repository out of sight, named .git or not', async () => {
+    const deep = 'a/b/c/d/e/f/g/h';
+    for (const folder of ['team/lib', deep]) runGit(harness.folder, ['init', '--quiet', join(ws, folder)]);
+    runGit(harness.folder, ['init', '--quiet', '--bare', join(ws, 'mirrors/x')]);
+    expect((await attack('seq -f d%g 1100 | xargs mkdir')).said).toBe('');
+    const tried = ['team/lib/.git/config', `${deep}/.git/config`, 'mirrors/x/config', 'mirrors/x/hooks/post-update'];
+    const { said } = await attack(
+      `${writes(...tried)}; mv mirrors/x y && echo moved; echo x > team/lib/note && echo ok`,
+    );
+    expect(said).not.toMatch(/wrote|moved/);
+    expect(said).toContain('ok');
+  });
+
+  test('S4: more than can be looked at is refused, and the error says what to do', async () => {
+    mkdirSync(join(ws, 'd/'.repeat(70)), { recursive: true });
+    await expect(attack('true')).rejects.toMatchObject({
+      code: 'SANDBOX_UNAVAILABLE',
+      message: expect.stringMatching(/levels deep/),
+    });
+  });
+
+  test('S4: a repository in a folder that is read-only as a whole does not open that folder', async () => {
+    runGit(harness.folder, ['init', '--quiet', join(ws, '.claude/skills/x')]);
+    put('.claude/skills/x/SKILL.md', 'be kind\n');
+    put('.gitmodules', '[submodule "y"]\npath = .vscode/y/z\n');
+    put('.vscode/tasks.json', '{}');
+    runGit(ws, ['init', '--quiet']);
+    const { said } = await attack(writes('.claude/skills/x/SKILL.md', '.claude/skills/new', '.vscode/y/new'));
+    expect(said).not.toContain('wrote');
   });
 });

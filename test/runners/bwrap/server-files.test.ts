@@ -96,17 +96,17 @@ test('a runtime or a folder of modules that holds what is never shown is not sho
   expect(shown('sh', [script])).toContain(at('app/node_modules'));
 });
 
-test('a link with a guarded name is not followed, so that nothing outside the workspace is shown', () => {
+test('a link with a guarded name is not followed, so that nothing outside the workspace is shown', async () => {
   file('outside-2/secret');
   mkdirSync(at('ws-2'));
   for (const name of ['.claude', '.git', '.mcp.json']) symlinkSync(at('outside-2'), at(`ws-2/${name}`));
   const home = { real: at('ws-2'), inside: at('ws-2') };
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
-  const mounts = holdMounts({ ...rest, home }, { shown: [], links: [] }, folder);
+  const mounts = await holdMounts({ ...rest, home }, { shown: [], links: [] }, folder);
   expect(mounts.guarded).toEqual({ kept: [], readOnly: [] });
   mounts.release();
   const guarded = { ...home, guard: { git: 'read' } } as const;
-  expect(() => holdMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).toThrow('is a link');
+  await expect(holdMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
 });
 
 test('what is not there is not started, and a relative entry of PATH is passed over', () => {
@@ -117,27 +117,29 @@ test('what is not there is not started, and a relative entry of PATH is passed o
   );
 });
 
-test('what has been exchanged since it was looked at is not shown, nor what is of the kernel', () => {
+test('what has been exchanged since it was looked at is not shown, nor what is of the kernel', async () => {
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
   const none = { shown: [], links: [] };
   mkdirSync(at('outside'));
   symlinkSync(at('outside'), at('ws'));
   const place = (path: string) => ({ real: path, inside: path });
-  expect(() => holdMounts({ ...rest, home: place(at('ws')) }, none, folder)).toThrow();
+  await expect(holdMounts({ ...rest, home: place(at('ws')) }, none, folder)).rejects.toThrow();
   mkdirSync(at('real'));
   symlinkSync(at('real'), at('way'));
   mkdirSync(at('real/ws'));
-  expect(() => holdMounts({ ...rest, home: place(at('way/ws')) }, none, folder)).toThrow('leads elsewhere');
+  await expect(holdMounts({ ...rest, home: place(at('way/ws')) }, none, folder)).rejects.toThrow('leads elsewhere');
   for (const path of ['/proc', '/sys', '/dev/shm', '/proc/self']) {
-    expect(() => holdMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none, folder)).toThrow();
+    await expect(
+      holdMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none, folder),
+    ).rejects.toThrow();
   }
 });
 
-test('what lies in the workspace needs no place of its own, and nothing lets go of a handle twice', () => {
+test('what lies in the workspace needs no place of its own, and nothing lets go of a handle twice', async () => {
   file('ws/inner/x');
   const place = (path: string) => ({ real: at(path), inside: at(path) });
   const rest = { hidden: [], limits: ordinaryLimits };
-  const mounts = holdMounts(
+  const mounts = await holdMounts(
     { ...rest, home: place('ws'), readable: [place('ws/inner')], writable: [place('ws/inner')] },
     { shown: [place('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
     folder,

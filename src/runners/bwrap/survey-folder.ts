@@ -1,0 +1,71 @@
+import { accessSync, constants, type Dirent, readdirSync } from 'node:fs';
+import { setImmediate as othersHadTheirTurn } from 'node:timers/promises';
+import { isRepository } from './guard-spots.ts';
+import type { Pinned } from './pinned.ts';
+import { unavailable } from './remedy.ts';
+
+/** What is found below the top of a folder, each by the names that lead there. */
+export interface Survey {
+  /** Folders that hold a `.git`. */
+  readonly repositories: readonly string[][];
+  /** Folders that are a repository by what they hold, whatever they are called. */
+  readonly bare: readonly string[][];
+  /** Folders that cannot be looked into. Who owns them can change that later. */
+  readonly closed: readonly string[][];
+}
+
+/** Beyond these a folder is refused: what is not looked at is not guarded, and a server can make folders as it likes. */
+const most = { folders: 100_000, levels: 64, guarded: 500 };
+/** So many are looked into before others have their turn. */
+const atATime = 200;
+/** Packages are not worked in, and are many. */
+const notEntered: ReadonlySet<string> = new Set(['.git', 'node_modules']);
+
+/** Looks through a folder for what is guarded wherever it lies. Throws where that is more than can be looked at. */
+export async function surveyFolder({ descriptor }: Pinned): Promise<Survey> {
+  const found = { repositories: [] as string[][], bare: [] as string[][], closed: [] as string[][] };
+  const ahead: string[][] = [[]];
+  for (let count = 0; count < ahead.length; count++) {
+    if (count > most.folders) throw tooMuch(`more than ${most.folders} folders`);
+    if (count % atATime === atATime - 1) await othersHadTheirTurn();
+    const names = ahead[count] as string[];
+    const entries = entriesOf(`/proc/self/fd/${[descriptor, ...names].join('/')}`);
+    if (entries === undefined) found.closed.push(names);
+    else if (names.length > 0 && isBare(entries)) found.bare.push(names);
+    else {
+      for (const entry of entries) {
+        if (entry.name === '.git' && names.length > 0) found.repositories.push(names);
+        else if (entry.isDirectory() && !notEntered.has(entry.name)) ahead.push([...names, entry.name]);
+      }
+    }
+    if (names.length > most.levels) throw tooMuch(`folders more than ${most.levels} levels deep`);
+    if (found.repositories.length + found.bare.length + found.closed.length > most.guarded) {
+      throw tooMuch(`more than ${most.guarded} repositories or folders that cannot be read`);
+    }
+  }
+  return found;
+}
+
+/** Undefined where the folder cannot be looked into; without any where it has gone. */
+function entriesOf(path: string): Dirent[] | undefined {
+  try {
+    accessSync(path, constants.R_OK | constants.X_OK);
+    return readdirSync(path, { withFileTypes: true });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === 'ENOENT' || code === 'ENOTDIR' ? [] : undefined;
+  }
+}
+
+function isBare(entries: readonly Dirent[]): boolean {
+  if (!entries.some(({ name }) => name === 'HEAD')) return false;
+  const names = new Set(entries.map(({ name }) => name));
+  return isRepository([], (name) => names.has(name));
+}
+
+function tooMuch(what: string) {
+  return unavailable(
+    `a folder that may be written holds ${what} beside node_modules, so the repositories in it cannot all be found and guarded`,
+    'Look who made them. Remove what is not needed, or give the session a smaller folder.',
+  );
+}
