@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { redactBytes, redactionFor } from '../../redact-settings.ts';
 import type { ShowCopy } from './executed-later.ts';
 import { type GuardSpot, spotOf } from './guard-spots.ts';
-import { type Pinned, pinWithin, release } from './pinned.ts';
+import { lookWithin, type Pinned, pinWithin, release } from './pinned.ts';
 import { giveUpNames, type Placeholder, takeName } from './placeholders.ts';
 
 export interface Guarded {
@@ -26,6 +26,8 @@ export interface Collector {
   keep(folder: Pinned, name: string): Pinned | undefined;
   /** Read-only, although nothing may have the name. */
   occupy(folder: Pinned, name: string, content?: string): Pinned | undefined;
+  /** A link stays as it is: nothing can be mounted upon it, so that it is replaced is at least noticed. */
+  watch(folder: Pinned, name: string): void;
   collected(): Collected;
   release(): void;
 }
@@ -85,6 +87,10 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
       const placeholder = takeName(folder, name, content);
       if (placeholder !== undefined) placeholders.push(placeholder);
       return show(folder, name, true);
+    },
+    watch(folder, name) {
+      const stats = lookWithin(folder, name);
+      if (stats !== undefined) spots.push(spotOf({ real: `${folder.real}/${name}`, stats }));
     },
     collected() {
       // What is held in place can be written. In what is read-only as a whole nothing has to be held, and nothing can move.

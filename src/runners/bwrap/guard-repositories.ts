@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Collector } from './collect-guarded.ts';
 import { parseGitConfig } from './git-config.ts';
+import { gitFolderOf, guardOrders } from './guard-orders.ts';
 import { isRepository } from './guard-spots.ts';
 import { isOpened } from './is-opened.ts';
 import { lookWithin, type Pinned, pinWithin, release } from './pinned.ts';
@@ -46,10 +47,11 @@ export async function guardRepositories(top: Pinned, collector: Collector): Prom
   }
   if (git !== undefined) hideCredentials(git, collector);
   guardTopItself(top, collector);
-  guardSubmodules(top, collector);
+  if (git !== undefined) guardOrders(top, top.real, gitFolderOf(top.real), collector);
+  guardSubmodules(top, top, collector);
   for (const names of repositories) {
     const folder = keepAll(top, names, collector);
-    if (folder !== undefined) guardNested(folder, collector);
+    if (folder !== undefined) guardNested(top, folder, collector);
   }
   const whole = [...bare.filter((names) => !isOpened(top, [...names, '.git', 'HEAD'])), ...closed];
   for (const names of whole) {
@@ -70,6 +72,7 @@ function guardTopItself(top: Pinned, collector: Collector): void {
     if (top.guard.git === 'read') for (const name of contentOfGit) collector.readOnly(top, name);
     for (const { name, content } of rulesOfGit) collector.occupy(top, name, content);
     hideCredentials(top, collector);
+    guardOrders(top, top.real, top.real, collector);
     return;
   }
   const isOther = has('.git/HEAD') || lookWithin(top, '.git')?.isFile() === true;
@@ -83,11 +86,12 @@ function isInRepository(folder: string): boolean {
   return existsSync(join(above, '.git')) || isInRepository(above);
 }
 
-function guardNested(folder: Pinned, collector: Collector): void {
+function guardNested(top: Pinned, folder: Pinned, collector: Collector): void {
   const git = collector.readOnly(folder, '.git');
   if (git !== undefined) hideCredentials(git, collector);
   collector.readOnly(folder, '.gitmodules');
-  guardSubmodules(folder, collector);
+  guardOrders(top, folder.real, gitFolderOf(folder.real), collector);
+  guardSubmodules(top, folder, collector);
 }
 
 function keepAll(top: Pinned, names: readonly string[], collector: Collector): Pinned | undefined {
@@ -109,7 +113,7 @@ function assertNoLink(folder: Pinned): void {
  * Git goes into each submodule by itself, and takes whatever repository it finds there. So where one is missing still,
  * its folder is read-only as a whole.
  */
-function guardSubmodules(folder: Pinned, collector: Collector): void {
+function guardSubmodules(top: Pinned, folder: Pinned, collector: Collector): void {
   if (lookWithin(folder, '.git') === undefined) return;
   for (const names of submodulesOf(folder)) {
     makeFolders(folder, names);
@@ -119,7 +123,7 @@ function guardSubmodules(folder: Pinned, collector: Collector): void {
     if (lookWithin(above, `${last}/.git`) === undefined) collector.readOnly(above, last);
     else {
       const inner = collector.keep(above, last);
-      if (inner !== undefined) guardNested(inner, collector);
+      if (inner !== undefined) guardNested(top, inner, collector);
     }
   }
 }

@@ -24,6 +24,14 @@ export interface Placeholder {
 }
 
 const held = new Map<string, number>();
+/** Given up, and not removed yet. */
+const leaving = new Set<string>();
+
+/** Whether what has this name in a folder was put there by this process, and is there because of a sandbox alone. */
+export function isPlaceholder(folder: Pinned, name: string): boolean {
+  const path = `${folder.real}/${name}`;
+  return held.has(path) || leaving.has(path);
+}
 
 /** Takes a name in a folder, unless something has it. Undefined where that cannot be: then nobody else can take it either. */
 export function takeName(folder: Pinned, name: string, content?: string): Placeholder | undefined {
@@ -32,6 +40,7 @@ export function takeName(folder: Pinned, name: string, content?: string): Placeh
   const isNew = lstatSync(at, { throwIfNoEntry: false }) === undefined && makeIfAllowed(at, content);
   if (!isNew && !(isOurs(path, name, content) && isUntouched(folder, name, content))) return undefined;
   held.set(path, (held.get(path) ?? 0) + 1);
+  leaving.delete(path);
   return { path, content };
 }
 
@@ -49,7 +58,13 @@ function makeIfAllowed(at: string, content: string | undefined): boolean {
 
 /** Another sandbox has it, or a process that was killed has left it: nobody else makes an empty folder `.git` or `HEAD`. */
 function isOurs(path: string, name: string, content: string | undefined): boolean {
-  return held.has(path) || name === '.git' || name === 'HEAD' || (content !== undefined && content !== '');
+  return (
+    held.has(path) ||
+    leaving.has(path) ||
+    name === '.git' ||
+    name === 'HEAD' ||
+    (content !== undefined && content !== '')
+  );
 }
 
 /** Processes that were killed take a moment to be gone, and with them what they had mounted. */
@@ -63,14 +78,19 @@ export function giveUpNames(placeholders: readonly Placeholder[]): void {
   for (const { path } of placeholders) {
     const left = (held.get(path) ?? 1) - 1;
     if (left > 0) held.set(path, left);
-    else held.delete(path);
+    else {
+      held.delete(path);
+      leaving.add(path);
+    }
   }
   removeUnused(placeholders.toReversed(), attempts);
 }
 
 function removeUnused(placeholders: readonly Placeholder[], left: number): void {
   const busy = placeholders.filter(({ path, content }) => !held.has(path) && !isRemoved(path, content));
-  if (busy.length === 0 || left === 0) return;
+  const waiting = left === 0 ? [] : busy;
+  for (const { path } of placeholders) if (!waiting.some((each) => each.path === path)) leaving.delete(path);
+  if (waiting.length === 0) return;
   const timer = setTimeout(removeUnused, againMs, busy, left - 1);
   if (left <= attempts - waitedFor) timer.unref();
 }

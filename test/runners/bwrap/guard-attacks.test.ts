@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -18,7 +18,8 @@ async function attack(script: string, guard: Guard = { git: 'read' }): Promise<{
   if (launch.confinement === undefined) throw new Error('Nothing says what it may do.');
   const confinement = { ...launch.confinement, home: { real: ws, inside: ws, guard } };
   const running = await harness.runner.start({ ...launch, command: '/bin/sh', confinement });
-  const [said, , exit] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
+  const [said, complaints, exit] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
+  expect(complaints).toBe('');
   return { said, ...(exit.reason === undefined ? {} : { reason: exit.reason }) };
 }
 
@@ -114,5 +115,37 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     runGit(ws, ['init', '--quiet']);
     const { said } = await attack(writes('.claude/skills/x/SKILL.md', '.claude/skills/new', '.vscode/y/new'));
     expect(said).not.toContain('wrote');
+  });
+
+  test('S4: what the configuration of a repository names in the workspace is read-only, there or not', async () => {
+    const settings = {
+      'core.hooksPath': 'tools/hooks',
+      'include.path': '../shared/gitconfig',
+      'filter.x.clean': 'sh tools/clean.sh',
+      'diff.y.textconv': './tools/linked',
+      'includeIf.gitdir:/nowhere/.path': '../later/gitconfig',
+    };
+    for (const name of ['hooks/pre-commit', 'clean.sh', 'second.sh', 'target.sh']) put(`tools/${name}`, '');
+    symlinkSync('target.sh', join(ws, 'tools/linked'));
+    put('shared/gitconfig', '[core]\neditor = tools/second.sh\n');
+    runGit(ws, ['init', '--quiet']);
+    runGit(harness.folder, ['init', '--quiet', join(ws, 'team/lib')]);
+    for (const [name, value] of Object.entries(settings)) runGit(ws, ['config', name, value]);
+    runGit(join(ws, 'team/lib'), ['config', 'core.hooksPath', 'hooks']);
+    const tried = ['hooks/pre-commit', 'hooks/new', 'clean.sh', 'second.sh', 'linked'].map((name) => `tools/${name}`);
+    const missing = ['shared/gitconfig', 'later/gitconfig', 'team/lib/hooks/post-checkout'];
+    for (const git of ['read', 'write'] as const) {
+      const { said } = await attack(
+        `${writes(...tried, ...missing)}; mkdir -p later team/lib/hooks; ${writes(...missing)}; mv tools old && echo wrote; echo x > tools/free && echo ok`,
+        { git },
+      );
+      expect(said).not.toContain('wrote');
+      expect(said).toContain('ok');
+    }
+    await until(
+      () => !existsSync(join(ws, 'later')),
+      10_000,
+      () => `left: ${readdirSync(ws)}`,
+    );
   });
 });
