@@ -26,6 +26,8 @@ export interface Collector {
   keep(folder: Pinned, name: string): Pinned | undefined;
   /** Read-only, although nothing may have the name. */
   occupy(folder: Pinned, name: string, content?: string): Pinned | undefined;
+  /** An empty file is seen in place of a socket: whoever listens there is outside, and no sandbox confines it. */
+  cover(folder: Pinned, path: string): void;
   /** A link stays as it is: nothing can be mounted upon it, so that it is replaced is at least noticed. */
   watch(folder: Pinned, name: string): void;
   collected(): Collected;
@@ -87,6 +89,13 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
       const placeholder = takeName(folder, name, content);
       if (placeholder !== undefined) placeholders.push(placeholder);
       return show(folder, name, true);
+    },
+    cover(folder, path) {
+      const stats = lookWithin(folder, path);
+      const inside = `${folder.inside}/${path}`;
+      if (!stats?.isSocket() || shown.has(inside)) return;
+      shown.set(inside, showCopy(Buffer.alloc(0), inside));
+      spots.push(spotOf({ real: `${folder.real}/${path}`, stats }));
     },
     watch(folder, name) {
       const stats = lookWithin(folder, name);

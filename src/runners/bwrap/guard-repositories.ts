@@ -33,7 +33,7 @@ const largestSettings = 1024 * 1024;
  * follows where it may be written. The folders that lead to one stay in their places.
  */
 export async function guardRepositories(top: Pinned, collector: Collector): Promise<void> {
-  const { repositories, bare, closed } = await surveyFolder(top);
+  const { repositories, bare, closed, sockets } = await surveyFolder(top);
   if (top.guard !== undefined) assertNoLink(top);
   // A folder that is no repository yet would become one of the server's making.
   const isWritable = top.guard?.git === 'write' && lookWithin(top, '.git/HEAD') !== undefined;
@@ -53,6 +53,7 @@ export async function guardRepositories(top: Pinned, collector: Collector): Prom
     const folder = keepAll(top, names, collector);
     if (folder !== undefined) guardNested(top, folder, collector);
   }
+  for (const names of sockets) collector.cover(top, names.join('/'));
   const whole = [...bare.filter((names) => !isOpened(top, [...names, '.git', 'HEAD'])), ...closed];
   for (const names of whole) {
     const above = keepAll(top, names.slice(0, -1), collector);

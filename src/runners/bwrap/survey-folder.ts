@@ -12,6 +12,8 @@ export interface Survey {
   readonly bare: readonly string[][];
   /** Folders that cannot be looked into. Who owns them can change that later. */
   readonly closed: readonly string[][];
+  /** Sockets, those in repositories too. */
+  readonly sockets: readonly string[][];
 }
 
 /** Beyond these a folder is refused: what is not looked at is not guarded, and a server can make folders as it likes. */
@@ -19,28 +21,34 @@ const most = { folders: 100_000, levels: 64, guarded: 500 };
 /** So many are looked into before others have their turn. */
 const atATime = 200;
 /** Packages are not worked in, and are many. */
-const notEntered: ReadonlySet<string> = new Set(['.git', 'node_modules']);
+const notEntered: ReadonlySet<string> = new Set(['node_modules']);
 
 /** Looks through a folder for what is guarded wherever it lies. Throws where that is more than can be looked at. */
 export async function surveyFolder({ descriptor }: Pinned): Promise<Survey> {
-  const found = { repositories: [] as string[][], bare: [] as string[][], closed: [] as string[][] };
+  const found = {
+    repositories: [] as string[][],
+    bare: [] as string[][],
+    closed: [] as string[][],
+    sockets: [] as string[][],
+  };
   const ahead: string[][] = [[]];
   for (let count = 0; count < ahead.length; count++) {
     if (count > most.folders) throw tooMuch(`more than ${most.folders} folders`);
     if (count % atATime === atATime - 1) await othersHadTheirTurn();
     const names = ahead[count] as string[];
     const entries = entriesOf(`/proc/self/fd/${[descriptor, ...names].join('/')}`);
+    for (const { name } of (entries ?? []).filter((entry) => entry.isSocket())) found.sockets.push([...names, name]);
     if (entries === undefined) found.closed.push(names);
-    else if (names.length > 0 && isBare(entries)) found.bare.push(names);
-    else {
+    else if (names.length > 0 && names.at(-1) !== '.git' && isBare(entries)) found.bare.push(names);
+    else if (names.at(-1) !== '.git') {
       for (const entry of entries) {
         if (entry.name === '.git' && names.length > 0) found.repositories.push(names);
-        else if (entry.isDirectory() && !notEntered.has(entry.name)) ahead.push([...names, entry.name]);
+        if (entry.isDirectory() && !notEntered.has(entry.name)) ahead.push([...names, entry.name]);
       }
     }
     if (names.length > most.levels) throw tooMuch(`folders more than ${most.levels} levels deep`);
-    if (found.repositories.length + found.bare.length + found.closed.length > most.guarded) {
-      throw tooMuch(`more than ${most.guarded} repositories or folders that cannot be read`);
+    if (Object.values(found).some(({ length }) => length > most.guarded)) {
+      throw tooMuch(`more than ${most.guarded} repositories, sockets or folders that cannot be read`);
     }
   }
   return found;

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -147,5 +149,18 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
       10_000,
       () => `left: ${readdirSync(ws)}`,
     );
+  });
+
+  test('S4: a socket of a process outside is not reached through the workspace', async () => {
+    runGit(ws, ['init', '--quiet']);
+    mkdirSync(join(ws, 'run'));
+    const paths = ['run/db', '.git/daemon.ipc'];
+    const servers = paths.map((path) => createServer((socket) => socket.end('reached')).listen(join(ws, path)));
+    await Promise.all(servers.map((server) => once(server, 'listening')));
+    const connect = (path: string) =>
+      `require('net').connect('${path}').on('data', String).on('connect', () => console.log('reached')).on('error', (e) => console.log(e.code))`;
+    const { said } = await attack(`${process.execPath} -e "${paths.map(connect).join(';')}"`);
+    for (const server of servers) server.close();
+    expect(said).toBe('ECONNREFUSED\nECONNREFUSED\n');
   });
 });
