@@ -1,13 +1,16 @@
 /** Alternatives of one glob, at most: `{a,b}{a,b}…` doubles with each pair. */
-const mostAlternatives = 256;
+export const mostAlternatives = 256;
 const deepest = 8;
 
 export class GlobError extends Error {}
 
-/** A glob without braces for each of the ways to read one with braces. A backslash takes their meaning away. */
-export function expandBraces(glob: string, depth = 0): string[] {
+/**
+ * A glob without braces for each of the ways to read one with braces, `most` of them at most. A backslash takes their
+ * meaning away. The work grows with the length of the glob and with `most`, not with their product.
+ */
+export function expandBraces(glob: string, most = mostAlternatives, depth = 0): string[] {
   if (depth > deepest) throw new GlobError('braces are nested too deeply');
-  const parts: string[][] = [];
+  let all = [''];
   let plain = '';
   for (let at = 0; at < glob.length; at++) {
     const character = glob[at] as string;
@@ -20,13 +23,29 @@ export function expandBraces(glob: string, depth = 0): string[] {
     else if (character !== '{') plain += character;
     else {
       const { options, end } = optionsAt(glob, at);
-      parts.push([plain], bounded(options.flatMap((option) => expandBraces(option, depth + 1))));
-      plain = '';
+      const choices = expandEach(options, most, depth + 1);
       at = end;
+      // A pair with one choice is no more than text.
+      if (choices.length === 1) {
+        plain += choices[0];
+        continue;
+      }
+      assertFew(all.length * choices.length, most);
+      const before = plain;
+      all = all.flatMap((begin) => choices.map((choice) => begin + before + choice));
+      plain = '';
     }
   }
-  parts.push([plain]);
-  return parts.reduce((all, part) => bounded(all.flatMap((begin) => part.map((rest) => begin + rest))), ['']);
+  return all.map((begin) => begin + plain);
+}
+
+function expandEach(options: readonly string[], most: number, depth: number): string[] {
+  const all: string[] = [];
+  for (const option of options) {
+    all.push(...expandBraces(option, most, depth));
+    assertFew(all.length, most);
+  }
+  return all;
 }
 
 /** What stands between the commas of one pair of braces. */
@@ -55,7 +74,6 @@ export function classEnd(glob: string, start: number): number {
   return end + 1;
 }
 
-function bounded(all: string[]): string[] {
-  if (all.length > mostAlternatives) throw new GlobError(`its braces stand for more than ${mostAlternatives} globs`);
-  return all;
+function assertFew(count: number, most: number): void {
+  if (count > most) throw new GlobError(`its braces stand for more than ${most} globs`);
 }

@@ -1,4 +1,4 @@
-import { expandBraces, GlobError } from './braces.ts';
+import { expandBraces, GlobError, mostAlternatives } from './braces.ts';
 import { type NamePattern, namePattern } from './name-pattern.ts';
 
 /**
@@ -13,6 +13,8 @@ export interface Glob {
   mayHold(folder: string): boolean;
   /** The last part of each of its alternatives: whatever matches has a name that fits one of them. */
   readonly names: readonly string[];
+  /** Of all its alternatives together. */
+  readonly characters: number;
 }
 
 type Part = 'folders' | NamePattern;
@@ -24,20 +26,32 @@ const mostParts = 64;
 export interface GlobOptions {
   /** A glob without a slash fits a name in any folder. */
   readonly anywhere?: boolean;
+  /** What its alternatives may come to; 256 of them unless given. */
+  readonly most?: GlobRoom;
+}
+
+export interface GlobRoom {
+  readonly globs: number;
+  readonly characters: number;
 }
 
 /** Throws a GlobError that says what is wrong with it. */
-export function compileGlob(glob: string, { anywhere = false }: GlobOptions = {}): Glob {
+export function compileGlob(glob: string, { anywhere = false, most }: GlobOptions = {}): Glob {
   if (glob.length > longest) throw new GlobError(`it is longer than ${longest} characters`);
   const whole = anywhere && !glob.includes('/') ? `**/${glob}` : glob;
-  const alternatives = expandBraces(whole).map(partsOf);
+  const expanded = expandBraces(whole, Math.min(most?.globs ?? mostAlternatives, mostAlternatives));
+  const characters = expanded.reduce((sum, each) => sum + each.length, 0);
+  // Before the rest is done, which takes much longer.
+  if (characters > (most?.characters ?? Number.POSITIVE_INFINITY)) throw new GlobError('its braces stand for too much');
+  const alternatives = expanded.map(partsOf);
   const fits = (names: readonly string[]) => alternatives.some((parts) => partsFit(parts, names));
   return {
     matches: (path) => fits(path.split('/')),
     fits,
     mayHold: (folder) =>
       folder === '.' || alternatives.some((parts) => hasMore(walk(parts, folder.split('/')), parts.length)),
-    names: expandBraces(whole).map((each) => withoutTrailing(each).split('/').at(-1) as string),
+    characters,
+    names: expanded.map((each) => withoutTrailing(each).split('/').at(-1) as string),
   };
 }
 

@@ -73,7 +73,7 @@ async function* pathsIn(files: SessionFiles, start: string, searching: Searching
   const { query, budget, signal, isFolder } = searching;
   const { glob } = query;
   const isWanted = (path: string) => glob?.matches(below(start, path)) ?? true;
-  const judge = createJudge(files, start);
+  const judge = createJudge(files, start, budget);
   const rulesOf = (ignoreFiles: readonly string[]) => rulesFrom(ignoreFiles, { judge, start, budget });
   const quick = isFolder ? files.candidates : undefined;
   const told = await quick?.({ rust: query.expression.rust, path: start, glob, rulesOf, signal });

@@ -1,10 +1,11 @@
-import { compileGlob, type Glob } from '../../text/glob.ts';
+import { compileGlob, type Glob, type GlobRoom } from '../../text/glob.ts';
+import type { Budget } from './bounds.ts';
 
 /** What one `.gitignore` says of paths below its folder; undefined where it says nothing. */
 export interface IgnoreFile {
   (path: string, isFolder: boolean): 'ignored' | 'wanted' | undefined;
-  /** How many globs it is made of. */
-  readonly globs: number;
+  /** How many globs it is made of, and how long they are together, braces expanded. */
+  readonly size: GlobRoom;
   /** Its lines, in their order, as a file in the workspace itself says the same; undefined where none can. */
   seenFromTop(folder: string): readonly string[] | undefined;
 }
@@ -20,29 +21,37 @@ interface Line {
 
 /** A file like this can be written by an agent, and is asked about every path. */
 const mostLines = 1000;
-export const mostGlobs = 2000;
-const mostTried = 2 * mostGlobs;
 const mostCharacters = 65_536;
+/** What the ignore files that one path is held against may come to together, braces expanded. */
+export const ignoreRoom: GlobRoom = { globs: 2000, characters: mostCharacters };
+/** Lines without braces between two looks at the time. */
+const linesPerLook = 32;
 
-/** Lines as git reads them, and as ripgrep does where the two differ: then both searches agree. The last that fits decides. */
-export function readIgnoreFile(text: string, most = mostGlobs): IgnoreFile {
-  let globs = 0;
-  let tried = 0;
-  const written = text
+/**
+ * Lines as git reads them, and as ripgrep does where the two differ: then both searches agree. The last that fits
+ * decides. Lines for which there is no room are passed over. Where the search is over meanwhile, the rest is not read.
+ */
+export async function readIgnoreFile(
+  text: string,
+  room = ignoreRoom,
+  budget?: Pick<Budget, 'goesOn'>,
+): Promise<IgnoreFile> {
+  const written: Line[] = [];
+  let { globs, characters } = room;
+  const given = text
     .replace(/^\ufeff/, '')
     .slice(0, mostCharacters)
-    .split('\n', mostLines)
-    // A line that has no room is read too, to know that; but not one after the other without end.
-    .flatMap((line) => {
-      const read = tried > mostTried ? [] : readLine(line);
-      for (const { glob } of read) tried += glob.names.length;
-      return read;
-    })
-    .filter(({ glob }) => {
-      if (globs + glob.names.length > most) return false;
-      globs += glob.names.length;
-      return true;
-    });
+    .split('\n', mostLines);
+  for (const [index, each] of given.entries()) {
+    if (globs <= 0 || characters <= 0) break;
+    const isDue = each.includes('{') || index % linesPerLook === 0;
+    if (isDue && budget !== undefined && !(await budget.goesOn())) break;
+    const line = readLine(each, { globs, characters });
+    if (line === undefined) continue;
+    globs -= line.glob.names.length;
+    characters -= line.glob.characters;
+    written.push(line);
+  }
   const lines = written.toReversed();
   const says = (path: string, isFolder: boolean) => {
     const bytes = asBytes(path);
@@ -50,7 +59,8 @@ export function readIgnoreFile(text: string, most = mostGlobs): IgnoreFile {
   };
   const seenFromTop = (folder: string) =>
     /[\n\r]/.test(folder) ? undefined : written.map((line) => lineFromTop(folder, line));
-  return Object.assign(says, { globs, seenFromTop });
+  const size = { globs: room.globs - globs, characters: room.characters - characters };
+  return Object.assign(says, { size, seenFromTop });
 }
 
 function lineFromTop(folder: string, { body, isFromTop, onlyFolders, says }: Line): string {
@@ -64,8 +74,8 @@ function asBytes(text: string): string {
   return /^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text).toString('latin1');
 }
 
-function readLine(written: string): Line[] {
-  if (written.startsWith('#')) return [];
+function readLine(written: string, most: GlobRoom): Line | undefined {
+  if (written.startsWith('#')) return undefined;
   let line = /\\ $/.test(written) ? written : written.trimEnd();
   const isEscaped = /^\\[!#]/.test(line);
   const says = !isEscaped && line.startsWith('!') ? 'wanted' : 'ignored';
@@ -74,12 +84,12 @@ function readLine(written: string): Line[] {
   if (isFromTop) line = line.slice(1);
   const onlyFolders = line.endsWith('/');
   if (onlyFolders) line = line.replace(/\\?\/$/, '');
-  if (line === '') return [];
+  if (line === '') return undefined;
   try {
-    const glob = compileGlob(asBytes(line), { anywhere: !isFromTop });
-    return [{ body: line, glob, isFromTop, onlyFolders, says }];
+    const glob = compileGlob(asBytes(line), { anywhere: !isFromTop, most });
+    return { body: line, glob, isFromTop, onlyFolders, says };
   } catch {
     // A line that cannot be read is passed over, as it is by git.
-    return [];
+    return undefined;
   }
 }

@@ -1,6 +1,8 @@
+import type { GlobRoom } from '../../text/glob.ts';
 import type { ListedEntry } from '../backend.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { type IgnoreFile, mostGlobs, readIgnoreFile } from './ignore-file.ts';
+import type { Budget } from './bounds.ts';
+import { type IgnoreFile, ignoreRoom, readIgnoreFile } from './ignore-file.ts';
 
 /** What the ignore files of a folder and of those above it say together. */
 export interface IgnoreLevel {
@@ -9,8 +11,8 @@ export interface IgnoreLevel {
   readonly own: IgnoreFile | undefined;
   /** `.git/info/exclude`: asked when no `.gitignore` says anything. */
   readonly exclude: IgnoreFile | undefined;
-  /** Of all levels together: each path is held against all of them. */
-  readonly globs: number;
+  /** What is left for the levels below: each path is held against all of them. */
+  readonly room: GlobRoom;
 }
 
 /** Of the names that say where there may be rules, those that a folder has. */
@@ -45,33 +47,44 @@ export function isIgnored(level: IgnoreLevel, path: string, isFolder: boolean): 
   return false;
 }
 
-/** The next level down. `present` are the names in the folder, so that nothing is asked for that is not there. */
+export interface Entering {
+  /** Of the search, which may be over while rules are read. */
+  readonly budget?: Budget | undefined;
+  /** The names in the folder, so that nothing is asked for that is not there. */
+  readonly present?: Present;
+}
+
+/** The next level down. */
 export async function enterLevel(
   files: Pick<SessionFiles, 'open' | 'list'>,
   folder: string,
   above: IgnoreLevel | undefined,
-  present?: Present,
+  { budget, present }: Entering = {},
 ): Promise<IgnoreLevel> {
   const there = present ?? (await namesIn(files, folder));
-  let globs = above?.globs ?? 0;
+  let room = above?.room ?? ignoreRoom;
   const rulesIn = async (path: string) => {
-    const rules = await readRules(files, path, mostGlobs - globs);
-    globs += rules?.globs ?? 0;
+    const rules = await readRules(files, path, room, budget);
+    if (rules !== undefined) {
+      const { globs, characters } = rules.size;
+      room = { globs: room.globs - globs, characters: room.characters - characters };
+    }
     return rules;
   };
   const own = there.has(fileName) ? await rulesIn(join(folder, fileName)) : undefined;
   const exclude = there.has(repositoryName) ? await rulesIn(join(folder, excludeFile)) : undefined;
   if (own === undefined && exclude === undefined && above !== undefined) return above;
-  return { folder, above, own, exclude, globs };
+  return { folder, above, own, exclude, room };
 }
 
 /** The level of a folder, with those of all folders above it. */
 export async function levelOf(
   files: Pick<SessionFiles, 'open' | 'list'>,
   folder: string,
+  budget: Budget,
 ): Promise<IgnoreLevel | undefined> {
   let level: IgnoreLevel | undefined;
-  for (const each of foldersAbove(folder)) level = await enterLevel(files, each, level);
+  for (const each of foldersAbove(folder)) level = await enterLevel(files, each, level, { budget });
   return level;
 }
 
@@ -93,12 +106,13 @@ async function namesIn(files: Pick<SessionFiles, 'list'>, folder: string): Promi
 async function readRules(
   files: Pick<SessionFiles, 'open'>,
   path: string,
-  most: number,
+  room: GlobRoom,
+  budget: Budget | undefined,
 ): Promise<IgnoreFile | undefined> {
   try {
     const file = await files.open(path);
     try {
-      return readIgnoreFile(Buffer.from(await file.read(0, largest)).toString(), most);
+      return await readIgnoreFile(Buffer.from(await file.read(0, largest)).toString(), room, budget);
     } finally {
       await file.close();
     }

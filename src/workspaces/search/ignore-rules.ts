@@ -20,13 +20,14 @@ export interface Judge {
 }
 
 /** A judge for a search that begins at a folder: that one itself is never left out. */
-export function createJudge(files: SessionFiles, start: string): Judge {
+export function createJudge(files: SessionFiles, start: string, budget: Budget): Judge {
   const levels = new Map<string, Promise<IgnoreLevel>>();
   const levelOf = (folder: string): Promise<IgnoreLevel> => {
     const above = foldersAbove(folder).at(-1);
     const known = levels.get(folder);
     if (known !== undefined) return known;
-    const level = (async () => enterLevel(files, folder, above === undefined ? undefined : await levelOf(above)))();
+    const level = (async () =>
+      enterLevel(files, folder, above === undefined ? undefined : await levelOf(above), { budget }))();
     levels.set(folder, level);
     return level;
   };

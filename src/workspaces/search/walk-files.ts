@@ -46,7 +46,7 @@ export async function* walkFiles(
 ): AsyncGenerator<readonly WalkedEntry[]> {
   const after = options.after?.split('/') ?? [];
   const listed = await list(files, start, options);
-  const above = await levelOf(files, listed.path);
+  const above = await levelOf(files, listed.path, options.budget);
   yield* inFolder(files, { folder: listed.path, listed, above, ignored: false, depth: 1, after }, options);
 }
 
@@ -64,7 +64,9 @@ async function* inFolder(files: SessionFiles, here: Here, options: WalkOptions):
   const { budget, includeIgnored = false } = options;
   const { folder, listed, depth } = here;
   if (listed.more) budget.leaveOut('entries');
-  const level = await enterLevel(files, folder, here.above, presentIn(listed.entries));
+  const level = await enterLevel(files, folder, here.above, { budget, present: presentIn(listed.entries) });
+  // Rules that were not read to their end decide nothing.
+  if (!(await budget.goesOn())) return;
   const [resume, ...rest] = here.after;
   let passed: WalkedEntry[] = [];
   for (const entry of [...listed.entries].sort(byName)) {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { readIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
 
 describe('lines of .gitignore', () => {
-  const says = (text: string, path: string, isFolder = false) => readIgnoreFile(text)(path, isFolder);
+  const says = async (text: string, path: string, isFolder = false) => (await readIgnoreFile(text))(path, isFolder);
 
   test.each([
     ['*.log', 'a/b.log', 'ignored'],
@@ -27,17 +27,17 @@ describe('lines of .gitignore', () => {
     ['??é', 'éé', 'ignored'],
     ['/', 'x', undefined],
     ['', 'x', undefined],
-  ])('%j says of %s: %s', (text, path, expected) => {
-    expect(says(text, path)).toBe(expected);
+  ])('%j says of %s: %s', async (text, path, expected) => {
+    expect(await says(text, path)).toBe(expected);
   });
 
-  test('a line that ends in a slash is about folders only', () => {
-    expect(says('build/', 'a/build', true)).toBe('ignored');
-    expect(says('build/', 'a/build', false)).toBe(undefined);
+  test('a line that ends in a slash is about folders only', async () => {
+    expect(await says('build/', 'a/build', true)).toBe('ignored');
+    expect(await says('build/', 'a/build', false)).toBe(undefined);
   });
 
-  test('a file of a million lines is bounded', () => {
-    const rules = readIgnoreFile(`${'{a,b,c,d}*x\n'.repeat(1_000_000)}needle`);
+  test('a file of a million lines is bounded', async () => {
+    const rules = await readIgnoreFile(`${'{a,b,c,d}*x\n'.repeat(1_000_000)}needle`);
     expect(rules('needle', false)).toBe(undefined);
     expect(rules('ax', false)).toBe('ignored');
   });
