@@ -4,6 +4,8 @@ import type { Match } from './match.ts';
 
 /** Comparisons of lines that are made before the search is given up: a text can have candidates without end. */
 const mostComparisons = 2_000_000;
+/** Characters of indentations that are compared, likewise. */
+const mostCharacters = 8_000_000;
 const mostLines = 1_000_000;
 
 /**
@@ -27,16 +29,27 @@ export function findIndented(text: string, sought: string, most: number): Match[
   if (placesOf(text, longest, 1).length === 0) return [];
   const lines = linesOf(text);
   if (lines.length > mostLines) return [];
-  const all = Int32Array.from(lines, ({ start, end }) => ids.get(text.slice(start, end).trim()) ?? -1);
+  const leads = new Int32Array(lines.length);
+  const all = new Int32Array(lines.length);
+  lines.forEach(({ start, end }, i) => {
+    const line = text.slice(start, end);
+    leads[i] = leadOf(line);
+    all[i] = ids.get(line.trim()) ?? -1;
+  });
+  // What says the same differs in what stands before it, and nowhere else.
+  const rests = wanted.map((line) => (line.trim() === '' ? undefined : line.slice(taken.length, leadOf(line))));
+  const anchor = rests.findIndex((rest) => rest !== undefined);
   const matches: Match[] = [];
-  let left = mostComparisons;
+  const left: Left = { comparisons: mostComparisons, characters: mostCharacters };
   for (const first of findRuns(all, run, Number.POSITIVE_INFINITY)) {
-    left -= wanted.length;
-    if (left < 0 || matches.length >= most) break;
-    const there = lines.slice(first, first + wanted.length).map(({ start, end }) => text.slice(start, end));
-    const given = commonIndent(there) as string;
-    if (!wanted.every((line, i) => isSame(line.slice(taken.length), (there[i] as string).slice(given.length))))
-      continue;
+    if (matches.length >= most) break;
+    const length = (leads[first + anchor] as number) - (rests[anchor] as string).length;
+    const given = areAllLonger(rests, leads, first, length, left)
+      ? givenIndent(text, lines, rests, { first, anchor, length }, left)
+      : undefined;
+    // Some of the places would be taken for all of them.
+    if (left.comparisons < 0 || left.characters < 0) return [];
+    if (given === undefined) continue;
     const last = lines[first + wanted.length - 1] as Line;
     matches.push({
       start: (lines[first] as Line).start,
@@ -47,6 +60,58 @@ export function findIndented(text: string, sought: string, most: number): Match[
   }
   return matches;
 }
+
+/** What the search may still cost. */
+interface Left {
+  comparisons: number;
+  characters: number;
+}
+
+type Rests = readonly (string | undefined)[];
+
+/** Whether all lines that say something have so many characters more before it: told by numbers, without a look at the text. */
+function areAllLonger(rests: Rests, leads: Int32Array, first: number, length: number, left: Left): boolean {
+  if (length < 0) return false;
+  for (const [i, rest] of rests.entries()) {
+    left.comparisons--;
+    if (rest !== undefined && (leads[first + i] as number) - rest.length !== length) return false;
+  }
+  return true;
+}
+
+interface Candidate {
+  /** The line of the text that it begins with. */
+  readonly first: number;
+  /** Which of the sought lines is the first that says something. */
+  readonly anchor: number;
+  /** Of the indentation. */
+  readonly length: number;
+}
+
+/** The indentation that all lines have before what the sought ones have; undefined where they do not have one. */
+function givenIndent(
+  text: string,
+  lines: readonly Line[],
+  rests: Rests,
+  { first, anchor, length }: Candidate,
+  left: Left,
+): string | undefined {
+  const { start } = lines[first + anchor] as Line;
+  const given = text.slice(start, start + length);
+  left.characters -= length;
+  if (!/^[ \t]*$/.test(given)) return undefined;
+  for (const [i, rest] of rests.entries()) {
+    if (rest === undefined) continue;
+    const from = (lines[first + i] as Line).start;
+    left.characters -= length + rest.length;
+    if (left.characters < 0) return undefined;
+    if (text.slice(from, from + length) !== given || !text.startsWith(rest, from + length)) return undefined;
+  }
+  return given;
+}
+
+/** How many blanks a line begins with, of whatever kind. */
+const leadOf = (line: string): number => line.length - line.trimStart().length;
 
 interface Line {
   readonly start: number;
@@ -82,10 +147,6 @@ function commonIndent(lines: readonly string[]): string | undefined {
     common = line.slice(0, length);
   }
   return common;
-}
-
-function isSame(a: string, b: string): boolean {
-  return a.trim() === '' ? b.trim() === '' : a.trimEnd() === b.trimEnd();
 }
 
 /** What the two indentations end with alike needs no change. */

@@ -133,6 +133,14 @@ describe('indentation', () => {
     });
     expect(edited('  a\n  b\n    a\n    b\n', '\ta\n\tb', '\tc', true)).toBe('  c\n    c\n');
   });
+
+  test('S7: long indentations at a thousand places are not compared without end, nor replaced half way', () => {
+    const lines = (indent: string, count: number) => `${indent}a\n`.repeat(count);
+    const text = lines(' '.repeat(248), 2000);
+    expect(edited(text, `${lines('', 999)} a`, 'b')).toBe('missing');
+    expect(edited(text, lines('', 1000), 'b\n', true)).toBe('missing');
+    expect(edited(text, 'a\na\n', 'b\n', true)).toBe(`${' '.repeat(248)}b\n`.repeat(1000));
+  });
 });
 
 describe('any text', () => {
