@@ -12,6 +12,7 @@ const HIDDEN = 1;
 const KEPT = 2;
 const OPEN = 4;
 const SHOWN = 8;
+const SECRET = 16;
 
 interface Rule {
   readonly bit: number;
@@ -40,6 +41,7 @@ const mostRemembered = 10_000;
 export function createPathGuard(rules: PathRules): PathGuard {
   const all = [
     ...rulesOf(rules.hidden, HIDDEN),
+    ...rulesOf(rules.secret ?? [], SECRET),
     ...rulesOf(rules.kept, KEPT),
     ...rulesOf(rules.open, OPEN),
     ...rulesOf(rules.shown ?? [], SHOWN),
@@ -77,11 +79,11 @@ export function createPathGuard(rules: PathRules): PathGuard {
           else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
           if (paths.length > 0) bits |= bitsOf(paths, ways);
         }
-        closed |= bits & (HIDDEN | KEPT);
+        closed |= bits & (HIDDEN | KEPT | SECRET);
         if (bits & OPEN) closed = 0;
-        if (bits & SHOWN) closed &= ~HIDDEN;
+        if (bits & SHOWN) closed &= ~SECRET;
       }
-      if (closed & HIDDEN) return 'is hidden from sessions';
+      if (closed & (HIDDEN | SECRET)) return 'is hidden from sessions';
       return closed & KEPT && deed === 'write' ? 'may be read by sessions, but not changed' : undefined;
     },
   };

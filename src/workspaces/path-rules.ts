@@ -12,12 +12,14 @@ export interface PathRules {
   readonly kept: readonly string[];
   /** Free although a pattern above fits. */
   readonly open: readonly string[];
-  /** No secret although a pattern of `hidden` fits. What is kept stays kept: a folder in it may bear any name. */
+  /** Neither read nor written, where nothing of `shown` fits. */
+  readonly secret?: readonly string[];
+  /** No secret although a pattern of `secret` fits. What is hidden or kept stays so: a folder in it may bear any name. */
   readonly shown?: readonly string[];
 }
 
 /** Keys, passwords and other secrets that lie about in the folders people work in. */
-const hiddenByDefault: readonly string[] = [
+const secretByDefault: readonly string[] = [
   '.env',
   '.env.*',
   '*.pem',
@@ -69,7 +71,8 @@ export interface ConfiguredPaths {
 
 export function pathRules({ hide, keep, open }: ConfiguredPaths): PathRules {
   return {
-    hidden: [...hiddenByDefault, ...hide],
+    hidden: hide,
+    secret: secretByDefault,
     kept: [...keptByDefault, ...keep],
     open,
     shown: shownByDefault,

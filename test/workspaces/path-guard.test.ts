@@ -64,6 +64,20 @@ describe('W7: the guard', () => {
     expect(verdict(path)).toBe(expected);
   });
 
+  test.each([
+    ['customers/list.pub/all.csv', 'hidden'],
+    ['customers/notes.pub', 'hidden'],
+    ['customers/.env.template', 'hidden'],
+    ['team.pub', 'hidden'],
+    ['other.pub', 'free'],
+    ['.ssh/other.pub', 'free'],
+    ['customers/open/x.pub', 'free'],
+  ])('S4: what the operator hides is not shown for its name: %s is %s', (path, expected) => {
+    const rules = pathRules({ hide: ['customers', 'team.pub'], keep: [], open: ['customers/open'] });
+    const why = createPathGuard(rules).refusal('read', path.split('/'));
+    expect(why === undefined ? 'free' : 'hidden').toBe(expected);
+  });
+
   test('accents make no difference, however they are written', () => {
     const named = createPathGuard({ hidden: ['Schlüssel'], kept: [], open: [] });
     for (const name of ['schlüssel', 'SCHLU\u0308SSEL', 'Schlu\u0308ssel', 'Schlüßel'.replace('ß', 'ss')]) {
