@@ -1,5 +1,6 @@
 import { relative } from 'node:path';
 import type { SafeRoot } from '../../saferoot/open-root.ts';
+import { assertIgnoreFiles } from './assert-ignore-files.ts';
 import { type Change, changesIn, ignoredBy } from './changes.ts';
 import type { FolderPlace, FolderRecord } from './folder-record.ts';
 import type { RunGit } from './git.ts';
@@ -20,6 +21,7 @@ export async function changesOf(
 async function ignored(git: RunGit, place: FolderPlace, { origin, tree, path }: FolderRecord): Promise<string[]> {
   if (origin === null) return [];
   const prefix = relative(tree, path);
+  await assertIgnoreFiles(tree);
   const listed = await ignoredIn(git, throughShadow(place.shadow, origin.commonDir, tree));
   if (prefix === '') return listed;
   return listed.flatMap((name) => (name.startsWith(`${prefix}/`) ? [name.slice(prefix.length + 1)] : []));

@@ -1,6 +1,7 @@
 import { lstatSync } from 'node:fs';
 import { mkdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { AmbitError } from '../../errors.ts';
 import { GitError, type GitPlace, type RunGit } from './git.ts';
 import { openUnmoved } from './open-unmoved.ts';
 import type { Repository } from './repository.ts';
@@ -27,17 +28,25 @@ export async function checkOut(git: RunGit, shadow: GitPlace, tree: string, comm
   await git({ ...shadow, workTree: tree }, ['read-tree', '--reset', '-u', commit], { writes: [shadow.gitDir, tree] });
 }
 
-/** A pipe in place of a `.gitignore` makes git wait for ever. */
+/** A pipe that somebody puts in place of a `.gitignore` while git looks makes git wait for ever. */
 const patienceMs = 30_000;
 
-/** What git would not look at, of the files it does not know: folders end in "/". Where it cannot say, nothing. */
+/**
+ * What git would not look at, of the files it does not know: folders end in "/". Where it cannot say, nothing may be
+ * taken for wanted: then this is refused. Nothing of the repository is needed for it.
+ */
 export async function ignoredIn(git: RunGit, shadow: GitPlace, limitMs = patienceMs): Promise<string[]> {
+  const { objects: _, ...place } = shadow;
   const args = ['ls-files', '--others', '--ignored', '--exclude-standard', '--directory', '-z'];
   try {
-    return splitNames(await git(shadow, args, { limitMs }));
+    return splitNames(await git(place, args, { limitMs }));
   } catch (error) {
-    if (error instanceof GitError) return [];
-    throw error;
+    if (!(error instanceof GitError)) throw error;
+    throw new AmbitError('WORKSPACE_UNAVAILABLE', {
+      what: "Git cannot say which files of the session's folder are ignored, so they cannot be told from its work.",
+      hint: 'Try again when nothing in the session is at work. The operator can look into the folder and copy by hand.',
+      cause: error,
+    });
   }
 }
 

@@ -220,14 +220,46 @@ describe('no other repository is looked into', () => {
   });
 });
 
-test('a pipe where git looks for what to ignore does not hold it up for ever', async () => {
-  const at = await opened('worktree');
-  const folder = (await at.folders.folderFor(at.session('one'))) as string;
-  put(folder, { 'sub/a.txt': '' });
-  execFileSync('mkfifo', [join(folder, 'sub/.gitignore')]);
-  const { ignoredIn, throughShadow } = await import('../../../src/workspaces/isolation/shadow.ts');
-  const shadow = throughShadow(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
-  expect(await ignoredIn(gitInSandbox, shadow, 300)).toEqual([]);
+describe('S4: what git ignores is never merged because git cannot be asked', () => {
+  const implant = 'node_modules/.bin/eslint';
+
+  async function withImplant() {
+    const at = await opened('worktree', { files: { '.gitignore': 'node_modules/\n', 'a.txt': 'a\n' } });
+    const folder = (await at.folders.folderFor(at.session('one'))) as string;
+    put(folder, { [implant]: 'planted\n', 'a.txt': 'changed\n', 'sub/b.txt': 'b\n' });
+    return { at, folder };
+  }
+
+  test('a pipe or a file that cannot be read in place of a .gitignore', async () => {
+    const { at, folder } = await withImplant();
+    const pipe = join(folder, 'sub/.gitignore');
+    execFileSync('mkfifo', [pipe]);
+    const refused = { code: 'WORKSPACE_UNAVAILABLE', message: expect.stringContaining('"sub/.gitignore"') };
+    await expect(at.folders.diff(name('one'))).rejects.toMatchObject(refused);
+    await expect(at.folders.merge(name('one'), {})).rejects.toMatchObject(refused);
+    rmSync(pipe);
+    chmodSync(join(folder, '.gitignore'), 0);
+    await expect(at.folders.merge(name('one'), {})).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+    chmodSync(join(folder, '.gitignore'), 0o644);
+    expect(existsSync(join(at.workspace, implant))).toBe(false);
+    expect((await at.folders.merge(name('one'), {})).files.map(({ path }) => path)).toEqual(['a.txt', 'sub/b.txt']);
+    expect(existsSync(join(at.workspace, implant))).toBe(false);
+  });
+
+  test('a pipe that comes after the look makes git give up, and then nothing is told', async () => {
+    const { at, folder } = await withImplant();
+    execFileSync('mkfifo', [join(folder, 'sub/.gitignore')]);
+    const { ignoredIn, throughShadow } = await import('../../../src/workspaces/isolation/shadow.ts');
+    const shadow = throughShadow(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
+    await expect(ignoredIn(gitInSandbox, shadow, 300)).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+  });
+
+  test('a repository that is gone', async () => {
+    const { at } = await withImplant();
+    renameSync(join(at.workspace, '.git'), join(at.folder, 'aside'));
+    const { files } = await at.folders.diff(name('one'));
+    expect(files.map(({ path }) => path)).toEqual(['a.txt', 'sub/b.txt']);
+  });
 });
 
 test('pipes where a repository says what it is are not waited for', async () => {
