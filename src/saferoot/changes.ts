@@ -1,6 +1,9 @@
 import type { Handle } from './ground.ts';
 
-/** Folders in which this process has given something a name, the latest last: who looked before looks again. */
+/**
+ * Folders in which this process has given something a name, the latest last: who looked before looks again. What other
+ * processes do is found by a look after the deed.
+ */
 const recent: string[] = [];
 const mostRecent = 4096;
 let changes = 0;

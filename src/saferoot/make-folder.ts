@@ -1,10 +1,12 @@
 import { mkdirSync } from 'node:fs';
 import { asPath } from './admit.ts';
+import { assertPlace, orUndone } from './assert-place.ts';
 import { noteChange } from './changes.ts';
 import { withoutLastSlash } from './components.ts';
 import { type Folder, found, placeOf, walked } from './folder.ts';
 import { at } from './ground.ts';
 import { SafeRootError } from './saferoot-error.ts';
+import { removeEmpty } from './walk.ts';
 
 export interface MkdirOptions {
   /** Folders missing on the way are made, and one that is there already is fine. */
@@ -26,9 +28,14 @@ export function mkdir(folder: Folder, path: string, options: MkdirOptions = {}):
   }
   return walked(folder, withoutLastSlash(path), { deed: 'write', keepLastLink: true }, (end) => {
     if (end.node !== undefined) throw new SafeRootError('EXISTS');
-    const { folder: parent, name } = placeOf(end);
-    noteChange(parent);
-    mkdirSync(at(parent, name));
+    const place = placeOf(end);
+    const made = at(place.folder, place.name);
+    noteChange(place.folder);
+    mkdirSync(made);
+    orUndone(
+      () => assertPlace(folder, end, place),
+      () => removeEmpty(made),
+    );
     return { path: asPath(end.inside), folders: 1 };
   });
 }

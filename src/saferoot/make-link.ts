@@ -1,4 +1,5 @@
-import { symlinkSync } from 'node:fs';
+import { lstatSync, symlinkSync } from 'node:fs';
+import { assertPlace, orUndone, removeOwn } from './assert-place.ts';
 import { noteChange } from './changes.ts';
 import { type Folder, placeOf, walked } from './folder.ts';
 import { at } from './ground.ts';
@@ -10,8 +11,14 @@ export function symlink(folder: Folder, path: string, target: string, options: M
   const make = options.parents ? 'parents' : undefined;
   walked(folder, path, { deed: 'write', keepLastLink: true, make }, (end) => {
     if (end.node !== undefined) throw new SafeRootError('EXISTS');
-    const { folder: parent, name } = placeOf(end);
-    noteChange(parent);
-    symlinkSync(target, at(parent, name));
+    const place = placeOf(end);
+    const path = at(place.folder, place.name);
+    noteChange(place.folder);
+    symlinkSync(target, path);
+    const own = lstatSync(path);
+    orUndone(
+      () => assertPlace(folder, end, place),
+      () => removeOwn(place, own),
+    );
   });
 }

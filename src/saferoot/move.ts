@@ -1,14 +1,16 @@
-import { renameSync, unlinkSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { asPath } from './admit.ts';
+import { assertPlace, orUndone } from './assert-place.ts';
 import { changedIn, changesSoFar, noteChange } from './changes.ts';
-import { withoutLastSlash } from './components.ts';
+import { componentsOf, withoutLastSlash } from './components.ts';
 import { type Kind, kindOf } from './facts.ts';
 import { type Folder, found, isSame, placeOf, walked, walkedUntil, walkIn } from './folder.ts';
 import { at, type Handle } from './ground.ts';
 import { asSafeRootError, SafeRootError, systemCode } from './saferoot-error.ts';
 import { type SurveyOptions, surveyed, surveyedAtOnce } from './survey.ts';
 import { takeFileName, takeFolderName } from './take-name.ts';
-import type { Place, Walked } from './walk.ts';
+import { type Place, type Walked, walkAlong } from './walk.ts';
 
 export interface RenameOptions {
   /** What bears the new name is replaced: a file or link by a file, an empty folder by a folder. */
@@ -37,7 +39,9 @@ export async function rename(folder: Folder, from: string, to: string, options: 
   for (let left = attempts; ; left--) {
     const seen = folder.admit && (await surveyFirst(folder, from, to));
     try {
-      return renameNow(folder, { from, to }, seen, options);
+      const renamed = renameNow(folder, { from, to }, seen, options);
+      if (folder.admit !== undefined && renamed.kind === 'folder') await lookAgain(folder, renamed);
+      return renamed;
     } catch (error) {
       if (error !== surveyAgain) throw error;
       if (left === 1) throw new SafeRootError('CHANGED', { path: from });
@@ -48,6 +52,7 @@ export async function rename(folder: Folder, from: string, to: string, options: 
 /** What a folder was seen to hold, and when. */
 interface Seen {
   readonly node: Handle;
+  readonly entries: number;
   readonly folders: ReadonlySet<string>;
   readonly since: number;
   /** By the names that led there, and that it will have. */
@@ -82,6 +87,14 @@ function renameNow(
     try {
       if (options.overwrite) moveOver(node, old, target);
       else moveAside(node, old, target);
+      // Who replaced something gave no new name.
+      if (target.node === undefined) {
+        const fresh = placeOf(target);
+        orUndone(
+          () => assertPlace(folder, target, fresh),
+          () => moveBack(node, fresh, old),
+        );
+      }
       const kind = kindOf(node.stats);
       return { from: asPath(source.inside), to: asPath(target.inside), kind, folders: target.made };
     } catch (error) {
@@ -100,15 +113,56 @@ function surveyFirst(folder: Folder, from: string, to: string): Promise<Seen | u
     if (!node.stats.isDirectory()) return undefined;
     const [folders, since] = [new Set<string>(), changesSoFar()];
     const survey = surveyFor(source, wayTo(folder, withoutLastSlash(to)));
-    await surveyed(folder, node, { ...survey, folders });
-    return { node, folders, since, survey };
+    const entries = await surveyed(folder, node, { ...survey, folders });
+    return { node, entries, folders, since, survey };
   });
 }
 
-/** As it was seen, or looked through once more; where that would take long, not before others had their turn. */
+/**
+ * Another process may have put something into a folder while it was moved: then it goes back. One that puts something
+ * into it later sees that it is elsewhere.
+ */
+async function lookAgain(folder: Folder, { from, to }: Renamed): Promise<void> {
+  const way = componentsOf(to);
+  const now = walkAlong(folder.ground, folder.root, way, { keepLastLink: true });
+  try {
+    // Whoever moved it on looked through it as well.
+    if (now.node === undefined || !now.node.stats.isDirectory()) return;
+    await surveyed(folder, now.node, { ways: [way], maxEntries, oneMount: false });
+  } catch (error) {
+    const above = walkAlong(folder.ground, folder.root, componentsOf(from).slice(0, -1), { keepLastLink: true });
+    try {
+      const name = componentsOf(from).at(-1) as string;
+      if (above.node === undefined) throw error;
+      moveBack(now.node as Handle, placeOf(now), { folder: above.node, name });
+    } finally {
+      above.release();
+    }
+    throw error;
+  } finally {
+    now.release();
+  }
+}
+
+/** To its old name or, where somebody took that meanwhile, to one beside it. */
+function moveBack(node: Handle, fresh: Place, old: Place): void {
+  const take = node.stats.isDirectory() ? takeFolderName : takeFileName;
+  const now = lstatSync(at(fresh.folder, fresh.name), { throwIfNoEntry: false });
+  if (now === undefined || now.ino !== node.stats.ino || now.dev !== node.stats.dev) return;
+  noteChange(old.folder);
+  try {
+    take(at(fresh.folder, fresh.name), at(old.folder, old.name));
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error;
+    take(at(fresh.folder, fresh.name), at(old.folder, `${old.name}.${randomBytes(6).toString('hex')}`));
+  }
+}
+
+/** Looked through right before it is moved; where that would take long, it must be as it was seen before. */
 function assertSeen(folder: Folder, node: Handle, seen: Seen | undefined, survey: SurveyOptions): void {
   const sameWays = seen !== undefined && JSON.stringify(seen.survey.ways) === JSON.stringify(survey.ways);
-  if (sameWays && isSame(seen.node, node) && !changedIn(seen.folders, seen.since)) return;
+  const isAsSeen = sameWays && isSame(seen.node, node) && !changedIn(seen.folders, seen.since);
+  if (isAsSeen && seen.entries > maxAtOnce) return;
   try {
     surveyedAtOnce(folder, node, { ...survey, maxEntries: maxAtOnce });
   } catch (error) {

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { mkdirSync, readlinkSync } from 'node:fs';
+import { mkdirSync, readlinkSync, rmdirSync } from 'node:fs';
 import { type Admit, assertAdmitted, type Deed } from './admit.ts';
 import { noteChange } from './changes.ts';
 import { componentsOf } from './components.ts';
@@ -75,6 +75,7 @@ export function walkAlong(
   let links = 0;
   let steps = 0;
   let made = 0;
+  let fresh: string | undefined;
 
   const here = (): Handle => (trail.at(-1) as Step).handle;
   /** The oldest handles first. The root stays: it is not the walk's own. */
@@ -110,9 +111,12 @@ export function walkAlong(
         assertNoRepository(admit, here(), names(), name);
       } catch (error) {
         ground.release(handle);
+        // Another part of a repository came while this one was made.
+        if (fresh !== undefined) removeEmpty(fresh);
         throw error;
       }
     }
+    fresh = undefined;
     if (handle.stats.isSymbolicLink() && !(options.keepLastLink && ahead.length === 0)) {
       ground.release(handle);
       follow(name);
@@ -128,6 +132,7 @@ export function walkAlong(
     try {
       noteChange(here());
       mkdirSync(at(here(), name));
+      fresh = at(here(), name);
       made++;
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') throw error;
@@ -204,6 +209,15 @@ export function walkAlong(
   const way = { inside, made, release };
   if (missing !== undefined) return { node: undefined, place: { folder: end.handle, name: missing }, ...way };
   return { node: end.handle, place: before && { folder: before.handle, name: end.name }, ...way };
+}
+
+/** One that somebody has put something into stays: that was looked at by whoever did. */
+export function removeEmpty(path: string): void {
+  try {
+    rmdirSync(path);
+  } catch {
+    // What is refused is refused either way.
+  }
 }
 
 /** Where a walk would end, as far as names alone tell. */

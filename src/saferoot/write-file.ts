@@ -1,15 +1,15 @@
-import { accessSync, constants, fchmodSync, fchownSync, fstatSync, renameSync, type Stats } from 'node:fs';
+import { accessSync, constants, fchmodSync, fchownSync, fstatSync, lstatSync, renameSync, type Stats } from 'node:fs';
 import { asPath } from './admit.ts';
+import { assertPlace, orUndone, removeOwn } from './assert-place.ts';
 import { noteChange } from './changes.ts';
 import { assertSize, type Content, writeAll } from './content.ts';
 import { factsOf, type Located, type Resolved, versionOf } from './facts.ts';
-import { assertFile, type Folder, type FolderWalk, found, isSame, placeOf, walked, walkedUntil } from './folder.ts';
+import { assertFile, type Folder, type FolderWalk, found, placeOf, walked, walkedUntil } from './folder.ts';
 import { at, type Handle } from './ground.ts';
-import { assertNoRepository } from './repository-trap.ts';
 import { SafeRootError } from './saferoot-error.ts';
 import { takeFileName } from './take-name.ts';
 import { writeBeside } from './temporary-file.ts';
-import { type Place, type Walked, walkAlong } from './walk.ts';
+import type { Place, Walked } from './walk.ts';
 
 export interface WriteOptions {
   /** Folders missing on the way are made. */
@@ -151,23 +151,14 @@ function putNew(folder: Folder, end: Walked, content: Content, options: CreateOp
   const place = placeOf(end);
   return writeBeside(place.folder, content, { ...options, mode: options.mode ?? 0o666 }, (temporary) => {
     assertPlace(folder, end, place);
+    const own = lstatSync(temporary);
     takeFileName(temporary, at(place.folder, place.name));
+    orUndone(
+      () => assertPlace(folder, end, place),
+      () => removeOwn(place, own),
+    );
     return settled(folder, end, place, true);
   });
-}
-
-/**
- * What was admitted is a way of names. Writing takes time, in which the folder may have been moved to where its file
- * would not be admitted: it must still be at the end of that way.
- */
-function assertPlace(folder: Folder, end: Walked, place: Place): void {
-  if (folder.admit === undefined) return;
-  const above = end.inside.slice(0, -1);
-  const now = walkAlong(folder.ground, folder.root, above, { keepLastLink: true });
-  now.release();
-  if (now.node === undefined || !isSame(now.node, place.folder)) throw new SafeRootError('CHANGED');
-  // The other parts of a repository may have come meanwhile.
-  assertNoRepository(folder.admit, place.folder, above, place.name);
 }
 
 function settled(folder: Folder, end: Walked, place: Place, created: boolean): WrittenFile {

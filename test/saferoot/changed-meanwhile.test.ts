@@ -1,8 +1,13 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { expect, onTestFinished, test } from 'vitest';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Admit } from '../../src/saferoot/admit.ts';
+import type { Folder } from '../../src/saferoot/folder.ts';
 import type { Ground } from '../../src/saferoot/ground.ts';
 import { linuxGround } from '../../src/saferoot/linux-ground.ts';
+import { mkdir } from '../../src/saferoot/make-folder.ts';
+import { rename } from '../../src/saferoot/move.ts';
 import { removeTree } from '../../src/saferoot/remove.ts';
+import { create } from '../../src/saferoot/write-file.ts';
 import { namesBelow, outcomeOf, sceneOfTest } from './scene.ts';
 
 test('a file is not written where it may not be because its folder was moved there meanwhile', async () => {
@@ -90,4 +95,72 @@ test('a tree that holds another mount is not removed, nor any part of it', async
   const folder = { ground: { ...ground, onSameMount }, root, strict: false, admit: undefined };
   expect(await outcomeOf(removeTree(folder, 'd'))).toBe('OTHER_DEVICE');
   expect(namesBelow(scene.inside())).toEqual(before);
+});
+
+describe('S4: another process that comes between the look and the deed breaks no rule', () => {
+  /** A folder whose `deploy` may not get a prod.yaml, with somebody else at work at a step of ours. */
+  function watched(onStep: (name: string, inside: (path?: string) => string) => void) {
+    const scene = sceneOfTest();
+    const ground = linuxGround(false);
+    const root = ground.root(scene.inside());
+    onTestFinished(() => ground.release(root));
+    const step: Ground['step'] = (parent, name) => {
+      try {
+        return ground.step(parent, name);
+      } finally {
+        onStep(name.toString(), scene.inside);
+      }
+    };
+    const admit: Admit = (deed, names) =>
+      deed === 'write' && (names.includes('.git') || (names[0] === 'deploy' && names.includes('prod.yaml')))
+        ? 'is kept'
+        : undefined;
+    return { scene, folder: { ground: { ...ground, step }, root, strict: false, admit } };
+  }
+
+  test('the folder of a new file is moved', async () => {
+    let looks = 0;
+    const { scene, folder } = watched((name, inside) => {
+      if (name === 'x' && ++looks === 2) renameSync(inside('x'), inside('deploy'));
+    });
+    mkdirSync(scene.inside('x'));
+    expect(await outcomeOf(create(folder, 'x/prod.yaml', 'planted'))).toBe('CHANGED');
+    expect(namesBelow(scene.inside())).toEqual(['deploy']);
+  });
+
+  test('the other part of a repository is made', async () => {
+    const other = (mine: string, theirs: string) => (_: string, inside: (path?: string) => string) => {
+      if (existsSync(inside(mine))) mkdirSync(inside(theirs), { recursive: true });
+    };
+    const makes: [string, string, (folder: Folder) => unknown][] = [
+      ['x/HEAD', 'x/refs', (folder) => create(folder, 'x/HEAD', 'ref: refs/heads/main')],
+      ['x/refs', 'x/HEAD', (folder) => mkdir(folder, 'x/refs')],
+      ['x/refs', 'x/HEAD', (folder) => mkdir(folder, 'x/refs/a', { parents: true })],
+      ['x/HEAD', 'x/refs', (folder) => rename(folder, 'spare', 'x/HEAD')],
+    ];
+    for (const [mine, theirs, make] of makes) {
+      const { scene, folder } = watched(other(mine, theirs));
+      mkdirSync(scene.inside('x/objects'), { recursive: true });
+      writeFileSync(scene.inside('spare'), '');
+      expect(await outcomeOf((async () => make(folder))())).toBe('NOT_ADMITTED');
+      expect(namesBelow(scene.inside())).toEqual(['spare', 'x', theirs, 'x/objects'].sort());
+    }
+  });
+
+  test.each([false, true])(
+    'something is put into a folder that is moved, and its old name is taken: %s',
+    async (taken) => {
+      let looks = 0;
+      const { scene, folder } = watched((name, inside) => {
+        if (name !== 'deploy') return;
+        if (++looks === 3) writeFileSync(inside('big/prod.yaml'), 'planted');
+        if (looks === 4 && taken) mkdirSync(inside('big'));
+      });
+      mkdirSync(scene.inside('big'));
+      expect(await outcomeOf(rename(folder, 'big', 'deploy'))).toBe('NOT_ADMITTED');
+      const names = namesBelow(scene.inside());
+      expect(names.filter((name) => name.startsWith('deploy'))).toEqual([]);
+      expect(names.filter((name) => name.endsWith('/prod.yaml'))).toHaveLength(1);
+    },
+  );
 });
