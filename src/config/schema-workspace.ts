@@ -37,6 +37,11 @@ const filesSchema = z.strictObject({
     .default(1024 ** 3)
     .describe('The most that one session may write in its life.'),
   sessionEntries: count(10_000_000).default(100_000).describe('The most files and folders that one session may make.'),
+  id: line(64)
+    .optional()
+    .describe(
+      'Which files these are, where the backend "database" keeps them: with another id the workspace begins without files.',
+    ),
   durable: z.boolean().default(false).describe('Whether a write waits until the disk has it.'),
 });
 
@@ -88,10 +93,16 @@ const workspaceWithPlace = workspaceSchema
     when: () => true,
   });
 
+/** Elsewhere it would promise what is not kept. */
+const workspaceWithFiles = workspaceWithPlace.refine(
+  ({ files, backend }) => backend === 'database' || files.id === undefined,
+  { path: ['files', 'id'], error: 'only the backend "database" knows files by an id' },
+);
+
 export const workspacesSchema = mapOf(
   {
     pattern: workspaceSlug,
     rule: 'the slug of a workspace has 1 to 63 of a-z, 0-9, "-", "_" and ".", and starts with a letter or digit',
   },
-  workspaceWithPlace,
+  workspaceWithFiles,
 );

@@ -26,7 +26,7 @@ export async function openBackend(place: Place, parts: BackendParts): Promise<Wo
   const rules = pathRules(workspace.files);
   switch (workspace.backend) {
     case 'database':
-      return openDatabase(documents, id, { rules, fileBytes });
+      return openDatabase(documents, treeOf(id, workspace.files.id), { rules, fileBytes });
     case 'container':
       return containers.open(volumeNameOf(dataDir, id), { rules, durable, fileBytes });
     case 'local':
@@ -34,3 +34,6 @@ export async function openBackend(place: Place, parts: BackendParts): Promise<Wo
       return openLocal(folder, { rules, durable, fileBytes, ripgrep });
   }
 }
+
+/** Both: no id can name the files of another workspace. No name of a workspace has a NUL in it. */
+const treeOf = (name: string, id: string | undefined): string => (id === undefined ? name : `${name}\0${id}`);
