@@ -4,11 +4,11 @@ import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
 import { readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 
-const [mark, escape] = [Buffer.from('inputRequests'), Buffer.from('\\u')];
+const [mark, escaped] = [Buffer.from('inputRequests'), Buffer.from('\\u')];
 
 /** In an answer that asks for input, each question to a person says which server asks. */
 export function namingAskers(reply: Reply, server: string): Reply {
-  if (reply.kind !== 'message' || !(reply.bytes.includes(mark) || reply.bytes.includes(escape))) return reply;
+  if (reply.kind !== 'message' || !(reply.bytes.includes(mark) || reply.bytes.includes(escaped))) return reply;
   const { bytes, result } = readMessage(reply.bytes);
   const requests = memberOf(result?.shape, 'inputRequests');
   if (requests === undefined) return reply;
