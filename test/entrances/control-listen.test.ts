@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { listenControl } from '../../src/entrances/control/listen.ts';
-import { openSocketWay } from '../../src/entrances/control/socket-path.ts';
+import { controlSocketPath, openSocketWay } from '../../src/entrances/control/socket-path.ts';
 import { withLongLock } from '../../src/file-lock.ts';
 import type { Gateway } from '../../src/gateway/gateway.ts';
 
@@ -80,4 +80,11 @@ test('S2: a control socket where others could put another is neither made nor as
   expect(existsSync(path)).toBe(true);
   await control.close();
   expect(existsSync(path)).toBe(false);
+});
+
+test('where its path is too long, the socket lies in the runtime folder of the user, under a hash', () => {
+  const deep = join('/', ...Array.from({ length: 8 }, () => 'a-rather-long-name'));
+  const socket = controlSocketPath(deep, { XDG_RUNTIME_DIR: '/run/user/7' });
+  expect(socket).toMatch(/^\/run\/user\/7\/ambit-\d+-[0-9a-f]{16}\/control\.sock$/);
+  expect(controlSocketPath('/short', { XDG_RUNTIME_DIR: '/run/user/7' })).toBe('/short/control.sock');
 });

@@ -78,7 +78,7 @@ function placeOf(value: string, from: string): string | undefined {
   const home = process.env['HOME'];
   if (value.startsWith('~'))
     return value.startsWith('~/') && home !== undefined ? join(home, value.slice(2)) : undefined;
-  return normalize(isAbsolute(value) ? value : join(from, value)).replace(/\/+$/, '');
+  return normalize(isAbsolute(value) ? value : join(from, value)).replace(/(?<!\/)\/+$/, '');
 }
 
 /** A command may be any word, so of those only what is there counts. */

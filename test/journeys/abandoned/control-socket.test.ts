@@ -86,7 +86,7 @@ it('S2: with a data directory too deep for a socket it stands there too, and not
   const shared = join(folder, 'shared');
   mkdirSync(shared);
   chmodSync(shared, 0o1777);
-  const env = { XDG_RUNTIME_DIR: shared, TMPDIR: shared };
+  const env = { XDG_RUNTIME_DIR: '', TMPDIR: shared };
   const serving = await start(deep, env);
   const created = await runAmbit(['session', 'create', '--trust', 'direct', '--json', ...placesIn(deep)], env);
   const { token } = JSON.parse(created.stdout) as { token: string };

@@ -101,27 +101,6 @@ describe.skipIf(!hasBwrap())('S4: the repositories of a workspace', () => {
   });
 });
 
-test.skipIf(!hasBwrap())('S4: a list of submodules that is hard to read holds nobody up', async () => {
-  await startHarness();
-  try {
-    const start = async (list: string) => {
-      writeFileSync(join(ws, '.gitmodules'), list);
-      const launch = harness.launch(['-e', '']);
-      const running = await harness.runner.start({ ...launch, ...confinedTo({ git: 'read' }, launch) });
-      running.stdin.end();
-      return (await running.exited).code;
-    };
-    // In time by the square of the length, each takes many minutes.
-    for (const piece of ['\n', ' a ']) {
-      expect(await start(`path = "deps/there"\npath = ${piece.repeat(2 ** 19 / piece.length)}`)).toBe(0);
-    }
-    await expect(start('path = a\n'.repeat(1001))).rejects.toThrow(/more than 1000 submodules/);
-    await expect(start('#'.repeat(2 ** 20 + 1))).rejects.toThrow(/larger than 1 MiB/);
-  } finally {
-    await harness.stop();
-  }
-});
-
 test.skipIf(!hasBwrap() || !proof)(
   'S4: a folder without a repository gets none, and nothing is left in it',
   async () => {
