@@ -72,13 +72,31 @@ function factsOf(path: string): Stats | undefined {
 
 function judge(place: string, facts: Stats): string | undefined {
   const shown = escapeControls(place);
-  if (facts.uid !== 0 && facts.uid !== process.getuid?.()) return `${shown} belongs to another user`;
+  if (!isTrusted(facts.uid)) return `${shown} belongs to another user`;
   // A link cannot be written, only replaced, and a device keeps nothing. In a sticky folder nobody can replace what is ours.
   const isKept = facts.isFile() || (facts.isDirectory() && (facts.mode & sticky) === 0);
   if (!isKept) return undefined;
   const isExposed = (facts.mode & byAll) !== 0 || ((facts.mode & byGroup) !== 0 && !isOurGroup(facts.gid));
   if (!isExposed || isReadOnly(place)) return undefined;
   return `others may write to ${shown} (mode ${(facts.mode & 0o7777).toString(8).padStart(4, '0')})`;
+}
+
+/** Root, we, and whoever used sudo to start us. In a user namespace, files of the host show no owner. */
+function isTrusted(uid: number): boolean {
+  const own = process.getuid?.();
+  if (uid === 0 || uid === own) return true;
+  if (own === 0 && String(uid) === process.env['SUDO_UID']) return true;
+  return uid === noOwner && isInUserNamespace();
+}
+
+const noOwner = 65_534;
+
+function isInUserNamespace(): boolean {
+  try {
+    return !/^\s*0\s+0\s+4294967295\s*$/.test(readFileSync('/proc/self/uid_map', 'utf8'));
+  } catch {
+    return false;
+  }
 }
 
 /** The group of root, or the private one that many systems give each user: its number is the user's, and nobody joins. */

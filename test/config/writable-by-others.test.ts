@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { ambitInProcess } from '../cli/in-process.ts';
 
@@ -89,6 +89,13 @@ describe('S2: a configuration that another user can change is refused', () => {
     await expect(load()).rejects.toMatchObject({
       message: expect.stringMatching(/belongs to another user|others may write/),
     });
+  });
+
+  test.runIf(isRoot)('but not the file of whoever used sudo', async () => {
+    chownSync(file, somebodyElse, somebodyElse);
+    vi.stubEnv('SUDO_UID', String(somebodyElse));
+    onTestFinished(() => void vi.unstubAllEnvs());
+    await expect(load()).resolves.toBeDefined();
   });
 
   test('also by a command that would add to it', async () => {
