@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { redactBytes, redactionFor } from '../../redact-settings.ts';
 import type { ShowCopy } from './executed-later.ts';
 import { type GuardSpot, spotOf } from './guard-spots.ts';
-import { lookWithin, type Pinned, pinWithin, release } from './pinned.ts';
+import { lookWithin, type Pinned, pinWithin, readPinned, release } from './pinned.ts';
 import { giveUpNames, type Placeholder, takeName } from './placeholders.ts';
 
 export interface Guarded {
@@ -49,11 +48,16 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
     if (redact === undefined) return undefined;
     // One that is too large to be settings is shown as an empty one; one that cannot be read cannot be read inside.
     if (file.stats.size > largestSettings) return showCopy(Buffer.alloc(0), file.inside);
-    const content = readIfAllowed(file);
-    const plain = content && redactBytes(content, redact);
-    return content === undefined || plain === undefined || plain.equals(content)
-      ? undefined
-      : showCopy(plain, file.inside);
+    let content: Buffer;
+    try {
+      content = readPinned(file);
+    } catch (error) {
+      // What another program holds may hold credentials; what we may not read, nobody inside may.
+      const isHeld = (error as NodeJS.ErrnoException).code === 'EAGAIN';
+      return isHeld ? showCopy(Buffer.alloc(0), file.inside) : undefined;
+    }
+    const plain = redactBytes(content, redact);
+    return plain === undefined || plain.equals(content) ? undefined : showCopy(plain, file.inside);
   }
 
   function show(folder: Pinned, name: string, isShownAnyway: boolean): Pinned | undefined {
@@ -118,12 +122,4 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
 function liesIn(inside: string, folders: ReadonlyMap<string, Pinned>): boolean {
   const names = inside.split('/');
   return names.some((_, count) => folders.has(names.slice(0, count + 1).join('/')));
-}
-
-function readIfAllowed({ descriptor }: Pinned): Buffer | undefined {
-  try {
-    return readFileSync(`/proc/self/fd/${descriptor}`);
-  } catch {
-    return undefined;
-  }
 }

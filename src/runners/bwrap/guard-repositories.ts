@@ -1,11 +1,11 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Collector } from './collect-guarded.ts';
 import { parseGitConfig } from './git-config.ts';
 import { gitFolderOf, guardOrders } from './guard-orders.ts';
 import { isRepository } from './guard-spots.ts';
 import { isOpened } from './is-opened.ts';
-import { lookWithin, type Pinned, pinWithin, release } from './pinned.ts';
+import { lookWithin, type Pinned, pinWithin, readPinned, release } from './pinned.ts';
 import { unavailable } from './remedy.ts';
 import { surveyFolder } from './survey-folder.ts';
 
@@ -147,8 +147,11 @@ function readSettings(folder: Pinned, name: string): string {
   if (file === undefined) return '';
   try {
     if (!file.stats.isFile()) return '';
-    if (file.stats.size <= largestSettings) return readFileSync(`/proc/self/fd/${file.descriptor}`, 'utf8');
-  } catch {
+    if (file.stats.size <= largestSettings) return readPinned(file).toString('utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') {
+      throw unavailable(`a "${name}" in the workspace is held by another program`, 'End that program, and try again.');
+    }
     return '';
   } finally {
     release([file]);

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, type Stats } from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readlinkSync, type Stats } from 'node:fs';
 import type { Shown } from '../confinement.ts';
 import { unavailable } from './remedy.ts';
 
@@ -29,6 +29,19 @@ export function pin(shown: Shown): Pinned {
   } catch (error) {
     closeSync(descriptor);
     throw error;
+  }
+}
+
+/**
+ * Reads a pinned file at once. Another process may hold a lease on it, or it may be a pipe by now: then opening it would
+ * hold up everybody, and it throws EAGAIN instead.
+ */
+export function readPinned({ descriptor }: Pinned): Buffer {
+  const reading = openSync(`/proc/self/fd/${descriptor}`, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    return readFileSync(reading);
+  } finally {
+    closeSync(reading);
   }
 }
 
