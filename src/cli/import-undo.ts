@@ -43,7 +43,7 @@ async function namesIn(text: string, file: string): Promise<Set<string>> {
   return new Set(servers.filter(([, { source }]) => source !== 'project').map(([name]) => name));
 }
 
-/** What to say when the configuration was open to others and is not any more. */
+/** Says that the configuration can no longer be read by others, which it could before. */
 export function describeClosing(mode: number | undefined): string[] {
   if (mode === undefined) return [];
   const [now, before] = [mode & 0o700, mode].map((each) => each.toString(8).padStart(4, '0'));

@@ -110,7 +110,7 @@ export const envMap = mapOf(
   osText,
 );
 
-/** Whoever sits on the way could put keys or a sign-in of their own in place of what is fetched in the clear. */
+/** A URL that must be https, except on this machine: over plain HTTP somebody on the network could replace the answer. */
 export const secureUrl = httpUrl.refine((text) => isSecure(text), {
   error: 'expected an address that starts with https://; http:// only on this machine',
 });

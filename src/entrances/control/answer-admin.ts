@@ -20,7 +20,7 @@ export interface AdminDoor {
 export function createAdminDoor(gateway: Gateway, address: () => string | undefined): AdminDoor {
   const readers = new Set<ServerResponse>();
 
-  /** What was asked to change something has a line of its own, however it ended; every other refusal has this one. */
+  /** Records every request that changes something, however it ended, and every other request that was refused. */
   function note(request: IncomingMessage, status: number, by: string | undefined, code?: string): void {
     const { method = 'GET', url = '/', socket } = request;
     const [path = ''] = url.split('?', 1);

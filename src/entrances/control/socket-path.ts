@@ -10,7 +10,7 @@ const longest = 100;
 const hasHandlePaths = process.platform === 'linux';
 
 /**
- * Where the control socket of a data directory lies: in it, or in the user's runtime folder under a hash where the path
+ * Returns the path of the control socket: in the data directory, or in the user's runtime folder under a hash where the path
  * would be too long. Without such a folder it is reached by a handle, or lies in the temporary folder.
  */
 export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): string {

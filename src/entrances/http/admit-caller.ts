@@ -7,9 +7,9 @@ import type { Principal } from '../../identity/principal.ts';
 import type { Connections } from './connections.ts';
 import { credentialOf } from './credential.ts';
 
-/** Whoever may send a body. */
+/** A caller whose body is read. */
 export interface AdmittedCaller {
-  /** What connections and bytes are counted for. */
+  /** Names the owner of the connections and bytes, which are counted for each key. */
   readonly key: string;
   readonly isStranger: boolean;
   /** For the journal. */

@@ -77,7 +77,7 @@ function clean({ server, entry }: Arrived, reply: Reply): Reply {
   return own && !isRefusal(reply) ? reply : cleaned(reply);
 }
 
-/** A refusal of ours may quote a server. */
+/** Whether the reply is a refusal by Ambit, which may quote a server. */
 function isRefusal(reply: Reply): boolean {
   if (reply.kind !== 'message' || !reply.bytes.includes('ambit/error')) return false;
   return memberOf(readMessage(reply.bytes).meta, 'ambit/error') !== undefined;

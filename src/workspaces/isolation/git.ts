@@ -1,10 +1,10 @@
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { lookUpTool } from '../../runners/look-up.ts';
 import { makePrivateFolder } from '../../runners/private-folder.ts';
 import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
+import { readBounded } from '../read-bounded.ts';
 import { confinementFor, type GitPlace, type GitSight } from './git-confinement.ts';
 
 export type { GitPlace };
@@ -116,8 +116,8 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
     running.stdin.end(options.input ?? '');
     try {
       const [said, complaint, exit] = await Promise.all([
-        readAll(running.stdout, outputBytes, stop),
-        readAll(running.stderr, complaintBytes, stop),
+        readBounded(running.stdout, outputBytes, stop),
+        readBounded(running.stderr, complaintBytes, stop),
         running.exited,
       ]);
       if (exit.code === 0 && said !== undefined) return said;
@@ -137,25 +137,6 @@ function noSandbox(error: unknown): unknown {
     hint: `${error.hint} "ambit doctor" shows what this machine can do. Without a sandbox, workspaces.<name>.isolation can be "copy" or "shared".`,
     cause: error,
   });
-}
-
-/** Undefined where it was more than that, or was cut off. */
-async function readAll(stream: Readable, most: number, stop: () => void): Promise<Buffer | undefined> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const piece of stream) {
-      bytes += (piece as Buffer).length;
-      if (bytes > most) {
-        stop();
-        return undefined;
-      }
-      pieces.push(piece as Buffer);
-    }
-  } catch {
-    return undefined;
-  }
-  return Buffer.concat(pieces);
 }
 
 function environment(more: Readonly<Record<string, string | undefined>>): Record<string, string> {

@@ -2,10 +2,10 @@ import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import type { Limits } from '../../runners/limits/limits.ts';
 import { makePrivateFolder } from '../../runners/private-folder.ts';
 import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
+import { readBounded } from '../read-bounded.ts';
 import type { CandidateQuery } from './candidates.ts';
 import { findRipgrep } from './find-ripgrep.ts';
 import { ignoreFilesArguments, searchArguments } from './ripgrep-arguments.ts';
@@ -138,10 +138,10 @@ async function namesFrom(
   signal?.addEventListener('abort', stop);
   if (signal?.aborted) stop();
   try {
-    const complaints = readAll(running.stderr, mostComplaints, stop);
+    const complaints = readBounded(running.stderr, mostComplaints, stop);
     running.stdin.on('error', () => {});
     running.stdin.end(input);
-    const said = await readAll(running.stdout, mostBytes, stop);
+    const said = await readBounded(running.stdout, mostBytes, stop);
     const { code } = await running.exited;
     signal?.throwIfAborted();
     const isThrough = code === 0 || code === 1 || (code === 2 && isOnlyGone(await complaints));
@@ -157,24 +157,6 @@ function isOnlyGone(complaints: Buffer | undefined): boolean {
   const lines = complaints?.toString().split('\n') ?? [];
   const all = lines.filter((line) => line !== '');
   return all.length > 0 && all.every((line) => /\(os error (?:2|20|40)\)$/.test(line));
-}
-
-async function readAll(stream: Readable, most: number, stop: () => void): Promise<Buffer | undefined> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const piece of stream) {
-      bytes += (piece as Buffer).length;
-      if (bytes > most) {
-        stop();
-        return undefined;
-      }
-      pieces.push(piece as Buffer);
-    }
-  } catch {
-    return undefined;
-  }
-  return Buffer.concat(pieces);
 }
 
 /** Names that are not UTF-8 come out as names that nobody has, and are not found again. */

@@ -1,0 +1,20 @@
+import type { Readable } from 'node:stream';
+
+/** Reads a stream to its end. Undefined where it was cut off, or held more bytes than allowed; then `stop` is called. */
+export async function readBounded(stream: Readable, most: number, stop: () => void): Promise<Buffer | undefined> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const piece of stream) {
+      bytes += (piece as Buffer).length;
+      if (bytes > most) {
+        stop();
+        return undefined;
+      }
+      pieces.push(piece as Buffer);
+    }
+  } catch {
+    return undefined;
+  }
+  return Buffer.concat(pieces);
+}
