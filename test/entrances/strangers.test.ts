@@ -59,6 +59,15 @@ describe('S7: without a credential', () => {
     expect(await wire.untilClosed()).toMatch(/^HTTP\/1\.1 401[\s\S]*connection: close/i);
   });
 
+  test('the connection ends with the answer, and not before all of it is read', async () => {
+    const wire = await openWire(url);
+    await wire.say(head('/mcp/calm', { 'content-length': 1000 }));
+    await wire.hears(/^HTTP\/1\.1 401[\s\S]*connection: close/i);
+    // The body, and another request that nobody answers any more.
+    await wire.say(`${' '.repeat(1000)}${head('/mcp/calm', { 'content-length': 0 })}`);
+    expect((await wire.untilClosed()).match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+
   test('a client that sends a long body all the same gets to read its answer', async () => {
     const said = await new Promise<string>((resolve, reject) => {
       const headers = { 'content-type': 'application/json' };

@@ -129,7 +129,8 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
     ask(socket, response) {
       const connection = known.get(socket);
       if (connection === undefined) return false;
-      if (connection.credential === undefined && connection.unanswered >= maxUnanswered) {
+      const isOver = socket.writableEnded || connection.unanswered >= maxUnanswered;
+      if (connection.credential === undefined && isOver) {
         cut(connection);
         return false;
       }

@@ -15,6 +15,7 @@ import { createGuards } from './guards.ts';
 import { type HttpParts, pathOf, recordRefusal } from './http-parts.ts';
 import { serveMetrics } from './metrics.ts';
 import { servePost } from './post.ts';
+import { queueConnections } from './queue-connections.ts';
 import { dropBody } from './read-body.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
 import { serveControl } from './serve-control.ts';
@@ -157,7 +158,8 @@ export async function listenHttp(
   answerClientErrors(http, gateway);
   // Node drops the lines beyond a count without a word, an Origin among them; their size bounds them well enough.
   http.maxHeadersCount = 0;
-  http.on('connection', (socket) => {
+  queueConnections(http, times.headersTimeout);
+  http.prependListener('connection', (socket) => {
     socket.setNoDelay(true);
     connections.add(socket);
   });

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { createPieces, type Pieces } from '../../wire/line-pieces.ts';
 import type { HeldBytes } from './body-budget.ts';
 
@@ -52,12 +53,12 @@ const strangersBytes = 64 * 1024;
 /**
  * Lets what is left of a body go by, for a while: a client that is cut off while it sends never gets to read its answer.
  * Of a stranger's body only a little is read; then it stays with its sender, who can read the answer meanwhile. To be
- * called before the answer is written: a stranger's connection ends with it, so that none is idle and closed while its
- * client sends the next request.
+ * called before the answer is written: a stranger's connection ends with it, so that the next request has to wait its
+ * turn with all new connections.
  */
 export function dropBody(request: IncomingMessage, response: ServerResponse, isStranger: boolean): void {
+  if (isStranger && !response.headersSent) response.setHeader('connection', 'close');
   if (!hasBody(request) || request.complete) {
-    if (isStranger && !response.headersSent) response.setHeader('connection', 'close');
     request.resume();
     return;
   }
@@ -66,6 +67,7 @@ export function dropBody(request: IncomingMessage, response: ServerResponse, isS
     response.setHeader('connection', 'close');
     return;
   }
+  if (isStranger) lingerAfterAnswer(request.socket);
   if (isStranger && Number(request.headers['content-length'] ?? 0) > strangersBytes) {
     // What is known to be longer is not read: each piece that is read makes room for the next. Node would read it all,
     // once the answer is out, if nobody listened; whoever listens so takes what there is, and asks for no more.
@@ -81,6 +83,15 @@ export function dropBody(request: IncomingMessage, response: ServerResponse, isS
   const cut = setTimeout(() => request.destroy(), lingerMs).unref();
   request.once('end', () => clearTimeout(cut));
   request.once('close', () => clearTimeout(cut));
+}
+
+/** Node closes a connection with its last answer. With bytes unread that is a reset, which can overtake the answer. */
+function lingerAfterAnswer(socket: Socket): void {
+  socket.destroySoon = () => {
+    socket.end();
+    const cut = setTimeout(() => socket.destroy(), lingerMs).unref();
+    socket.once('close', () => clearTimeout(cut));
+  };
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

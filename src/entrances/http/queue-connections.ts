@@ -1,0 +1,87 @@
+import { maxHeaderSize, type Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { networkOf } from './connections.ts';
+
+const headEnd = '\r\n\r\n';
+
+/**
+ * Hands new connections to the HTTP server, at most one in each turn of the event loop, and only when the head of their
+ * first request is complete. So however many strangers come at once, a turn serves one of them, and requests on
+ * connections that are known already wait for one stranger at most. The addresses take turns.
+ */
+export function queueConnections(http: Server, headTimeoutMs: number): void {
+  const [serve] = http.listeners('connection') as ((socket: Socket) => void)[];
+  http.removeAllListeners('connection');
+  /** The connections to hand over, by network. */
+  const ready = new Map<string, Set<Socket>>();
+
+  function enqueue(socket: Socket): void {
+    const network = networkOf(socket.remoteAddress ?? '');
+    const sockets = ready.get(network);
+    if (sockets !== undefined) sockets.add(socket);
+    else {
+      ready.set(network, new Set([socket]));
+      if (ready.size === 1) setImmediate(handOver);
+    }
+  }
+
+  function handOver(): void {
+    const socket = takeNext(ready);
+    if (ready.size > 0) setImmediate(handOver);
+    if (socket === undefined || socket.destroyed) return;
+    serve?.call(http, socket);
+    socket.resume();
+  }
+
+  http.on('connection', (socket: Socket) => {
+    const expired = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+    const timer = setTimeout(() => http.emit('clientError', expired, socket), headTimeoutMs).unref();
+    socket.once('close', () => clearTimeout(timer));
+    readHead(socket, () => {
+      clearTimeout(timer);
+      enqueue(socket);
+    });
+  });
+}
+
+/** Removes the next connection from the queue. Its network moves to the end, behind the others. */
+function takeNext(queue: Map<string, Set<Socket>>): Socket | undefined {
+  for (const [network, sockets] of queue) {
+    queue.delete(network);
+    for (const socket of sockets) {
+      sockets.delete(socket);
+      if (sockets.size > 0) queue.set(network, sockets);
+      return socket;
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Waits for the head of the first request. What was read of the connection is put back, for the HTTP server to read. A
+ * first byte that no method begins with, and a head that is too long, are for the HTTP server to refuse.
+ */
+function readHead(socket: Socket, onHead: () => void): void {
+  // One byte is one letter. A list of pieces would take a hundred times the memory if they come byte by byte.
+  let text = '';
+
+  function take(piece: Buffer): void {
+    const before = text.length;
+    text += piece.toString('latin1');
+    const isComplete = text.includes(headEnd, Math.max(0, before - headEnd.length));
+    if (!isComplete && text.length < maxHeaderSize && startsLikeMethod(text)) return;
+    socket.pause();
+    socket.off('data', take).off('end', leave).off('error', leave);
+    socket.unshift(Buffer.from(text, 'latin1'));
+    onHead();
+  }
+  /** Nothing was asked that could be answered. */
+  function leave(): void {
+    socket.destroy();
+  }
+  socket.on('data', take).on('end', leave).on('error', leave);
+}
+
+function startsLikeMethod(text: string): boolean {
+  return text[0] !== undefined && text[0] >= 'A' && text[0] <= 'Z';
+}
