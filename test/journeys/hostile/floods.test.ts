@@ -61,7 +61,7 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
   async function flooded(flood: string): Promise<{ stretch: Stretch; peakMb: number; peakOpen: number; sent: string }> {
     // As if it were on another machine: it must not take the processor from the gateway.
     const program = [process.execPath, join(fixtures, 'client-without-token.js'), ambit.url, flood];
-    const client = spawn('nice', ['-n', '10', ...program], {
+    const client = spawn('chrt', ['--idle', '0', ...program], {
       stdio: ['pipe', 'pipe', 'inherit'],
       env: { ...process.env, FORGED_ISSUER: keys.issuer },
     });
