@@ -5,7 +5,7 @@ import { anonymousUser } from '../identity/principal.ts';
 import type { Journal } from '../journal/journal.ts';
 import { clientDocument } from '../logins/choose-client.ts';
 import type { LoginView } from '../logins/login.ts';
-import { type Logins, openLogins, type Started } from '../logins/logins.ts';
+import { type Logins, openLogins, type Started, type UnderWay } from '../logins/logins.ts';
 import type { SessionStore } from '../stores/store.ts';
 import type { HttpServer, ServerDefinition } from '../upstreams/definition.ts';
 
@@ -20,6 +20,8 @@ export interface WhoseLogin {
 export interface GivenLogins {
   /** `port` is where a command on this machine waits for the browser; without one it comes back to the gateway. */
   start(which: WhoseLogin, port?: number, browser?: string): Promise<Started>;
+  /** Whose login to which server `complete` would end, for a person to be asked first. */
+  look(callback: string, browser?: string): Promise<UnderWay>;
   /** Ends what was started: `callback` is the address that the browser was sent back to. */
   complete(callback: string, which?: WhoseLogin, browser?: string): Promise<LoginView>;
   /** False when there was none. */
@@ -89,6 +91,7 @@ export function giveLogins({ logins, servers, publicUrl, isApproved }: LoginPart
       if (url === undefined) refuse('There is no address to come back to: set listen.publicUrl, or use "ambit login".');
       return kept().start(which.userId, server, { publicUrl: url }, browser);
     },
+    look: (callback, browser) => kept().look(callback, browser === undefined ? {} : { browser }),
     complete: (callback, which, browser) =>
       kept().complete(callback, { ...which, ...(browser === undefined ? {} : { browser }) }),
     remove: ({ userId, server }) => kept().remove(userId, server),

@@ -24,6 +24,8 @@ export interface Attempt {
 export interface Attempts {
   /** The `state` to go along: nobody can guess it, and the store does not know it. */
   keep(attempt: Attempt): Promise<string>;
+  /** The same without using it up, so that a person can be asked first. */
+  read(state: string): Promise<Attempt | undefined>;
   /** Good for one use, by whomever; undefined when it was used, ran out, or never was. */
   take(state: string): Promise<Attempt | undefined>;
 }
@@ -48,6 +50,17 @@ export function createAttempts(store: SessionStore, keys: SealingKeys, now: () =
     }
   }
 
+  async function find(state: string) {
+    if (!/^[\w-]{43}$/.test(state)) return undefined;
+    return store.documents.get(collection, keyOf(state));
+  }
+
+  function open(key: string, text: string): Attempt | undefined {
+    const sealed = readFacts<Facts>(text, isFacts);
+    if (sealed === undefined || sealed.facts.expiresAt <= now()) return undefined;
+    return openSecrets<Attempt>(sealed, keys.current(), bound(key));
+  }
+
   return {
     async keep(attempt) {
       await sweep();
@@ -59,16 +72,16 @@ export function createAttempts(store: SessionStore, keys: SealingKeys, now: () =
       if (outcome !== 'written') throw new AmbitError('OVERLOADED', { what: 'Too many logins are under way.' });
       return state;
     },
+    async read(state) {
+      const found = await find(state);
+      return found === undefined ? undefined : open(found.key, found.text);
+    },
     async take(state) {
-      if (!/^[\w-]{43}$/.test(state)) return undefined;
-      const key = keyOf(state);
-      const found = await store.documents.get(collection, key);
+      const found = await find(state);
       if (found === undefined) return undefined;
-      const { version } = found;
+      const { key, text, version } = found;
       const { outcome } = await store.documents.delete(collection, key, { expectedVersion: version });
-      const sealed = readFacts<Facts>(found.text, isFacts);
-      if (outcome !== 'deleted' || sealed === undefined || sealed.facts.expiresAt <= now()) return undefined;
-      return openSecrets<Attempt>(sealed, keys.current(), bound(key));
+      return outcome === 'deleted' ? open(key, text) : undefined;
     },
   };
 }

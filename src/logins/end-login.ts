@@ -11,6 +11,14 @@ export function stateIn(callback: string): string | undefined {
   return found.length === 1 ? found[0] : undefined;
 }
 
+/** Each authorization server sends users back to an address of its own: another may not end what this one began. */
+export function assertWayBack({ redirectUri }: Attempt, callback: string): void {
+  const { origin, pathname } = new URL(callback);
+  if (`${origin}${pathname}` !== redirectUri) {
+    throw new AmbitError('LOGIN_FAILED', { what: 'The answer came from another authorization server than was asked.' });
+  }
+}
+
 /** Redeems what the user came back with. `callback` is the address they came back to, whole. */
 export async function endLogin(
   attempt: Attempt,
@@ -18,13 +26,9 @@ export async function endLogin(
   fetch: GuardedFetch,
   at: number,
 ): Promise<{ readonly facts: LoginFacts; readonly secrets: LoginSecrets }> {
-  const { searchParams, origin, pathname } = new URL(callback);
   const { userId, server, url, resource, client, as, verifier, redirectUri } = attempt;
-  // Each authorization server sends users back to an address of its own: another may not end what this one began.
-  if (`${origin}${pathname}` !== redirectUri) {
-    throw new AmbitError('LOGIN_FAILED', { what: 'The answer came from another authorization server than was asked.' });
-  }
-  const given = { callback: searchParams, state, verifier, redirectUri };
+  assertWayBack(attempt, callback);
+  const given = { callback: new URL(callback).searchParams, state, verifier, redirectUri };
   const { accessToken, refreshToken, expiresAt, scopes = attempt.scopes } = await redeem(attempt, given, fetch);
   const facts: LoginFacts = {
     id: randomUUID(),

@@ -3,12 +3,12 @@ import { type HeldDocuments, holdDocuments } from '../credentials/held-documents
 import type { SealingKeys } from '../credentials/sealing-key.ts';
 import { AmbitError } from '../errors.ts';
 import type { SessionStore } from '../stores/store.ts';
-import { createAttempts } from './attempts.ts';
+import { type Attempt, createAttempts } from './attempts.ts';
 import { beginLogin } from './begin-login.ts';
 import type { Challenge } from './challenge.ts';
 import type { Return } from './choose-client.ts';
 import { discoverResource } from './discover.ts';
-import { endLogin, stateIn } from './end-login.ts';
+import { assertWayBack, endLogin, stateIn } from './end-login.ts';
 import { createGuardedFetch, type GuardedFetch } from './guarded-fetch.ts';
 import {
   type Login,
@@ -55,6 +55,19 @@ export interface Started {
   readonly redirectUri: string;
 }
 
+/** A login that has been started and not ended. */
+export interface UnderWay {
+  readonly userId: string;
+  readonly server: string;
+  readonly issuer: string;
+}
+
+interface Expected {
+  readonly userId?: string;
+  readonly server?: string;
+  readonly browser?: string;
+}
+
 /** Logins of users at the authorization servers of upstreams: one for each user and server. */
 export interface Logins {
   /** The bearer token for the server; a promise only where it has to be waited for. */
@@ -73,11 +86,13 @@ export interface Logins {
   /** The server wants more than was agreed to: the next login asks for that too. */
   want(userId: string, server: string, scopes: readonly string[]): Promise<void>;
   start(userId: string, server: LoginServer, back: Return, browser?: string): Promise<Started>;
+  /**
+   * What `complete` would end, for a person to be asked first. It stays as it is, except that a browser it was not
+   * started in uses it up.
+   */
+  look(callback: string, expected: Pick<Expected, 'browser'>): Promise<UnderWay>;
   /** `callback` is the address the user came back to, whole. */
-  complete(
-    callback: string,
-    expected: { readonly userId?: string; readonly server?: string; readonly browser?: string },
-  ): Promise<LoginView>;
+  complete(callback: string, expected: Expected): Promise<LoginView>;
   /** False when there was none. */
   remove(userId: string, server: string): Promise<boolean>;
   list(): LoginView[];
@@ -222,18 +237,22 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
       return { authorizationUrl: await more.authorizationUrl(state), redirectUri: attempt.redirectUri };
     },
 
-    async complete(callback, { userId, server, browser }) {
+    async look(callback, expected) {
+      const state = stateIn(callback);
+      const attempt = state === undefined ? undefined : await attempts.read(state);
+      if (state === undefined || attempt === undefined) throw notUnderWay();
+      if (!fits(attempt, expected)) {
+        await attempts.take(state);
+        throw notUnderWay();
+      }
+      assertWayBack(attempt, callback);
+      return { userId: attempt.userId, server: attempt.server, issuer: attempt.as.issuer };
+    },
+
+    async complete(callback, expected) {
       const state = stateIn(callback);
       const attempt = state === undefined ? undefined : await attempts.take(state);
-      const fits =
-        state !== undefined &&
-        attempt !== undefined &&
-        (userId === undefined || attempt.userId === userId) &&
-        (server === undefined || attempt.server === server) &&
-        (attempt.browser === undefined || (browser !== undefined && attempt.browser === hashOf(browser)));
-      if (!fits) {
-        throw new AmbitError('LOGIN_FAILED', { what: 'This login was not started here, has ended, or took too long.' });
-      }
+      if (state === undefined || attempt === undefined || !fits(attempt, expected)) throw notUnderWay();
       const described = options.servers(attempt.server);
       if (described?.url.href !== attempt.url || !mayLogInAt(described, attempt.as.issuer)) {
         const what = `The server "${attempt.server}" has been described anew meanwhile.`;
@@ -285,6 +304,18 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
     if (put.outcome === 'written') told('login-lost', facts);
     await followed(login.userId, login.server);
   }
+}
+
+function fits(attempt: Attempt, { userId, server, browser }: Expected): boolean {
+  return (
+    (userId === undefined || attempt.userId === userId) &&
+    (server === undefined || attempt.server === server) &&
+    (attempt.browser === undefined || (browser !== undefined && attempt.browser === hashOf(browser)))
+  );
+}
+
+function notUnderWay(): AmbitError {
+  return new AmbitError('LOGIN_FAILED', { what: 'This login was not started here, has ended, or took too long.' });
 }
 
 function hashOf(text: string): string {

@@ -13,11 +13,31 @@ async function scene() {
   const ada = await on.clientOf(made.gateway, 'ada', 'notes');
   const inside = (address: string) => address.replace(base, url);
   const link = inside(/http:\S+\/login\/\S+/.exec(await ada.call('read'))?.[0] ?? '');
-  const origin = new URL(base).origin;
-  const agree = (headers: Record<string, string> = { origin }) =>
+  const agree = (headers: Record<string, string> = ownPage) =>
     fetch(link, { method: 'POST', redirect: 'manual', headers });
-  return { ...made, ada, link, inside, agree };
+  /** Where the browser is sent back to, and the cookie that only the browser that began has. */
+  async function goThere(): Promise<{ readonly back: string; readonly cookie: string }> {
+    const begun = await agree();
+    const back = await browse(begun.headers.get('location') as string, (address) => address.startsWith(base));
+    return { back: inside(back), cookie: begun.headers.getSetCookie()[0]?.split(';', 1)[0] as string };
+  }
+  return { ...made, ada, link, inside, agree, goThere };
 }
+
+/** What a browser says of a form on a page of the gateway itself. */
+const ownPage = { origin: new URL(base).origin, 'sec-fetch-site': 'same-origin' };
+/** What it says of pages of others, and what no browser of today says. */
+const otherPages = [
+  {},
+  { origin: ownPage.origin },
+  { 'sec-fetch-site': 'same-origin' },
+  { ...ownPage, origin: 'http://localhost' },
+  { ...ownPage, origin: 'http://127.0.0.1:7421' },
+  { ...ownPage, origin: 'null' },
+  { ...ownPage, 'sec-fetch-site': 'same-site' },
+  { ...ownPage, 'sec-fetch-site': 'cross-site' },
+  { ...ownPage, 'sec-fetch-site': 'none' },
+] as Record<string, string>[];
 
 test('P14: a session whose user has not logged in gets the link to do it', async () => {
   const { ada, link, inside, agree } = await scene();
@@ -29,16 +49,16 @@ test('P14: a session whose user has not logged in gets the link to do it', async
   const [cookie = ''] = begun.headers.getSetCookie();
   expect(cookie).toMatch(/; HttpOnly; SameSite=Lax; Max-Age=600; Path=\/ambit\/oauth\/callback$/);
   const back = await browse(begun.headers.get('location') as string, (url) => url.startsWith(base));
-  const done = await fetch(inside(back), { headers: { cookie: cookie.split(';', 1)[0] as string } });
+  const headers = { cookie: cookie.split(';', 1)[0] as string };
+  expect(await (await fetch(inside(back), { headers })).text()).toContain('Finish as “ada”');
+  const done = await fetch(inside(back), { method: 'POST', headers: { ...headers, ...ownPage } });
   expect(await done.text()).toContain('“ada” is logged in to “notes”');
   expect(await ada.call('read')).toBe('done: read');
 });
 
 test('nobody says yes in another’s name, and nobody else comes back', async () => {
   const { gateway, link, inside, agree } = await scene();
-  for (const headers of [{}, { origin: 'http://localhost' }, { origin: 'null' }, { origin: 'https://evil.example' }]) {
-    expect([403, 404]).toContain((await agree(headers as Record<string, string>)).status);
-  }
+  for (const headers of otherPages) expect((await agree(headers)).status).toBe(403);
   // A victim's browser is sent back to what the attacker began in another one.
   for (const cookie of ['', `ambit-login=${'a'.repeat(43)}`]) {
     const begun = await agree();
@@ -56,6 +76,47 @@ test('nobody says yes in another’s name, and nobody else comes back', async ()
   later(601);
   expect((await fetch(link)).status).toBe(410);
   expect((await agree()).status).toBe(410);
+});
+
+test('S6: a cookie that was planted ends no login: the person is asked, and says yes on our page only', async () => {
+  const { gateway, as, inside, goThere } = await scene();
+  // The attacker began it as “ada”, planted the cookie, and leads a victim there, who is logged in already.
+  const { back, cookie } = await goThere();
+  for (const _again of [1, 2]) {
+    const asked = await fetch(back, { headers: { cookie } });
+    expect(asked.status).toBe(200);
+    expect(asked.headers.get('content-security-policy')).toBe(
+      "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'",
+    );
+    expect(asked.headers.get('x-frame-options')).toBe('DENY');
+    const page = await asked.text();
+    for (const words of ['“notes”', 'Finish as “ada”', as.issuer]) expect(page).toContain(words);
+    expect(page).not.toContain('<script');
+  }
+  for (const headers of otherPages) {
+    expect((await fetch(back, { method: 'POST', headers: { cookie, ...headers } })).status).toBe(403);
+  }
+  expect(gateway.logins.list()).toEqual([]);
+  expect(as.asked.get('/token')).toBeUndefined();
+  // Two cookies of one name: the other was set by somebody else.
+  const two = `${cookie}; ambit-login=${'b'.repeat(43)}`;
+  expect((await fetch(back, { method: 'POST', headers: { ...ownPage, cookie: two } })).status).toBe(502);
+  const once = await goThere();
+  const yes = { method: 'POST', headers: { ...ownPage, cookie: once.cookie } };
+  expect(await (await fetch(once.back, yes)).text()).toContain('“ada” is logged in to “notes”');
+  expect((await fetch(once.back, yes)).status).toBe(502);
+  // What an operator starts has no cookie: whoever opens its address is asked as well.
+  const { authorizationUrl } = await gateway.logins.start({ userId: 'eve', server: 'notes' });
+  const open = inside(await browse(authorizationUrl, (url) => url.startsWith(base)));
+  expect(await (await fetch(open)).text()).toContain('Finish as “eve”');
+  expect(gateway.logins.list().map(({ userId }) => userId)).toEqual(['ada']);
+  expect(await (await fetch(open, { method: 'POST', headers: ownPage })).text()).toContain('“eve” is logged in');
+  // Who was refused there is told so at once, and the way back is used up.
+  const refused = await goThere();
+  const said = refused.back.replace(/code=[^&]+/, 'error=access_denied');
+  const answer = await fetch(said, { headers: { cookie: refused.cookie } });
+  expect([answer.status, (await answer.text()).includes('access_denied')]).toEqual([502, true]);
+  expect((await fetch(refused.back, { headers: { cookie: refused.cookie } })).status).toBe(502);
 });
 
 test('what a page shows of others is text', async () => {

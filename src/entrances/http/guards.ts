@@ -56,6 +56,16 @@ export function namesLoopback(host: string | undefined): boolean {
   return host !== undefined && loopbackNames.has(hostName(host));
 }
 
+/**
+ * Whether a form was sent by a page of `base` itself. Browsers name the page in `Origin`, and say in `Sec-Fetch-Site`
+ * how near it is; the latter only to https and to this machine. What does not say so is taken for another page.
+ */
+export function isFromOwnPage({ headers }: IncomingMessage, base: URL): boolean {
+  const isTold = base.protocol === 'https:' || loopbackNames.has(base.hostname) || isLoopback(base.hostname);
+  const site = headers['sec-fetch-site'] ?? (isTold ? 'unknown' : 'same-origin');
+  return headers.origin === base.origin && site === 'same-origin';
+}
+
 function lower(text: string): string {
   return text.toLowerCase();
 }

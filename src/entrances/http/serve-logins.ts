@@ -2,14 +2,15 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isAmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import { isFromOwnPage } from './guards.ts';
 import { recordRefusal } from './http-parts.ts';
+import { createLoginCookie } from './login-cookie.ts';
 import { type LoginPage, sendPage } from './login-page.ts';
 import { dropBody } from './read-body.ts';
 
 const linkPath = /^\/login\/([\w-]{1,4096})$/;
 const callbackPath = /^\/oauth\/callback(?:\/[0-9a-f]{16})?$/;
 const clientPath = /^\/oauth\/client\/([0-9a-f]{16})\.json$/;
-const cookie = 'ambit-login';
 
 export function isLoginPath(path: string): boolean {
   return path.startsWith('/login/') || path.startsWith('/oauth/');
@@ -18,7 +19,8 @@ export function isLoginPath(path: string): boolean {
 /**
  * Logins to servers, in a browser: the page behind a link, the way back from the authorization server, and what Ambit
  * is to it. Whoever opens a link says yes here first, for the user and server it names, and only that browser may come
- * back. Nothing of it is there without `listen.publicUrl`.
+ * back. Whoever comes back says yes once more: a browser can be led here without its person, with a cookie that
+ * another page has set. Nothing of it is there without `listen.publicUrl`.
  */
 export async function serveLogins(gateway: Gateway, request: IncomingMessage, response: ServerResponse): Promise<void> {
   dropBody(request, response, true);
@@ -35,12 +37,14 @@ export async function serveLogins(gateway: Gateway, request: IncomingMessage, re
   }
   try {
     if (ticket !== undefined && request.method === 'GET') return showLink(gateway, ticket, response, refuse);
-    if (ticket !== undefined && request.method === 'POST') {
-      return await follow(gateway, ticket, new URL(publicUrl), { request, response, refuse });
+    const visit: Visit = { base: new URL(publicUrl), request, response };
+    const isPost = request.method === 'POST';
+    if (isPost && (ticket !== undefined || callbackPath.test(path)) && !isFromOwnPage(request, visit.base)) {
+      return refuse(403, notOurs);
     }
-    if (callbackPath.test(path) && request.method === 'GET') {
-      return await comeBack(gateway, new URL(publicUrl), request, response);
-    }
+    if (ticket !== undefined && isPost) return await follow(gateway, ticket, visit, refuse);
+    if (callbackPath.test(path) && request.method === 'GET') return await askAgain(gateway, visit);
+    if (callbackPath.test(path) && isPost) return await finish(gateway, visit);
   } catch (error) {
     if (!isAmbitError(error)) throw error;
     refuse(error.row.http, { title: 'That did not work', words: [error.message] }, error.code);
@@ -61,6 +65,14 @@ function createRefuse(gateway: Gateway, request: IncomingMessage, response: Serv
 }
 
 const nothing: LoginPage = { title: 'There is nothing here', words: [] };
+/** Only our own page may say yes in somebody's name. */
+const notOurs: LoginPage = {
+  title: 'This did not come from the page of this gateway',
+  words: [
+    'Nothing was done. If you pressed a button on a page of another site, close that site.',
+    'If you pressed it here, your browser does not say where a form comes from: use a newer one, or “ambit login”.',
+  ],
+};
 const ranOut: LoginPage = { title: 'This link has run out', words: ['Try again where you got it, for a new one.'] };
 
 function showLink(gateway: Gateway, ticket: string, response: ServerResponse, refuse: Refuse): void {
@@ -77,44 +89,52 @@ function question({ userId, server }: { readonly userId: string; readonly server
       `Go on only if you are “${userId}”, and asked for this yourself.`,
     ],
     button: `Go on as “${userId}”`,
+    leadsAway: true,
   };
 }
 
-interface Followed {
+interface Visit {
+  readonly base: URL;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly refuse: Refuse;
 }
 
-/** Only from our own page: a page elsewhere must not say yes in somebody's name. */
-async function follow(
-  gateway: Gateway,
-  ticket: string,
-  base: URL,
-  { request, response, refuse }: Followed,
-): Promise<void> {
-  if (request.headers.origin !== base.origin) return refuse(404, nothing);
+async function follow(gateway: Gateway, ticket: string, { base, response }: Visit, refuse: Refuse): Promise<void> {
   const whose = gateway.logins.linked(ticket);
   if (whose === undefined) return refuse(410, ranOut);
   const browser = randomBytes(32).toString('base64url');
   const { authorizationUrl } = await gateway.logins.start(whose, undefined, browser);
-  const secure = base.protocol === 'https:' ? '; Secure' : '';
-  const path = `${base.pathname.replace(/\/$/, '')}/oauth/callback`;
-  response.setHeader('set-cookie', `${cookie}=${browser}; HttpOnly; SameSite=Lax; Max-Age=600; Path=${path}${secure}`);
+  response.setHeader('set-cookie', createLoginCookie(base).set(browser));
   response.writeHead(303, { location: authorizationUrl, 'referrer-policy': 'no-referrer', 'content-length': 0 }).end();
 }
 
-async function comeBack(
-  gateway: Gateway,
-  base: URL,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  const browser = new RegExp(`(?:^|;\\s*)${cookie}=([\\w-]{43})(?:;|$)`).exec(request.headers.cookie ?? '')?.[1];
-  const callback = `${base.href.replace(/\/$/, '')}${request.url}`;
+/** The way back: the code is not redeemed before the person says yes. Without a code there is only an error to tell. */
+async function askAgain(gateway: Gateway, visit: Visit): Promise<void> {
+  const { callback, browser } = wayBack(visit);
+  if (!new URL(callback).searchParams.has('code')) return finish(gateway, visit);
+  const { userId, server, issuer } = await gateway.logins.look(callback, browser);
+  sendPage(visit.response, 200, {
+    title: `Finish the login to “${server}”`,
+    words: [
+      `You come from ${issuer}. Agents that work for “${userId}” will use “${server}” with the account you have there.`,
+      `Finish only if you are “${userId}”, and began this yourself. Otherwise close this page, and nothing happens.`,
+    ],
+    button: `Finish as “${userId}”`,
+  });
+}
+
+async function finish(gateway: Gateway, visit: Visit): Promise<void> {
+  const { callback, browser } = wayBack(visit);
   const { userId, server } = await gateway.logins.complete(callback, undefined, browser);
-  sendPage(response, 200, {
+  sendPage(visit.response, 200, {
     title: 'Done',
     words: [`“${userId}” is logged in to “${server}”. This page can be closed.`],
   });
+}
+
+function wayBack({ base, request }: Visit): { readonly callback: string; readonly browser: string | undefined } {
+  return {
+    callback: `${base.href.replace(/\/$/, '')}${request.url}`,
+    browser: createLoginCookie(base).read(request.headers.cookie),
+  };
 }
