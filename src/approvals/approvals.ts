@@ -6,13 +6,15 @@ import { takeDataDir } from '../private-files.ts';
 import { type Approved, readApprovals, writeApprovals } from './approvals-file.ts';
 import { type Change, diffOf, diffOfTools, type ToolChange } from './diff.ts';
 import { createFileHashes } from './file-hashes.ts';
+import { findExposed } from './find-exposed.ts';
 import { type Approvable, type FetchedPackage, type Pinned, pinnedNow } from './pinned.ts';
 import { refusalOfPins, type ToolPins } from './tool-pins.ts';
 import { watchFile } from './watch-file.ts';
 
+/** Exposed is what is as it was approved, but could be exchanged by another account before it runs. */
 export type Verdict =
   | { readonly state: 'approved' }
-  | { readonly state: 'unapproved' | 'changed'; readonly changes: readonly Change[] };
+  | { readonly state: 'unapproved' | 'changed' | 'exposed'; readonly changes: readonly Change[] };
 
 export interface ApprovalView {
   readonly name: string;
@@ -112,8 +114,9 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       const now = comparable(preview(server), approval.pinned);
       const changes = diffOf(approval.pinned, now);
       // Whatever the words leave out, only equal pins are approved.
-      if (changes.length === 0 && sameThing(approval.pinned, now)) return { state: 'approved' };
-      return { state: 'changed', changes };
+      if (changes.length > 0 || !sameThing(approval.pinned, now)) return { state: 'changed', changes };
+      const exposed = findExposed(now);
+      return exposed.length === 0 ? { state: 'approved' } : { state: 'exposed', changes: exposed };
     },
 
     async approve(server, shown = preview(server)) {
@@ -122,6 +125,14 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
         throw new AmbitError('SERVER_NOT_APPROVED', {
           what: `The server "${server.name}" cannot be approved: ${shown.program.missing}.`,
           hint: 'Correct that, then approve it again.',
+        });
+      }
+      const exposed = findExposed(shown);
+      if (exposed.length > 0) {
+        throw new AmbitError('SERVER_NOT_APPROVED', {
+          what: `The server "${server.name}" cannot be approved, since another account could exchange what it runs: ${exposed.map(({ line }) => line).join('; ')}.`,
+          hint: 'Take the right to write away from others ("chmod go-w", "chown"), move the files, or describe the server in your own configuration.',
+          rule: 'approval',
         });
       }
       const approval = { approvedAt: new Date().toISOString(), pinned: shown };

@@ -14,6 +14,13 @@ export function assertApproved(approvals: Approvals, server: Approvable): void {
   const places = [...new Set(verdict.changes.map(({ place }) => place))];
   const more = places.length > mostPlaces ? `, and ${places.length - mostPlaces} more` : '';
   const named = places.length === 0 ? '' : ` (${places.slice(0, mostPlaces).join(', ')}${more})`;
+  if (verdict.state === 'exposed') {
+    throw new AmbitError('SERVER_NOT_APPROVED', {
+      what: `The server "${server.name}" is not started: another account could exchange what it runs${named}.`,
+      hint: `The operator can see how with "ambit server check ${server.name}", and take away the right to write there.`,
+      rule: 'approval',
+    });
+  }
   const what =
     verdict.state === 'changed'
       ? `The server "${server.name}" has changed since it was approved${named}, so it is not started.`

@@ -22,6 +22,11 @@ const change = (place: string, what: string): Change => ({
   line: escapeControls(`${place}: ${what}`),
 });
 
+/** Something about a file that the command line names. */
+export function changeOfFile(what: 'program' | 'script', path: string, folder: string, how: string): Change {
+  return change(`${what} ${publicName(path, folder)}`, how);
+}
+
 /** What differs between the server that was approved and the one there is now, a readable line each. */
 export function diffOf(approved: Pinned, now: Pinned): Change[] {
   if (approved.kind !== now.kind) return [change('transport', `${approved.kind} → ${now.kind}`)];

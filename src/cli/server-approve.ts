@@ -28,7 +28,7 @@ export const serverApprove: Command = {
     tell([`${name}, from ${originOf(server, declared.places)}`, ...whatWouldRun(shown)]);
     if (verdict.changes.length > 0) {
       const [approval] = approvedAt(declared.approvals, name);
-      tell([approval === undefined ? 'Note:' : `Since it was approved (${approval}):`]);
+      tell([approval === undefined || verdict.state === 'exposed' ? 'Note:' : `Since it was approved (${approval}):`]);
       tell(verdict.changes.map(({ line }) => `  ${line}`));
     }
     if (!(await agreed(invocation, `May "${name}" start like this?`))) return refused(name);

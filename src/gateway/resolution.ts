@@ -129,6 +129,10 @@ export function createResolution(options: ResolutionOptions): Resolution {
   function unapproved(server: ServerDefinition): Removal | undefined {
     const { state } = options.approvals.check(server);
     if (state === 'approved') return undefined;
+    if (state === 'exposed') {
+      const reason = `another account could exchange what it runs; see "ambit server check ${server.name}"`;
+      return { rule: 'approval', reason };
+    }
     const why = state === 'changed' ? 'it has changed since it was approved' : 'it has not been approved';
     return { rule: 'approval', reason: `${why}; see "ambit server approve ${server.name}"` };
   }

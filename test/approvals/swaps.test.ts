@@ -1,4 +1,14 @@
-import { linkSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createApprovals } from '../../src/approvals/approvals.ts';
@@ -148,6 +158,46 @@ describe('files are swapped after the approval', () => {
       expect(lines(server)).toEqual(['changed', 'program bin/run: content changed']);
       await project.approvals.revoke('x');
     }
+  });
+});
+
+describe('S3: a script that another account could exchange after the last look does not start', () => {
+  const open = (path: string, mode: number) => chmodSync(join(project.folder, path), mode);
+  const { command } = { command: './bin/run' };
+
+  test.each<[string, Record<string, unknown>, () => void, RegExp]>([
+    [
+      'it can be written',
+      plain,
+      () => open('build/server.js', 0o666),
+      /^script build\/server\.js: others may write to/,
+    ],
+    ['its folder can', plain, () => open('build', 0o777), /^script build\/server\.js: others may write to .*build \(/],
+    ['a folder further up can', plain, () => open('.', 0o777), /^script build\/server\.js: .*project \(mode 0777\)/],
+    ['a program of the project can', { command }, () => open('bin', 0o777), /^program bin\/run: others may write to/],
+    [
+      'the folder of its link can',
+      { command: 'node', args: ['bin/link.js'] },
+      () => open('bin', 0o777),
+      /^script bin\/link/,
+    ],
+  ])('%s', async (_, description, expose, expected) => {
+    project.write('build/server.js', 'one');
+    project.write('bin/run', '#!/bin/sh\n', 0o755);
+    symlinkSync('../build/server.js', join(project.folder, 'bin', 'link.js'));
+    const server = await approved(description);
+    expose();
+    const [state, ...changes] = lines(server);
+    expect([state, changes.length]).toEqual(['exposed', 1]);
+    expect(changes[0]).toMatch(expected);
+    expect(() => assertApproved(project.approvals, server)).toThrow(/not started.*\((script|program) [\w/.]+\)\.$/);
+    await expect(project.approvals.approve(server)).rejects.toThrow(/others may write to/);
+  });
+
+  test('where nobody can take what is ours, as in /tmp, it starts; programs of the system are not judged', async () => {
+    project.write('build/server.js', 'one');
+    open('build', 0o1777);
+    await approved(plain);
   });
 });
 
