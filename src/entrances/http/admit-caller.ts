@@ -6,6 +6,7 @@ import { asAmbitError } from '../../gateway/refusal.ts';
 import type { Principal } from '../../identity/principal.ts';
 import type { Connections } from './connections.ts';
 import { credentialOf } from './credential.ts';
+import { createIsOwnPeer } from './peer-account.ts';
 
 /** A caller whose body is read. */
 export interface AdmittedCaller {
@@ -40,6 +41,8 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
     return found;
   }
 
+  const isOwnPeer = createIsOwnPeer();
+
   /** Who has no place here may still be told why, if the token is good as such. */
   function doubt(request: IncomingMessage, error: unknown): AdmittedCaller | AmbitError {
     connections.demote(request.socket);
@@ -57,6 +60,10 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
       return doubt(request, error);
     }
     const { socket } = request;
+    if (principal.kind === 'anonymous') {
+      const own = isOwnPeer(socket);
+      if (!(own instanceof Promise ? await own : own)) return doubt(request, fromAnotherAccount());
+    }
     const key = keyOf(principal);
     if (!connections.prove(socket, key)) {
       return new AmbitError('OVERLOADED', {
@@ -68,6 +75,14 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
     response.once('close', () => connections.finish(socket));
     return { key, isStranger: false, who: namesOf(principal) };
   };
+}
+
+/** All who are anonymous are one user, so they must be one account. */
+function fromAnotherAccount(): AmbitError {
+  return new AmbitError('UNAUTHENTICATED', {
+    what: 'The request carries no credential and comes from another account of this machine than the gateway runs as.',
+    rule: 'auth.anonymous',
+  });
 }
 
 function ignore(): void {}

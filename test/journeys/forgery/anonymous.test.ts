@@ -1,5 +1,8 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
+import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
 import { type Attacked, startAttacked } from './attacked.ts';
 import { type Exchange, exchange } from './raw-exchange.ts';
 import { answerOf, bearer, shakeHands, textOf } from './speaking.ts';
@@ -46,6 +49,17 @@ test('a transport session opened without a credential is not raised by a token',
   expect((await send(attacked.web, call, transport)).status).toBe(200);
   const { token } = await attacked.open();
   expect((await send(attacked.web, call, { ...transport, ...bearer(token) })).status).toBe(404);
+});
+
+// Where nobody can become somebody else, what is left to see is that our own account is served.
+const [account, expected] = canChange ? [ordinary, '401 another account'] : [own, '200'];
+test(`S2: without a credential only the account of the gateway is served: ${account.uid} gets ${expected}`, async () => {
+  const script = `const [url, headers, body] = JSON.parse(process.argv[1]);
+    const answer = await fetch(url, { method: 'POST', headers, body });
+    console.log([answer.status, .../another account/.exec(await answer.text()) ?? []].join(' '));`;
+  const args = ['--input-type=module', '-e', script, JSON.stringify([attacked.web, json, initialize])];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { ...account, cwd: '/' });
+  expect(stdout.trim()).toBe(expected);
 });
 
 test('a credential that does not verify is not none', async () => {
