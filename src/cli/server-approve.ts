@@ -7,7 +7,7 @@ import { agreed, tell, yesFlag } from './ask.ts';
 import { type Command, type Invocation, jsonFlag, onlyWord } from './command.ts';
 import { type Declared, declaredServers, serverNamed } from './declared-servers.ts';
 import { print } from './output.ts';
-import { originOf, whatWouldRun } from './show-server.ts';
+import { originOf, whatWouldRun, whoCouldExchange } from './show-server.ts';
 
 export const serverApprove: Command = {
   path: ['server', 'approve'],
@@ -26,6 +26,8 @@ export const serverApprove: Command = {
     // What is shown is what gets pinned, whatever happens to the files while the person reads.
     const shown = declared.approvals.preview(server);
     tell([`${name}, from ${originOf(server, declared.places)}`, ...whatWouldRun(shown)]);
+    const exchangeable = whoCouldExchange(shown, declared.config);
+    if (exchangeable.length > 0) tell(['Note:', ...exchangeable]);
     if (verdict.changes.length > 0) {
       const [approval] = approvedAt(declared.approvals, name);
       tell([approval === undefined || verdict.state === 'exposed' ? 'Note:' : `Since it was approved (${approval}):`]);

@@ -1,5 +1,7 @@
 import { relative } from 'node:path';
 import type { Pinned } from '../approvals/pinned.ts';
+import { findRewriters } from '../config/protect.ts';
+import type { Config } from '../config/schema.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import type { Places } from './places.ts';
 
@@ -31,6 +33,18 @@ export function whatWouldRun(pinned: Pinned): string[] {
       : [`  package  ${pinned.package.name} ${pinned.package.version} (${pinned.package.integrity})`]),
     ...named('env', Object.keys(pinned.env)),
   ];
+}
+
+/** Which of the files that would run a session could exchange between the last look and the start. */
+export function whoCouldExchange(pinned: Pinned, config: Config): string[] {
+  if (pinned.kind === 'http') return [];
+  const { program, files } = pinned;
+  const paths = [...('sha256' in program ? [program.path] : []), ...files.map(({ path }) => path)];
+  return paths.flatMap((path) => {
+    const rewriters = findRewriters(config, path);
+    if (rewriters.length === 0) return [];
+    return [`  ${path} lies in ${rewriters.join(', ')}: a sandboxed session there could exchange it while it starts.`];
+  });
 }
 
 function named(what: string, names: readonly string[]): string[] {

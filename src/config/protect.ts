@@ -43,6 +43,18 @@ function follow(path: string, problems: string[]): string[] {
   }
 }
 
+/** Through what a session could rewrite a file, or a link on the way to it, as a message names it. */
+export function findRewriters(config: Config, path: string): string[] {
+  const stations = follow(path, []);
+  return reachOf(config)
+    .filter(({ harm }) => harm === 'rewrite')
+    .filter((reach) => {
+      const open = follow(reach.path, []).at(-1);
+      return open !== undefined && stations.some((station) => isInside(station, open));
+    })
+    .map(({ name }) => name);
+}
+
 /** Refuses a configuration file, data directory or secret that a session could rewrite, or read, through what it is given. */
 export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): void {
   const problems: string[] = [];

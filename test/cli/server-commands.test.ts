@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { pinsOf } from '../../src/approvals/tool-pins.ts';
@@ -104,6 +104,25 @@ describe('ambit server approve', () => {
     expect(project.approvals.list()).toEqual([]);
     expect((await ambit('server', 'approve', 'x', '--yes')).stdout).toContain('Approved');
     expect(project.approvals.list()).toHaveLength(1);
+  });
+
+  test('S3: names a script that a session could exchange, and refuses one that another account could', async () => {
+    offer({ tools: [read] });
+    writeFileSync(
+      project.configFile,
+      'version: 1\ninclude: [../project/.mcp.json]\nworkspaces: { shop: { path: ../project } }\n',
+    );
+    await project.declare({ x: offered() });
+    const { stderr } = await ambit('server', 'approve', 'x', '--yes');
+    expect(stderr).toContain(
+      `${project.folder}/server.mjs lies in the workspace "shop": a sandboxed session there could`,
+    );
+    chmodSync(join(project.folder, 'server.mjs'), 0o666);
+    expect((await ambit('server', 'list')).stdout).toMatch(/^x .* exposed$/m);
+    for (const command of ['check', 'approve']) {
+      const refused = await ambit('server', command, 'x', ...(command === 'approve' ? ['--yes'] : []));
+      expect([refused.code, refused.stderr.includes('others may write to')]).toEqual([1, true]);
+    }
   });
 
   test('after a change it shows the difference', async () => {
