@@ -8,6 +8,7 @@ import { type NpmSources, npmSources } from './npm-sources.ts';
 import type { HostSide, PackageKind } from './package-kind.ts';
 import { npmProgram } from './package-programs.ts';
 import { cacheFolder, settingsFolder } from './package-sources.ts';
+import { lockBytes, readFetched } from './read-fetched.ts';
 
 const manifest = 'package.json';
 const lock = 'bun.lock';
@@ -44,14 +45,14 @@ export const bunKind: PackageKind<NpmSources> = {
     await run(['add', ...always, '--lockfile-only', '--exact', `${name}@${wanted || 'latest'}`], folder);
   },
 
-  checkLock: (folder, sources) => checkBunLock(readFileSync(join(folder, lock), 'utf8'), sources),
+  checkLock: (folder, sources) => checkBunLock(readFetched(folder, lock, lockBytes), sources),
 
   install: (_, folder, run) => run(['install', ...always, '--frozen-lockfile', '--production'], folder),
 
   checkInstalled: (folder) => checkTree(folder),
 
   pinned({ name }, folder) {
-    const text = readFileSync(join(folder, lock), 'utf8');
+    const text = readFetched(folder, lock, lockBytes);
     const line = text.split('\n').find((each) => each.trimStart().startsWith(`"${name}": ["${name}@`)) ?? '';
     const version = line.slice(line.indexOf(`["${name}@`) + `["${name}@`.length).split('"')[0];
     const integrity = /"(sha\d+-[A-Za-z0-9+/=]+)"\],?\s*$/.exec(line)?.[1];

@@ -1,9 +1,12 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { readStart } from './read-fetched.ts';
 import { refuseOffender, showWord } from './refuse-offender.ts';
 import { isRegistrySpec } from './registry-spec.ts';
 
 const mostBytes = 8 << 20;
+/** npm writes one for each time it is run. */
+const mostLogs = 4;
 
 /** Throws with the name of the offender where a tool could not resolve a tree because of something that is in no registry. */
 export function refuseUnresolved(said: string, cache: string): void {
@@ -38,8 +41,9 @@ function fetchesIn(log: string): RegExpExecArray[] {
 function logOf(cache: string): string {
   try {
     const folder = join(cache, 'logs');
-    const texts = readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8').slice(0, mostBytes));
-    return texts.join('\n');
+    if (!lstatSync(folder).isDirectory()) return '';
+    const names = readdirSync(folder).slice(0, mostLogs);
+    return names.map((name) => readStart(join(folder, name), mostBytes).toString('utf8')).join('\n');
   } catch {
     return '';
   }

@@ -8,6 +8,7 @@ import { removeFolder } from '../remove-folder.ts';
 import type { SandboxRunner } from '../runner.ts';
 import type { RunTool } from './package-kind.ts';
 import { cacheFolder, type PackageSources, settingsFolder } from './package-sources.ts';
+import { generousBounds, type TreeBounds, watchSize } from './tree-bounds.ts';
 
 export interface FetchPlace {
   /** The sandbox in which packages are fetched; rejects where there is none. */
@@ -18,6 +19,8 @@ export interface FetchPlace {
   readonly hidden: readonly string[];
   /** Where the program finds others, such as the Node it is run by. */
   readonly searchPath: string;
+  /** What a package may take on the disk. */
+  readonly bounds?: TreeBounds;
 }
 
 export interface FetchSandbox {
@@ -40,7 +43,7 @@ let made = 0;
 export async function openFetchSandbox(
   program: string,
   sources: PackageSources,
-  { sandbox, tmpRoot, hidden, searchPath }: FetchPlace,
+  { sandbox, tmpRoot, hidden, searchPath, bounds = generousBounds }: FetchPlace,
 ): Promise<FetchSandbox> {
   const runner = await sandbox();
   const work = join(tmpRoot, `fetch-${process.pid}-${++made}`);
@@ -89,7 +92,10 @@ export async function openFetchSandbox(
             said = (said + bytes.toString('utf8')).slice(-keptBytes);
           });
         }
+        const stopWatching = watchSize([real, cache], bounds, () => void running.end());
         const { code, signal, reason } = await running.exited;
+        const tooLarge = await stopWatching();
+        if (tooLarge !== undefined) throw tooLarge;
         if (code === 0) return;
         const places = refused.length === 0 ? '' : ` (refused: ${refused.join(', ')})`;
         const words = sources.secrets.reduce((text, secret) => text.replaceAll(secret, '…'), said.trim());

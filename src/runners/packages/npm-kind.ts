@@ -1,10 +1,11 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkNpmLock } from './check-npm-lock.ts';
 import { checkTree } from './check-tree.ts';
 import { type NpmSources, npmSources } from './npm-sources.ts';
 import type { PackageKind } from './package-kind.ts';
 import { npmProgram } from './package-programs.ts';
+import { lockBytes, readFetched } from './read-fetched.ts';
 
 const manifest = 'package.json';
 const lock = 'package-lock.json';
@@ -54,18 +55,18 @@ export const npmKind: PackageKind<NpmSources> = {
     );
   },
 
-  checkLock: (folder, sources) => checkNpmLock(readFileSync(join(folder, lock), 'utf8'), sources),
+  checkLock: (folder, sources) => checkNpmLock(readFetched(folder, lock, lockBytes), sources),
 
   install: (_, folder, run) => run(['ci', ...always(folder), '--package-lock-only=false'], folder),
 
-  checkInstalled(folder, sources) {
+  async checkInstalled(folder, sources) {
+    await checkTree(folder);
     // A package can bring a lock file of its own, which npm heeds only once it has unpacked it.
-    checkNpmLock(readFileSync(join(folder, installed), 'utf8'), sources);
-    checkTree(folder);
+    checkNpmLock(readFetched(folder, installed, lockBytes), sources);
   },
 
   pinned({ name }, folder) {
-    const { packages } = JSON.parse(readFileSync(join(folder, lock), 'utf8')) as {
+    const { packages } = JSON.parse(readFetched(folder, lock, lockBytes)) as {
       packages: Record<string, { readonly version?: string; readonly integrity?: string } | undefined>;
     };
     const { version, integrity } = packages[`node_modules/${name}`] ?? {};

@@ -33,7 +33,7 @@ export interface PackageKind<Sources extends PackageSources = PackageSources> {
   /** From the lock files, which have been checked. */
   install(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
   /** Throws when something else is there after that than the lock files say, or something leads out of the folder. */
-  checkInstalled(folder: string, sources: Sources): void;
+  checkInstalled(folder: string, sources: Sources): Promise<void>;
   /** What is there after that. Throws when it is not the package. */
   pinned(wanted: PackageCommand, folder: string): PackagePin;
   /** What is started in place of the command. */

@@ -1,13 +1,16 @@
-import { closeSync, openSync, readFileSync, readSync, realpathSync } from 'node:fs';
-import { basename, join, sep } from 'node:path';
+import { realpathSync } from 'node:fs';
+import { basename, join, relative, sep } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { PackageCommand } from './package-command.ts';
 import type { Started } from './package-kind.ts';
+import { manifestBytes, readFetched, readStart } from './read-fetched.ts';
 
 /** The program of an npm package that a command means: the one it names, the only one, or the one called like it. */
 export function npmProgram(wanted: PackageCommand, folder: string): Started {
-  const home = realpathSync.native(join(folder, 'node_modules', wanted.name));
-  const { bin } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as { readonly bin?: unknown };
+  const root = realpathSync.native(folder);
+  const home = realpathSync.native(join(root, 'node_modules', wanted.name));
+  const manifest = join(relative(root, home), 'package.json');
+  const { bin } = JSON.parse(readFetched(root, manifest, manifestBytes)) as { readonly bin?: unknown };
   const own = wanted.name.replace(/^@[^/]*\//, '');
   const programs = new Map<string, unknown>(
     typeof bin === 'string' ? [[own, bin]] : typeof bin === 'object' && bin !== null ? Object.entries(bin) : [],
@@ -33,13 +36,4 @@ export function noProgram({ name, program, tool }: PackageCommand, there: readon
 }
 
 /** The system starts it by its first line. */
-function isScript(file: string): boolean {
-  const head = Buffer.alloc(2);
-  const descriptor = openSync(file, 'r');
-  try {
-    readSync(descriptor, head, 0, 2, 0);
-  } finally {
-    closeSync(descriptor);
-  }
-  return head.toString('latin1') === '#!';
-}
+const isScript = (file: string): boolean => readStart(file, 2).toString('latin1') === '#!';

@@ -17,6 +17,7 @@ import { type PackageCommand, type PackageTool, readPackageCommand } from './pac
 import type { PackageKind, PackagePin, Started } from './package-kind.ts';
 import type { PackageSources } from './package-sources.ts';
 import { OffenderError, showWord } from './refuse-offender.ts';
+import { assertWithin, generousBounds, TooLargeError } from './tree-bounds.ts';
 import { uvKind } from './uv-kind.ts';
 
 const kinds = { npx: npmKind, bunx: bunKind, uvx: uvKind } as Readonly<
@@ -105,7 +106,8 @@ export function createPackages(options: PackagesOptions): Packages {
       else for (const name of kind.lockFiles) copyFileSync(join(locks, name), join(folder, name));
       kind.checkLock(folder, sources);
       await kind.install(wanted, folder, sandbox.run);
-      kind.checkInstalled(folder, sources);
+      await assertWithin([folder], options.bounds ?? generousBounds);
+      await kind.checkInstalled(folder, sources);
       return kind.pinned(wanted, folder);
     } finally {
       await sandbox.close();
@@ -188,6 +190,12 @@ function reasonIn(error: unknown): Reason {
   if (error instanceof OffenderError) {
     return {
       why: `it brings ${error.message}. Only what a registry has is fetched`,
+      hint: 'If you trust the package, install it yourself and name its program as the command.',
+    };
+  }
+  if (error instanceof TooLargeError) {
+    return {
+      why: `it has ${error.message}`,
       hint: 'If you trust the package, install it yourself and name its program as the command.',
     };
   }

@@ -1,9 +1,10 @@
-import { existsSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../canonical-json.ts';
 import { checkTree } from './check-tree.ts';
 import type { PackageKind, RunTool } from './package-kind.ts';
 import { noProgram } from './package-programs.ts';
+import { lockBytes, readFetched } from './read-fetched.ts';
 import { refuseOffender, showWord } from './refuse-offender.ts';
 import { uvSources } from './uv-sources.ts';
 
@@ -33,7 +34,7 @@ export const uvKind: PackageKind = {
   },
 
   checkLock(folder) {
-    const lines = readFileSync(join(folder, lock), 'utf8')
+    const lines = readFetched(folder, lock, lockBytes)
       .replace(/\\\n/g, ' ')
       .split('\n')
       .map((line) => line.trim())
@@ -53,11 +54,11 @@ export const uvKind: PackageKind = {
   checkInstalled(folder, { env }) {
     const isOwnPython = (path: string) =>
       ownPython.test(path) && realpathSync.native(join(folder, path)) === env['UV_PYTHON'];
-    checkTree(folder, isOwnPython);
+    return checkTree(folder, isOwnPython);
   },
 
   pinned({ name }, folder) {
-    const text = readFileSync(join(folder, lock), 'utf8');
+    const text = readFetched(folder, lock, lockBytes);
     const own = normal(name.replace(/\[.*$/s, ''));
     const line = text.split('\n').find((each) => normal(/^[A-Za-z0-9._-]+/.exec(each)?.[0] ?? '') === own);
     const version = /==([^\s;\\]+)/.exec(line ?? '')?.[1];

@@ -24,7 +24,9 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
   beforeAll(async () => {
     harness = await createHarness();
     registry = await startRegistry((request) => request.headers.authorization === `Bearer ${token}`);
-    sandbox = createBwrapRunner({ warden: harness.warden, tmpRoot: harness.root });
+    sandbox = createBwrapRunner({
+      ...{ warden: harness.warden, tmpRoot: harness.root, timing: { closeMs: 10, termMs: 1000 } },
+    });
     folder = join(harness.tmpParent, 'packages');
     home = join(realpathSync(harness.tmpParent), 'home');
     mkdirSync(home);
@@ -43,7 +45,8 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
 
   function packages(env: NodeJS.ProcessEnv = {}): Packages {
     const all = { PATH: process.env['PATH'], HOME: home, TOKEN: token, SECRET_OF_THE_HOST: secret, ...env };
-    return createPackages({ folder, sandbox: async () => sandbox, tmpRoot: harness.root, env: () => all });
+    const bounds = { bytes: 8 << 20, files: 2000 };
+    return createPackages({ folder, sandbox: async () => sandbox, tmpRoot: harness.root, env: () => all, bounds });
   }
 
   function publish(published: readonly Published[]): string {
@@ -145,7 +148,45 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
     });
     expect(other.asked).toEqual([]);
   });
+
+  test('S1: is cut off while it is fetched once it fills the disk, by bytes or by files', async () => {
+    const bin = join(harness.tmpParent, 'filling');
+    mkdirSync(bin);
+    const env = { PATH: `${bin}:${process.env['PATH']}` };
+    const fetching = async (name: string, script: string) => {
+      writeFileSync(join(bin, 'npm'), `#!${process.execPath}\n(${script})(require('node:fs'))`, { mode: 0o755 });
+      const failure = await packages(env)
+        .ready('npx', ['-y', name])
+        .catch((error: unknown) => error);
+      expect(packagePin(folder, 'npx', ['-y', name])).toBeUndefined();
+      return failure;
+    };
+    const [byBytes, byFiles] = [await fetching('big', fillBytes), await fetching('many', fillFiles)];
+    for (const failure of [byBytes, byFiles]) {
+      expect(failure).toMatchObject({
+        code: 'UPSTREAM_FAILED',
+        message: expect.stringMatching(/could not be fetched: it has more than 8 MiB or 2000 files\./),
+        hint: expect.stringContaining('install it yourself'),
+      });
+    }
+    const left = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+    expect(left.filter((path) => /filled/.test(path))).toEqual([]);
+    expect(
+      readdirSync(harness.root, { recursive: true, encoding: 'utf8' }).filter((path) => /filled/.test(path)),
+    ).toEqual([]);
+  });
 });
+
+/** These run in the sandbox in place of npm, and stay for as long as they may. */
+const fillBytes = `({ writeFileSync }) => {
+  for (let at = 0; at < 64; at++) writeFileSync('/run/fetch/cache/filled-' + at, Buffer.alloc(1 << 20, at));
+  setInterval(() => {}, 1000);
+}`;
+const fillFiles = `({ mkdirSync, writeFileSync }) => {
+  mkdirSync('filled');
+  for (let at = 0; at < 6000; at++) writeFileSync('filled/' + at, '');
+  setInterval(() => {}, 1000);
+}`;
 
 /** Runs in the sandbox in place of npm. */
 const lookAround = `async ([home, elsewhere, registry]) => {

@@ -1,8 +1,9 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { bunKind } from '../../../src/runners/packages/bun-kind.ts';
+import { npmKind } from '../../../src/runners/packages/npm-kind.ts';
 import type { PackageCommand } from '../../../src/runners/packages/package-command.ts';
 import { npmProgram } from '../../../src/runners/packages/package-programs.ts';
 import { uvKind } from '../../../src/runners/packages/uv-kind.ts';
@@ -54,6 +55,33 @@ test('a program that lies elsewhere is none', () => {
   write({ two: 'link.js' });
   symlinkSync(join(folder, 'outside.js'), join(home, 'link.js'));
   expect(() => npmProgram(wanted(), folder)).toThrow(/does not have/);
+});
+
+test('S1: a manifest or lock file that is too large, or is a link, is refused by its name and not read', () => {
+  write('./a.js');
+  truncateSync(join(home, 'package.json'), 68 << 20);
+  expect(() => npmProgram(wanted(), folder)).toThrow(
+    '"node_modules/@s/two/package.json" of the package is larger than 1 MiB, which is the most that is read.',
+  );
+  rmSync(join(home, 'package.json'));
+  writeFileSync(join(folder, 'outside.json'), '{"bin":"a.js"}');
+  symlinkSync(join(folder, 'outside.json'), join(home, 'package.json'));
+  expect(() => npmProgram(wanted(), folder)).toThrow(
+    '"node_modules/@s/two/package.json" of the package is no plain file',
+  );
+  rmSync(home, { recursive: true });
+  const locks = [
+    [npmKind, 'package-lock.json'],
+    [bunKind, 'bun.lock'],
+    [uvKind, 'requirements.txt'],
+  ] as const;
+  for (const [kind, lock] of locks) {
+    writeFileSync(join(folder, lock), '');
+    truncateSync(join(folder, lock), 68 << 20);
+    expect(() => kind.pinned(wanted(), folder)).toThrow(`"${lock}" of the package is larger than 16 MiB`);
+    expect(() => kind.checkLock(folder, {} as never)).toThrow(`"${lock}" of the package is larger than 16 MiB`);
+    rmSync(join(folder, lock));
+  }
 });
 
 test('bun and uv say in their own files what they fetched', () => {

@@ -8,6 +8,7 @@ import { checkTree } from '../../../src/runners/packages/check-tree.ts';
 import { isSetByProject, withoutNpmSettings } from '../../../src/runners/packages/npm-settings.ts';
 import { npmSources } from '../../../src/runners/packages/npm-sources.ts';
 import { readNpmrc, writeNpmrc } from '../../../src/runners/packages/npmrc.ts';
+import { assertWithin, TooLargeError } from '../../../src/runners/packages/tree-bounds.ts';
 import { readUvIndexes } from '../../../src/runners/packages/uv-indexes.ts';
 import { uvKind } from '../../../src/runners/packages/uv-kind.ts';
 
@@ -196,16 +197,27 @@ test('S1: the lock files of Bun and uv hold nothing but what a registry has', ()
   }
 });
 
-test('S1: a link in a fetched folder leads nowhere else', () => {
+test('S1: a link in a fetched folder leads nowhere else', async () => {
   const tree = join(folder, 'tree');
   mkdirSync(join(tree, 'node_modules/.bin'), { recursive: true });
   write('tree/node_modules/x.js', '');
   symlinkSync('../x.js', join(tree, 'node_modules/.bin/x'));
-  expect(() => checkTree(tree)).not.toThrow();
+  await checkTree(tree);
   for (const target of ['/etc/passwd', '../../../home', '../../missing', '../../..']) {
     const link = join(tree, 'node_modules/.bin/y');
     symlinkSync(target, link);
-    expect(() => checkTree(tree), target).toThrow(/the link "node_modules\/\.bin\/y", which leads out/);
+    await expect(checkTree(tree), target).rejects.toThrow(/the link "node_modules\/\.bin\/y", which leads out/);
     rmSync(link);
   }
+});
+
+test('S1: what a fetched folder holds is bounded by bytes and by names', async () => {
+  const tree = join(folder, 'large');
+  mkdirSync(join(tree, 'a/b'), { recursive: true });
+  write('large/a/b/x', 'x'.repeat(5000));
+  const wide = { bytes: 1 << 20, files: 3 };
+  await assertWithin([tree], wide);
+  await expect(assertWithin([tree], { ...wide, files: 2 })).rejects.toThrow('more than 1 MiB or 2 files');
+  await expect(assertWithin([tree], { ...wide, bytes: 4999 })).rejects.toThrow(TooLargeError);
+  await expect(assertWithin([tree, tree], wide)).rejects.toThrow(TooLargeError);
 });
