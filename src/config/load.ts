@@ -3,6 +3,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { escapeControls } from '../escape-controls.ts';
 import { explainIssues } from './explain-issues.ts';
 import { frozenCopy } from './freeze.ts';
+import { hideIncluded } from './hide-included.ts';
 import { importedProblems } from './imported-env.ts';
 import { includeServers } from './include.ts';
 import { listenChoiceOf, listenProblems } from './listen-rules.ts';
@@ -47,7 +48,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   if (!parsed.success || problems.length > 0) throw configInvalid(file, problems, yaml.locate);
 
   const folder = dirname(resolve(source.file));
-  const own = resolvePaths(parsed.data, folder, homedir());
+  const own = hideIncluded(resolvePaths(parsed.data, folder, homedir()));
   const included = await includeServers(own, folder);
   const config = { ...own, servers: { ...own.servers, ...included.servers } };
   const warnings = [...notBuilt, ...unknownServers(config), ...unknownWorkspaces(config), ...misplacedPatterns(config)]

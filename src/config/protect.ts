@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import { escapeControls } from '../escape-controls.ts';
+import { filesNamedIn } from './file-keys.ts';
 import type { Config } from './schema.ts';
 import { isInside, stationsOf } from './stations.ts';
 
@@ -71,26 +72,17 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): v
             flag: '--config',
           },
         ]),
-    ...(config.credentials.keyFile === undefined
-      ? []
-      : [
-          {
-            name: 'the key file of credentials',
-            path: config.credentials.keyFile,
-            stations: follow(config.credentials.keyFile, problems),
-            flag: 'credentials.keyFile',
-          },
-        ]),
+    ...filesNamedIn(config, 'secret').map(({ key, path }) => ({
+      ...{ name: 'the secret', path, stations: follow(path, problems), flag: key },
+    })),
   ];
-  const secret = config.events.webhook?.secretFile;
-  if (secret !== undefined) {
-    const stations = follow(secret, problems);
-    own.push({ name: 'the secret of the webhook', path: secret, stations, flag: 'events.webhook.secretFile' });
-  }
+  const settings = filesNamedIn(config, 'setting').map(({ key, path }) => ({
+    ...{ name: 'the file', path, stations: follow(path, problems), flag: key },
+  }));
   for (const reach of reachOf(config)) {
     const open = follow(reach.path, problems).at(-1);
     if (open === undefined) continue;
-    for (const { name, path, stations, flag } of own) {
+    for (const { name, path, stations, flag } of reach.harm === 'rewrite' ? [...own, ...settings] : own) {
       if (!stations.some((station) => isInside(station, open))) continue;
       problems.push(
         `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could ${reach.harm} it; move it elsewhere and name it with ${flag}`,

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
+import { filesNamedIn } from '../config/file-keys.ts';
 import type { Config } from '../config/schema.ts';
 import { isInside, stationsOf } from '../config/stations.ts';
 import { AmbitError } from '../errors.ts';
@@ -46,15 +47,29 @@ export function confine(confined: Confined): Confinement {
     writable,
     readable: [...server.sandbox.readable.flatMap(asNamed), ...keysOf(jwksFile)],
     // Used as a library, Ambit has a name for its configuration and no file.
-    hidden: [configFile, dataDir, config.credentials.keyFile, config.events.webhook?.secretFile]
-      .flatMap((path) => (path !== undefined && existsSync(path) ? [realPlace(path)] : []))
+    hidden: [configFile, dataDir, ...filesNamedIn(config, 'secret').map(({ path }) => path)]
+      .flatMap((path) => (existsSync(path) ? [realPlace(path)] : []))
       .concat(others.filter((path) => !isInside(home.real, path))),
+    masked: includedFiles(config, rules, [home, ...served]),
     open,
     packages: realPlace(packagesIn(dataDir)),
     limits: server.sandbox.limits,
     network: server.sandbox.network,
     ...(server.sandbox.image === undefined ? {} : { image: server.sandbox.image }),
   };
+}
+
+/**
+ * Files that the configuration includes, where they lie and where a session has a folder of its own with a copy. They may
+ * hold what other servers are given.
+ */
+function includedFiles(config: Config, rules: WorkspaceConfig | undefined, own: readonly Shown[]): string[] {
+  const files = filesNamedIn(config, 'included').map(({ path }) => realPlace(path));
+  const folder = rules?.path === undefined ? undefined : realPlace(rules.path);
+  const copies = files
+    .filter((file) => folder !== undefined && isInside(file, folder))
+    .flatMap((file) => own.map(({ real }) => join(real, relative(folder as string, file))));
+  return [...new Set([...files, ...copies])];
 }
 
 /** What is free for the session's file tools is free for its servers. */

@@ -33,6 +33,8 @@ export interface Confinement {
   readonly frozen?: readonly Shown[];
   /** Never part of what is shown because a server's own files are: real paths. */
   readonly hidden: readonly string[];
+  /** Files that are seen as empty ones wherever what is shown holds them: real paths. Those that are missing are not put there. */
+  readonly masked?: readonly string[];
   /** Where other sessions may write: real paths. A link there, or in what this one may write, adds nothing to what is shown. */
   readonly open?: readonly string[];
   /** Where fetched packages lie, by its real path. A server's own package is shown from there although it is hidden. */

@@ -175,6 +175,6 @@ test('the key of credentials lies out of reach too', () => {
   const places = { configFile: at('config/ambit.yaml'), dataDir: at('data') };
   expect(() => assertOutOfReach({ ...places, config: config(at('config/key')) })).not.toThrow();
   expect(() => assertOutOfReach({ ...places, config: config(at('work/inner/key')) })).toThrow(
-    'key file of credentials',
+    'name it with credentials.keyFile',
   );
 });

@@ -50,10 +50,36 @@ test('a session is shown its workspace, what is granted and the public keys; the
     ],
     writable: [],
     hidden: [at('etc/ambit.yaml'), at('data'), at('other')],
+    masked: [],
     open: [at('mine'), at('other')],
     packages: at('data/packages'),
     limits: { memoryMb: 7, pids: 64, cpus: 1, fileMb: 1024, openFiles: 1024, wallSeconds: 86_400 },
   });
+});
+
+test('S4: every secret is hidden, and included files are masked where they lie and in the folder of a session', () => {
+  for (const name of ['etc/key', 'etc/cert', 'etc/oauth', 'etc/hook', 'etc/sealing']) writeFileSync(at(name), '');
+  mkdirSync(at('data/folders/one'), { recursive: true });
+  symlinkSync(at('mine/sub.json'), at('etc/link.json'));
+  writeFileSync(at('mine/sub.json'), '{}');
+  const config = configSchema.parse({
+    version: 1,
+    listen: { tls: { cert: at('etc/cert'), key: at('etc/key') } },
+    credentials: { keyFile: at('etc/sealing') },
+    events: { webhook: { url: 'https://h/', secretFile: at('etc/hook') } },
+    include: [at('etc/link.json'), at('etc/apart.json')],
+    servers: {
+      a: { command: 'x' },
+      b: { url: 'https://h/mcp', oauth: { issuer: 'https://h', clientId: 'x', clientSecretFile: at('etc/oauth') } },
+    },
+    workspaces: { mine: { path: at('mine') } },
+  }) as unknown as Config;
+  const server = defineServers(config, at('etc')).get('a') as StdioServer;
+  const rules = config.workspaces['mine'];
+  const places = { configFile: at('etc/ambit.yaml'), dataDir: at('data'), jwksFile: undefined, workspace: undefined };
+  const { hidden, masked } = confine({ server, cwd: at('data/folders/one'), rules, config, ...places });
+  for (const name of ['key', 'oauth', 'hook', 'sealing']) expect(hidden).toContain(at('etc', name));
+  expect(masked).toEqual([at('mine/sub.json'), at('etc/apart.json'), at('data/folders/one/sub.json')]);
 });
 
 test('a process that serves a workspace without working in it may write there too, and turn nothing by it', () => {

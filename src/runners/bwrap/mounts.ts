@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { Confinement, Shown } from '../confinement.ts';
 import type { Guarded } from './collect-guarded.ts';
 import { executedLater } from './executed-later.ts';
-import type { GuardedFolder, GuardSpot, Watched } from './guard-spots.ts';
-import { type Pinned, pin, release } from './pinned.ts';
+import { type GuardedFolder, type GuardSpot, spotOf, type Watched } from './guard-spots.ts';
+import { lookWithin, type Pinned, pin, release } from './pinned.ts';
 import { giveUpNames, type Placeholder } from './placeholders.ts';
 import type { Link, Traced } from './trace.ts';
 import { isInside, isSystem } from './what-may-be-shown.ts';
@@ -87,10 +87,15 @@ export async function holdMounts(
       folders.push(...found.folders);
     }
     readOnly.push(...(confinement.frozen ?? []).map(hold));
+    const masks = masksOf(confinement.masked ?? [], places);
+    const empty = masks.map(({ inside }) => showCopy(Buffer.alloc(0), inside));
+    held.push(...empty);
+    spots.push(...masks.map(({ spot }) => spot));
+    const isMasked = ({ inside }: Pinned) => masks.some((mask) => mask.inside === inside);
     return {
       places,
       links: missingLinks(server.links, places),
-      guarded: { kept, readOnly },
+      guarded: { kept, readOnly: [...readOnly.filter((each) => !isMasked(each)), ...empty] },
       watched: { spots, folders },
       release: () => release(held),
       clearAway: () => giveUpNames(placeholders),
@@ -100,6 +105,24 @@ export async function holdMounts(
     giveUpNames(placeholders);
     throw error;
   }
+}
+
+interface Mask {
+  readonly inside: string;
+  readonly spot: GuardSpot;
+}
+
+/** Where files that are masked would be seen. One that is shown by itself was named by the operator, and is seen. */
+function masksOf(files: readonly string[], places: readonly Mount[]): Mask[] {
+  const masks = places.flatMap(({ what }) =>
+    files.flatMap((real) => {
+      if (real === what.real || !isInside(real, what.real)) return [];
+      const path = real.slice(what.real.length).replace(/^\//, '');
+      const stats = lookWithin(what, path);
+      return stats?.isFile() ? [{ inside: join(what.inside, path), spot: spotOf({ real, stats }) }] : [];
+    }),
+  );
+  return [...new Map(masks.map((mask) => [mask.inside, mask])).values()];
 }
 
 /** Everything that is mounted, each after what it lies in. */

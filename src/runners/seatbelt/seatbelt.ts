@@ -138,12 +138,15 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
 
 /** Nothing can be shown under another name here: what is granted is granted where it lies. */
 export function profileFor(confinement: Confinement, files: ServerFiles, tmpDir: string): string {
-  const { home, readable, writable, frozen } = confinement;
+  const { home, readable, writable, frozen, masked = [] } = confinement;
   return seatbeltProfile({
     readable: [...readable, ...files.shown].map(({ real }) => real),
     writable: [home, ...writable].map(({ real, guard }) => ({ path: real, guard })),
     frozen: frozen?.map(({ real }) => real),
-    secret: frozen === undefined ? [home, ...writable].flatMap(({ real }) => settingsWithSecrets(real)) : [],
+    secret: [
+      ...(frozen === undefined ? [home, ...writable].flatMap(({ real }) => settingsWithSecrets(real)) : []),
+      ...masked,
+    ],
     tmpDir,
   });
 }

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -15,10 +15,14 @@ let ws: string;
 let marker: string;
 
 /** What a shell in the sandbox says, and why it ended, if Ambit ended it. */
-async function attack(script: string, guard: Guard = { git: 'read' }): Promise<{ said: string; reason?: string }> {
+async function attack(
+  script: string,
+  guard: Guard = { git: 'read' },
+  masked: readonly string[] = [],
+): Promise<{ said: string; reason?: string }> {
   const launch = harness.launch(['-c', `exec 2>&1; ${script}`]);
   if (launch.confinement === undefined) throw new Error('Nothing says what it may do.');
-  const confinement = { ...launch.confinement, home: { real: ws, inside: ws, guard } };
+  const confinement = { ...launch.confinement, home: { real: ws, inside: ws, guard }, masked };
   const running = await harness.runner.start({ ...launch, command: '/bin/sh', confinement });
   const [said, complaints, exit] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
   expect(complaints).toBe('');
@@ -57,6 +61,21 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     marker = join(folder, 'marker');
   });
   afterAll(() => harness.stop());
+
+  test('S4: a file that the configuration includes is empty inside, and what is missing is not made', async () => {
+    put('.mcp.json', 'secret-one');
+    put('sub/servers.json', 'secret-two');
+    const masked = ['.mcp.json', 'sub/servers.json', 'missing.json'].map((path) => join(ws, path));
+    const script = 'ln sub/servers.json stolen; mv sub moved; cat .mcp.json */* stolen; mv moved sub';
+    const { said } = await attack(`${writes('.mcp.json', 'sub/servers.json')}; ${script}`, { git: 'read' }, masked);
+    expect(said).not.toMatch(/secret|wrote/);
+    expect(
+      readdirSync(ws)
+        .filter((name) => name !== '.git' && name !== 'HEAD')
+        .sort(),
+    ).toEqual(['.mcp.json', 'sub']);
+    expect(readFileSync(join(ws, 'sub/servers.json'), 'utf8')).toBe('secret-two');
+  });
 
   test('S4: a workspace without a repository does not become one by what lies at its top', async () => {
     await attack(becomesRepository());
