@@ -67,9 +67,10 @@ function alike(name: keyof Limits, one: Means, other: Means): boolean {
 }
 
 const looking = 'by Ambit, which looks twice a second';
+const uncounted = 'shared memory that a process has let go of, and what waits in pipes and sockets';
 
 function by(name: keyof Limits, means: Means): string {
-  if (means === 'watchdog') return looking;
+  if (means === 'watchdog') return name === 'memoryMb' ? `${looking}; not counted is ${uncounted}` : looking;
   if (means === 'priority') return 'not bounded; others go first';
   if (means === 'timer') return 'by Ambit';
   if (means === 'none') return 'not bounded';

@@ -48,7 +48,6 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   const searchPath = options.searchPath ?? (() => process.env['PATH']);
   const watchdog = createWatchdog();
   const limiter = options.limiter ?? createLimiter();
-  const seccomp = isFiltered(process.arch) ? seccompFilter(process.arch) : undefined;
   let inherited: readonly number[] | undefined;
   let probed: { readonly bwrap: string; readonly result: Promise<Probed> } | undefined;
   let devices: Promise<readonly Device[]> | undefined;
@@ -65,8 +64,10 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     files: ServerFiles & { readonly before?: readonly string[] },
   ): Promise<{ child: StartedChild; bounds: Bounds; clearAway: () => void }> {
     const bwrap = findBwrap();
-    if (seccomp === undefined)
+    if (!isFiltered(process.arch))
       throw unavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
+    const { memoryMb: keptBy } = await limiter.inForce();
+    const seccomp = seccompFilter(process.arch, keptBy !== 'watchdog');
     inherited ??= inheritedDescriptors();
     await warden.start();
     devices ??= ownDevices(join(tmpRoot, `devices-${++made}`));
@@ -88,6 +89,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
             devices: own,
             mounts,
             seccomp,
+            tmpBytes: confinement.limits.memoryMb * 2 ** 20,
             inherited,
             tmpDir: launch.tmpDir,
           },

@@ -5,7 +5,7 @@ import { systemFolders } from './what-may-be-shown.ts';
 
 export const user = { name: 'sandbox', id: '1000', home: '/tmp/home' } as const;
 export const tmpFolder = '/tmp';
-const tmpBytes = 64 << 20;
+const largestTmp = 64 << 20;
 
 export const passwd = `${user.name}:x:${user.id}:${user.id}::${user.home}:/bin/sh\n`;
 export const group = `${user.name}:x:${user.id}:\n`;
@@ -23,6 +23,8 @@ export interface Profile {
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
   readonly devices: readonly Device[];
+  /** What `/tmp` may hold, if less than usual: it lies in memory. */
+  readonly tmpBytes: number;
   readonly mounts: Pick<Mounts, 'places' | 'links' | 'guarded'>;
   /** The number a held descriptor has in bwrap. */
   readonly numberOf: (descriptor: number) => number;
@@ -48,7 +50,7 @@ const shownInEtc = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d',
  * The arguments of bwrap, in their order: should they be cut short, because we died while handing them over, then what
  * takes away stands before what gives.
  */
-export function profileArguments({ env, workFolder, devices, mounts, numberOf, read }: Profile): string[] {
+export function profileArguments({ env, workFolder, devices, tmpBytes, mounts, numberOf, read }: Profile): string[] {
   return [
     ...['--unshare-all', '--unshare-user', '--disable-userns', '--die-with-parent', '--new-session', '--clearenv'],
     ...['--seccomp', String(read.seccomp), '--cap-drop', 'ALL', '--uid', user.id, '--gid', user.id],
@@ -61,7 +63,8 @@ export function profileArguments({ env, workFolder, devices, mounts, numberOf, r
     ...devices.flatMap(({ path, inside }) => ['--dev-bind', path, inside]),
     // Without a terminal there is nothing to open here.
     ...['--ro-bind', '/dev/null', '/dev/tty', '--remount-ro', '/dev'],
-    ...['--perms', '1777', '--size', String(tmpBytes), '--tmpfs', tmpFolder, '--perms', '0700', '--dir', user.home],
+    ...['--perms', '1777', '--size', String(Math.min(tmpBytes, largestTmp)), '--tmpfs', tmpFolder],
+    ...['--perms', '0700', '--dir', user.home],
     ...inOrder(mounts).flatMap(({ what, writable }) => [
       writable ? '--bind-fd' : '--ro-bind-fd',
       String(numberOf(what.descriptor)),

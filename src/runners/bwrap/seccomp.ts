@@ -1,4 +1,11 @@
-import { type Architecture, newestCall, numberOf, refusedCalls, type SystemCall } from './system-calls.ts';
+import {
+  type Architecture,
+  newestCall,
+  numberOf,
+  refusedCalls,
+  type SystemCall,
+  unownedCalls,
+} from './system-calls.ts';
 
 /** One step of a classic BPF program. */
 type Step = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
@@ -74,8 +81,11 @@ export function isFiltered(architecture: string): architecture is Architecture {
   return Object.hasOwn(auditNames, architecture);
 }
 
-/** The program that the kernel asks before each system call of a sandbox; little-endian, as both processors are. */
-export function seccompFilter(architecture: Architecture): Buffer {
+/**
+ * The program that the kernel asks before each system call of a sandbox; little-endian, as both processors are. Where no
+ * control group counts the memory of the sandbox, there is none that belongs to no process.
+ */
+export function seccompFilter(architecture: Architecture, countsMemory = true): Buffer {
   const steps: Step[] = [
     [load, 0, 0, 4],
     [jumpIfEqual, 1, 0, auditNames[architecture]],
@@ -89,6 +99,11 @@ export function seccompFilter(architecture: Architecture): Buffer {
   for (const call of refusedCalls) {
     const number = numberOf(call, architecture);
     if (number !== null) steps.push(...ifEqual(number, EPERM));
+  }
+  for (const call of countsMemory ? [] : unownedCalls) {
+    const number = numberOf(call, architecture);
+    // Libraries look for another way then.
+    if (number !== null) steps.push(...ifEqual(number, ENOSYS));
   }
   for (const [call, then] of judged) {
     const number = numberOf(call, architecture);

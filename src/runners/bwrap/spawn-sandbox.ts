@@ -22,6 +22,8 @@ export interface Sandboxed {
   readonly devices: readonly Device[];
   readonly mounts: Mounts;
   readonly seccomp: Buffer;
+  /** The most that its own `/tmp` may hold, which lies in memory. */
+  readonly tmpBytes: number;
   /** Descriptors that must not come along. */
   readonly inherited: readonly number[];
   readonly tmpDir: string;
@@ -56,6 +58,7 @@ export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<S
       env: wanted.env,
       workFolder: wanted.workFolder,
       devices: wanted.devices,
+      tmpBytes: wanted.tmpBytes,
       mounts,
       numberOf: (descriptor) => firstHeld + held.indexOf(descriptor),
       read: numbers,

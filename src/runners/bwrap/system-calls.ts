@@ -94,7 +94,14 @@ const judgedByArguments = {
   openat2: [437, 437],
 } as const satisfies Record<string, Numbers>;
 
-const numbers = { ...refused, ...judgedByArguments };
+/** Memory that belongs to no process: only a control group counts it. */
+const unowned = {
+  memfd_create: [319, 279],
+  memfd_secret: [447, 447],
+  shmget: [29, 194],
+} as const satisfies Record<string, Numbers>;
+
+const numbers = { ...refused, ...judgedByArguments, ...unowned };
 
 export type SystemCall = keyof typeof numbers;
 
@@ -102,6 +109,7 @@ export type SystemCall = keyof typeof numbers;
 export const newestCall = 470;
 
 export const refusedCalls = Object.keys(refused) as readonly SystemCall[];
+export const unownedCalls = Object.keys(unowned) as readonly SystemCall[];
 
 export function numberOf(call: SystemCall, architecture: Architecture): number | null {
   return numbers[call][architecture === 'x64' ? 0 : 1];

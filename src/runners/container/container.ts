@@ -62,7 +62,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
   /** For containers that are in no group of Ambit's. */
   const looking = createLimiter([]);
   let found: { readonly engines: string; readonly result: Promise<Found> } | undefined;
-  let seccompFile: Promise<string> | undefined;
+  const seccompFiles = new Map<boolean, Promise<string>>();
   const images = new Map<string, Promise<void>>();
 
   const provide: typeof provideImage = (engine, image) => {
@@ -71,6 +71,15 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     return there;
   };
 
+  async function seccompFileFor(manner: Manner): Promise<string> {
+    const kept = inForceBy(manner.limitsByEngine, await limiterFor(manner).inForce(containerShape));
+    const countsMemory = kept.memoryMb !== 'watchdog';
+    const path = join(tmpRoot, `seccomp${countsMemory ? '' : '-uncounted'}.json`);
+    const written = seccompFiles.get(countsMemory) ?? writtenTo(path, seccompProfile(process.arch, countsMemory));
+    seccompFiles.set(countsMemory, written);
+    return written;
+  }
+
   async function run(
     manner: Manner,
     launch: Launch,
@@ -78,7 +87,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     files: StartWanted['files'],
   ): Promise<Started & Pick<Mounts, 'clearAway' | 'watched'> & { readonly bounds: Bounds }> {
     await warden.start();
-    seccompFile ??= writtenTo(join(tmpRoot, 'seccomp.json'), seccompProfile(process.arch));
+    const file = await seccompFileFor(manner);
     await makePrivateFolder(launch.tmpDir);
     let bounds: Bounds | undefined;
     try {
@@ -89,7 +98,6 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
         const name = containerNameOf(tmpRoot, launch.tmpDir);
         noteContainer(launch.tmpDir, { engine: manner.engine, name });
         const labels = labelsOf(tmpRoot, launch.sessionId);
-        const file = await seccompFile;
         const started = await startContainer(
           { manner, name, launch, confinement, files, mounts, labels, seccompFile: file, bounds, provide },
           warden,

@@ -1,4 +1,4 @@
-import { refusedCalls } from '../bwrap/system-calls.ts';
+import { refusedCalls, type SystemCall, unownedCalls } from '../bwrap/system-calls.ts';
 import { plainCalls } from './plain-calls.ts';
 
 const EPERM = 1;
@@ -68,15 +68,17 @@ export function isProfiled(architecture: string): boolean {
 
 /**
  * The filter of the other sandbox in the words of container engines. Theirs allow tracing, and some io_uring and keys.
- * What no rule names is not there: calls newer than the list, and those whose flags lie in memory.
+ * What no rule names is not there: calls newer than the list, those whose flags lie in memory, and memory of no process where
+ * no control group counts it.
  */
-export function seccompProfile(architecture: string): string {
+export function seccompProfile(architecture: string, countsMemory = true): string {
+  const isThere = (call: string) => countsMemory || !unownedCalls.includes(call as SystemCall);
   const profile = {
     defaultAction: 'SCMP_ACT_ERRNO',
     defaultErrnoRet: ENOSYS,
     architectures: [architectures[architecture]],
     syscalls: [
-      allow(plainCalls),
+      allow(plainCalls.filter(isThere)),
       refuse(refusedCalls),
       allow(['clone'], none(0, namespaceBits)),
       ...namespaceBits.map((bit) => refuse(['clone'], has(0, bit))),

@@ -173,7 +173,8 @@ test.skipIf(!hasBwrap())(
   () => {
     const mounts = { places: [], links: [], guarded: { kept: [], readOnly: [] } };
     const read = { seccomp: 4, passwd: 5, group: 6, hosts: 7 };
-    const profile = profileArguments({ env: {}, workFolder: '/', devices: [], mounts, numberOf: () => 0, read });
+    const rest = { tmpBytes: 1 << 20, mounts, numberOf: () => 0, read };
+    const profile = profileArguments({ env: {}, workFolder: '/', devices: [], ...rest });
     const args = profile.toSpliced(profile.indexOf('--seccomp'), 2);
     const nothing = openSync('/dev/null', 'r');
     try {

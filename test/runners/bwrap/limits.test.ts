@@ -55,6 +55,30 @@ describe.skipIf(!hasBwrap()).each(ways)('a sandbox bounded by %s', (_, keepers) 
     if (keepers !== undefined) expect(limits).toMatchObject({ memoryMb: 'watchdog', cpus: 'priority' });
   });
 
+  test('S8: where nobody counts it, memory cannot be put where no process holds it', async () => {
+    if (await byKernel()) return;
+    const script = `
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+said = []
+try: said.append(os.memfd_create('hoard'))
+except OSError as error: said.append(errno.errorcode[error.errno])
+said.append('shared' if libc.shmget(0, 1 << 28, 0o1600) >= 0 else errno.errorcode[ctypes.get_errno()])
+def fill(path):
+    try:
+        with open(path, 'wb', buffering=0) as file:
+            for _ in range(40): file.write(bytes(1 << 20))
+        return 'filled'
+    except OSError as error: return errno.errorcode[error.errno]
+said += [fill('/tmp/hoard'), fill('/dev/shm/hoard')]
+print(*said)
+`;
+    const launch = harness.launch(['-c', script], { memoryMb: 32 });
+    const running = await harness.runner.start({ ...launch, command: '/usr/bin/python3' });
+    expect(await linesOf(running)()).toBe('ENOSYS ENOSYS ENOSPC EROFS');
+    await running.exited;
+  });
+
   test.each(['memory', 'child'])('has no more memory than it was given (%s), and the reason is told', async (deed) => {
     const neighbour = await started('nothing');
     const { running } = await started(deed, { memoryMb: 200 });

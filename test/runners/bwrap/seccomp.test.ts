@@ -40,6 +40,15 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (architecture) => 
     expect(refused).toEqual(expected.sort((one, other) => one - other));
   });
 
+  test('S8: has no memory that belongs to no process where nobody counts it', () => {
+    const strict = seccompFilter(architecture, false);
+    const differing = Array.from({ length: 471 }, (_, number) => number).filter(
+      (number) => run(strict, audit[architecture], number) !== ask(number),
+    );
+    expect(differing).toEqual(architecture === 'x64' ? [29, 319, 447] : [194, 279, 447]);
+    for (const number of differing) expect(run(strict, audit[architecture], number)).toBe(ENOSYS);
+  });
+
   test('judges the other calls by their arguments', () => {
     const meaning = { allowed: allow, refused: EPERM, 'not there': ENOSYS, 'no such family': EAFNOSUPPORT };
     const known = judgements.filter(([call]) => judgedCalls[call][column] !== null);
