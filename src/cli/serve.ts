@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { listenProblems } from '../config/listen-rules.ts';
-import { listenControl } from '../entrances/control/listen.ts';
-import { controlSocketPath } from '../entrances/control/socket-path.ts';
+import { listenControlOf } from '../entrances/control/listen.ts';
 import { listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { openGateway } from '../gateway/gateway.ts';
@@ -37,7 +36,7 @@ export const serveCommand: Command = {
     const gateway = await openGateway({ config, ...places, log, environment: invocation.env });
     try {
       let url = config.listen.publicUrl;
-      const control = await listenControl(gateway, controlSocketPath(places.dataDir, invocation.env), () => url);
+      const control = await listenControlOf(gateway, places.dataDir, invocation.env, () => url);
       const address = { host, port: askedPort ?? config.listen.port };
       const http = await listenHttp(gateway, address, log).catch(async (error: NodeJS.ErrnoException) => {
         await control.close();

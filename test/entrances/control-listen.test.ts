@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { listenControl } from '../../src/entrances/control/listen.ts';
+import { type Listening, listenControl, listenControlOf } from '../../src/entrances/control/listen.ts';
 import { controlSocketPath, openSocketWay } from '../../src/entrances/control/socket-path.ts';
 import { withLongLock } from '../../src/file-lock.ts';
 import type { Gateway } from '../../src/gateway/gateway.ts';
@@ -87,4 +87,23 @@ test('where its path is too long, the socket lies in the runtime folder of the u
   const socket = controlSocketPath(deep, { XDG_RUNTIME_DIR: '/run/user/7' });
   expect(socket).toMatch(/^\/run\/user\/7\/ambit-\d+-[0-9a-f]{16}\/control\.sock$/);
   expect(controlSocketPath('/short', { XDG_RUNTIME_DIR: '/run/user/7' })).toBe('/short/control.sock');
+});
+
+test('one data directory has one gateway, wherever the socket of each would lie', async () => {
+  const { above } = scene();
+  const dataDir = join(above, ...Array.from({ length: 8 }, () => 'a-rather-long-name'));
+  const runtimes = ['one', 'two'].map((name) => join(above, name));
+  for (const folder of [dataDir, ...runtimes]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const environments = [{}, ...runtimes.map((folder) => ({ XDG_RUNTIME_DIR: folder }))];
+  const start = (env: NodeJS.ProcessEnv) => listenControlOf(noGateway, dataDir, env);
+  for (const env of environments) {
+    const first: Listening = await start(env);
+    for (const other of environments) {
+      await expect(start(other)).rejects.toThrow(/Another gateway is already running on this data directory/);
+    }
+    expect(existsSync(controlSocketPath(dataDir, env))).toBe(true);
+    await first.close();
+    expect([dataDir, ...runtimes].flatMap((folder) => (existsSync(folder) ? readdirSync(folder) : []))).toEqual([]);
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  }
 });

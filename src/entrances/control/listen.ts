@@ -6,9 +6,41 @@ import { AmbitError } from '../../errors.ts';
 import { withLongLock } from '../../file-lock.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { createAdminDoor } from './answer-admin.ts';
-import { openSocketWay } from './socket-path.ts';
+import { controlSocketPath, lockSocketPath, openSocketWay } from './socket-path.ts';
 
 const lockPatienceMs = 10_000;
+
+export interface Listening {
+  close(): Promise<void>;
+}
+
+/**
+ * The control socket of a data directory. One gateway has it: its lock is a socket in the data directory itself, whatever the
+ * environment says of where the other one lies.
+ */
+export async function listenControlOf(
+  gateway: Gateway,
+  dataDir: string,
+  env: NodeJS.ProcessEnv,
+  address?: () => string | undefined,
+): Promise<Listening> {
+  const socket = controlSocketPath(dataDir, env);
+  const lock = lockSocketPath(dataDir);
+  if (lock === undefined || lock === socket) return listenControl(gateway, socket, address);
+  const locked = await listenControl(gateway, lock, address);
+  try {
+    const control = await listenControl(gateway, socket, address);
+    return {
+      async close() {
+        await control.close();
+        await locked.close();
+      },
+    };
+  } catch (error) {
+    await locked.close();
+    throw error;
+  }
+}
 
 /**
  * The control socket: the control API for whoever may open a file of ours, which is the user who runs us. `address` is
@@ -18,7 +50,7 @@ export async function listenControl(
   gateway: Gateway,
   socket: string,
   address: () => string | undefined = () => undefined,
-): Promise<{ close(): Promise<void> }> {
+): Promise<Listening> {
   const folder = dirname(socket);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   // Held until the end: the socket is removed by the name it was made by.

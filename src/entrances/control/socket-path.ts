@@ -23,6 +23,12 @@ export function controlSocketPath(dataDir: string, env: NodeJS.ProcessEnv): stri
   return join(env.XDG_RUNTIME_DIR || tmpdir(), `ambit-${uid}-${hash}`, 'control.sock');
 }
 
+/** Where the one gateway of a data directory has a socket, whatever its environment is; undefined where no path can be that long. */
+export function lockSocketPath(dataDir: string): string | undefined {
+  const usual = join(dataDir, 'control.sock');
+  return hasHandlePaths || Buffer.byteLength(usual) <= longest ? usual : undefined;
+}
+
 /** A way to a socket through a folder that is held open. */
 export interface SocketWay {
   /** Short, and leads to the folder that was looked at, whatever has its name by now. */
