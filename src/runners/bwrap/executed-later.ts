@@ -1,10 +1,12 @@
-import { readdirSync } from 'node:fs';
+import { opendir } from 'node:fs/promises';
 import { guardedPaths, isGuardedName } from '../../guarded-names.ts';
 import { type Collected, createCollector } from './collect-guarded.ts';
 import { guardRepositories } from './guard-repositories.ts';
-import { type GuardedFolder, type GuardSpot, guardedIn, spotOf } from './guard-spots.ts';
+import { type GuardSpot, spotOf } from './guard-spots.ts';
+import { type GuardedName, guardedIn } from './guarded-entries.ts';
 import { isOpened } from './is-opened.ts';
 import { lookWithin, type Pinned } from './pinned.ts';
+import type { GuardedFolder } from './watch-names.ts';
 
 /** Writes a file that is shown in place of another one. */
 export type ShowCopy = (content: Buffer, inside: string) => Pinned;
@@ -20,8 +22,8 @@ export interface Found extends Collected {
 export async function executedLater(folder: Pinned, showCopy: ShowCopy): Promise<Found> {
   const collector = createCollector(folder, showCopy);
   try {
-    for (const name of readdirSync(`/proc/self/fd/${folder.descriptor}`)) {
-      if (isGuardedName(name) && !isOpened(folder, [name])) collector.readOnly(folder, name);
+    for (const name of await guardedNamesIn(folder)) {
+      if (!isOpened(folder, [name])) collector.readOnly(folder, name);
     }
     for (const path of guardedPaths) {
       const [above = '', name = ''] = path.split('/');
@@ -32,22 +34,31 @@ export async function executedLater(folder: Pinned, showCopy: ShowCopy): Promise
     await guardRepositories(folder, collector);
     const collected = collector.collected();
     if (folder.guard === undefined) return { ...collected, folders: [] };
-    return { ...collected, spots: [...collected.spots, ...linksIn(folder)], folders: [watched(folder)] };
+    const there = await guardedIn(folder.real);
+    return { ...collected, spots: [...collected.spots, ...linksIn(folder, there)], folders: [watched(folder, there)] };
   } catch (error) {
     collector.release();
     throw error;
   }
 }
 
-function watched(folder: Pinned): GuardedFolder {
+async function guardedNamesIn(folder: Pinned): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name } of await opendir(`/proc/self/fd/${folder.descriptor}`, { bufferSize: 1000 })) {
+    if (isGuardedName(name)) names.push(name);
+  }
+  return names;
+}
+
+function watched(folder: Pinned, there: readonly GuardedName[]): GuardedFolder {
   const { real: path } = folder;
-  const present = new Set(guardedIn(path).map(({ name }) => name));
+  const present = new Set(there.map(({ name }) => name));
   return { path, present, isFree: (names) => isOpened(folder, names) };
 }
 
 /** Nothing can be mounted upon a link; that it is replaced is at least noticed. */
-function linksIn(folder: Pinned): GuardSpot[] {
-  return guardedIn(folder.real).flatMap(({ name, judged }) => {
+function linksIn(folder: Pinned, there: readonly GuardedName[]): GuardSpot[] {
+  return there.flatMap(({ name, judged }) => {
     const stats = lookWithin(folder, name);
     if (!stats?.isSymbolicLink() || isOpened(folder, judged)) return [];
     return [spotOf({ real: `${folder.real}/${name}`, stats })];

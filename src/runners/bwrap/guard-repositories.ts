@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import type { Collector } from './collect-guarded.ts';
 import { parseGitConfig } from './git-config.ts';
 import { gitFolderOf, guardOrders } from './guard-orders.ts';
-import { isRepository } from './guard-spots.ts';
+import { isRepository } from './guarded-entries.ts';
 import { isOpened } from './is-opened.ts';
 import { lookWithin, type Pinned, pinWithin, readPinned, release } from './pinned.ts';
 import { unavailable } from './remedy.ts';

@@ -3,10 +3,11 @@ import { join } from 'node:path';
 import type { Confinement, Shown } from '../confinement.ts';
 import type { Guarded } from './collect-guarded.ts';
 import { executedLater } from './executed-later.ts';
-import { type GuardedFolder, type GuardSpot, spotOf, type Watched } from './guard-spots.ts';
+import { type GuardSpot, spotOf, type Watched } from './guard-spots.ts';
 import { lookWithin, type Pinned, pin, release } from './pinned.ts';
 import { giveUpNames, type Placeholder } from './placeholders.ts';
 import type { Link, Traced } from './trace.ts';
+import type { GuardedFolder } from './watch-names.ts';
 import { isInside, isSystem } from './what-may-be-shown.ts';
 
 export interface Mounts {

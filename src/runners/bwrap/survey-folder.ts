@@ -1,6 +1,6 @@
 import { accessSync, constants, type Dirent, readdirSync } from 'node:fs';
 import { setImmediate as othersHadTheirTurn } from 'node:timers/promises';
-import { isRepository } from './guard-spots.ts';
+import { isRepository } from './guarded-entries.ts';
 import type { Pinned } from './pinned.ts';
 import { unavailable } from './remedy.ts';
 
