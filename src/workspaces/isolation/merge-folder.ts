@@ -6,6 +6,7 @@ import { withLongLock } from '../../file-lock.ts';
 import { removeFolder } from '../../runners/remove-folder.ts';
 import type { Admit } from '../../saferoot/admit.ts';
 import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
+import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { PathGuard } from '../path-guard.ts';
 import { applyMerge, MergeInterrupted } from './apply-merge.ts';
 import { withBefore } from './base-content.ts';
@@ -76,17 +77,24 @@ export async function mergeFolder(
       }
       return { sessionId, workspaceId, dryRun, fits, files: plan.map(toldOf) };
     } catch (error) {
-      if (!(error instanceof MergeInterrupted)) throw error;
-      throw new AmbitError('WORKSPACE_CONFLICT', {
-        what: `While it was being merged, the workspace changed. ${error.message}`,
-        hint: 'Nothing was changed. Merge again.',
-        cause: error,
-      });
+      throw error instanceof MergeInterrupted ? asConflict(error) : error;
     } finally {
       session.close();
       workspace?.close();
       await removeFolder(staging);
     }
+  });
+}
+
+/** Nobody changed the workspace where a rule stopped the merge: to merge again would not help. */
+function asConflict(error: MergeInterrupted): AmbitError {
+  const isRefused = error.cause instanceof SafeRootError && error.cause.code === 'NOT_ADMITTED';
+  return new AmbitError('WORKSPACE_CONFLICT', {
+    what: `${isRefused ? 'The merge is refused.' : 'While it was being merged, the workspace changed.'} ${error.message}`,
+    hint: isRefused
+      ? "Nothing was changed. Remove or rename it in the session's folder, then merge again."
+      : 'Nothing was changed. Merge again.',
+    cause: error,
   });
 }
 

@@ -7,6 +7,7 @@ import { mergeLines } from '../../text/merge-lines.ts';
 import { asText } from './as-text.ts';
 import { mostTextBytes, type ReadBefore } from './base-content.ts';
 import type { Change } from './changes.ts';
+import { createInRepository, type InRepository } from './in-repository.ts';
 import { type Content, contentAt, isSame } from './snapshot.ts';
 import { unlessGone } from './walk-tree.ts';
 
@@ -50,7 +51,8 @@ export async function planMerge(
   rules: MergeRules,
 ): Promise<Planned[]> {
   const plan: Planned[] = [];
-  for (const change of changes) plan.push(await planOne(places, change, read, rules, plan.length));
+  const inRepository = createInRepository(places.workspace, rules.closed);
+  for (const change of changes) plan.push(await planOne(places, change, read, { ...rules, inRepository }, plan.length));
   return Promise.all(plan.map((each) => checkPlace(places.workspace, each, plan)));
 }
 
@@ -58,11 +60,11 @@ async function planOne(
   { session, workspace, staging }: MergePlaces,
   change: Change,
   read: ReadBefore,
-  { closed, prefer }: MergeRules,
+  { closed, prefer, inRepository }: MergeRules & { readonly inRepository: InRepository },
   count: number,
 ): Promise<Planned> {
   const { path, before } = change;
-  const refusal = closed(path) ?? linkOut(path, change.after);
+  const refusal = closed(path) ?? linkOut(path, change.after) ?? (await inRepository(path));
   if (refusal !== undefined) {
     const nothing = { staged: undefined, found: undefined, next: undefined, source: undefined };
     return { path, before, outcome: 'refused', reason: refusal, session: change.after, ...nothing };
