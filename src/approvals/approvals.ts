@@ -43,6 +43,8 @@ export interface Approvals {
   list(): ApprovalView[];
   /** Tells which servers' approvals changed, within a second, whichever process changed them. */
   onChange(listener: (names: readonly string[]) => void): () => void;
+  /** Another number each time that `onChange` has told of something. */
+  revision(): number;
   close(): void;
 }
 
@@ -60,6 +62,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   const listeners = new Set<(names: readonly string[]) => void>();
   let stopWatching: (() => void) | undefined;
   let last: Approved = {};
+  let revision = 0;
 
   const preview = (server: Approvable): Pinned => pinnedNow(server, files, searchPath, options.fetchedPackage);
 
@@ -93,7 +96,9 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       (name) => canonicalJson(last[name] ?? null) !== canonicalJson(now[name] ?? null),
     );
     last = now;
-    if (names.length > 0) for (const listener of listeners) listener(names);
+    if (names.length === 0) return;
+    revision++;
+    for (const listener of listeners) listener(names);
   }
 
   return {
@@ -191,6 +196,8 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
+
+    revision: () => revision,
 
     close() {
       stopWatching?.();

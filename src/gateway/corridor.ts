@@ -14,6 +14,7 @@ import type { Aggregate } from './aggregate/aggregate.ts';
 import { allServers } from './aggregate/for-all.ts';
 import type { CachedCalls } from './cached-calls.ts';
 import { journeyFrom, type Next, type StageWatch } from './chain.ts';
+import type { ConfirmCall } from './confirm-call.ts';
 import type { Arrived, Authorized, AuthorizedForAll, InSession } from './exchange.ts';
 import type { Identify } from './identify.ts';
 import { type OwnTools, ownServer } from './own-tools.ts';
@@ -65,6 +66,7 @@ export interface CorridorParts {
   readonly own: OwnTools;
   readonly catalog: Catalog;
   readonly cached: CachedCalls;
+  readonly confirmCall: ConfirmCall;
   readonly identify: Identify;
   readonly identity: HeedKeyOptions;
   readonly resolving: ResolveOptions;
@@ -100,7 +102,7 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(renewLink(parts.links))
     .through(vetTools(parts.catalog, parts.links, parts.resolution))
     .through(cacheResults(parts.cached, parts.links))
-    .to(forward(parts.callers, parts.links, parts.remembered.remember));
+    .to(forward(parts.callers, parts.links, parts.remembered.remember, parts.confirmCall));
   const all = inSession
     .through(authorizeAll(parts.resolution))
     .through(admit(parts.sessions))

@@ -64,6 +64,7 @@ export function newExchange(arrived: NewExchange): Arrived {
     principal: undefined,
     looksAs: undefined,
     session: undefined,
+    decidedAt: undefined,
     upstream: undefined,
     available: undefined,
     caller: undefined,
@@ -102,9 +103,11 @@ export interface Arrived extends Approach {
 
 export type Identified<E extends Approach = Approach> = E & { readonly principal: Principal };
 export type InSession<E extends Approach = Approach> = Identified<E> & { readonly session: Session };
-export type Authorized<E extends Approach = Approach> = InSession<E> & { readonly upstream: ServerDefinition };
+/** `decidedAt` is the revision of configuration and approvals that the decisions about it rest on. */
+export type Decided<E extends Approach = Approach> = InSession<E> & { readonly decidedAt: number };
+export type Authorized<E extends Approach = Approach> = Decided<E> & { readonly upstream: ServerDefinition };
 /** At the address of all servers: those this session may use, in the order of the configuration. */
-export type AuthorizedForAll<E extends Approach = Approach> = InSession<E> & {
+export type AuthorizedForAll<E extends Approach = Approach> = Decided<E> & {
   readonly available: readonly ServerDefinition[];
 };
 /** `caller` is the handshake-era client behind the transport session; none on initialize and in the modern era. */

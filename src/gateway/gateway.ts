@@ -43,6 +43,7 @@ import { allServers } from './aggregate/for-all.ts';
 import { announceChange } from './announce.ts';
 import { announceLists, noteListChange } from './announce-lists.ts';
 import { createCachedCalls } from './cached-calls.ts';
+import { createConfirmCall } from './confirm-call.ts';
 import { inwardCorridor, visitCorridor } from './corridor.ts';
 import { explainCall } from './explain-call.ts';
 import { fetchedInto, packagesIn } from './fetch-package.ts';
@@ -168,6 +169,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const lists = { catalog, callers, sessions, servers: settings.servers, resolution };
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
+  const confirmCall = createConfirmCall({ resolution, tools, approvals });
   const listeners = createToolListeners();
   const sandbox = lookForSandbox(runners);
   const links = createLinks({
@@ -245,6 +247,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     tools,
     cached,
     own,
+    confirmCall,
     remember: remembered.remember,
   });
   const bounds = createKeepInBounds({
@@ -299,6 +302,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     governance,
     catalog,
     cached,
+    confirmCall,
     identify,
     identity: { keys: directory.keys, onRevoked: directory.onRevoked },
     selecting: { config: settings.config, callers, log },

@@ -35,6 +35,10 @@ export type Resolved =
  * loaded has been validated before it gets here, and the runner asks for `launch` before each start.
  */
 export interface Resolution {
+  /** Another number once the configuration or an approval has changed. */
+  revision(): number;
+  /** Whether the record that counts now is the one that this session was read from. */
+  isLatest(session: Session): boolean;
   /** False when this process has let go of the session since whoever asks was given it. */
   holds(session: Session): boolean;
   find(session: Session, name: string): Found;
@@ -84,6 +88,8 @@ export function createResolution(options: ResolutionOptions): Resolution {
   // Records and configurations are replaced, never changed: an outcome holds as long as they are the same.
   const outcomes = new WeakMap<Session, Outcome>();
   const { carrying = carryingNothing } = options;
+  let revision = 0;
+  let basis: readonly unknown[] = [];
 
   function outcomeFor(session: Session): Outcome {
     const config = options.config();
@@ -138,6 +144,14 @@ export function createResolution(options: ResolutionOptions): Resolution {
   }
 
   return {
+    revision() {
+      const [config, approved] = [options.config(), options.approvals.revision()];
+      if (config === basis[0] && approved === basis[1]) return revision;
+      basis = [config, approved];
+      return ++revision;
+    },
+
+    isLatest: ({ id, version }) => options.latest(id)?.version === version,
     holds: (session) => options.latest(session.id) !== undefined,
     find,
     permitted,

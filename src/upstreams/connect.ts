@@ -130,6 +130,7 @@ export function createConnect(options: ConnectOptions): Connect {
             });
           },
           prepare: () => options.launch(tenancy.latest, server),
+          mayServe: () => options.assertApproved(server),
           mayStart: ({ confinement }) => {
             admit();
             assertTrust(confinement === undefined ? 'direct' : 'sandboxed', tenancy.trustLevel, server);

@@ -16,6 +16,7 @@ import { type Message, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { CachedCalls } from '../cached-calls.ts';
+import type { ConfirmCall } from '../confirm-call.ts';
 import type { OwnTools } from '../own-tools.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
 import type { Resolution } from '../resolution.ts';
@@ -42,6 +43,7 @@ export interface AggregateParts {
   readonly cached: CachedCalls;
   readonly remember: RememberedTransports['remember'];
   readonly own: OwnTools;
+  readonly confirmCall: ConfirmCall;
 }
 
 type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
@@ -84,7 +86,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       channel,
       headers,
       caller: undefined,
-      acting: { session, correlationId, trace, entry },
+      acting: { session, correlationId, trace, confirm: parts.confirmCall(exchange, server, message), entry },
       cancelOnGone: true,
       namesAsker: true,
     };

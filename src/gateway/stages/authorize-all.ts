@@ -9,6 +9,7 @@ export function authorizeAll<E extends Approach, Out>(
 ): Stage<InSession<E>, AuthorizedForAll<E>, Out> {
   return function authorizeAll(exchange, next) {
     if (!resolution.holds(exchange.session)) throw new StaleSession();
-    return next(widen(exchange, { available: resolution.available(exchange.session) }));
+    const decidedAt = resolution.revision();
+    return next(widen(exchange, { decidedAt, available: resolution.available(exchange.session) }));
   };
 }

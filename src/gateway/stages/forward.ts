@@ -1,12 +1,14 @@
 import type { Caller, Callers } from '../../upstreams/caller.ts';
 import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
+import type { Acting } from '../../upstreams/relay/teller.ts';
 import { accepted, type Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import { applyEdits } from '../../wire/edit.ts';
 import { readMessage } from '../../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
 import type { Next } from '../chain.ts';
+import type { ConfirmCall } from '../confirm-call.ts';
 import type { Prepared } from '../exchange.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
 import { assertRoomFor } from '../subscription-room.ts';
@@ -18,10 +20,14 @@ export function forward(
   callers: Callers,
   links: Links,
   remember: RememberedTransports['remember'],
+  confirmCall: ConfirmCall,
 ): Next<Prepared, Reply> {
   function request(exchange: Prepared): Promise<Reply> {
     const { caller } = exchange;
-    const call = callOf(exchange);
+    const { message, upstream } = exchange;
+    // A handshake says nothing for the session, and others may wait for the same one.
+    const confirm = message.method === 'initialize' ? undefined : confirmCall(exchange, upstream, message);
+    const call = callOf(exchange, confirm);
     if (exchange.era === 'modern') return links.modern(exchange.session, exchange.upstream, call);
     return caller === undefined ? initialize(exchange, call) : requestOf(caller, exchange, call);
   }
@@ -96,8 +102,8 @@ export function forward(
   };
 }
 
-export function callOf(exchange: Prepared): Call {
+export function callOf(exchange: Prepared, confirm?: Acting['confirm']): Call {
   const { message, edits, channel, headers, caller, session, correlationId, trace, entry } = exchange;
-  const acting = { session, correlationId, trace, entry };
+  const acting = { session, correlationId, trace, confirm, entry };
   return { message, edits, channel, headers, caller, acting, cancelOnGone: exchange.era === 'modern' };
 }

@@ -16,8 +16,10 @@ import { createRateLimit } from '../relay/rate-limit.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import {
   type Binding,
+  nameOf,
   notificationTowardsUpstream,
   type Outgoing,
+  progressTokenOf,
   towardsUpstream,
 } from '../relay/towards-upstream.ts';
 import { settleCall } from '../settle-call.ts';
@@ -68,14 +70,17 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
 
-  async function exchange(call: Call, outgoing: Outgoing, waiting: PendingCall): Promise<void> {
+  async function exchange(call: Call, waiting: PendingCall): Promise<void> {
     await manner.prepare();
-    // Cancelled, timed out or ended meanwhile: then the upstream must not get to see it.
-    if (pending.get(waiting.upstreamId) === undefined) return;
+    // What goes along for the user may have to be waited for.
+    const mayGo = () => void call.acting?.confirm?.();
     for (let attempt = 0; ; attempt++) {
+      // Cancelled, timed out or ended meanwhile: then the upstream must not get to see it.
+      if (pending.get(waiting.upstreamId) === undefined) return;
+      const outgoing = towardsUpstream(call.message, call.edits, waiting.upstreamId, binding, call.acting);
       const own = withToken(manner.headers(call.message, outgoing, call.headers()), outgoing.token);
       const headers = { ...own, ...call.acting?.trace?.headers };
-      const sending = send(server, 'POST', headers, outgoing.bytes);
+      const sending = send(server, 'POST', headers, outgoing.bytes, undefined, mayGo);
       sendings.set(waiting.upstreamId, sending);
       const response = await sending.response;
       if (attempt === 0 && (await manner.inspect(call.message, response, headers))) {
@@ -171,14 +176,13 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       if (pending.size() >= limits.pendingPerUpstream) throw new AmbitError('OVERLOADED');
       const { message } = call;
       const upstreamId = pending.nextId();
-      const outgoing = towardsUpstream(message, call.edits, upstreamId, binding, call.acting);
       return new Promise<Reply>((settle, fail) => {
         const waiting: PendingCall = {
           upstreamId,
           clientId: message.id as string,
           method: message.method,
-          name: outgoing.name,
-          progressToken: outgoing.progressToken,
+          name: nameOf(message),
+          progressToken: progressTokenOf(message),
           wantsLogs: memberOf(message.meta, 'io.modelcontextprotocol/logLevel') !== undefined,
           channel: call.channel,
           caller: call.caller,
@@ -202,7 +206,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
             settle({ kind: 'accepted' });
           });
         }
-        exchange(call, outgoing, waiting)
+        exchange(call, waiting)
           .catch((error: Error) => pending.take(upstreamId)?.fail(error))
           .finally(() => sendings.delete(upstreamId));
       });

@@ -48,7 +48,7 @@ export interface Sending {
 /**
  * One HTTP request to an upstream. The headers are those given here, the operator's, and the credentials of the user,
  * which outrank both; nothing of the caller's: no bearer, no cookie, no forwarded anything. Redirects are not followed. `limitMs` bounds the whole of it, for
- * requests that nobody else watches.
+ * requests that nobody else watches. `mayGo` is asked just before each transmission, and throws to stop it.
  */
 export function send(
   server: Remote,
@@ -56,12 +56,14 @@ export function send(
   headers: Readonly<Record<string, string>>,
   body?: Buffer,
   limitMs?: number,
+  mayGo: () => void = () => {},
 ): Sending {
   let sending: Sending | undefined;
   let aborted = false;
 
   function once(carried: Carried): Promise<IncomingMessage> {
     if (aborted) throw new AmbitError('UPSTREAM_FAILED', { what: 'The request was given up.' });
+    mayGo();
     sending = transmit(server, { method, headers, carried, body, limitMs });
     return sending.response;
   }

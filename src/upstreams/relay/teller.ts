@@ -13,6 +13,11 @@ export interface Acting {
   readonly session: Session;
   readonly correlationId: string;
   readonly trace?: Trace | undefined;
+  /**
+   * The session as it is now, where the request may still be made; throws where it may not. Asked in the moment the
+   * request goes out: it may have waited for a server to start, and meanwhile something was taken from its session.
+   */
+  readonly confirm?: (() => Session) | undefined;
   /** Where it is noted which process serves it. */
   readonly entry?: { pid: number | undefined } | undefined;
 }
@@ -21,7 +26,8 @@ export interface Acting {
 export interface Teller {
   /** Over stdio there are no headers: a trace that came in one goes on in `_meta`. */
   readonly tracesInMeta: boolean;
-  tell(message: Message, name: string, acting: Acting | undefined): CallContext | undefined;
+  /** `session` is the one that is told of, where it is not the one the request came with. */
+  tell(message: Message, name: string, acting: Acting | undefined, session?: Session): CallContext | undefined;
   /** For what Ambit asks by itself: the params with the context in them. */
   introduce(method: string, params: string): { readonly params: string; readonly token: string | undefined };
 }
@@ -35,12 +41,17 @@ export function createTeller(
   own: () => Session | undefined,
   { tracesInMeta = false, toldNothing = () => {} } = {},
 ): Teller {
-  function tell(message: Message, name: string, acting: Acting | undefined): CallContext | undefined {
+  function tell(
+    message: Message,
+    name: string,
+    acting: Acting | undefined,
+    now = acting?.session,
+  ): CallContext | undefined {
     if (writer === undefined) {
       if (acting !== undefined) toldNothing();
       return undefined;
     }
-    const session = acting?.session ?? own();
+    const session = now ?? own();
     if (session === undefined) return undefined;
     const given = memberOf(message.params?.shape, 'arguments');
     const argsSha256 =

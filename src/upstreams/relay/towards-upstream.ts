@@ -41,7 +41,8 @@ export interface Outgoing {
 
 /**
  * A request as the upstream shall see it: our id in place of the caller's, handles opened, the context set, the rest as
- * it came. Whatever reaches an upstream goes through here, so nothing does without its context.
+ * it came. Whatever reaches an upstream goes through here, so nothing does without its context. Throws when the request
+ * may not be made any more; to be called in the moment it is sent, not before.
  */
 export function towardsUpstream(
   message: Message,
@@ -51,6 +52,7 @@ export function towardsUpstream(
   acting?: Acting,
   tail = '',
 ): Outgoing {
+  const session = acting?.confirm?.() ?? acting?.session;
   const edits = [replaceValue(idMember(message), String(upstreamId)), ...corridorEdits];
   const { bytes, meta } = message;
   const params = message.params?.shape;
@@ -61,13 +63,13 @@ export function towardsUpstream(
   if (state !== undefined) edits.push(replaceValue(state, openState(message, state, name, binding)));
   const taskId = pushTaskEdits(message, edits, binding);
   const { teller } = binding;
-  const context = teller.tell(message, name, acting);
+  const context = teller.tell(message, name, acting, session);
   const trace = teller.tracesInMeta && acting?.trace?.from === 'header' ? acting.trace : undefined;
   const members = withTrace(context?.member, trace);
   if (members !== undefined) edits.push(insertMeta(message, members, corridorEdits));
   return {
     bytes: applyEdits(bytes, edits, tail),
-    progressToken: token === undefined ? undefined : rawAt(bytes, token),
+    progressToken: progressTokenOf(message),
     name,
     taskId,
     token: context?.token,
@@ -97,6 +99,12 @@ export function nameOf(message: Message): string {
   // A resource is its address, whatever else its request says: a name beside it must not stand for it.
   const name = message.method.startsWith('resources/') ? undefined : memberOf(params, 'name');
   return stringAt(message.bytes, name ?? memberOf(params, 'uri')) ?? '';
+}
+
+/** The caller's own progress token, as it was written. */
+export function progressTokenOf({ bytes, meta }: Message): string | undefined {
+  const token = memberOf(meta, 'progressToken');
+  return token === undefined ? undefined : rawAt(bytes, token);
 }
 
 export function stateBindings(binding: Binding, method: string, name: string): string[] {

@@ -47,6 +47,8 @@ export interface ProcessPlace {
   readonly messageBytes: number;
   /** Throws when this server may not start as its files and its session are now. */
   readonly mayStart: (prepared: PreparedLaunch) => void;
+  /** The same for one that has started, before it gets a call: a start can take long. */
+  readonly mayServe?: () => void;
   readonly watch: ProcessWatch;
   /** Processes of one owner share the limits of their sandbox. */
   readonly owner: string;

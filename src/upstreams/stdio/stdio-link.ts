@@ -119,6 +119,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       const ask = (method: string, params: string) =>
         asks.ask(method, binding.teller.introduce(method, params).params, write, lifetimes.startMs);
       await opening.perform(ask, write);
+      place.mayServe?.();
     } catch (error) {
       await fresh.end();
       throw error;
