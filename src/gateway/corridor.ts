@@ -1,7 +1,9 @@
 import type { Governance } from '../governance/governance.ts';
 import type { Journal } from '../journal/journal.ts';
+import type { Refusals } from '../journal/refusals.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import type { RequestPace } from '../sessions/request-pace.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionMarks } from '../stores/state.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
@@ -33,6 +35,7 @@ import { forward } from './stages/forward.ts';
 import { forwardToAll } from './stages/forward-to-all.ts';
 import { type HeedKeyOptions, heedKey } from './stages/heed-key.ts';
 import { heedToken } from './stages/heed-token.ts';
+import { keepPace } from './stages/keep-pace.ts';
 import { listForUser } from './stages/list-for-user.ts';
 import { permitTools } from './stages/permit-tools.ts';
 import { recallTransport } from './stages/recall-transport.ts';
@@ -54,6 +57,8 @@ export interface CorridorParts {
   readonly includeMeta: () => boolean;
   readonly tracer: Tracer | undefined;
   readonly sessions: Sessions;
+  readonly pace: RequestPace;
+  readonly refusals: Refusals;
   readonly marks: SessionMarks;
   readonly bindsAddress: boolean;
   readonly callers: Callers;
@@ -85,13 +90,14 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
     .through(record(parts))
     .through(authenticate(parts.identify))
     .through(checkParams())
-    .through(listForUser(parts.resolving))
+    .through(listForUser({ ...parts.resolving, pace: parts.pace }))
     .through(resolveSession(parts.resolving))
     .through(bindAddress<InSession<Arrived>, Reply>(parts.bindsAddress, parts.marks))
     .through(recallTransport<InSession<Arrived>, Reply>(parts.callers, parts.remembered))
     .through(heedToken<InSession<Arrived>, Reply>())
     .through(heedKey<InSession<Arrived>, Reply>(parts.identity))
     .through(selectWorkspace(parts.selecting))
+    .through(keepPace<InSession<Arrived>, Reply>(parts.pace))
     .through(noteSilence<Arrived, Reply>(parts.governance));
   const one = inSession
     .through(authorize(parts.resolution))
@@ -124,14 +130,15 @@ export function inwardCorridor(parts: CorridorParts): Next<Arrived, Reply> {
 export function visitCorridor(parts: CorridorParts): Next<Visit, Visited> {
   const never = () => false;
   const inSession = journeyFrom<Visit, Visited>()
-    .through(recordVisit(parts.journal))
+    .through(recordVisit(parts.journal, parts.refusals))
     .through(authenticate(parts.identify))
     .through(resolveSession(parts.resolving, true))
     .through(bindAddress<InSession<Visit>, Visited>(parts.bindsAddress, parts.marks))
     .through(recallTransport<InSession<Visit>, Visited>(parts.callers, parts.remembered))
     .through(heedToken<InSession<Visit>, Visited>())
     .through(heedKey<InSession<Visit>, Visited>(parts.identity))
-    .through(standInWorkspace(parts.selecting));
+    .through(standInWorkspace(parts.selecting))
+    .through(keepPace<InSession<Visit>, Visited>(parts.pace));
   const one = inSession
     .through(authorize(parts.resolution))
     .through(bindTransport<Authorized<Visit>, Visited>(parts.callers, never))

@@ -15,6 +15,8 @@ export interface EntryDraft {
   /** The API key it came with. */
   keyId: string | undefined;
   rule: string | undefined;
+  /** It came as far as the quotas and was not refused by them. */
+  admitted: boolean;
   /** Where the call stood, when its client chose. */
   workspaceId: string | undefined;
   /** What its client announced, when the session stays where it was put. */
@@ -35,6 +37,7 @@ export function blankEntry(): EntryDraft {
     userId: undefined,
     keyId: undefined,
     rule: undefined,
+    admitted: false,
     workspaceId: undefined,
     ignoredWorkspace: undefined,
     upstream: undefined,

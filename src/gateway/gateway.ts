@@ -21,6 +21,7 @@ import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import { placeOf } from '../sessions/in-workspace.ts';
 import { quotasOf } from '../sessions/quotas-of.ts';
+import { createRequestPace } from '../sessions/request-pace.ts';
 import { restrictSession } from '../sessions/restrict-session.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { openStore } from '../stores/open-store.ts';
@@ -114,6 +115,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const lifecycle = createLifecycle(store);
   const webhook = await openWebhook(config.events.webhook, { dataDir, lifecycle, log });
   const sessions = createSessions({ store, bounds: config.sessions, quotas: () => quotasOf(settings.config()) });
+  const refusals = createRefusals(journal);
+  const pace = createRequestPace({ callsPerMinute: () => settings.config().quotas.session.callsPerMinute });
   const opened = openDirectory({
     store,
     sessions,
@@ -282,13 +285,14 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     log,
     ...config.auth,
   });
-  const refusals = createRefusals(journal);
   const parts = {
     journal,
     log,
     metrics,
     includeMeta: () => settings.config().sessions.includeMeta,
     sessions,
+    pace,
+    refusals,
     marks: store.marks,
     bindsAddress: config.sessions.bindAddress,
     callers,

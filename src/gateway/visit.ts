@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
+import { type Refusals, refusedCall } from '../journal/refusals.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Caller, Callers } from '../upstreams/caller.ts';
 import type { Channel } from '../wire/channel.ts';
@@ -31,7 +32,7 @@ export type Visited =
     };
 
 /** `record` for visits: outermost, and the place where a refusal gets its form. */
-export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
+export function recordVisit(journal: Journal, refusals: Refusals): Stage<Visit, Visit, Visited> {
   return async function recordVisit(visit, next) {
     let outcome = 'ok';
     try {
@@ -47,19 +48,21 @@ export function recordVisit(journal: Journal): Stage<Visit, Visit, Visited> {
       const asked = scopes === undefined ? {} : { scopes };
       return { kind: 'refused', status: refusal.row.http, bytes: refusedRequest('null', refusal), ...asked };
     } finally {
-      journal.record({
-        kind: 'call',
-        sessionId: visit.entry.sessionId,
-        userId: visit.entry.userId,
-        keyId: visit.entry.keyId,
-        entrance: visit.entrance,
-        era: visit.era,
-        server: visit.server,
-        method: `(${visit.intent})`,
-        outcome,
-        rule: visit.entry.rule,
-        workspaceId: visit.entry.workspaceId,
-      });
+      const { entry, entrance } = visit;
+      if (outcome === 'ok' || refusals.admit(refusedCall(entry, entrance, outcome)))
+        journal.record({
+          kind: 'call',
+          sessionId: visit.entry.sessionId,
+          userId: visit.entry.userId,
+          keyId: visit.entry.keyId,
+          entrance: visit.entrance,
+          era: visit.era,
+          server: visit.server,
+          method: `(${visit.intent})`,
+          outcome,
+          rule: visit.entry.rule,
+          workspaceId: visit.entry.workspaceId,
+        });
     }
   };
 }

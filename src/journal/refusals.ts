@@ -17,7 +17,8 @@ export type RefusalEvent =
   | 'connection'
   | 'overload'
   | 'control'
-  | 'login';
+  | 'login'
+  | 'call';
 
 /** One refusal. Whoever is known by a credential is named; of everybody else there is the address. */
 export interface Refusal {
@@ -35,8 +36,19 @@ export interface Refusal {
   readonly keyId?: string | undefined;
 }
 
+/** A call, or another request, that was refused before it was counted. */
+export function refusedCall(
+  { sessionId, userId, keyId }: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>,
+  entrance: Refusal['entrance'],
+  code: string,
+): Refusal {
+  return { event: 'call', entrance, code, sessionId, userId, keyId };
+}
+
 export interface Refusals {
   record(refusal: Refusal): void;
+  /** Whether there is a line for it, which somebody else writes; else it is counted. */
+  admit(refusal: Refusal): boolean;
   /** Writes how many were left out so far. */
   close(): void;
 }
@@ -96,6 +108,16 @@ export function createRefusals(journal: Pick<Journal, 'record'>, now = () => per
     return true;
   }
 
+  function admit(refusal: Refusal): boolean {
+    const { event, code, address } = refusal;
+    const who = refusal.sessionId ?? refusal.userId ?? refusal.by;
+    // Of calls, each code has lines of its own: one that is refused often must not hide another.
+    const what = event === 'call' ? `call ${code}` : event;
+    if (mayWrite(`${what} ${who ?? address}`, who === undefined)) return true;
+    leaveOut(`${what} ${who}`, refusal);
+    return false;
+  }
+
   /** What is left out of strangers is told together, whatever their addresses. */
   function leaveOut(key: string, refusal: Refusal): void {
     const known = leftOut.get(key);
@@ -109,22 +131,20 @@ export function createRefusals(journal: Pick<Journal, 'record'>, now = () => per
     timer = undefined;
     for (const { refusal, further } of leftOut.values()) {
       const { event, entrance, by, sessionId, userId, keyId } = refusal;
-      journal.record({ kind: 'refusal', event, entrance, by, sessionId, userId, keyId, further });
+      const code = event === 'call' ? refusal.code : undefined;
+      journal.record({ kind: 'refusal', event, entrance, code, by, sessionId, userId, keyId, further });
     }
     leftOut.clear();
   }
 
   return {
     record(refusal) {
-      const { event, detail, path, method } = refusal;
-      const who = refusal.sessionId ?? refusal.userId ?? refusal.by;
-      if (!mayWrite(`${event} ${who ?? refusal.address}`, who === undefined)) {
-        leaveOut(`${event} ${who}`, refusal);
-        return;
-      }
+      const { detail, path, method } = refusal;
+      if (!admit(refusal)) return;
       const texts = { detail: shorten(detail), method: shorten(method), path: shorten(path) };
       journal.record({ kind: 'refusal', ...refusal, ...texts });
     },
+    admit,
     close: tell,
   };
 }

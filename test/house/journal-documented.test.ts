@@ -124,7 +124,7 @@ test('every event', () => {
   const refusals = all<RefusalEvent>({
     ...{ credential: true, admin: true, host: true, origin: true, address: true, method: true, type: true },
     ...{ length: true, message: true, envelope: true, batch: true, request: true, connection: true },
-    ...{ overload: true, control: true, login: true },
+    ...{ overload: true, control: true, login: true, call: true },
   });
   const written = new Set([
     ...said.flatMap(([, one, other]) => [one, other]),

@@ -14,12 +14,16 @@ const longestWaitMs = 250;
 export function admit<E extends InSession<Arrived>>(sessions: Sessions): Stage<E, E, Reply> {
   return function admit(exchange, next) {
     // Whoever only looks through a session does not use it.
-    if (exchange.looksAs !== undefined) return next(exchange);
+    if (exchange.looksAs !== undefined) {
+      exchange.entry.admitted = true;
+      return next(exchange);
+    }
     const counted = exchange.message.method === 'tools/call' && exchange.message.kind === 'request';
     const grant = sessions.enter(exchange.session, counted);
     return 'then' in grant ? grant.then((given) => within(given, counted)) : within(grant, counted);
 
     async function within(given: Grant, isCounted: boolean): Promise<Reply> {
+      exchange.entry.admitted = true;
       let bytes = isCounted ? exchange.message.bytes.length : 0;
       // A stream that only listens is no activity: it must not keep a session alive.
       const listens = exchange.message.method === 'subscriptions/listen';

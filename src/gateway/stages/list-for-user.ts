@@ -1,4 +1,5 @@
 import type { UserPrincipal } from '../../identity/principal.ts';
+import type { RequestPace } from '../../sessions/request-pace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Reply } from '../../wire/channel.ts';
@@ -11,6 +12,7 @@ import type { SessionsOfUsers } from '../sessions-of-users.ts';
 
 export interface ListOptions extends Pick<SessionsOfUsers, 'defaultFor'> {
   readonly sessions: Sessions;
+  readonly pace: RequestPace;
   workspaceMeant(principal: UserPrincipal, message: Arrived['message']): string | undefined;
 }
 
@@ -60,6 +62,7 @@ export function listForUser(options: ListOptions): Stage<Asked, Asked, Reply> {
   return function listForUser(exchange, next) {
     const { principal, era, message } = exchange;
     if (principal.kind !== 'user' || era !== 'modern' || !lists.test(message.method)) return next(exchange);
+    options.pace.take(`user ${principal.userId}`);
     return gathered(exchange, principal, next);
   };
 }

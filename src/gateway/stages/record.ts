@@ -1,5 +1,6 @@
 import type { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../journal/journal.ts';
+import { type Refusals, refusedCall } from '../../journal/refusals.ts';
 import type { Log } from '../../log.ts';
 import type { Metrics, QuotaScope } from '../../metrics/metrics.ts';
 import type { Tracer } from '../../telemetry/tracer.ts';
@@ -16,6 +17,7 @@ import { asAmbitError, refuse, untaken } from '../refusal.ts';
 
 export interface RecordOptions {
   readonly journal: Journal;
+  readonly refusals: Refusals;
   readonly log: Log;
   readonly metrics: Metrics;
   /** Whether results name the session to the client. */
@@ -26,7 +28,10 @@ export interface RecordOptions {
 
 /** Outermost on the inward corridor, so that refusals are recorded too; it also gives every refusal its wire form. */
 export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
-  const { journal, log, metrics, tracer } = options;
+  const { journal, refusals, log, metrics, tracer } = options;
+  /** Whatever a quota counts has a line. What is refused before that may come as often as its caller likes. */
+  const hasLine = ({ entry, entrance }: Arrived, outcome: string) =>
+    outcome === 'ok' || entry.admitted || refusals.admit(refusedCall(entry, entrance, outcome));
   return async function record(exchange, next) {
     const started = performance.now();
     let outcome = 'ok';
@@ -58,28 +63,29 @@ export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
     const method = message.kind === 'response' ? '(response)' : message.method;
     const took = performance.now() - started;
     metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
-    journal.recordCall({
-      id: exchange.correlationId,
-      sessionId: entry.sessionId,
-      userId: entry.userId,
-      keyId: entry.keyId,
-      entrance: exchange.entrance,
-      era: exchange.era,
-      server: exchange.server,
-      method,
-      name,
-      outcome,
-      rule: entry.rule,
-      workspaceId: entry.workspaceId,
-      ignoredWorkspace: entry.ignoredWorkspace,
-      cached: entry.cached,
-      traceId: trace?.traceId,
-      spanId: trace?.spanId,
-      pid: entry.pid,
-      ms: Math.round(took * 100) / 100,
-      bytesIn: message.bytes.length,
-      bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,
-    });
+    if (hasLine(exchange, outcome))
+      journal.recordCall({
+        id: exchange.correlationId,
+        sessionId: entry.sessionId,
+        userId: entry.userId,
+        keyId: entry.keyId,
+        entrance: exchange.entrance,
+        era: exchange.era,
+        server: exchange.server,
+        method,
+        name,
+        outcome,
+        rule: entry.rule,
+        workspaceId: entry.workspaceId,
+        ignoredWorkspace: entry.ignoredWorkspace,
+        cached: entry.cached,
+        traceId: trace?.traceId,
+        spanId: trace?.spanId,
+        pid: entry.pid,
+        ms: Math.round(took * 100) / 100,
+        bytesIn: message.bytes.length,
+        bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,
+      });
     if (tracing !== undefined) endSpans(tracing, exchange, { method, name, outcome, reply, from: started, took });
     log.debug?.('call', {
       server: entry.upstream ?? exchange.server,
