@@ -4,7 +4,7 @@ import { applyEdits, type Edit, removeMembers, replaceValue } from '../wire/edit
 import { foldKey } from '../wire/fold-key.ts';
 import { type Message, readMessage } from '../wire/message.ts';
 import { isOurKey } from '../wire/our-keys.ts';
-import { elementsAt, type Member, memberOf, shapeAt } from '../wire/scan.ts';
+import { elementsAt, type Member, shapeAt } from '../wire/scan.ts';
 import { stringAt, walkStrings } from '../wire/walk-strings.ts';
 import { findLookAlikes, mayHoldLookAlike } from './look-alike.ts';
 
@@ -12,6 +12,8 @@ export const defusedMark = '[written by a tool, not by Ambit]';
 
 /** A message with more look-alikes than this has nothing else to say, and marking them all would take long. */
 const mostLookAlikes = 1000;
+/** A message, its content, a result of a tool in it, its content, a resource in that: further down no reader looks. */
+const deepestContent = 16;
 
 /** Members of a result, or of the parameters of a push, that programs read and models do not. All names are folded. */
 const programMembers = new Set(['_meta', 'nextcursor', 'requeststate', 'taskid']);
@@ -37,13 +39,7 @@ function withMarks(message: Message): Buffer {
     for (const member of holder.shape?.members ?? []) {
       const key = foldKey(member.key);
       if (key === '_meta') continue;
-      if (key === 'content') for (const block of itemsAt(bytes, member)) stripOurKey(bytes, block, edits);
-      if (key === 'messages') {
-        for (const each of itemsAt(bytes, member)) {
-          const content = memberOf(shapeAt(bytes, each), 'content');
-          if (content !== undefined) stripOurKey(bytes, content, edits);
-        }
-      }
+      if (key === 'content' || key === 'messages') stripOurKey(bytes, member, edits);
     }
   }
   return applyEdits(bytes, edits);
@@ -93,10 +89,14 @@ function itemsAt(bytes: Buffer, list: Member): Member[] {
   return elementsAt(bytes, list).map((span) => ({ ...list, ...span, shape: undefined }));
 }
 
-function stripOurKey(bytes: Buffer, block: Member, edits: Edit[]): void {
-  for (const member of shapeAt(bytes, block)?.members ?? []) {
-    if (member.key === 'resource') stripOurKey(bytes, member, edits);
-    if (foldKey(member.key) === '_meta') {
+/** Of a block, or a list of them; a message of a prompt holds either, and a result of a tool in it holds a list again. */
+function stripOurKey(bytes: Buffer, holder: Member, edits: Edit[], depth = 0): void {
+  if (depth > deepestContent) return;
+  for (const item of itemsAt(bytes, holder)) stripOurKey(bytes, item, edits, depth + 1);
+  for (const member of shapeAt(bytes, holder)?.members ?? []) {
+    const name = foldKey(member.key);
+    if (name === 'resource' || name === 'content') stripOurKey(bytes, member, edits, depth + 1);
+    if (name === '_meta') {
       const meta = shapeAt(bytes, member);
       if (meta !== undefined) edits.push(...removeMembers(meta, ({ key }) => isOurKey(key)));
     }

@@ -7,6 +7,7 @@ import { within } from '../within.ts';
 import { type Claim, claim } from './claims.ts';
 import type { Edition, InUse } from './in-use.ts';
 import { contentOf, withFirstBlock } from './insert-text.ts';
+import { isReadableResult } from './readable-result.ts';
 import type { BlockSigner } from './sign-block.ts';
 
 /** Whom a reply goes to: a transport session in the handshake era, the session itself in the modern one. */
@@ -202,7 +203,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     if (content === undefined) return reply;
     const due = await taken(to, told);
     if (due === undefined) return reply;
-    return { ...reply, bytes: withFirstBlock(message, content, due.block), delivery: due.delivery };
+    const { lost } = due.delivery;
+    // A client that cannot read the result does not see the block either: then it comes with the next as well.
+    const delivery = isReadableResult(message) ? due.delivery : { delivered: lost, lost };
+    return { ...reply, bytes: withFirstBlock(message, content, due.block), delivery };
   }
 
   /** Undefined where nothing can be due, as far as is known here. */

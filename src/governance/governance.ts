@@ -48,7 +48,7 @@ export interface Governance {
   carry(to: Recipient, reply: Reply): Reply | Promise<Reply>;
   readonly take: Deliveries['take'];
   /** The result of `prompts/get`, with policies around it. */
-  aroundPrompt(person: Person, reply: Reply): Promise<Reply>;
+  aroundPrompt(reader: Person & { readonly id: string }, reply: Reply): Promise<Reply>;
   /** The answer to `initialize` or `server/discover`, which says what will come. */
   announced(person: Person, reply: Reply): Reply | Promise<Reply>;
   readonly forget: Deliveries['forget'];
@@ -89,6 +89,14 @@ export function createGovernance(options: GovernanceOptions): Governance {
     return { teams, judged, effective };
   }
 
+  const sign = createBlockSigner(options.keys, options.issuer, options.now);
+
+  /** A message of a prompt, in JSON; its content can be proven like the block. */
+  function messageOf({ name, text }: Policy, { id: sessionId, userId }: Person & { readonly id: string }): string {
+    const content = sign(`Policy ${name}: ${text.trim()}`, { sessionId, userId, kind: 'policy' });
+    return `{"role":"user","content":${content}}`;
+  }
+
   const deliveries = createDeliveries({
     store,
     inUse,
@@ -97,7 +105,7 @@ export function createGovernance(options: GovernanceOptions): Governance {
       const revision = revisionOf(blockText(effective, true));
       return { block: blockText(effective), notice: noticeText(), revision };
     },
-    sign: createBlockSigner(options.keys, options.issuer, options.now),
+    sign,
     log,
     ...(options.told === undefined ? {} : { told: options.told }),
     ...(options.now === undefined ? {} : { now: options.now }),
@@ -157,11 +165,12 @@ export function createGovernance(options: GovernanceOptions): Governance {
 
     take: deliveries.take,
 
-    async aroundPrompt(person, reply) {
+    async aroundPrompt(reader, reply) {
       if (reply.kind !== 'message' || inUse.known() === false) return reply;
-      const effective = await effectiveFor(person);
+      const effective = await effectiveFor(reader);
       if (effective === undefined || effective.policies.length === 0) return reply;
-      const said = (mode: Policy['mode']) => effective.policies.filter((policy) => policy.mode === mode).map(messageOf);
+      const said = (mode: Policy['mode']) =>
+        effective.policies.filter((policy) => policy.mode === mode).map((policy) => messageOf(policy, reader));
       return { ...reply, bytes: withMessagesAround(reply.bytes, said('prepend'), said('append')) };
     },
 
@@ -176,8 +185,4 @@ export function createGovernance(options: GovernanceOptions): Governance {
       await deliveries.close();
     },
   };
-}
-
-function messageOf({ name, text }: Policy): string {
-  return JSON.stringify({ role: 'user', content: { type: 'text', text: `Policy ${name}: ${text.trim()}` } });
 }

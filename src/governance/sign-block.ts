@@ -7,7 +7,7 @@ const blockKey = 'ambit/context-block';
 export interface BlockFacts {
   readonly sessionId: string;
   readonly userId: string;
-  readonly kind: 'block' | 'notice';
+  readonly kind: 'block' | 'notice' | 'policy';
 }
 
 /**
