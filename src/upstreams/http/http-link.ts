@@ -13,6 +13,7 @@ import type { Caller } from '../caller.ts';
 import type { BaseLink, Call } from '../link.ts';
 import { createPendingCalls, type PendingCall } from '../relay/pending.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
+import { statusOfError } from '../relay/status-of-error.ts';
 import { responseTowardsClient } from '../relay/towards-client.ts';
 import {
   type Binding,
@@ -87,6 +88,10 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         letGo(response);
         continue;
       }
+      if (response.statusCode === 404 && 'mcp-session-id' in headers) {
+        letGo(response);
+        throw sessionLost(server.name);
+      }
       await read(call, response, waiting);
       return;
     }
@@ -118,7 +123,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
             memberOf(message.shape, 'id') === undefined
               ? errorMessage(asker.clientId, -32603, 'The server answered without an id')
               : responseTowardsClient(message, asker, binding),
-          status: status >= 400 && status < 500 ? status : 200,
+          status: statusTowardsClient(status, message, manner.era),
         }));
         return true;
       },
@@ -283,4 +288,18 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     },
   };
   return link;
+}
+
+/** To a client of the handshake era 404 says that its own session is gone; in the modern one, that there is no such method. */
+function statusTowardsClient(status: number, answer: Message, era: Era): number {
+  if (status === 404) return era === 'modern' ? statusOfError(answer) : 200;
+  return status >= 400 && status < 500 ? status : 200;
+}
+
+/** The session is between us and the upstream: its client has another, with Ambit. */
+function sessionLost(server: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${server}" does not know the session that it has just given.`,
+    hint: 'Try again later; the session with Ambit goes on.',
+  });
 }
