@@ -253,15 +253,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     confirmCall,
     remember: remembered.remember,
   });
-  const bounds = createKeepInBounds({
-    links,
-    callers,
-    aggregate,
-    resolution,
-    tools,
-    listeners,
-    servers: settings.servers,
-  });
+  const kept = { links, callers, aggregate, resolution, tools, listeners };
+  const bounds = createKeepInBounds({ ...kept, servers: settings.servers });
   announceLists(lists);
   const lives = followSessions({
     sessions,

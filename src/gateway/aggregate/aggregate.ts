@@ -27,10 +27,11 @@ import { timeUpstream } from '../time-upstream.ts';
 import type { ToolBounds } from '../tool-bounds.ts';
 import { askAsModern } from './ask-as.ts';
 import { type Composite, createComposite } from './children.ts';
-import { type Found, findNamed, findUris } from './find-server.ts';
+import { ambiguousUri, type FoundUris, findListed, findUris, type Routes } from './find-resource.ts';
+import { type Found, findNamed } from './find-server.ts';
 import { allServers, type ForAll } from './for-all.ts';
 import { listenToAll } from './listen-to-all.ts';
-import { gather, gatherResources, listReply, lookAtAll } from './lists.ts';
+import { gather, gatherResources, listReply, lookAtAll, type ResourceList } from './lists.ts';
 import { namingAskers } from './naming-askers.ts';
 import { discoverAll, initializeAll } from './own-results.ts';
 
@@ -46,7 +47,8 @@ export interface AggregateParts {
   readonly confirmCall: ConfirmCall;
 }
 
-type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
+/** So long what servers listed stands for what they list: a template must not take what another has listed since. */
+const routesMs = 10_000;
 
 /** Many servers as one. */
 export interface Aggregate {
@@ -59,7 +61,7 @@ export interface Aggregate {
 export function createAggregate(parts: AggregateParts): Aggregate {
   const { links, callers, catalog, resolution, tools, cached, own } = parts;
   /** What each session was last told about resources, where it stands; a narrowed one has another record. */
-  const routes = new WeakMap<Session, Routes>();
+  const told = new WeakMap<Session, { readonly routes: Routes; readonly at: number }>();
   /** Listen streams, which on stdio end by being cancelled. */
   const listening = new Set<{ owner: object; id: string; sessionId: string; end(): void; tellAll(): void }>();
 
@@ -144,28 +146,39 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   }
 
   async function listResources(exchange: ForAll): Promise<Reply> {
-    const list = await gatherResources(await look(exchange), askOf(exchange));
-    routes.set(exchange.session, list.routes);
-    return listReply(exchange, 'resources', list);
+    return listReply(exchange, 'resources', await gatherAll(exchange, await look(exchange)));
+  }
+
+  async function gatherAll(exchange: ForAll, offers: readonly Listed[]): Promise<ResourceList> {
+    const list = await gatherResources(offers, askOf(exchange));
+    told.set(exchange.session, { routes: list.routes, at: performance.now() });
+    return list;
   }
 
   async function uriRoute(exchange: ForAll, uri: string): Promise<Found | undefined> {
-    return (await uriRoutes(exchange, [uri])).get(uri);
+    const { found, ambiguous } = await uriRoutes(exchange, [uri]);
+    const claimants = ambiguous.get(uri);
+    if (claimants !== undefined) throw ambiguousUri(uri, claimants);
+    return found.get(uri);
   }
 
   /** However many they are, the servers are asked for their resources once. */
-  async function uriRoutes(exchange: ForAll, uris: readonly string[]): Promise<ReadonlyMap<string, Found>> {
-    let looked: Promise<Listed[]> | undefined;
-    const offers = () => {
-      looked ??= look(exchange);
-      return looked;
-    };
-    const found = await findUris(exchange, uris, routes.get(exchange.session) ?? new Map(), offers);
-    const missing = uris.filter((uri) => !found.has(uri));
-    if (missing.length === 0 || exchange.channel.isGone()) return found;
-    const list = await gatherResources(await offers(), askOf(exchange));
-    routes.set(exchange.session, list.routes);
-    return new Map([...found, ...(await findUris(exchange, missing, list.routes, offers))]);
+  async function uriRoutes(exchange: ForAll, uris: readonly string[]): Promise<FoundUris> {
+    const known = told.get(exchange.session);
+    const listed = new Map<string, Found>();
+    for (const uri of uris) {
+      const found = findListed(exchange, uri, known?.routes ?? new Map());
+      if (found !== undefined) listed.set(uri, found);
+    }
+    if (listed.size === uris.length) return { found: listed, ambiguous: new Map() };
+    const offers = await look(exchange);
+    const isFresh = known !== undefined && performance.now() - known.at < routesMs;
+    if (isFresh || exchange.channel.isGone()) {
+      const all = await findUris(exchange, uris, known?.routes ?? new Map(), offers);
+      // What nobody has may be new.
+      if (all.found.size + all.ambiguous.size === uris.length || exchange.channel.isGone()) return all;
+    }
+    return findUris(exchange, uris, (await gatherAll(exchange, offers)).routes, offers);
   }
 
   async function byName(exchange: ForAll, what: 'tools' | 'prompts'): Promise<Reply> {
@@ -276,7 +289,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const onBoundsChange = (tellAll: () => void) => {
       stream.tellAll = tellAll;
     };
-    const findAll = (uris: readonly string[]) => uriRoutes(exchange, uris);
+    const findAll = async (uris: readonly string[]) => (await uriRoutes(exchange, uris)).found;
     const parts = { links, catalog, resolution, findAll, onCancel, onBoundsChange };
     return listenToAll(exchange, parts).finally(() => listening.delete(stream));
   }
