@@ -7,6 +7,8 @@ import { join } from 'node:path';
 
 const project = join(import.meta.dirname, '..');
 const stamp = join(project, 'build', 'source-digest');
+/** Written last into dist/: who has removed that folder needs a build, whatever the stamp says. */
+const lastWritten = join(project, 'dist', 'ambit.schema.json');
 const settings = ['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'];
 
 function digestSources() {
@@ -26,4 +28,4 @@ function digestSources() {
 
 const digest = digestSources();
 if (process.argv[2] === '--stamp') writeFileSync(stamp, digest);
-else process.exitCode = existsSync(stamp) && readFileSync(stamp, 'utf8') === digest ? 0 : 1;
+else process.exitCode = existsSync(lastWritten) && existsSync(stamp) && readFileSync(stamp, 'utf8') === digest ? 0 : 1;
