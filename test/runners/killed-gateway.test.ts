@@ -97,7 +97,7 @@ describe.skipIf(process.platform !== 'linux')('when Ambit is killed', () => {
   });
 
   it('at any moment while it is starting processes, nothing is left', async () => {
-    const rounds = counts(4, 24);
+    const rounds = counts(2, 24);
     for (let round = 0; round < rounds; round++) {
       // All are started at once: it is killed when the first of them are there and the others are not yet.
       let waitsFor = Math.floor((round / rounds) * findableAtAnyMoment.length);

@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { contents, type Isolation, put, scenesOfFile } from './scene.ts';
+import { contents, gitOfSuites, type Isolation, put, type SceneOptions, scenesOfFile } from './scene.ts';
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
 
@@ -18,7 +18,8 @@ const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'rep
 export function describeFolders(isolation: Isolation): void {
   describe(`a folder of its own by ${isolation}`, () => {
     // Here, not above: several files that share a process load this module once.
-    const opened = scenesOfFile();
+    const openScene = scenesOfFile();
+    const opened = (how: Isolation, options: SceneOptions = {}) => openScene(how, { git: gitOfSuites, ...options });
 
     test('holds what the workspace holds, and is where it was said to be', async () => {
       const { folders, session, workspace } = await opened(isolation);

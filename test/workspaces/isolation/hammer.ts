@@ -2,7 +2,7 @@ import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { counts } from '../../proof.ts';
-import { contents, type Isolation, put, type Scene, scene } from './scene.ts';
+import { contents, gitOfSuites, type Isolation, put, type Scene, scene } from './scene.ts';
 
 /** In pairs: the second of each changes the same line as the first. */
 const pairs = counts(4, 10);
@@ -15,7 +15,7 @@ export async function hammer(isolation: Isolation): Promise<void> {
     ...Array.from({ length: 30 }, (_, i) => [`src/${i % 3}/file-${i}.txt`, lines(`file ${i}`)]),
     ['shared.txt', lines('shared')],
   ]);
-  const at = await scene(isolation, { files });
+  const at = await scene(isolation, { files, git: gitOfSuites });
   onTestFinished(at.remove);
   const processes = [at.folders, await at.another(), await at.another()];
   const by = (i: number) => processes[i % 3] as Scene['folders'];

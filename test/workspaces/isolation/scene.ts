@@ -14,6 +14,8 @@ import { dirname, join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
 import { loadConfig } from '../../../src/config/load.ts';
 import type { LogFields } from '../../../src/log.ts';
+import { createPlainRunner } from '../../../src/runners/plain.ts';
+import type { Launch } from '../../../src/runners/runner.ts';
 import { createGitRunner, type RunGit } from '../../../src/workspaces/isolation/git.ts';
 import {
   createSessionFolders,
@@ -21,6 +23,7 @@ import {
   type Standing,
 } from '../../../src/workspaces/isolation/session-folders.ts';
 
+import { proof } from '../../proof.ts';
 import { createSandboxHarness, type SandboxHarness } from '../../runners/bwrap/sandbox-harness.ts';
 
 export type Isolation = 'worktree' | 'copy';
@@ -58,6 +61,23 @@ export const gitInSandbox: RunGit = async (...args) => {
   harness ??= createSandboxHarness();
   const { runner, root } = await harness;
   return createGitRunner({ sandbox: async () => runner, tmpRoot: root })(...args);
+};
+
+/**
+ * For suites about what git is asked and what is made of its answers. A sandbox takes most of the time of each call, so
+ * those suites have one in the proof only: the tests beside them have it in every run.
+ */
+export const gitOfSuites: RunGit = async (...args) => {
+  if (proof) return gitInSandbox(...args);
+  harness ??= createSandboxHarness();
+  const { warden, root, runner } = await harness;
+  const plain = createPlainRunner({ warden });
+  const sandbox = async () => ({
+    ...runner,
+    start: ({ confinement: _, ...launch }: Launch) =>
+      plain.start({ ...launch, env: { ...launch.env, TMPDIR: launch.tmpDir } }),
+  });
+  return createGitRunner({ sandbox, tmpRoot: root })(...args);
 };
 
 /** Ends what git ran in. To be called after the last test of each file: several files may share this module. */
