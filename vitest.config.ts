@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { relative } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
+import type { Plugin } from 'vite';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { proof } from './test/proof.ts';
@@ -47,6 +48,22 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+const [source, built] = ['src', 'build'].map((name) => join(import.meta.dirname, name)) as [string, string];
+
+/**
+ * Tests name the files of `src/` and get what the compiler has made of them in `build/`, which the set-up keeps up to date.
+ * Node loads those hundreds of files by itself, in a tenth of the time that it takes to transform each for every process.
+ */
+const compiled: Plugin = {
+  name: 'compiled',
+  enforce: 'pre',
+  resolveId(name, importer) {
+    if (importer === undefined || !name.endsWith('.ts')) return;
+    const path = resolve(dirname(importer), name);
+    if (path.startsWith(`${source}/`)) return join(built, `${relative(source, path).slice(0, -'.ts'.length)}.js`);
+  },
+};
+
 const outside = ['**/node_modules/**', 'test/tools/**'];
 const shared = {
   setupFiles: ['test/random-seed.ts', 'test/clean-environment.ts'],
@@ -55,6 +72,7 @@ const shared = {
   hookTimeout: 120_000,
   expect: { poll: { timeout: 50_000 } },
   pool: 'forks',
+  server: { deps: { external: [new RegExp(`^${built}/`)] } },
 } as const;
 
 export default defineConfig({
@@ -65,6 +83,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     projects: [
       {
+        plugins: [compiled],
         test: {
           ...shared,
           name: 'together',
@@ -73,7 +92,7 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { test: { ...shared, name: 'apart', include: apart, exclude: outside } },
+      { plugins: [compiled], test: { ...shared, name: 'apart', include: apart, exclude: outside } },
     ],
   },
 });

@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url';
  * build, and so is the only one that looks for files from where it is.
  */
 const here = import.meta.url;
-const top = here.endsWith('.ts') ? new URL('../dist/', here) : new URL('./', here);
+// Tests load this module as source or compiled by itself: the programs are whole in dist/ only.
+const top = new URL(/\/(?:src|build)\/own-files\.[jt]s$/.test(here) ? '../dist/' : './', here);
 
 /** The command line of this very Ambit, wherever it is installed. */
 export const commandLine = fileURLToPath(new URL('../bin/ambit.js', top));

@@ -63,7 +63,7 @@ const works: readonly ((root: SafeRoot, one: string, other: string) => Promise<u
   (root, one) => root.removeTree(one),
 ];
 
-const runs = counts(120, 10_000);
+const runs = counts(60, 10_000);
 
 test('W3: whatever lies in the folder and whatever is asked for, nothing outside is read', async () => {
   let agreed = 0;
