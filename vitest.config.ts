@@ -72,7 +72,7 @@ const shared = {
   hookTimeout: 120_000,
   expect: { poll: { timeout: 50_000 } },
   pool: 'forks',
-  server: { deps: { external: [new RegExp(`^${built}/`)] } },
+  server: { deps: { external: [new RegExp(`^${built.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}/`)] } },
 } as const;
 
 export default defineConfig({

@@ -43,10 +43,14 @@ function isInstalled(): boolean {
 
 function install(): void {
   process.stderr.write('test/tools: running npm ci --ignore-scripts (once)\n');
-  const { status, error } = spawnSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], {
-    cwd: TOOLS,
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
+  const { status, error } = spawnSync(
+    'npm',
+    ['ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'],
+    {
+      cwd: TOOLS,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    },
+  );
   if (status !== 0) throw new Error(`npm ci failed in test/tools (${error?.message ?? `exit ${status}`})`);
 }
 

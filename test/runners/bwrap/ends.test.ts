@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createBwrapRunner } from '../../../src/runners/bwrap/bwrap.ts';
 import { createLimiter, type Limiter } from '../../../src/runners/limits/limiter.ts';
 import { lookUp } from '../../../src/runners/look-up.ts';
@@ -15,7 +15,6 @@ import { until } from '../tagged-processes.ts';
 import { createSandboxHarness, does, processesIn, type SandboxHarness } from './sandbox-harness.ts';
 
 let harness: SandboxHarness;
-afterEach(() => harness?.stop());
 
 /** A script that starts the real bwrap with its arguments, which come on descriptor 3, changed by some Perl. */
 const bwrapWithOtherArguments = (perl: string): string => {
@@ -44,9 +43,10 @@ const leftBehind = () =>
   );
 
 describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
-  beforeEach(async () => {
+  beforeAll(async () => {
     harness = await createSandboxHarness();
   });
+  afterAll(() => harness.stop());
 
   const started = async (deed: string) => {
     const running = await harness.runner.start(harness.launch([does, deed]));
@@ -149,6 +149,8 @@ describe.skipIf(!hasBwrap())('what is in a sandbox', () => {
 });
 
 describe('without a sandbox that works', () => {
+  afterEach(() => harness?.stop());
+
   const fake = async (script: string | undefined) => {
     let path = '';
     harness = await createSandboxHarness(() => path);

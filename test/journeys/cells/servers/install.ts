@@ -50,9 +50,13 @@ function claim(lock: string): boolean {
 
 function install(): void {
   process.stderr.write('test/journeys/cells/servers: running npm ci --ignore-scripts (once)\n');
-  const { status, error } = spawnSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], {
-    cwd: folder,
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
+  const { status, error } = spawnSync(
+    'npm',
+    ['ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'],
+    {
+      cwd: folder,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    },
+  );
   if (status !== 0) throw new Error(`npm ci failed in test/journeys/cells/servers (${error?.message ?? status})`);
 }
