@@ -6,7 +6,12 @@ import type { PathRules } from './path-rules.ts';
 export interface PathGuard {
   /** Why it may not be, as the rest of a sentence about the path; undefined when it may. */
   refusal(deed: 'read' | 'write', names: readonly string[]): string | undefined;
+  /** Whether the operator has freed it by name. */
+  isOpened(names: readonly string[]): boolean;
 }
+
+/** What is told of something that is read only. */
+export const notToBeChanged = 'may be read by sessions, but not changed';
 
 const HIDDEN = 1;
 const KEPT = 2;
@@ -67,25 +72,33 @@ export function createPathGuard(rules: PathRules): PathGuard {
     return verdict;
   }
 
+  /** What holds at the end of the names: that it is closed in some way, or opened. */
+  function verdictOn(names: readonly string[]): number {
+    let verdict = 0;
+    let ways: string[][] = [[]];
+    for (const name of names) {
+      const { bits: own, forms, paths } = judged(name);
+      let bits = own;
+      if (byPath.length > 0) {
+        if (ways.length === 1 && forms.length === 1) ways[0]?.push(forms[0] as string);
+        else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
+        if (paths.length > 0) bits |= bitsOf(paths, ways);
+      }
+      const closed = bits & (HIDDEN | KEPT | SECRET);
+      if (closed !== 0) verdict = (verdict | closed) & ~OPEN;
+      if (bits & OPEN) verdict = OPEN;
+      if (bits & SHOWN) verdict &= ~SECRET;
+    }
+    return verdict;
+  }
+
   return {
     refusal(deed, names) {
-      let closed = 0;
-      let ways: string[][] = [[]];
-      for (const name of names) {
-        const { bits: own, forms, paths } = judged(name);
-        let bits = own;
-        if (byPath.length > 0) {
-          if (ways.length === 1 && forms.length === 1) ways[0]?.push(forms[0] as string);
-          else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
-          if (paths.length > 0) bits |= bitsOf(paths, ways);
-        }
-        closed |= bits & (HIDDEN | KEPT | SECRET);
-        if (bits & OPEN) closed = 0;
-        if (bits & SHOWN) closed &= ~SECRET;
-      }
-      if (closed & (HIDDEN | SECRET)) return 'is hidden from sessions';
-      return closed & KEPT && deed === 'write' ? 'may be read by sessions, but not changed' : undefined;
+      const verdict = verdictOn(names);
+      if (verdict & (HIDDEN | SECRET)) return 'is hidden from sessions';
+      return verdict & KEPT && deed === 'write' ? notToBeChanged : undefined;
     },
+    isOpened: (names) => (verdictOn(names) & OPEN) !== 0,
   };
 }
 

@@ -6,7 +6,8 @@ import { type SourceFile, sourceFiles } from './source-files.ts';
  * a backend; those who are name in their reason files of the operator or of Ambit itself.
  */
 const rooms: Readonly<Record<string, string>> = {
-  '(hall)': 'files of Ambit: locks, secrets, records written at once',
+  '(hall)':
+    'files of Ambit: locks, secrets, records written at once; where the configuration of git and protected links lead, which sessions are not told',
   approvals: 'the record of approvals, and the programs they name',
   cli: 'the configuration, the data directory and what the person at the terminal names',
   config: 'the configuration and what it includes',
@@ -30,8 +31,9 @@ const rooms: Readonly<Record<string, string>> = {
 /** Where a path of a session is nearest, each file answers for itself. */
 const files: Readonly<Record<string, readonly string[]>> = {
   gateway: ['confine.ts', 'fetch-package.ts', 'gateway.ts', 'sweep-folders.ts'],
-  // The path of a workspace as the operator gave it; folders that Ambit makes and removes whole; programs it starts.
-  workspaces: ['container/', 'isolation/', 'local/open-local.ts', 'search/ripgrep.ts'],
+  // The path of a workspace as the operator gave it; folders that Ambit makes and removes whole; programs it starts; what
+  // git is configured by, to know what is closed.
+  workspaces: ['container/', 'isolation/', 'local/guard-led-places.ts', 'local/noted-looks.ts', 'local/open-local.ts', 'search/ripgrep.ts'],
 };
 
 const mention = /(?<!import type [^;]{0,200})(?:from|import|require)\s*\(?\s*['"](?:node:)?fs(?:\/promises)?['"]/;

@@ -1,6 +1,7 @@
 import { opendir } from 'node:fs/promises';
 import { guardedPaths, isGuardedName } from '../../guarded-names.ts';
 import { type Collected, createCollector } from './collect-guarded.ts';
+import { guardLinksOf } from './guard-orders.ts';
 import { guardRepositories } from './guard-repositories.ts';
 import { type GuardSpot, spotOf } from './guard-spots.ts';
 import { type GuardedName, guardedIn } from './guarded-entries.ts';
@@ -31,6 +32,7 @@ export async function executedLater(folder: Pinned, showCopy: ShowCopy): Promise
       const held = collector.keep(folder, above);
       if (held !== undefined) collector.readOnly(held, name);
     }
+    guardLinksOf(folder, collector);
     await guardRepositories(folder, collector);
     const collected = collector.collected();
     if (folder.guard === undefined) return { ...collected, folders: [] };

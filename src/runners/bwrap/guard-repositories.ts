@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { parseGitConfig } from '../../git-config.ts';
 import type { Collector } from './collect-guarded.ts';
-import { parseGitConfig } from './git-config.ts';
-import { gitFolderOf, guardOrders } from './guard-orders.ts';
+import { guardOrders, guardOrdersAbove } from './guard-orders.ts';
 import { isRepository } from './guarded-entries.ts';
 import { isOpened } from './is-opened.ts';
 import { lookWithin, type Pinned, pinWithin, readPinned, release } from './pinned.ts';
@@ -47,7 +47,8 @@ export async function guardRepositories(top: Pinned, collector: Collector): Prom
   }
   if (git !== undefined) hideCredentials(git, collector);
   guardTopItself(top, collector);
-  if (git !== undefined) guardOrders(top, top.real, gitFolderOf(top.real), collector);
+  if (git !== undefined) guardOrders(top, top.real, collector);
+  guardOrdersAbove(top, collector);
   guardSubmodules(top, top, collector);
   for (const names of repositories) {
     const folder = keepAll(top, names, collector);
@@ -73,7 +74,7 @@ function guardTopItself(top: Pinned, collector: Collector): void {
     if (top.guard.git === 'read') for (const name of contentOfGit) collector.readOnly(top, name);
     for (const { name, content } of rulesOfGit) collector.occupy(top, name, content);
     hideCredentials(top, collector);
-    guardOrders(top, top.real, top.real, collector);
+    guardOrders(top, top.real, collector, top.real);
     return;
   }
   const isOther = has('.git/HEAD') || lookWithin(top, '.git')?.isFile() === true;
@@ -91,7 +92,7 @@ function guardNested(top: Pinned, folder: Pinned, collector: Collector): void {
   const git = collector.readOnly(folder, '.git');
   if (git !== undefined) hideCredentials(git, collector);
   collector.readOnly(folder, '.gitmodules');
-  guardOrders(top, folder.real, gitFolderOf(folder.real), collector);
+  guardOrders(top, folder.real, collector);
   guardSubmodules(top, folder, collector);
 }
 

@@ -7,6 +7,7 @@ import { removeFolder } from '../../runners/remove-folder.ts';
 import type { Admit } from '../../saferoot/admit.ts';
 import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
+import { guardLedPlaces } from '../local/guard-led-places.ts';
 import type { PathGuard } from '../path-guard.ts';
 import { applyMerge, MergeInterrupted } from './apply-merge.ts';
 import { withBefore } from './base-content.ts';
@@ -52,9 +53,10 @@ export async function mergeFolder(
 ): Promise<Merge> {
   const { workspacePath, path, sessionId, workspaceId } = record;
   const lock = join(folders, `.merge-${createHash('sha256').update(workspacePath).digest('hex').slice(0, 16)}`);
-  const closed = (name: string) => options.guard.refusal('write', name.split('/'));
+  const guard = guardLedPlaces(workspacePath, options.guard);
+  const closed = (name: string) => guard.refusal('write', name.split('/'));
   // Asked again for where links of the workspace lead.
-  const admit: Admit = (deed, names) => (deed === 'write' ? options.guard.refusal('write', names) : undefined);
+  const admit: Admit = (deed, names) => (deed === 'write' ? guard.refusal('write', names) : undefined);
   const staging = join(place.home, `merge-${randomBytes(6).toString('hex')}`);
   // Two merges at once would each find the workspace as it was before the other.
   return withLongLock(lock, patienceMs, async () => {

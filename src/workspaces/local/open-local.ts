@@ -13,6 +13,7 @@ import type { PathRules } from '../path-rules.ts';
 import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
 import type { Ripgrep } from '../search/ripgrep.ts';
 import { withoutCredentials } from '../without-credentials.ts';
+import { guardLedPlaces } from './guard-led-places.ts';
 
 export interface LocalOptions {
   readonly rules: PathRules;
@@ -37,7 +38,7 @@ const attempts = 8;
 
 /** A folder of the host as a workspace. */
 export function openLocal(path: string, options: LocalOptions): LocalBackend {
-  const guard = createPathGuard(options.rules);
+  const guard = guardLedPlaces(path, createPathGuard(options.rules));
   const fileBytes = options.fileBytes ?? defaultFileBytes;
   const sync = options.durable ?? false;
   const root = rootAt(path, (deed, names) =>
@@ -50,7 +51,12 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const { descriptor } = root;
   const swept = options.sweep === false ? Promise.resolve(0) : root.sweep().catch(() => 0);
 
-  const doing = createExplain({ namesIn, relativeTo });
+  const explained = createExplain({ namesIn, relativeTo });
+
+  function doing<T>(asked: string, work: () => Promise<T>): Promise<T> {
+    guard.lookAgain();
+    return explained(asked, work);
+  }
 
   async function namesIn(folder: string): Promise<readonly string[] | undefined> {
     const listing = await root.list(folder, { limit: 1000, without: isTemporaryName }).catch(() => undefined);

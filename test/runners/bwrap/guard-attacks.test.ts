@@ -150,14 +150,31 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     symlinkSync('target.sh', join(ws, 'tools/linked'));
     put('shared/gitconfig', '[core]\neditor = tools/second.sh\n');
     runGit(ws, ['init', '--quiet']);
+    runGit(dirname(ws), ['init', '--quiet']);
+    runGit(dirname(ws), ['config', 'core.hooksPath', 'ws/around']);
+    // What a link with a protected name leads to, or one that lies among hooks.
+    for (const name of ['scripts/check.sh', 'docs/agents.md', 'skills/a/SKILL.md']) put(name, '');
+    symlinkSync('../../scripts/check.sh', join(ws, '.git/hooks/pre-commit'));
+    symlinkSync('docs/agents.md', join(ws, 'CLAUDE.md'));
+    mkdirSync(join(ws, '.claude'));
+    symlinkSync('../skills', join(ws, '.claude/skills'));
+    symlinkSync('husky-files', join(ws, '.husky'));
     runGit(harness.folder, ['init', '--quiet', join(ws, 'team/lib')]);
     for (const [name, value] of Object.entries(settings)) runGit(ws, ['config', name, value]);
     runGit(join(ws, 'team/lib'), ['config', 'core.hooksPath', 'hooks']);
     const tried = ['hooks/pre-commit', 'hooks/new', 'clean.sh', 'second.sh', 'linked'].map((name) => `tools/${name}`);
-    const missing = ['shared/gitconfig', 'later/gitconfig', 'team/lib/hooks/post-checkout'];
+    tried.push('scripts/check.sh', 'docs/agents.md', 'CLAUDE.md', 'skills/a/SKILL.md', 'skills/new');
+    const missing = [
+      'around/post-checkout',
+      'husky-files/pre-commit',
+      'husky-files',
+      'shared/gitconfig',
+      'later/gitconfig',
+      'team/lib/hooks/post-checkout',
+    ];
     for (const git of ['read', 'write'] as const) {
       const { said } = await attack(
-        `${writes(...tried, ...missing)}; mkdir -p later team/lib/hooks; ${writes(...missing)}; mv tools old && echo wrote; echo x > tools/free && echo ok`,
+        `${writes(...tried, ...missing)}; mkdir -p later team/lib/hooks around husky-files; ${writes(...missing)}; mv tools old && echo wrote; mv docs old && echo wrote; rm .claude/skills && echo wrote; echo x > docs/free; echo x > tools/free && echo ok`,
         { git },
       );
       expect(said).not.toContain('wrote');

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
-import { parseGitConfig } from '../../../src/runners/bwrap/git-config.ts';
+import { parseGitConfig } from '../src/git-config.ts';
 
 const written = [
   '# path = commented \\',

@@ -1,0 +1,96 @@
+import { type Dirent, lstatSync, readdirSync, readlinkSync, type Stats } from 'node:fs';
+import { dirname, resolve, sep } from 'node:path';
+
+/** Where an absolute path leads. */
+export interface WayOfLinks {
+  /** Without links, as far as it exists. */
+  readonly place: string;
+  /** The links on the way, each by the place it lies at. */
+  readonly links: readonly string[];
+  /** The first place on the way at which nothing is found. */
+  readonly missing: string | undefined;
+}
+
+/** Looks at a place without following what is there; undefined where nothing can be found. */
+export type LookAt = (place: string) => Stats | undefined;
+
+const mostLinks = 40;
+
+/** Follows each link on the way to a path, to its end or to where nothing is. Undefined where they lead in a circle. */
+export function followLinks(path: string, lookAt: LookAt = lookAtPlace): WayOfLinks | undefined {
+  const links: string[] = [];
+  let missing: string | undefined;
+  let place = '';
+  const ahead = namesOf(path).reverse();
+  for (let name = ahead.pop(); name !== undefined; name = ahead.pop()) {
+    const next = `${place}/${name}`;
+    const found = missing === undefined ? lookAt(next) : undefined;
+    const target = found?.isSymbolicLink() ? targetOf(next) : undefined;
+    if (target === undefined) {
+      if (found === undefined) missing ??= next;
+      place = next;
+      continue;
+    }
+    if (links.push(next) > mostLinks) return undefined;
+    ahead.push(...namesOf(resolve(dirname(next), target)).reverse());
+    place = '';
+  }
+  return { place: place === '' ? sep : place, links, missing };
+}
+
+function targetOf(link: string): string | undefined {
+  try {
+    return readlinkSync(link);
+  } catch {
+    return undefined;
+  }
+}
+
+const namesOf = (path: string): string[] => path.split(sep).filter((name) => name !== '');
+
+/** The same as the default above, for whoever wants to note what was looked at. */
+export function lookAtPlace(place: string): Stats | undefined {
+  try {
+    return lstatSync(place, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}
+
+/** Those who may write what is searched here are no strangers, so what is beyond the bound is left out. */
+const mostEntries = 2000;
+
+export interface LinkSearch {
+  readonly lookAt?: LookAt;
+  readonly entriesIn?: (folder: string) => readonly Dirent[];
+  /** How many levels of folders are looked into. */
+  readonly levels?: number;
+}
+
+/** The links at a place and in the folders below, without those of packages. */
+export function linksAt(place: string, search: LinkSearch = {}): string[] {
+  const { lookAt = lookAtPlace, entriesIn = entriesInFolder, levels = 6 } = search;
+  const top = lookAt(place);
+  if (top?.isSymbolicLink()) return [place];
+  const links: string[] = [];
+  const folders = top?.isDirectory() ? [{ path: place, level: 1 }] : [];
+  let left = mostEntries;
+  for (const { path, level } of folders) {
+    for (const entry of entriesIn(path)) {
+      if (left-- <= 0) return links;
+      if (entry.isSymbolicLink()) links.push(`${path}/${entry.name}`);
+      const isEntered = entry.isDirectory() && level < levels && entry.name !== 'node_modules';
+      if (isEntered) folders.push({ path: `${path}/${entry.name}`, level: level + 1 });
+    }
+  }
+  return links;
+}
+
+/** None where it is no folder, or cannot be looked into. */
+export function entriesInFolder(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch {
+    return [];
+  }
+}

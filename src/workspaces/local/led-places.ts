@@ -1,0 +1,79 @@
+import { dirname } from 'node:path';
+import { followLinks, linksAt } from '../../follow-links.ts';
+import { type GitOrder, gitFolderOf, gitFoldersOf, gitOrdersOf, OrdersUnknown } from '../../git-orders.ts';
+import { gitLinksIn, guardedLinksIn } from '../../guarded-links.ts';
+import type { NotedLooks } from './noted-looks.ts';
+
+/** Why a place is not to be changed, as the rest of a sentence. */
+export type Reason = string;
+
+const byGit: Reason = 'the configuration of git names it';
+const byLink: Reason = 'a protected link leads to it';
+
+/** Places by their absolute paths, each with why it is not to be changed. */
+export interface LedPlaces {
+  readonly places: ReadonlyMap<string, Reason>;
+  /** Set where nobody knows which places there are: then nothing is to be changed. */
+  readonly unknown?: Reason;
+}
+
+/** Where the configuration of the repository in a folder leads, and the links among what git follows there. */
+export function placesOfRepository(folder: string, looks: NotedLooks): LedPlaces {
+  const places = new Map<string, Reason>();
+  if (looks.lookAt(`${folder}/.git`) === undefined) return { places };
+  try {
+    const gitFolder = gitFolderOf(folder, looks.read);
+    for (const order of gitOrdersOf(folder, gitFolder, looks.read)) addOrder(order, places, looks);
+    for (const each of gitFoldersOf(gitFolder, looks.read)) {
+      for (const link of gitLinksIn(each, looks)) addLed(link, byLink, places, looks);
+    }
+    return { places };
+  } catch (error) {
+    if (!(error instanceof OrdersUnknown)) throw error;
+    return { places, unknown: `the configuration of git ${error.what}` };
+  }
+}
+
+/** The same for each repository around a folder. */
+export function placesOfRepositoriesAbove(folder: string, looks: NotedLooks): LedPlaces {
+  const above = dirname(folder);
+  if (above === folder) return { places: new Map() };
+  const [here, further] = [placesOfRepository(above, looks), placesOfRepositoriesAbove(above, looks)];
+  const unknown = here.unknown ?? further.unknown;
+  return { places: new Map([...here.places, ...further.places]), ...(unknown === undefined ? {} : { unknown }) };
+}
+
+/** Where links lead that have a guarded name in a folder, or lie in what has one. */
+export function placesOfLinks(
+  folder: string,
+  isFree: (names: readonly string[]) => boolean,
+  looks: NotedLooks,
+): LedPlaces {
+  const places = new Map<string, Reason>();
+  for (const link of guardedLinksIn(folder, isFree, looks)) addLed(link, byLink, places, looks);
+  return { places };
+}
+
+function addOrder({ place, kind }: GitOrder, places: Map<string, Reason>, looks: NotedLooks): void {
+  const isPart = kind === 'path' || kind === 'word';
+  if (!isPart) {
+    const led = addLed(place, byGit, places, looks);
+    if (kind !== 'folder' || led === undefined) return;
+    for (const link of linksAt(led, looks)) addLed(link, byGit, places, looks);
+    return;
+  }
+  const way = followLinks(place, looks.lookAt);
+  if (way === undefined) return;
+  // A word may be anything. One with a slash is kept free for the file it may name.
+  const counts = way.missing === undefined ? looks.lookAt(way.place)?.isFile() : kind === 'path';
+  if (counts) for (const each of [way.place, ...way.links]) places.set(each, byGit);
+}
+
+/** What is missing on the way could be made as a link, so it is not made at all. */
+function addLed(path: string, why: Reason, places: Map<string, Reason>, looks: NotedLooks): string | undefined {
+  const way = followLinks(path, looks.lookAt);
+  if (way === undefined) return undefined;
+  for (const each of [way.place, ...way.links]) places.set(each, why);
+  if (way.missing !== undefined) places.set(way.missing, why);
+  return way.place;
+}
