@@ -1,23 +1,56 @@
-/** Stands where a credential was. */
-export const redactedMark = 'REDACTED-BY-AMBIT';
+import { redactStructured } from './redact-structured.ts';
+import { longestLine, redactedMark, withoutSecrets } from './without-secrets.ts';
 
-/** No setting is this long. A longer line is not searched: nothing of it is shown. */
-const longestLine = 4096;
+export { redactedMark } from './without-secrets.ts';
 
 type Redact = (text: string) => string;
 
+/** Folders of agents and editors: what they keep in JSON, TOML or YAML is settings. */
+const foldersOfSettings: ReadonlySet<string> = new Set(
+  ['agents', 'amazonq', 'claude', 'clinerules', 'codex', 'continue', 'cursor', 'gemini', 'junie', 'kilocode', 'kiro']
+    .concat('opencode', 'qwen', 'roo', 'windsurf', 'vscode', 'idea', 'zed', 'devcontainer', 'mise')
+    .map((name) => `.${name}`),
+);
+
+const byName: readonly (readonly [RegExp, Redact])[] = [
+  [/^\.npmrc$/, redactNpmrc],
+  [/^\.yarnrc/, redactYarnrc],
+  [/^\.git(?:config|modules)$/, redactGitConfig],
+  [/^\.git-credentials$/, showNothing],
+  [/^(?:\.mcp\.json|opencode\.jsonc?|\.?crush\.json|\.devcontainer\.json)$/, redactJson],
+  [/^\.?mise(?:\.[^/]*)?\.toml$/, redactToml],
+  [/^\.aider\.conf\.yml$/, redactYarnrc],
+];
+const inGit: readonly (readonly [RegExp, Redact])[] = [[/^config(?:\.worktree)?(?:\.lock)?$/, redactGitConfig]];
+const inFolder: Readonly<Record<string, readonly (readonly [RegExp, Redact])[]>> = {
+  '.git': [[/^credentials$/, showNothing]],
+  '.cargo': [
+    [/^config(?:\.toml)?$/, redactToml],
+    [/^credentials(?:\.toml)?$/, showNothing],
+  ],
+  '.config': [[/^mise\.toml$/, redactToml]],
+};
+const ofAgents: readonly (readonly [RegExp, Redact])[] = [
+  [/\.jsonc?$/, redactJson],
+  [/\.toml$/, redactToml],
+  [/\.ya?ml$/, redactYarnrc],
+];
+
 /**
  * How a settings file that may hold credentials is shown, by the names that lead to it; undefined where it is shown as it
- * is. These files are worth reading for what else they say.
+ * is. These files are worth reading for what else they say; one of nothing but credentials is shown as an empty one.
  */
 export function redactionFor(names: readonly string[]): Redact | undefined {
-  const lower = names.map((name) => name.toLowerCase());
-  const last = lower.at(-1) ?? '';
-  if (last === '.npmrc') return redactNpmrc;
-  if (last.startsWith('.yarnrc')) return redactYarnrc;
-  if (last === '.gitconfig' || last === '.gitmodules') return redactGitConfig;
-  const inGit = lower.slice(0, -1).includes('.git');
-  return inGit && /^config(?:\.worktree)?(?:\.lock)?$/.test(last) ? redactGitConfig : undefined;
+  const last = (names.at(-1) ?? '').toLowerCase();
+  if (!/^[._]|^(?:config|credentials|crush|opencode|mise)|\.(?:jsonc?|toml|ya?ml)$/.test(last)) return undefined;
+  const above = names.slice(0, -1).map((name) => name.toLowerCase());
+  const rules = [
+    ...byName,
+    ...(above.includes('.git') ? inGit : []),
+    ...(inFolder[above.at(-1) ?? ''] ?? []),
+    ...(above.some((name) => foldersOfSettings.has(name)) ? ofAgents : []),
+  ];
+  return rules.find(([name]) => name.test(last))?.[1];
 }
 
 /** The same for bytes. What is no text is shown as nothing. */
@@ -29,9 +62,21 @@ export function redactBytes(content: Uint8Array, redact: Redact): Buffer {
 /** Keys of npm's settings, without the registry that may stand before them. */
 const npmSecret = /(?:auth|authtoken|password|username|email|token|secret|key|keyfile|cert|certfile|otp)$/i;
 const yarnSecret = /(?:auth|authtoken|authident|password|username|email|token|ident|secret|key|cert|filepath)$/i;
-/** Values in which git keeps what proves who somebody is, by their last name. */
+/** Values in which git keeps what proves who somebody is, by how their last name ends. */
 const gitSecret =
-  /^(?:extraheader|helper|username|password|passwd|token|oauthtoken|apikey|secret|key|smtppass|smtpuser|pass)$/i;
+  /^(?:helper|username|smtpuser|key)$|(?:extraheader|password|passwd|passphrase|pass|token|secret|cookie|credentials?|(?:api|access|private|secret|auth)-?key)$/i;
+
+function redactJson(text: string): string {
+  return redactStructured(text, 'json');
+}
+
+function redactToml(text: string): string {
+  return redactStructured(text, 'toml');
+}
+
+function showNothing(): string {
+  return '';
+}
 
 /** Comments too: what is put aside for a while is a secret all the same. */
 function redactNpmrc(text: string): string {
@@ -82,39 +127,6 @@ function redactGitConfig(text: string): string {
     const isSecret = goesOn || (sign !== '' && gitSecret.test(key.replace(/^[\s;#]+/, '')));
     return withoutSecrets(section) + (isSecret ? key + sign + redactedMark : withoutSecrets(rest));
   });
-}
-
-/** Tokens by the form that their issuers give them. */
-const tokens = /\b(?:gh[opsur]_|github_pat_|glpat-|npm_|pypi-|xox[abeprs]-|sk-|AKIA)[A-Za-z0-9_-]{10,}/g;
-/** Names that a colon follows. The look behind starts each name once, so that long names cost no more than their length. */
-const headerNames = /(?<![\w-])[\w-]+(?=\s*:)/g;
-const queries = /([?&])([\w-]+)=[^&\s"']+/g;
-const secretQuery = /token|key|secret|password|auth|signature|sig/i;
-/** In addresses, what stands before the `@`: names too, for a token is often given as one. */
-const userinfo = /:\/\/([^/?#\r\n]+)@/g;
-
-/** Each step looks at a character a fixed number of times: whoever writes the settings must not hold up the gateway. */
-function withoutSecrets(line: string): string {
-  const plain = line
-    .replace(userinfo, (whole, user: string, at: number) =>
-      /ssh$/i.test(line.slice(Math.max(0, at - 3), at)) && !user.includes(':') ? whole : `://${redactedMark}@`,
-    )
-    .replace(queries, (whole, sign: string, name: string) =>
-      secretQuery.test(name) ? `${sign}${name}=${redactedMark}` : whole,
-    );
-  return withoutHeader(plain).replace(tokens, redactedMark);
-}
-
-/** A header's value goes on to the end of the line. */
-function withoutHeader(line: string): string {
-  for (const { 0: name, index } of line.matchAll(headerNames)) {
-    if (isSecretHeader(name)) return `${line.slice(0, index + name.length)}: ${redactedMark}`;
-  }
-  return line;
-}
-
-function isSecretHeader(name: string): boolean {
-  return /\b(?:authorization|private-token)$/i.test(name) || (/\bx-/i.test(name) && /(?:token|key|auth)$/i.test(name));
 }
 
 function byLine(text: string, change: (line: string) => string): string {

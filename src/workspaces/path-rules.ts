@@ -22,6 +22,7 @@ export interface PathRules {
 const secretByDefault: readonly string[] = [
   '.env',
   '.env.*',
+  '.envrc',
   '*.pem',
   '*.key',
   '*.p12',
@@ -53,6 +54,7 @@ const secretByDefault: readonly string[] = [
   '_netrc',
   '.pgpass',
   '.git-credentials',
+  '**/.git/credentials',
   '.htpasswd',
   '.vault-token',
 ];

@@ -8,14 +8,22 @@ const largestShown = 1024 * 1024;
 
 /**
  * A file as sessions may read it: one that holds settings with credentials among them is shown without their values. One
- * that sessions may change is shown as it is, else they would write back what they were shown.
+ * that sessions may change is shown as it is, else they would write back what they were shown. It may be known by other
+ * names too, such as that of a link that leads to it.
  */
-export async function withoutCredentials(file: OpenedFile, asked: string, guard: PathGuard): Promise<OpenedFile> {
+export async function withoutCredentials(
+  file: OpenedFile,
+  asked: string,
+  guard: PathGuard,
+  known: readonly (readonly string[])[] = [],
+): Promise<OpenedFile> {
   const { facts } = file;
-  const names = facts.path.split('/');
-  const redact = redactionFor(names);
-  if (redact === undefined || guard.refusal('write', names) === undefined) return file;
+  const ways = [facts.path.split('/'), ...known].filter((names) => guard.refusal('write', names) !== undefined);
+  const redact = ways.map(redactionFor).find((each) => each !== undefined);
+  const hidden = known.map((names) => guard.refusal('read', names)).find((why) => why !== undefined);
+  if (redact === undefined && hidden === undefined) return file;
   try {
+    if (redact === undefined || hidden !== undefined) throw closedPath(asked, hidden ?? '', facts.path);
     if (facts.bytes > largestShown) throw closedPath(asked, 'is too large to be shown without credentials', facts.path);
     const content = redactBytes(await file.read(0, largestShown), redact);
     return {

@@ -7,6 +7,8 @@
 export const hiddenNames = [
   '.env',
   '.env.production',
+  '.envrc',
+  '.git/credentials',
   'server.pem',
   'server.key',
   'client.p12',
@@ -126,7 +128,6 @@ export const keptFiles = [
   'lefthook-local.toml',
   '.lefthook.yml',
   '.overcommit.yml',
-  '.envrc',
   '.npmrc',
   '.yarnrc',
   '.yarnrc.yml',

@@ -27,6 +27,20 @@ test.each(attacks)('S4: a line of 1 MiB of %j in settings holds nobody up, and n
   }
 });
 
+// A string or a remark without an end is a line of any length, and may lie in one.
+test.each(attacks)(
+  'S4: settings in JSON or TOML that repeat %j are read once, and their credentials are not shown',
+  (piece) => {
+    for (const path of [['.mcp.json'], ['mise.toml']]) {
+      for (const start of ['', '"', '/*', '#', '{"env":{"a":', '[env]\na = "']) {
+        shown(path, start + repeat(piece, 2 ** 20 - 20));
+        const lines = `${start}${`z${repeat(piece, 4000)}z\n`.repeat(5)}`;
+        expect(shown(path, `${lines}u = https://me:SECRET@host/plain\n`)).not.toContain('SECRET');
+      }
+    }
+  },
+);
+
 test('S4: what goes on below a line that is too long to be searched is not shown either', () => {
   const long = 'a'.repeat(5000);
   expect(shown(['.yarnrc.yml'], `b: 1\n  x${long}: >-\n    SECRET\nc: plain\n`)).toBe(

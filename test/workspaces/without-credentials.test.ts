@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { readExpression } from '../../src/workspaces/search/expression.ts';
 import { grep } from '../../src/workspaces/search/grep.ts';
 import { filesIn, ripgrepOfFile } from './search/searched.ts';
-import { bytes, contentOf, noRules } from './suite/ground.ts';
+import { bytes, codeOf, contentOf, noRules } from './suite/ground.ts';
 
 /** Each holds "SECRET" wherever a credential is, and "plain" in what may be read. */
 const files: Record<string, string> = {
@@ -54,6 +54,57 @@ basic SECRET21
   '.git/config.worktree': '[http]\n\textraheader = X: SECRET27\n[core]\n\tplain = 1\n',
   'sub/.git/config': '[sendemail]\n\tsmtpPass = SECRET28\n[core]\n\tplain = 1\n',
   '.gitmodules': '[submodule "a"]\n\tpath = plain\n\turl = https://SECRET29@example.com\n',
+  '.mcp.json': `{
+  // "token": "SECRET31"
+  "mcpServers": {
+    "plain": {
+      "command": "npx", "args": ["-y", "plain", "--api-key", "SECRET32", "--auth-token=SECRET33", "-e", "DB_PASSWORD=SECRET34"],
+      "env": { "REGION": "SECRET35", "PIN": 31415, "KEPT": "\${plain}", "NESTED": ["SECRET36"] },
+      "url": "https://SECRET37@plain.example.com/?api_key=SECRET38",
+      "headers": { "Authorization": "Bearer SECRET39\\"SECRET40", "X": "Bearer \${env:PLAIN}" },
+      "clientSecret": "SECRET41", "oauth": { "accessToken": { "value": "SECRET42" } } /* "x": "SECRET43" */
+    }
+  }
+}
+`,
+  '.cursor/mcp.json': '{"env":{"plain":"SECRET44","unended":"SECRET45',
+  'opencode.jsonc': '{ "provider": { "plain": { "options": { "apiKey": "SECRET46" } } }, }\n',
+  '.aider.conf.yml': 'model: plain\nopenai-api-key: SECRET47\n',
+  '.cargo/config.toml': `# token = "SECRET48"
+[registries.plain]
+index = "sparse+https://plain.example.com/"
+token = "SECRET49" # plain
+[registries]
+two = { index = "plain", token = 'SECRET50', "secret-key" = "SECRET51" }
+three.token = """
+SECRET52
+"""
+[http]
+proxy = "me:SECRET53@proxy.example.com:80"
+[env]
+PLAIN = "SECRET54"
+FORCED = { value = "SECRET55", force = true }
+MANY = [
+  "SECRET56",
+  'SECRET57',
+]
+[net]
+retry = 2
+`,
+  '.codex/config.toml': `[mcp_servers.plain]
+args = ["--token", "SECRET58"]
+env = { "A" = "SECRET59" }
+[mcp_servers.plain.http_headers]
+X-Plain = "SECRET60"
+`,
+  'mise.toml': '[env]\nA = "SECRET61"\n[tools]\nnode = "plain"\n',
+  '.git/modules/x/config': `[plain]
+\tappSecret = SECRET62
+\tmyToken = SECRET63
+\tdbPassword = SECRET64
+\tproxyExtraHeader = SECRET65
+\tapikey = SECRET66
+`,
   '.gitconfig': '[user]\n\tname = plain\n[github]\n\ttoken = SECRET30\n',
 };
 
@@ -76,12 +127,41 @@ test('S4: settings are read without the credentials in them, whatever keeps the 
   for (const name of Object.keys(files)) {
     for (const session of [filesIn(folder), stored]) {
       const shown = await contentOf(session, name);
-      expect(shown, name).not.toContain('SECRET');
+      expect(shown, name).not.toMatch(/SECRET|31415/);
       expect(shown, name).toContain('plain');
       expect(shown.split('\n').length, name).toBe(files[name]?.split('\n').length);
     }
   }
   await Promise.all([bare.close(), stored.close()]);
+});
+
+test('S4: a repository under any name is read without credentials, and so is what a link or git takes for settings', async () => {
+  const config = '[remote "plain"]\n\turl = https://me:HIDE-ME@example.com\n';
+  const more = {
+    'mirror/HEAD': '',
+    'mirror/objects/x': '',
+    'mirror/refs/x': '',
+    'mirror/credentials': 'https://me:HIDE-ME@example.com\n',
+    'mirror/config': config,
+    'shared/settings': config,
+    'other/npmrc': '_authToken=HIDE-ME\nregistry=plain\n',
+    '.git/config': `${files['.git/config']}[include]\npath = ../shared/settings\n`,
+    'linked/x': '',
+  };
+  for (const [name, content] of Object.entries(more)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), content);
+  }
+  symlinkSync('other/yarnrc', join(folder, '.yarnrc.local'));
+  writeFileSync(join(folder, 'other/yarnrc'), '_authToken HIDE-ME\nregistry plain\n');
+  symlinkSync('../other/npmrc', join(folder, 'linked/.npmrc'));
+  const session = filesIn(folder);
+  for (const name of ['mirror/config', 'shared/settings', '.yarnrc.local', 'other/yarnrc', 'linked/.npmrc']) {
+    const shown = await contentOf(session, name);
+    expect(shown, name).not.toContain('HIDE-ME');
+    expect(shown, name).toContain('plain');
+  }
+  expect(await codeOf(session.open('mirror/credentials'))).toBe('PATH_PROTECTED');
 });
 
 test('S4: a search finds no credential, with ripgrep and without, and what the operator opens is shown as it is', async () => {

@@ -17,10 +17,15 @@ export interface Collected extends Guarded {
 }
 
 export interface Collector {
-  /** What has this name in a folder becomes read-only, without credentials where it has some; undefined when nothing has. */
-  readOnly(folder: Pinned, name: string): Pinned | undefined;
+  /**
+   * What has this name in a folder becomes read-only, without credentials where it has some; undefined when nothing has.
+   * Settings may be known by other names than their own.
+   */
+  readOnly(folder: Pinned, name: string, known?: readonly string[]): Pinned | undefined;
   /** A file of settings is shown without its credentials; one without any is left alone. */
-  hideCredentials(folder: Pinned, name: string): void;
+  hideCredentials(folder: Pinned, name: string, known?: readonly string[]): void;
+  /** Whether that would change what is seen. */
+  hasCredentials(folder: Pinned, name: string): boolean;
   /** What has this name stays where it is. */
   keep(folder: Pinned, name: string): Pinned | undefined;
   /** Read-only, although nothing may have the name. */
@@ -43,31 +48,42 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
   const spots: GuardSpot[] = [];
 
   /** What is to be seen in place of a file; undefined where that is the file itself. */
-  function copyOf(file: Pinned): Pinned | undefined {
-    const redact = file.stats.isFile() ? redactionFor(file.inside.slice(top.inside.length + 1).split('/')) : undefined;
+  function contentShown(file: Pinned, known?: readonly string[]): Buffer | undefined {
+    if (!file.stats.isFile()) return undefined;
+    const own = redactionFor(file.inside.slice(top.inside.length + 1).split('/'));
+    const redact = own ?? (known && redactionFor(known));
     if (redact === undefined) return undefined;
     // One that is too large to be settings is shown as an empty one; one that cannot be read cannot be read inside.
-    if (file.stats.size > largestSettings) return showCopy(Buffer.alloc(0), file.inside);
-    let content: Buffer;
+    if (file.stats.size > largestSettings) return Buffer.alloc(0);
     try {
-      content = readPinned(file);
+      const content = readPinned(file);
+      const plain = redactBytes(content, redact);
+      return plain.equals(content) ? undefined : plain;
     } catch (error) {
       // What another program holds may hold credentials; what we may not read, nobody inside may.
       const isHeld = (error as NodeJS.ErrnoException).code === 'EAGAIN';
-      return isHeld ? showCopy(Buffer.alloc(0), file.inside) : undefined;
+      return isHeld ? Buffer.alloc(0) : undefined;
     }
-    const plain = redactBytes(content, redact);
-    return plain === undefined || plain.equals(content) ? undefined : showCopy(plain, file.inside);
   }
 
-  function show(folder: Pinned, name: string, isShownAnyway: boolean): Pinned | undefined {
+  function copyOf(file: Pinned, known?: readonly string[]): Pinned | undefined {
+    const content = contentShown(file, known);
+    return content && showCopy(content, file.inside);
+  }
+
+  function show(
+    folder: Pinned,
+    name: string,
+    isShownAnyway: boolean,
+    settings?: readonly string[],
+  ): Pinned | undefined {
     const known = shown.get(`${folder.inside}/${name}`);
     if (known !== undefined) return known;
     const found = pinWithin(folder, name);
     if (found === undefined) return undefined;
     let seen: Pinned | undefined;
     try {
-      seen = copyOf(found) ?? (isShownAnyway ? found : undefined);
+      seen = copyOf(found, settings) ?? (isShownAnyway ? found : undefined);
       if (seen === undefined) return undefined;
       shown.set(seen.inside, seen);
       spots.push(spotOf(found));
@@ -78,8 +94,17 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
   }
 
   return {
-    readOnly: (folder, name) => show(folder, name, true),
-    hideCredentials: (folder, name) => void show(folder, name, false),
+    readOnly: (folder, name, known) => show(folder, name, true, known),
+    hideCredentials: (folder, name, known) => void show(folder, name, false, known),
+    hasCredentials(folder, name) {
+      const found = pinWithin(folder, name);
+      if (found === undefined) return false;
+      try {
+        return contentShown(found) !== undefined;
+      } finally {
+        release([found]);
+      }
+    },
     keep(folder, name) {
       const known = kept.get(`${folder.inside}/${name}`);
       if (known !== undefined) return known;

@@ -50,7 +50,8 @@ export function guardLinksOf(top: Pinned, collector: Collector): void {
 
 function guardOrder(top: Pinned, { place, kind }: GitOrder, collector: Collector): void {
   if (kind === 'path' || kind === 'word') guardPlace(top, place, 'present', collector);
-  else guardPlace(top, place, kind === 'folder' ? 'folder' : 'file', collector);
+  else if (kind === 'settings') guardPlace(top, place, 'file', collector, ['.git', 'config']);
+  else guardPlace(top, place, kind, collector);
   if (kind === 'folder') guardLinks(top, linksAt(place), collector);
 }
 
@@ -62,7 +63,7 @@ function guardLinks(top: Pinned, links: readonly string[], collector: Collector)
 function guardLed(top: Pinned, path: string, what: 'present' | 'target', collector: Collector): void {
   const way = followLinks(path);
   for (const each of way?.links ?? []) watchLink(top, each, collector);
-  if (way !== undefined) guardPlace(top, way.place, what, collector);
+  if (way !== undefined) guardPlace(top, way.place, what, collector, path.split('/').slice(-2));
 }
 
 /** Nothing can be mounted upon a link; that it is replaced is at least noticed. */
@@ -73,8 +74,8 @@ function watchLink(top: Pinned, link: string, collector: Collector): void {
 /** `present`: a word of a command, of which only a file that is there counts. `target`: what a link leads to. */
 type What = 'folder' | 'file' | 'present' | 'target';
 
-/** A command may be any word, so of those only what is there counts. */
-function guardPlace(top: Pinned, place: string, what: What, collector: Collector): void {
+/** Settings are shown without credentials by the names that others know them by. */
+function guardPlace(top: Pinned, place: string, what: What, collector: Collector, known?: readonly string[]): void {
   if (!place.startsWith(`${top.real}/`)) return;
   const names = place.slice(top.real.length + 1).split('/');
   if (isGuardedElsewhere(top, names, what)) return;
@@ -93,7 +94,7 @@ function guardPlace(top: Pinned, place: string, what: What, collector: Collector
       guardLed(top, place, what, collector);
       return;
     }
-    if (isLast && (what !== 'present' || found.isFile())) collector.readOnly(here, name);
+    if (isLast && (what !== 'present' || found.isFile())) collector.readOnly(here, name, known);
     here = isLast ? undefined : collector.keep(here, name);
     if (here === undefined) return;
   }

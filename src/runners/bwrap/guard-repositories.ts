@@ -33,7 +33,7 @@ const largestSettings = 1024 * 1024;
  * follows where it may be written. The folders that lead to one stay in their places.
  */
 export async function guardRepositories(top: Pinned, collector: Collector): Promise<void> {
-  const { repositories, bare, closed, sockets } = await surveyFolder(top);
+  const { repositories, bare, closed, sockets, settings } = await surveyFolder(top);
   if (top.guard !== undefined) assertNoLink(top);
   // A folder that is no repository yet would become one of the server's making.
   const isWritable = top.guard?.git === 'write' && lookWithin(top, '.git/HEAD') !== undefined;
@@ -55,11 +55,35 @@ export async function guardRepositories(top: Pinned, collector: Collector): Prom
     if (folder !== undefined) guardNested(top, folder, collector);
   }
   for (const names of sockets) collector.cover(top, names.join('/'));
-  const whole = [...bare.filter((names) => !isOpened(top, [...names, '.git', 'HEAD'])), ...closed];
-  for (const names of whole) {
-    const above = keepAll(top, names.slice(0, -1), collector);
-    if (above !== undefined && names.length > 0) collector.readOnly(above, names.at(-1) as string);
+  for (const names of settings) if (!isOpened(top, names)) hideIfNeeded(top, names, collector);
+  for (const names of closed) guardWhole(top, names, collector);
+  for (const names of bare.filter((each) => !isOpened(top, [...each, '.git', 'HEAD']))) {
+    const folder = guardWhole(top, names, collector);
+    if (folder !== undefined) hideCredentials(folder, collector);
   }
+}
+
+function guardWhole(top: Pinned, names: readonly string[], collector: Collector): Pinned | undefined {
+  const above = keepAll(top, names.slice(0, -1), collector);
+  return above === undefined || names.length === 0 ? undefined : collector.readOnly(above, names.at(-1) as string);
+}
+
+/** The folders on the way stay in their places only where a file has something to hide. */
+function hideIfNeeded(top: Pinned, names: readonly string[], collector: Collector): void {
+  const last = names.at(-1) as string;
+  const way: Pinned[] = [];
+  try {
+    for (const name of names.slice(0, -1)) {
+      const next = pinWithin(way.at(-1) ?? top, name);
+      if (next === undefined) return;
+      way.push(next);
+    }
+    if (!collector.hasCredentials(way.at(-1) ?? top, last)) return;
+  } finally {
+    release(way);
+  }
+  const above = keepAll(top, names.slice(0, -1), collector);
+  if (above !== undefined) collector.hideCredentials(above, last);
 }
 
 /**
@@ -184,7 +208,7 @@ function makeFolders(folder: Pinned, names: readonly string[]): void {
 
 function hideCredentials(git: Pinned, collector: Collector): void {
   if (!git.stats.isDirectory()) return;
-  for (const name of ['config', 'config.worktree']) collector.hideCredentials(git, name);
+  for (const name of ['config', 'config.worktree', 'credentials']) collector.hideCredentials(git, name, ['.git', name]);
   for (const name of ['modules', 'worktrees']) inEach(git, name, 0, collector);
 }
 
@@ -195,7 +219,8 @@ function inEach(above: Pinned, name: string, depth: number, collector: Collector
   try {
     if (!folder.stats.isDirectory()) return;
     for (const entry of entriesOf(`/proc/self/fd/${folder.descriptor}`)) {
-      if (entry.isFile() && /^config/.test(entry.name)) collector.hideCredentials(folder, entry.name);
+      if (entry.isFile() && /^config/.test(entry.name))
+        collector.hideCredentials(folder, entry.name, ['.git', entry.name]);
       else if (entry.isDirectory() && !/^(?:objects|refs|logs|hooks|info)$/.test(entry.name)) {
         inEach(folder, entry.name, depth + 1, collector);
       }

@@ -1,5 +1,6 @@
 import { accessSync, constants, type Dirent, readdirSync } from 'node:fs';
 import { setImmediate as othersHadTheirTurn } from 'node:timers/promises';
+import { redactionFor } from '../../redact-settings.ts';
 import { isRepository } from './guarded-entries.ts';
 import type { Pinned } from './pinned.ts';
 import { unavailable } from './remedy.ts';
@@ -14,10 +15,12 @@ export interface Survey {
   readonly closed: readonly string[][];
   /** Sockets, those in repositories too. */
   readonly sockets: readonly string[][];
+  /** Files of settings that may hold credentials. */
+  readonly settings: readonly string[][];
 }
 
 /** Beyond these a folder is refused: what is not looked at is not guarded, and a server can make folders as it likes. */
-const most = { folders: 100_000, levels: 64, guarded: 500 };
+const most = { folders: 100_000, levels: 64, guarded: 500, settings: 5000 };
 /** So many are looked into before others have their turn. */
 const atATime = 200;
 /** Packages are not worked in, and are many. */
@@ -31,6 +34,7 @@ export async function surveyFolder({ descriptor }: Pinned): Promise<Survey> {
     closed: [] as string[][],
     sockets: [] as string[][],
   };
+  const settings: string[][] = [];
   const ahead: string[][] = [[]];
   for (let count = 0; count < ahead.length; count++) {
     if (count > most.folders) throw tooMuch(`more than ${most.folders} folders`);
@@ -44,14 +48,16 @@ export async function surveyFolder({ descriptor }: Pinned): Promise<Survey> {
       for (const entry of entries) {
         if (entry.name === '.git' && names.length > 0) found.repositories.push(names);
         if (entry.isDirectory() && !notEntered.has(entry.name)) ahead.push([...names, entry.name]);
+        if (entry.isFile() && redactionFor([...names, entry.name])) settings.push([...names, entry.name]);
       }
     }
     if (names.length > most.levels) throw tooMuch(`folders more than ${most.levels} levels deep`);
     if (Object.values(found).some(({ length }) => length > most.guarded)) {
       throw tooMuch(`more than ${most.guarded} repositories, sockets or folders that cannot be read`);
     }
+    if (settings.length > most.settings) throw tooMuch(`more than ${most.settings} files of settings`);
   }
-  return found;
+  return { ...found, settings };
 }
 
 /** Undefined where the folder cannot be looked into; without any where it has gone. */
@@ -73,7 +79,7 @@ function isBare(entries: readonly Dirent[]): boolean {
 
 function tooMuch(what: string) {
   return unavailable(
-    `a folder that may be written holds ${what} beside node_modules, so the repositories in it cannot all be found and guarded`,
+    `a folder that may be written holds ${what} beside node_modules, so what is guarded in it cannot all be found`,
     'Look who made them. Remove what is not needed, or give the session a smaller folder.',
   );
 }

@@ -151,9 +151,13 @@ export function profileFor(confinement: Confinement, files: ServerFiles, tmpDir:
   });
 }
 
+const settingsAtTop = ['.npmrc', '.yarnrc', '.yarnrc.yml', '.gitconfig', '.git-credentials', '.mcp.json', 'mise.toml']
+  .concat('.git/config', '.git/config.worktree', '.git/credentials')
+  .concat('.cargo/config', '.cargo/config.toml', '.cargo/credentials', '.cargo/credentials.toml');
+
 /** Only those at the top are known. */
 function settingsWithSecrets(folder: string): string[] {
-  return ['.npmrc', '.yarnrc', '.yarnrc.yml', '.gitconfig', '.git/config', '.git/config.worktree'].flatMap((name) => {
+  return settingsAtTop.flatMap((name) => {
     const path = join(folder, name);
     const redact = redactionFor(name.split('/'));
     if (redact === undefined || !lstatSync(path, { throwIfNoEntry: false })?.isFile()) return [];

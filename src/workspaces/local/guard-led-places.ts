@@ -1,13 +1,20 @@
-import { realpathSync } from 'node:fs';
 import { foldName } from '../../text/fold-name.ts';
 import { notToBeChanged, type PathGuard } from '../path-guard.ts';
-import { type LedPlaces, placesOfLinks, placesOfRepositoriesAbove, placesOfRepository } from './led-places.ts';
+import {
+  type LedPlace,
+  type LedPlaces,
+  placesOfLinks,
+  placesOfRepositoriesAbove,
+  placesOfRepository,
+} from './led-places.ts';
 import { createNotedLooks, type NotedLooks } from './noted-looks.ts';
 
 /** A guard that also knows the folder: what its settings and links lead to is read only, whatever it is called. */
 export interface FolderGuard extends PathGuard {
   /** To be told before each piece of work: what the folder says is looked at again. */
   lookAgain(): void;
+  /** Names of the settings that something is taken for, by a link that leads to it or by git. */
+  otherNames(names: readonly string[]): readonly (readonly string[])[];
 }
 
 /** Folders are many, and few are worked in. */
@@ -16,11 +23,12 @@ const longestRoundMs = 20;
 
 /**
  * Adds to the rules by name what the configuration of git and protected links lead to, as they are at the time. Looked at
- * are the repositories around the folder, in it, and in each folder on the way to what is asked for.
+ * are the repositories around the folder, in it, and in each folder on the way to what is asked for. The path of the
+ * folder, without links, is asked for once, when it is first needed.
  */
-export function guardLedPlaces(path: string, guard: PathGuard): FolderGuard {
+export function guardLedPlaces(realPath: () => string, guard: PathGuard): FolderGuard {
   let found: string | undefined;
-  const rootOf = () => (found ??= realpathSync.native(path));
+  const rootOf = () => (found ??= realPath());
   const above = remembered((looks) => placesOfRepositoriesAbove(rootOf(), looks));
   const folders = new Map<string, readonly Remembered[]>();
   let round = 0;
@@ -69,7 +77,7 @@ export function guardLedPlaces(path: string, guard: PathGuard): FolderGuard {
     const keys = keysOf(names);
     const look = (each: Remembered) => {
       const { places, unknown } = each();
-      return unknown ?? (places.size === 0 ? undefined : keys.map((key) => places.get(key)).find(Boolean));
+      return unknown ?? (places.size === 0 ? undefined : keys.map((key) => places.get(key)?.reason).find(Boolean));
     };
     const first = look(above);
     if (first !== undefined) return first;
@@ -82,8 +90,18 @@ export function guardLedPlaces(path: string, guard: PathGuard): FolderGuard {
     return undefined;
   }
 
+  /** Of what can be read in great numbers, only what the top of the folder says is looked at. */
+  function otherNames(names: readonly string[]): readonly (readonly string[])[] {
+    const key = foldName(names.join('/'));
+    return [above, ...placesFor([])].flatMap((each) => {
+      const known = each().places.get(key)?.known;
+      return known === undefined ? [] : [known];
+    });
+  }
+
   return {
     isOpened: guard.isOpened,
+    otherNames,
     refusal(deed, names) {
       const refused = guard.refusal(deed, names);
       if (refused !== undefined || deed === 'read' || guard.isOpened(names)) return refused;
@@ -98,13 +116,13 @@ type Remembered = () => Led;
 
 interface Led {
   /** By the names that lead there from the folder, in one spelling. */
-  readonly places: ReadonlyMap<string, string>;
+  readonly places: ReadonlyMap<string, LedPlace>;
   readonly unknown: string | undefined;
 }
 
 function ledIn(root: string, { places, unknown }: LedPlaces): Led {
-  const within = [...places].flatMap(([place, reason]) =>
-    place.startsWith(`${root}/`) ? [[foldName(place.slice(root.length + 1)), reason] as const] : [],
+  const within = [...places].flatMap(([place, led]) =>
+    place.startsWith(`${root}/`) ? [[foldName(place.slice(root.length + 1)), led] as const] : [],
   );
   return { places: new Map(within), unknown };
 }

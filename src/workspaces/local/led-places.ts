@@ -4,28 +4,36 @@ import { type GitOrder, gitFolderOf, gitFoldersOf, gitOrdersOf, OrdersUnknown } 
 import { gitLinksIn, guardedLinksIn } from '../../guarded-links.ts';
 import type { NotedLooks } from './noted-looks.ts';
 
-/** Why a place is not to be changed, as the rest of a sentence. */
-export type Reason = string;
+/** Something that is not to be changed because of what leads to it. */
+export interface LedPlace {
+  /** Why not, as the rest of a sentence. */
+  readonly reason: string;
+  /** The names of the settings that it is taken for. */
+  readonly known?: readonly string[];
+}
 
-const byGit: Reason = 'the configuration of git names it';
-const byLink: Reason = 'a protected link leads to it';
+const byGit: LedPlace = { reason: 'the configuration of git names it' };
+const byLink = 'a protected link leads to it';
 
-/** Places by their absolute paths, each with why it is not to be changed. */
+type Places = Map<string, LedPlace>;
+
+/** Places by their absolute paths. */
 export interface LedPlaces {
-  readonly places: ReadonlyMap<string, Reason>;
-  /** Set where nobody knows which places there are: then nothing is to be changed. */
-  readonly unknown?: Reason;
+  readonly places: ReadonlyMap<string, LedPlace>;
+  /** Set where nobody knows which places there are: why nothing is to be changed then. */
+  readonly unknown?: string;
 }
 
 /** Where the configuration of the repository in a folder leads, and the links among what git follows there. */
 export function placesOfRepository(folder: string, looks: NotedLooks): LedPlaces {
-  const places = new Map<string, Reason>();
+  const places = new Map<string, LedPlace>();
   if (looks.lookAt(`${folder}/.git`) === undefined) return { places };
   try {
     const gitFolder = gitFolderOf(folder, looks.read);
     for (const order of gitOrdersOf(folder, gitFolder, looks.read)) addOrder(order, places, looks);
     for (const each of gitFoldersOf(gitFolder, looks.read)) {
-      for (const link of gitLinksIn(each, looks)) addLed(link, byLink, places, looks);
+      for (const link of gitLinksIn(each, looks))
+        addLed(link, { reason: byLink, known: link.split('/').slice(-2) }, places, looks);
     }
     return { places };
   } catch (error) {
@@ -49,15 +57,17 @@ export function placesOfLinks(
   isFree: (names: readonly string[]) => boolean,
   looks: NotedLooks,
 ): LedPlaces {
-  const places = new Map<string, Reason>();
-  for (const link of guardedLinksIn(folder, isFree, looks)) addLed(link, byLink, places, looks);
+  const places = new Map<string, LedPlace>();
+  for (const link of guardedLinksIn(folder, isFree, looks))
+    addLed(link, { reason: byLink, known: link.split('/').slice(-2) }, places, looks);
   return { places };
 }
 
-function addOrder({ place, kind }: GitOrder, places: Map<string, Reason>, looks: NotedLooks): void {
+function addOrder({ place, kind }: GitOrder, places: Places, looks: NotedLooks): void {
   const isPart = kind === 'path' || kind === 'word';
   if (!isPart) {
-    const led = addLed(place, byGit, places, looks);
+    const why = kind === 'settings' ? { ...byGit, known: ['.git', 'config'] } : byGit;
+    const led = addLed(place, why, places, looks);
     if (kind !== 'folder' || led === undefined) return;
     for (const link of linksAt(led, looks)) addLed(link, byGit, places, looks);
     return;
@@ -70,7 +80,7 @@ function addOrder({ place, kind }: GitOrder, places: Map<string, Reason>, looks:
 }
 
 /** What is missing on the way could be made as a link, so it is not made at all. */
-function addLed(path: string, why: Reason, places: Map<string, Reason>, looks: NotedLooks): string | undefined {
+function addLed(path: string, why: LedPlace, places: Places, looks: NotedLooks): string | undefined {
   const way = followLinks(path, looks.lookAt);
   if (way === undefined) return undefined;
   for (const each of [way.place, ...way.links]) places.set(each, why);

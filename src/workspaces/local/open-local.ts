@@ -10,6 +10,7 @@ import type { FoundFile, ListedEntry, OpenedFile, WorkspaceBackend, WriteOptions
 import { createExplain } from '../explain.ts';
 import { createPathGuard } from '../path-guard.ts';
 import type { PathRules } from '../path-rules.ts';
+import { plainNames } from '../plain-names.ts';
 import { changedMeanwhile, endsAsFolder, notAFileName, tooLargeToWrite } from '../refusals.ts';
 import type { Ripgrep } from '../search/ripgrep.ts';
 import { withoutCredentials } from '../without-credentials.ts';
@@ -38,7 +39,7 @@ const attempts = 8;
 
 /** A folder of the host as a workspace. */
 export function openLocal(path: string, options: LocalOptions): LocalBackend {
-  const guard = guardLedPlaces(path, createPathGuard(options.rules));
+  const guard = guardLedPlaces(() => real, createPathGuard(options.rules));
   const fileBytes = options.fileBytes ?? defaultFileBytes;
   const sync = options.durable ?? false;
   const root = rootAt(path, (deed, names) =>
@@ -76,6 +77,19 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
         () => false,
       ));
     return there ? meant : undefined;
+  }
+
+  /** The files of a repository under any name are known as those in `.git`. */
+  async function inRepository(led: string): Promise<readonly string[][]> {
+    const { dir, base } = posix.parse(led);
+    if (!/^(?:config|config\.worktree|credentials)$/i.test(base)) return [];
+    const has = (name: string) =>
+      root.stat(posix.join(dir, name)).then(
+        () => true,
+        () => false,
+      );
+    const [head, common, objects, refs] = await Promise.all(['HEAD', 'commondir', 'objects', 'refs'].map(has));
+    return head && (common || (objects && refs)) ? [[...posix.join(dir, '.git').split('/'), base]] : [];
   }
 
   /** Whoever works in a folder above could put a link in its place: it was the folder that was named, not the link. */
@@ -125,7 +139,9 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
           read: (offset, length) => doing(asked, () => file.read(offset, length)),
           close: () => file.close(),
         };
-        return withoutCredentials(opened, asked, guard);
+        const { path: led } = opened.facts;
+        const known = [plainNames(asked), ...guard.otherNames(led.split('/')), ...(await inRepository(led))];
+        return withoutCredentials(opened, asked, guard, known);
       }),
 
     write: (asked, content, how = {}) =>

@@ -29,7 +29,7 @@ async function startHarness(create?: Parameters<typeof createSandboxHarness>[2])
   harness = await createSandboxHarness(undefined, undefined, create);
   marker = join(harness.folder, 'marker');
   ws = join(harness.folder, 'ws');
-  cpSync(join(built, 'ws'), ws, { recursive: true });
+  cpSync(join(built, 'ws'), ws, { recursive: true, verbatimSymlinks: true });
 }
 
 function confinedTo(guard: Guard, { confinement }: Launch): Pick<Launch, 'confinement'> {
@@ -139,14 +139,14 @@ test.skipIf(!hasBwrap())(
       };
       const made = () => {
         writeFileSync(join(ws, '.envrc'), 'opened by the operator');
-        writeFileSync(join(ws, '.mcp.json'), '{}');
+        writeFileSync(join(ws, '.windsurfrules'), '');
       };
       const nested = () => {
         for (const name of ['objects', 'refs', 'HEAD']) mkdirSync(join(ws, 'docs', name), { recursive: true });
       };
       expect(await reasonAfter(nested)).toMatch(/^"docs\/HEAD", which servers in a sandbox may only read, is new/);
       expect(await reasonAfter(replaced)).toMatch(/^"AGENTS\.md", which it may only read, was replaced/);
-      expect(await reasonAfter(made)).toMatch(/^"\.mcp\.json", which servers in a sandbox may only read, is new/);
+      expect(await reasonAfter(made)).toMatch(/^"\.windsurfrules", which servers in a sandbox may only read, is new/);
     } finally {
       await harness.stop();
     }

@@ -1,0 +1,145 @@
+import { isSecretName, longestLine, redactedMark, withoutSecrets } from './without-secrets.ts';
+
+/** A group in braces or brackets, or the whole file. */
+interface Group {
+  /** All that is in it is a credential. */
+  readonly isSecret: boolean;
+  readonly hasKeys: boolean;
+  /** The parts of the key that was read last. */
+  key: string[];
+  isKeyNext: boolean;
+  /** The text before, which may be an option that the next text belongs to. */
+  before: string;
+}
+
+/** Groups of values that are given to a process or a server as they are. */
+const secretGroup = /^(?:env|environment|(?:http|request|extra)?[-_]?headers|env[-_]?vars)$/i;
+/** What only says where a value comes from. */
+const reference = /^(?:[A-Za-z]+ )?\$(?:\{(?:(?:env|input):)?[\w.-]+\}|[A-Z_][A-Z0-9_]*)$/;
+const option = /^--?[\w-]+$/;
+const assigned = /^(-{0,2}[\w.-]+)=/;
+
+/** Each begins with what nothing else begins with, and takes what has no end to the end: a text is read once. */
+const parts = {
+  json: /"[^"\\]*(?:\\.[^"\\]*)*"?|\/\/[^\n]*|\/\*[^*]*(?:\*(?!\/)[^*]*)*(?:\*\/)?|[{}[\]:,\n]|[^\s"{}[\]:,/]+|\//gs,
+  toml: /"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:""")?|'''[^']*(?:'(?!'')[^']*)*(?:''')?|"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|'[^'\n]*'?|#[^\n]*|[{}[\]=,\n]|[^\s"'{}[\]=,#]+/gs,
+};
+
+/**
+ * A file of settings in JSON, with comments or without, or in TOML, without the credentials in it: values of variables and
+ * headers, values with such a name, options of commands, parts of addresses. All else stays in its place.
+ */
+export function redactStructured(text: string, format: 'json' | 'toml'): string {
+  const isToml = format === 'toml';
+  const groups: Group[] = [groupOf(false, isToml)];
+  const here = (): Group => groups.at(-1) as Group;
+  let isLineStart = true;
+  let header: string[] | undefined;
+
+  function open(sign: string): string {
+    if (isToml && groups.length === 1 && isLineStart) header = [];
+    else if (header === undefined) groups.push(groupOf(isSecretHere(here()), sign === '{'));
+    return sign;
+  }
+
+  function close(sign: string): string {
+    if (header === undefined && groups.length > 1) groups.pop();
+    return sign;
+  }
+
+  function endLine(): void {
+    if (header !== undefined) groups.splice(0, groups.length, groupOf(header.some(isSecretKey), true));
+    header = undefined;
+    if (isToml && groups.length === 1) startKey(here());
+  }
+
+  function change(part: string): string {
+    if (part === '{' || part === '[') return open(part);
+    if (part === '}' || part === ']') return close(part);
+    if (part === '\n') endLine();
+    else if (part === ',') startKey(here());
+    else if (part === ':' || part === '=') here().isKeyNext = false;
+    else if (/^(?:\/[/*]|#)/.test(part)) return withoutRemark(part);
+    else if (header !== undefined) header.push(...keysIn(part));
+    else if (here().isKeyNext) here().key.push(...keysIn(part));
+    else return changeValue(part, here());
+    return part;
+  }
+
+  return text.replace(parts[format], (part) => {
+    const changed = change(part);
+    isLineStart = part === '\n';
+    return changed;
+  });
+}
+
+const groupOf = (isSecret: boolean, hasKeys: boolean): Group => ({
+  isSecret,
+  hasKeys,
+  key: [],
+  isKeyNext: hasKeys,
+  before: '',
+});
+
+function startKey(group: Group): void {
+  group.key = [];
+  group.isKeyNext = group.hasKeys;
+}
+
+const isSecretKey = (key: string): boolean => secretGroup.test(key) || isSecretName(key);
+const isSecretHere = ({ isSecret, key }: Group): boolean => isSecret || key.some(isSecretKey);
+
+/** A quoted key is one name; a plain one may be several with dots between them. */
+function keysIn(part: string): string[] {
+  return /^["']/.test(part) ? [contentOf(part)] : part.split('.').filter((name) => name !== '');
+}
+
+function changeValue(part: string, group: Group): string {
+  const { before, key } = group;
+  const content = contentOf(part);
+  const isText = content !== part;
+  group.before = isText ? content : '';
+  const isGiven = isSecretHere(group) || (option.test(before) && isSecretName(before));
+  if (isGiven) return isHarmless(content, isText) ? part : withMark(part, redactedMark);
+  if (content.length > longestLine) return withMark(part, redactedMark);
+  // The address of a proxy may come without its protocol.
+  if (/proxy$/i.test(key.at(-1) ?? '') && /^[^/]*@/.test(content)) return withMark(part, redactedMark);
+  const name = assigned.exec(content)?.[1];
+  if (name !== undefined && isSecretName(name)) return withMark(part, `${name}=${redactedMark}`);
+  const plain = content
+    .split('\n')
+    .map((line) => (line.length > longestLine ? redactedMark : withoutSecrets(line)))
+    .join('\n');
+  return plain === content ? part : withMark(part, plain);
+}
+
+function isHarmless(content: string, isText: boolean): boolean {
+  if (!isText) return /^(?:true|false|null)$/.test(content);
+  return content === '' || (content.length <= longestLine && reference.test(content));
+}
+
+/** As many lines as before, so that the numbers of the others stay. */
+function withMark(part: string, content: string): string {
+  const quote = quoteOf(part) || '"';
+  const lines = part.split('\n').length - content.split('\n').length;
+  return `${quote}${content}${'\n'.repeat(Math.max(0, lines))}${quote}`;
+}
+
+const quoteOf = (part: string): string => /^(?:"""|'''|"|')/.exec(part)?.[0] ?? '';
+
+function contentOf(part: string): string {
+  const quote = quoteOf(part);
+  if (quote === '') return part;
+  const isEnded = part.length >= 2 * quote.length && part.endsWith(quote);
+  return part.slice(quote.length, isEnded ? -quote.length : undefined);
+}
+
+/** What is put aside for a while is a secret all the same. */
+function withoutRemark(remark: string): string {
+  if (/["=@]/.test(remark) || remark.length > longestLine) {
+    const end = remark.startsWith('/*') ? '*/' : '';
+    const start = remark.startsWith('#') ? '#' : remark.slice(0, 2);
+    return `${start} ${redactedMark}${'\n'.repeat(remark.split('\n').length - 1)}${end && ` ${end}`}`;
+  }
+  return withoutSecrets(remark);
+}

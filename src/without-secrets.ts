@@ -1,0 +1,47 @@
+/** Stands where a credential was. */
+export const redactedMark = 'REDACTED-BY-AMBIT';
+
+/** No setting is this long. A longer line is not searched: nothing of it is shown. */
+export const longestLine = 4096;
+
+/** Tokens by the form that their issuers give them. */
+const tokens = /\b(?:gh[opsur]_|github_pat_|glpat-|npm_|pypi-|xox[abeprs]-|sk-|AKIA)[A-Za-z0-9_-]{10,}/g;
+/** Names that a colon follows. The look behind starts each name once, so that long names cost no more than their length. */
+const headerNames = /(?<![\w-])[\w-]+(?=\s*:)/g;
+const queries = /([?&])([\w-]+)=[^&\s"']+/g;
+const secretQuery = /token|key|secret|password|auth|signature|sig/i;
+/** In addresses, what stands before the `@`: names too, for a token is often given as one. */
+const userinfo = /:\/\/([^/?#\r\n]+)@/g;
+
+/** Each step looks at a character a fixed number of times: whoever writes the settings must not hold up the gateway. */
+export function withoutSecrets(line: string): string {
+  const plain = line
+    .replace(userinfo, (whole, user: string, at: number) =>
+      /ssh$/i.test(line.slice(Math.max(0, at - 3), at)) && !user.includes(':') ? whole : `://${redactedMark}@`,
+    )
+    .replace(queries, (whole, sign: string, name: string) =>
+      secretQuery.test(name) ? `${sign}${name}=${redactedMark}` : whole,
+    );
+  return withoutHeader(plain).replace(tokens, redactedMark);
+}
+
+/** A header's value goes on to the end of the line. */
+function withoutHeader(line: string): string {
+  for (const { 0: name, index } of line.matchAll(headerNames)) {
+    if (isSecretHeader(name)) return `${line.slice(0, index + name.length)}: ${redactedMark}`;
+  }
+  return line;
+}
+
+function isSecretHeader(name: string): boolean {
+  return /\b(?:authorization|private-token)$/i.test(name) || (/\bx-/i.test(name) && /(?:token|key|auth)$/i.test(name));
+}
+
+/** Names of settings, options and variables whose value is a credential, by how they end. */
+const secretName =
+  /(?:token|secret|password|passwd|passphrase|pwd|api[-_]?key|access[-_]?key|private[-_]?key|secret[-_]?key|auth[-_]?key|authorization|bearer|credentials?)$/i;
+
+/** Whether the value of a setting with this name is a credential. */
+export function isSecretName(name: string): boolean {
+  return secretName.test(name);
+}
