@@ -52,11 +52,11 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const { descriptor } = root;
   const swept = options.sweep === false ? Promise.resolve(0) : root.sweep().catch(() => 0);
 
-  const explained = createExplain({ namesIn, relativeTo });
+  const looking = createExplain({ namesIn, relativeTo });
 
-  function doing<T>(asked: string, work: () => Promise<T>): Promise<T> {
+  function changing<T>(asked: string, work: () => Promise<T>): Promise<T> {
     guard.lookAgain();
-    return explained(asked, work);
+    return looking(asked, work);
   }
 
   async function namesIn(folder: string): Promise<readonly string[] | undefined> {
@@ -129,14 +129,14 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   return {
     kind: 'local',
     swept,
-    stat: (asked, how) => doing(asked, async () => factsOf(await root.stat(asked, how))),
+    stat: (asked, how) => looking(asked, async () => factsOf(await root.stat(asked, how))),
 
     open: (asked) =>
-      doing(asked, async () => {
+      looking(asked, async () => {
         const file = await root.open(asked);
         const opened: OpenedFile = {
           facts: factsOf(file.facts),
-          read: (offset, length) => doing(asked, () => file.read(offset, length)),
+          read: (offset, length) => looking(asked, () => file.read(offset, length)),
           close: () => file.close(),
         };
         const { path: led } = opened.facts;
@@ -145,31 +145,31 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
       }),
 
     write: (asked, content, how = {}) =>
-      doing(asked, async () => {
+      changing(asked, async () => {
         if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
         await assertFileName(asked);
         return write(asked, content, how);
       }),
 
     mayWrite: (asked, { expected } = {}) =>
-      doing(asked, async () => {
+      changing(asked, async () => {
         await assertFileName(asked);
         if (expected === undefined || expected === 'absent')
           return root.mayWrite(asked, { absent: expected === 'absent' });
         return root.mayWrite(asked, expected).catch(unlessGone(asked));
       }),
 
-    makeFolder: (asked) => doing(asked, () => root.mkdir(asked, { parents: true })),
+    makeFolder: (asked) => changing(asked, () => root.mkdir(asked, { parents: true })),
     remove: (asked, how = {}) =>
-      doing(asked, () => {
+      changing(asked, () => {
         if (!how.recursive) return root.remove(asked);
         return root.removeTree(asked, how.maxEntries === undefined ? {} : { maxEntries: how.maxEntries });
       }),
     move: (from, to, how = {}) =>
-      doing(from, () => root.rename(from, to, { parents: true, overwrite: how.overwrite ?? false })),
+      changing(from, () => root.rename(from, to, { parents: true, overwrite: how.overwrite ?? false })),
 
     list: (asked, how = {}) =>
-      doing(asked, async () => {
+      looking(asked, async () => {
         const { path: found, entries, more } = await root.list(asked, { ...how, without: isTemporaryName });
         return { path: found, more, entries: entries.map(entryOf) };
       }),

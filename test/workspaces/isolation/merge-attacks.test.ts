@@ -22,11 +22,18 @@ test('a workspace that is gone costs no descriptors, however often a merge is tr
 });
 
 describe.each(['worktree', 'copy'] as const)('what a session must not bring in by a merge (%s)', (isolation) => {
-  test('files that are closed to sessions are refused, the rest is merged', async () => {
+  test('S4: files that are closed to sessions, or that git would run, are refused, the rest is merged', async () => {
     const at = await opened(isolation);
     const folder = (await at.folders.folderFor(at.session('one'))) as string;
+    for (const order of [
+      ['init', '--quiet'],
+      ['config', 'core.hooksPath', 'hooks'],
+    ]) {
+      execFileSync('git', ['-C', at.workspace, ...order]);
+    }
     put(folder, {
       'fine.txt': 'f\n',
+      'hooks/pre-commit': '#!/bin/sh\n',
       '.mcp.json': '{}',
       'sub/.git/hooks/post-checkout': '#!/bin/sh\n',
       'sub/.GIT/config': '',
@@ -40,6 +47,7 @@ describe.each(['worktree', 'copy'] as const)('what a session must not bring in b
       '.env',
       '.mcp.json',
       '.npmrc',
+      'hooks/pre-commit',
       'sub/.GIT/config',
       'sub/.git/hooks/post-checkout',
     ]);
