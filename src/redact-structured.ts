@@ -8,6 +8,8 @@ interface Group {
   /** The parts of the key that was read last. */
   key: string[];
   isKeyNext: boolean;
+  /** What the key says of its value. */
+  isSecretValue: boolean;
   /** The text before, which may be an option that the next text belongs to. */
   before: string;
 }
@@ -58,10 +60,10 @@ export function redactStructured(text: string, format: 'json' | 'toml'): string 
     if (part === '}' || part === ']') return close(part);
     if (part === '\n') endLine();
     else if (part === ',') startKey(here());
-    else if (part === ':' || part === '=') here().isKeyNext = false;
+    else if (part === ':' || part === '=') endKey(here());
     else if (/^(?:\/[/*]|#)/.test(part)) return withoutRemark(part);
-    else if (header !== undefined) header.push(...keysIn(part));
-    else if (here().isKeyNext) here().key.push(...keysIn(part));
+    else if (header !== undefined) return addKeys(header, part);
+    else if (here().isKeyNext) return addKeys(here().key, part);
     else return changeValue(part, here());
     return part;
   }
@@ -78,16 +80,32 @@ const groupOf = (isSecret: boolean, hasKeys: boolean): Group => ({
   hasKeys,
   key: [],
   isKeyNext: hasKeys,
+  isSecretValue: false,
   before: '',
 });
 
 function startKey(group: Group): void {
   group.key = [];
   group.isKeyNext = group.hasKeys;
+  group.isSecretValue = group.isSecretValue && !group.hasKeys;
+}
+
+function endKey(group: Group): void {
+  group.isKeyNext = false;
+  group.isSecretValue = group.key.some(isSecretKey);
 }
 
 const isSecretKey = (key: string): boolean => secretGroup.test(key) || isSecretName(key);
-const isSecretHere = ({ isSecret, key }: Group): boolean => isSecret || key.some(isSecretKey);
+const isSecretHere = ({ isSecret, isSecretValue }: Group): boolean => isSecret || isSecretValue;
+
+/** No key has more parts. */
+const mostParts = 100;
+
+/** A key is no place for a credential; what is not written as it should be may have one there all the same. */
+function addKeys(keys: string[], part: string): string {
+  if (keys.length < mostParts) keys.push(...keysIn(part).slice(0, mostParts));
+  return plainPart(part, contentOf(part));
+}
 
 /** A quoted key is one name; a plain one may be several with dots between them. */
 function keysIn(part: string): string[] {
@@ -101,15 +119,16 @@ function changeValue(part: string, group: Group): string {
   group.before = isText ? content : '';
   const isGiven = isSecretHere(group) || (option.test(before) && isSecretName(before));
   if (isGiven) return isHarmless(content, isText) ? part : withMark(part, redactedMark);
-  if (content.length > longestLine) return withMark(part, redactedMark);
   // The address of a proxy may come without its protocol.
   if (/proxy$/i.test(key.at(-1) ?? '') && /^[^/]*@/.test(content)) return withMark(part, redactedMark);
   const name = assigned.exec(content)?.[1];
   if (name !== undefined && isSecretName(name)) return withMark(part, `${name}=${redactedMark}`);
-  const plain = content
-    .split('\n')
-    .map((line) => (line.length > longestLine ? redactedMark : withoutSecrets(line)))
-    .join('\n');
+  return plainPart(part, content);
+}
+
+function plainPart(part: string, content: string): string {
+  if (content.length > longestLine) return withMark(part, redactedMark);
+  const plain = content.split('\n').map(withoutSecrets).join('\n');
   return plain === content ? part : withMark(part, plain);
 }
 

@@ -33,8 +33,8 @@ test.each(attacks)(
   (piece) => {
     for (const path of [['.mcp.json'], ['mise.toml']]) {
       for (const start of ['', '"', '/*', '#', '{"env":{"a":', '[env]\na = "']) {
-        shown(path, start + repeat(piece, 2 ** 20 - 20));
-        const lines = `${start}${`z${repeat(piece, 4000)}z\n`.repeat(5)}`;
+        shown(path, start + repeat(piece, proof ? 2 ** 20 - 20 : 2 ** 16));
+        const lines = `${start}${`z${repeat(piece, 4000)}z\n`.repeat(2)}`;
         expect(shown(path, `${lines}u = https://me:SECRET@host/plain\n`)).not.toContain('SECRET');
       }
     }
