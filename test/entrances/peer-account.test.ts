@@ -1,7 +1,13 @@
 import { readFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
+import { credentialOf, markForeign } from '../../src/entrances/http/credential.ts';
 import { createIsOwnPeer, findPeerAccount } from '../../src/entrances/http/peer-account.ts';
+import { AmbitError } from '../../src/errors.ts';
+import { createIdentify } from '../../src/gateway/identify.ts';
+import { mintToken } from '../../src/identity/token.ts';
+import type { Sessions } from '../../src/sessions/sessions.ts';
 
 /** Our end of a real connection to `host`, and what the system's tables say while it stands. */
 async function connection(host: string, target = host) {
@@ -57,4 +63,20 @@ test('it is looked up once for each connection, and read for all who ask at a ti
   const asked = [one, two, one, two].map(({ socket }) => isOwnPeer(socket));
   expect(await Promise.all(asked)).toEqual([true, true, true, true]);
   expect([isOwnPeer(one.socket), reads]).toEqual([true, 1]);
+});
+
+test('S2: a connection of another account is not one of this machine, whatever credential it carries later', async () => {
+  const identify = createIdentify({
+    sessions: {} as Sessions,
+    keys: { verify: () => Promise.reject(new AmbitError('UNAUTHENTICATED')) },
+    anonymous: 'loopback',
+    onInvalidKey: 'anonymous',
+    log: { info() {}, warn() {} },
+  });
+  const socket = { remoteAddress: '127.0.0.1' };
+  const request = { socket, headers: { authorization: `Bearer ${mintToken('ambk', '0'.repeat(32)).token}` } };
+  const credential = () => credentialOf(request as unknown as IncomingMessage);
+  expect((await identify(credential())).kind).toBe('anonymous');
+  markForeign(socket as unknown as Socket);
+  await expect(identify(credential())).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
 });

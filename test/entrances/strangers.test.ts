@@ -25,7 +25,7 @@ beforeAll(async () => {
     config: {
       version: 1,
       listen: { maxConnections: 32 },
-      limits: { bodyBytes },
+      limits: { bodyBytes, messageBytes: bodyBytes },
       sessions: { defaultTrust: 'direct' },
       servers: { calm: { command: process.execPath, args: [calm] } },
     },
@@ -80,10 +80,13 @@ describe('S7: without a credential', () => {
     expect(said).toMatch(/^401 .*UNAUTHENTICATED/);
   });
 
-  test('more than 16 requests at once on one connection close it', async () => {
+  test.each([
+    ['of any kind', {}],
+    ['that expect something unknown', { expect: 'x' }],
+  ])('more than 16 requests at once %s on one connection close it', async (_kind, lines) => {
     const wire = await openWire(url);
-    await wire.say(head('/mcp/calm', { 'content-length': 0 }).repeat(200));
-    expect((await wire.untilClosed()).match(/HTTP\/1\.1 401/g)?.length ?? 0).toBeLessThan(17);
+    await wire.say(head('/mcp/calm', { 'content-length': 0, ...lines }).repeat(200));
+    expect((await wire.untilClosed()).match(/HTTP\/1\.1 4/g)?.length ?? 0).toBeLessThan(17);
   });
 
   test('the oldest connection makes room, and whoever shows a credential keeps theirs', async () => {
@@ -123,22 +126,69 @@ describe('S7: without a credential', () => {
 describe('S7: one credential', () => {
   test('has half of the connections: beyond, its oldest idle one is closed, and where none is idle it is refused', async () => {
     const [busy, other] = [await gateway.createSession(), await gateway.createSession()];
-    const wait = JSON.stringify(
-      modernRequest(1, 'tools/call', { name: 'wait', arguments: {}, _meta: { progressToken: 1 } }),
-    );
-    const lines = { ...bearer(busy.token), 'mcp-name': 'wait', 'content-length': wait.length };
     const wires: Wire[] = [];
-    for (let index = 0; index < 16; index++) {
-      const wire = await openWire(url);
-      await wire.say(head('/mcp/calm', lines) + wait);
-      await wire.hears(/notifications\/progress/);
-      wires.push(wire);
-    }
+    for (let index = 0; index < 16; index++) wires.push(await openBusyWire(busy.token));
     const refused = await callModern(address(), busy.token, 'echo');
     expect([refused.status, outcome(refused)]).toEqual([503, '!OVERLOADED']);
     expect(outcome(await callModern(address(), other.token, 'echo', { text: 'hi' }))).toBe('hi');
     for (const wire of wires) wire.reset();
     await expect.poll(async () => outcome(await callModern(address(), busy.token, 'echo', { text: 'hi' }))).toBe('hi');
+  });
+
+  /** A connection with an answer that never ends, so that all others on it wait behind that one. */
+  async function openBusyWire(token: string): Promise<Wire> {
+    const wait = JSON.stringify(
+      modernRequest(1, 'tools/call', { name: 'wait', arguments: {}, _meta: { progressToken: 1 } }),
+    );
+    const wire = await openWire(url);
+    await wire.say(head('/mcp/calm', { ...bearer(token), 'mcp-name': 'wait', 'content-length': wait.length }) + wait);
+    await wire.hears(/notifications\/progress/);
+    return wire;
+  }
+
+  test('has no bytes left behind by connections that broke with several requests under way', async () => {
+    const busy = await gateway.createSession();
+    for (let index = 0; index < 9; index++) {
+      const wire = await openBusyWire(busy.token);
+      await wire.say(head('/mcp/calm', { ...bearer(busy.token), 'content-length': bodyBytes }));
+      await wire.say(' '.repeat(bodyBytes - 1));
+      await callModern(address(), busy.token, 'echo', { text: 'read meanwhile' });
+      wire.reset();
+    }
+    const call = () => callModern(address(), busy.token, 'echo', { text: 'x'.repeat(bodyBytes / 2) });
+    await expect.poll(async () => (await call()).status).toBe(200);
+  });
+
+  test('has half of the bytes that are kept of answers', async () => {
+    const [busy, other] = [await gateway.createSession(), await gateway.createSession()];
+    const long = { text: 'x'.repeat(45_000) };
+    const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', arguments: long }));
+    const wires: Wire[] = [];
+    for (let index = 0; index < 12; index++) {
+      const wire = await openBusyWire(busy.token);
+      wires.push(wire);
+      await wire.say(head('/mcp/calm', { ...bearer(busy.token), 'content-length': body.length }) + body);
+      await callModern(address(), busy.token, 'echo', { text: 'answered meanwhile' });
+    }
+    const call = (token: string) => callModern(address(), token, 'echo', long);
+    await expect.poll(async () => (await call(busy.token)).status).toBe(503);
+    const refused = await call(busy.token);
+    expect(JSON.stringify(refused)).toContain('answers');
+    expect((await call(other.token)).status).toBe(200);
+    for (const wire of wires) wire.reset();
+    await expect.poll(async () => (await call(busy.token)).status).toBe(200);
+  });
+
+  test('has 16 requests on one connection that wait for their answers', async () => {
+    const busy = await gateway.createSession();
+    const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', arguments: {} }));
+    const wire = await openBusyWire(busy.token);
+    const call = head('/mcp/calm', { ...bearer(busy.token), 'content-length': body.length }) + body;
+    await wire.say(call.repeat(15));
+    await callModern(address(), busy.token, 'echo', { text: 'read meanwhile' });
+    expect(wire.socket.destroyed).toBe(false);
+    await wire.say(call);
+    await wire.untilClosed();
   });
 
   test('has half of the bytes that are kept of bodies', async () => {

@@ -5,7 +5,8 @@ import type { Gateway, Refusal } from '../../gateway/opened-gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
 import type { Principal } from '../../identity/principal.ts';
 import type { Connections } from './connections.ts';
-import { credentialOf } from './credential.ts';
+import { credentialOf, markForeign } from './credential.ts';
+import { isLoopback } from './guards.ts';
 import { createIsOwnPeer } from './peer-account.ts';
 
 /** A caller whose body is read. */
@@ -51,19 +52,29 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
     return { key: 'unproven', isStranger: true, who: {} };
   }
 
+  /**
+   * All who are anonymous are one user, so they must be one account. Whoever comes with a credential is looked at too: it
+   * may be revoked while the body comes in, and what does not verify may count as anonymous.
+   */
+  async function checkAccount(request: IncomingMessage): Promise<void> {
+    const { socket, headers } = request;
+    if (await isOwnPeer(socket)) return;
+    markForeign(socket);
+    if (headers.authorization === undefined) throw fromAnotherAccount();
+  }
+
   return async function admitCaller(request, response) {
     let principal: Principal;
     try {
+      if (gateway.config.auth.anonymous === 'loopback' && isLoopback(request.socket.remoteAddress)) {
+        await checkAccount(request);
+      }
       const found = identify(request);
       principal = found instanceof Promise ? await found : found;
     } catch (error) {
       return doubt(request, error);
     }
     const { socket } = request;
-    if (principal.kind === 'anonymous') {
-      const own = isOwnPeer(socket);
-      if (!(own instanceof Promise ? await own : own)) return doubt(request, fromAnotherAccount());
-    }
     const key = keyOf(principal);
     if (!connections.prove(socket, key)) {
       return new AmbitError('OVERLOADED', {
@@ -77,7 +88,6 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
   };
 }
 
-/** All who are anonymous are one user, so they must be one account. */
 function fromAnotherAccount(): AmbitError {
   return new AmbitError('UNAUTHENTICATED', {
     what: 'The request carries no credential and comes from another account of this machine than the gateway runs as.',

@@ -1,6 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AmbitError } from '../../errors.ts';
 import type { Channel, Delivery } from '../../wire/channel.ts';
+import { refusedRequest } from '../../wire/compose.ts';
 import { oneLine } from '../../wire/one-line.ts';
+import type { HeldBytes } from './body-budget.ts';
 
 /**
  * The answer to one POST, or a GET's stream. It is plain JSON until something has to be said before the final
@@ -9,6 +12,8 @@ import { oneLine } from '../../wire/one-line.ts';
 export interface Answer {
   readonly channel: Channel;
   isStreaming(): boolean;
+  /** Counts long messages here until the client has read them. Where there is no room for one, it is not sent. */
+  bound(unread: HeldBytes): void;
   /** Starts the stream without saying anything yet. */
   stream(headers?: Readonly<Record<string, string>>): void;
   finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void;
@@ -56,6 +61,7 @@ class HttpAnswer implements Answer, Channel {
   #stuck: NodeJS.Timeout | undefined = undefined;
   #drainListeners: (() => void)[] | undefined = undefined;
   #goneListeners: (() => void)[] | undefined = undefined;
+  #unread: HeldBytes | undefined = undefined;
 
   constructor(response: ServerResponse, mute: boolean, refused: (status: number) => void) {
     this.owner = response;
@@ -67,6 +73,7 @@ class HttpAnswer implements Answer, Channel {
 
   #closed(): void {
     if (this.#keepAlive !== undefined) clearInterval(this.#keepAlive);
+    this.#unread?.release();
     if (this.owner.writableFinished) this.#gone = true;
     else this.#leave();
     this.#drained();
@@ -88,11 +95,24 @@ class HttpAnswer implements Answer, Channel {
   }
 
   #event(bytes: Buffer): boolean {
+    if (!this.#hasRoomFor(bytes)) {
+      this.owner.destroy();
+      return true;
+    }
     const line = oneLine(bytes);
     const room = this.owner.write(Buffer.concat([before, line, after], before.length + line.length + after.length));
     // A client that keeps its connection but stops reading would hold back everyone who shares its upstream.
     if (!room) this.#stuck ??= setTimeout(() => this.owner.destroy(), stuckMs).unref();
     return room;
+  }
+
+  bound(unread: HeldBytes): void {
+    this.#unread = unread;
+  }
+
+  /** Short ones are bounded by their number. */
+  #hasRoomFor({ length }: Buffer): boolean {
+    return length <= shortBytes || this.#unread?.add(length) !== false;
   }
 
   isStreaming(): boolean {
@@ -109,7 +129,10 @@ class HttpAnswer implements Answer, Channel {
     this.#streaming = true;
     response.writeHead(200, { ...streamHeaders, ...headers });
     response.flushHeaders();
-    response.on('drain', () => this.#drained());
+    response.on('drain', () => {
+      this.#unread?.release();
+      this.#drained();
+    });
     this.#keepAlive = setInterval(() => response.write(': keep-alive\n\n'), keepAliveMs).unref();
   }
 
@@ -146,6 +169,10 @@ class HttpAnswer implements Answer, Channel {
     if (this.#streaming) {
       this.#event(bytes);
       response.end();
+      return;
+    }
+    if (!this.#hasRoomFor(bytes)) {
+      this.finish(refusedRequest('null', tooMuchUnread()), 503, { 'retry-after': '1' });
       return;
     }
     if (status >= 400) this.#refused(status);
@@ -185,6 +212,14 @@ class HttpAnswer implements Answer, Channel {
     if (!this.#streaming) this.owner.writeHead(status, { 'content-length': 0, ...headers });
     this.owner.end();
   }
+}
+
+function tooMuchUnread(): AmbitError {
+  return new AmbitError('OVERLOADED', {
+    what: 'Too many bytes of answers wait for being read, so this answer was dropped. The call itself has been made.',
+    hint: 'Read the answers that are under way, then look what the call has done.',
+    rule: 'limits.messageBytes',
+  });
 }
 
 function acceptsEvents(request: IncomingMessage): boolean {

@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Gateway } from '../../gateway/opened-gateway.ts';
+import type { Connections } from './connections.ts';
 import { recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
 
@@ -12,7 +13,7 @@ const statuses: Readonly<Record<string, readonly [number, string]>> = {
 };
 
 /** Answers what is no request that could be served, as Node would without us, and writes it down. */
-export function answerClientErrors(http: Server, gateway: Gateway): void {
+export function answerClientErrors(http: Server, gateway: Gateway, connections: Connections): void {
   http.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
     const { remoteAddress } = socket as Socket;
     // A client that went away was refused nothing.
@@ -36,6 +37,7 @@ export function answerClientErrors(http: Server, gateway: Gateway): void {
     socket.destroy();
   });
   http.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    if (!connections.ask(request.socket, response)) return;
     gateway.metrics.httpRefused(417);
     recordRefusal(gateway, request, { event: 'request', status: 417 });
     dropBody(request, response, true);

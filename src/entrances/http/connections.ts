@@ -12,8 +12,8 @@ export interface Connections {
   /** Counts a connection until it closes, and makes room for it where there is none. */
   add(socket: Socket): void;
   /**
-   * A request has come on this connection. False when it is not to be answered: the connection is closed, or has so many
-   * unanswered requests as nobody without a credential needs.
+   * A request has come on this connection. False when it is not to be answered: the connection is closed, or has more
+   * unanswered requests than any client needs.
    */
   ask(socket: Socket, response: ServerResponse): boolean;
   /**
@@ -35,8 +35,8 @@ interface Connection {
   credential: string | undefined;
   /** Requests with a credential that wait for their answer. */
   underWay: number;
-  /** Requests that wait for their answer, whoever they are from. */
-  unanswered: number;
+  /** The answers that are not out yet, whoever they are for. */
+  readonly unanswered: Set<ServerResponse>;
 }
 
 const maxUnanswered = 16;
@@ -119,23 +119,27 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
     all: () => known.keys(),
     add(socket) {
       const address = networkOf(socket.remoteAddress ?? '');
-      const connection: Connection = { socket, address, credential: undefined, underWay: 0, unanswered: 0 };
+      const connection: Connection = { socket, address, credential: undefined, underWay: 0, unanswered: new Set() };
       known.set(socket, connection);
       enter(connection);
-      socket.once('close', () => forget(connection));
+      socket.once('close', () => {
+        forget(connection);
+        // Node closes the answer that is being sent.
+        process.nextTick(closeAnswers, connection.unanswered);
+      });
       if (known.size > limits.total) cutOldestStranger();
       if ((byAddress.get(address)?.size ?? 0) > limits.perAddress) watchAddress(address);
     },
     ask(socket, response) {
       const connection = known.get(socket);
       if (connection === undefined) return false;
-      const isOver = socket.writableEnded || connection.unanswered >= maxUnanswered;
-      if (connection.credential === undefined && isOver) {
+      const { unanswered } = connection;
+      if (unanswered.size >= maxUnanswered || (connection.credential === undefined && socket.writableEnded)) {
         cut(connection);
         return false;
       }
-      connection.unanswered++;
-      response.once('close', () => connection.unanswered--);
+      unanswered.add(response);
+      response.once('close', () => unanswered.delete(response));
       return true;
     },
     prove(socket, credential) {
@@ -163,6 +167,14 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
       enter(connection);
     },
   };
+}
+
+/** Node never closes an answer that waits behind another one when their connection ends: whoever waits for that would wait for ever. */
+function closeAnswers(answers: Iterable<ServerResponse>): void {
+  for (const answer of answers) {
+    answer.destroyed = true;
+    answer.emit('close');
+  }
 }
 
 /** What Node's parser takes for a request that it cannot go on after. */

@@ -12,14 +12,24 @@ interface Seen {
 /** A client says the same on every request of a connection: what it said is read and hashed once, and proven each time. */
 const lastSeen = new WeakMap<Socket, Seen>();
 
+/** Connections of this machine that belong to another account: they count as if they came from another machine. */
+const foreign = new WeakSet<Socket>();
+
+/** To be said before a credential of this connection is used. */
+export function markForeign(socket: Socket): void {
+  foreign.add(socket);
+  lastSeen.delete(socket);
+}
+
 /** What the request carries to prove who sends it; proven is nothing yet. */
 export function credentialOf(request: IncomingMessage): Credential {
   const { authorization } = request.headers;
   const seen = lastSeen.get(request.socket);
   if (seen !== undefined && seen.authorization === authorization) return seen.credential;
-  const address = request.socket.remoteAddress;
-  const credential = readCredential(authorization, { loopback: isLoopback(address), address });
-  lastSeen.set(request.socket, { authorization, credential });
+  const { socket } = request;
+  const address = socket.remoteAddress;
+  const credential = readCredential(authorization, { loopback: isLoopback(address) && !foreign.has(socket), address });
+  lastSeen.set(socket, { authorization, credential });
   return credential;
 }
 

@@ -9,6 +9,8 @@ export interface HttpParts {
   readonly gateway: Gateway;
   readonly admitCaller: AdmitCaller;
   readonly bodies: BodyBudget;
+  /** Of answers that their clients have not read. */
+  readonly answers: BodyBudget;
   readonly connections: Connections;
 }
 

@@ -54,6 +54,7 @@ export async function listenHttp(
     connections,
     admitCaller: createAdmitCaller(gateway, connections),
     bodies: createBodyBudget(() => gateway.config.limits.bodyBytes),
+    answers: createBodyBudget(() => gateway.config.limits.messageBytes),
   };
   let url = '';
   const door = createAdminDoor(gateway, () => gateway.config.listen.publicUrl ?? url);
@@ -155,7 +156,7 @@ export async function listenHttp(
   // A request without a Host is ours to refuse, so that it is written down.
   const http = createServer({ ...times, requireHostHeader: false }, take);
   http.on('checkContinue', take);
-  answerClientErrors(http, gateway);
+  answerClientErrors(http, gateway, connections);
   // Node drops the lines beyond a count without a word, an Origin among them; their size bounds them well enough.
   http.maxHeadersCount = 0;
   queueConnections(http, times.headersTimeout);

@@ -32,7 +32,7 @@ export interface Posted {
 
 /** POST /mcp/{server}: one message a body, its answer in the response. The body is read once it is known who sends it. */
 export async function servePost(
-  { gateway, admitCaller, bodies }: HttpParts,
+  { gateway, admitCaller, answers, bodies }: HttpParts,
   server: string,
   request: IncomingMessage,
   response: ServerResponse,
@@ -43,6 +43,7 @@ export async function servePost(
     refuseCaller(gateway, server, request, response, answer, caller);
     return;
   }
+  answer.bound(answers.open(caller.key));
   const posted: Posted = { gateway, server, request, response, caller, answer };
   if (!isJson(request)) {
     refuse(posted, { event: 'type', status: 415, rpc: -32600, message: 'The Content-Type must be application/json' });

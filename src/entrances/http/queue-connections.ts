@@ -2,7 +2,8 @@ import { maxHeaderSize, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { networkOf } from './connections.ts';
 
-const headEnd = '\r\n\r\n';
+/** The empty line after the last line of a head. */
+const headEnd = /[^\r\n]\r\n\r\n/;
 
 /**
  * Hands new connections to the HTTP server, at most one in each turn of the event loop, and only when the head of their
@@ -34,6 +35,8 @@ export function queueConnections(http: Server, headTimeoutMs: number): void {
   }
 
   http.on('connection', (socket: Socket) => {
+    // A connection can break at any time, also while it waits for its turn and nobody else listens.
+    socket.on('error', ignore);
     const expired = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
     const timer = setTimeout(() => http.emit('clientError', expired, socket), headTimeoutMs).unref();
     socket.once('close', () => clearTimeout(timer));
@@ -43,6 +46,8 @@ export function queueConnections(http: Server, headTimeoutMs: number): void {
     });
   });
 }
+
+function ignore(): void {}
 
 /** Removes the next connection from the queue. Its network moves to the end, behind the others. */
 function takeNext(queue: Map<string, Set<Socket>>): Socket | undefined {
@@ -68,10 +73,10 @@ function readHead(socket: Socket, onHead: () => void): void {
   function take(piece: Buffer): void {
     const before = text.length;
     text += piece.toString('latin1');
-    const isComplete = text.includes(headEnd, Math.max(0, before - headEnd.length));
-    if (!isComplete && text.length < maxHeaderSize && startsLikeMethod(text)) return;
+    const isComplete = headEnd.test(text.slice(Math.max(0, before - 4)));
+    if (!isComplete && text.length < maxHeaderSize && startsLikeHead(text)) return;
     socket.pause();
-    socket.off('data', take).off('end', leave).off('error', leave);
+    socket.off('data', take).off('end', leave);
     socket.unshift(Buffer.from(text, 'latin1'));
     onHead();
   }
@@ -79,9 +84,10 @@ function readHead(socket: Socket, onHead: () => void): void {
   function leave(): void {
     socket.destroy();
   }
-  socket.on('data', take).on('end', leave).on('error', leave);
+  socket.on('data', take).on('end', leave);
 }
 
-function startsLikeMethod(text: string): boolean {
-  return text[0] !== undefined && text[0] >= 'A' && text[0] <= 'Z';
+/** Whether this can become the head of a request. Line breaks before it are skipped. */
+function startsLikeHead(text: string): boolean {
+  return /^[\r\n]*(?:[A-Z]|$)/.test(text);
 }

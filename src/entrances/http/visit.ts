@@ -11,7 +11,7 @@ import { dropBody } from './read-body.ts';
 
 /** GET and DELETE /mcp/{server}: the handshake era's stream and goodbye. The modern era has neither. */
 export async function serveVisit(
-  { gateway, admitCaller }: HttpParts,
+  { gateway, admitCaller, answers }: HttpParts,
   server: string,
   request: IncomingMessage,
   response: ServerResponse,
@@ -22,6 +22,7 @@ export async function serveVisit(
     refuseCaller(gateway, server, request, response, answer, caller);
     return;
   }
+  answer.bound(answers.open(caller.key));
   dropBody(request, response, caller.isStranger);
   const transportId = request.headers['mcp-session-id'];
   const version = request.headers['mcp-protocol-version'];
