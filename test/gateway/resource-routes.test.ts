@@ -4,12 +4,19 @@ import { type EchoingUpstream, echoingUpstream } from './echoing-upstream.ts';
 
 const on = boundedGateway();
 const hints = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
-/** In the order of the configuration: what takes everything stands first. */
+const letters = [...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~%'];
+/** In the order of the configuration: what takes from others stands first. */
 const offers: Readonly<Record<string, { resources: readonly string[]; templates: readonly string[] }>> = {
   greedy: { resources: ['own:///1'], templates: ['{+x}', '{x}', '{scheme}://{+rest}', 'ambit+notes:{+x}'] },
+  thief: {
+    resources: ['files://x/1', 'ambit+notes:odd:///1'],
+    templates: letters.map((c) => `vault://docs/${c}{rest}`),
+  },
+  vault: { resources: ['vault://other/1'], templates: ['vault://docs/{id}'] },
+  files: { resources: ['files://x/1', 'files://y/1'], templates: [] },
   notes: { resources: ['note:///1', 'odd:///1'], templates: ['note:///{n}'] },
-  wide: { resources: [], templates: ['note://{+rest}', 'both:{a}'] },
-  other: { resources: ['note:///special'], templates: ['both:{b}'] },
+  wide: { resources: [], templates: ['wide://{+rest}', 'both:{a}'] },
+  other: { resources: ['wide:///special'], templates: ['both:{b}'] },
 };
 const upstreams: EchoingUpstream[] = [];
 
@@ -32,7 +39,8 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all(upstreams.map((each) => each.close())));
 
-test.each(eras)('S3: in the %s era no template takes the address of another server', async (era) => {
+/** A client of all servers, and what it is told when it reads. */
+async function connected(era: (typeof eras)[number]) {
   const servers = Object.keys(offers).map((name, at) => [
     name,
     { url: upstreams[at]?.url ?? '', era: 'modern' as const },
@@ -44,20 +52,56 @@ test.each(eras)('S3: in the %s era no template takes the address of another serv
     const { result, error } = await client.request('resources/read', { uri });
     return (result?.['contents'] as { text: string }[] | undefined)?.[0]?.text ?? error?.message;
   };
-  // Listed, though nobody has asked for a list yet.
-  expect(await read('note:///special')).toBe('other note:///special');
-  expect(await read('note:///1')).toBe('notes note:///1');
-  // The template that says most of it in its own words.
+  return { client, read };
+}
+
+test.each(eras)('S3: in the %s era no server takes the address of another', async (era) => {
+  const { read } = await connected(era);
+  // Neither by words that say more of it, nor by coming first, nor by listing what the other only has a template for.
+  for (const [uri, ...claimants] of [
+    ['vault://docs/a-secret', 'thief', 'vault'],
+    ['VAULT://user@D%4FCS:/a-secret', 'thief', 'vault'],
+    ['files://x/1', 'thief', 'files'],
+    ['wide:///special', 'wide', 'other'],
+    ['both:7', 'wide', 'other'],
+  ] as const) {
+    const refused = await read(uri);
+    for (const name of claimants) expect(refused).toMatch(new RegExp(`\\b${name}\\b`));
+    expect(refused).toContain('"ambit+');
+    for (const name of claimants) expect(await read(`ambit+${name}:${uri}`)).toBe(`${name} ${uri}`);
+  }
+  // Where only one server uses the scheme and the authority, its addresses need no name.
+  expect(await read('vault://other/1')).toBe('vault vault://other/1');
+  expect(await read('files://y/1')).toBe('files files://y/1');
   expect(await read('note:///7')).toBe('notes note:///7');
-  expect(await read('note://elsewhere/7')).toBe('wide note://elsewhere/7');
+  expect(await read('wide://elsewhere/7')).toBe('wide wide://elsewhere/7');
   // What says nothing in its own words takes what nobody else has anything to do with.
   expect(await read('free:///7')).toBe('greedy free:///7');
-  expect(await read('odd:///7')).toBe('Resource not found');
-  expect(await read('ODD:///7')).toBe('Resource not found');
-  const both = await read('both:7');
-  expect(both).toMatch(/wide/);
-  expect(both).toMatch(/other/);
-  // Whoever says which server is meant gets that one.
-  expect(await read('ambit+other:both:7')).toBe('other both:7');
-  expect(await read('ambit+notes:note:///7')).toBe('notes note:///7');
+  for (const uri of ['odd:///7', 'ODD:///7', ' odd:///7', 'ambit+gone:odd:///7', 'AMBIT+gone:odd:///7']) {
+    expect(await read(uri)).toBe('Resource not found');
+  }
+  expect(await read('AMBIT+notes:odd:///1')).toBe('notes odd:///1');
+});
+
+test.each(eras)('S3: in the %s era an address from a list is read from the server that listed it', async (era) => {
+  const { client, read } = await connected(era);
+  const listed = async (what: string, member: string, key: string) => {
+    const { result } = await client.request(what);
+    return ((result?.[member] ?? []) as Record<string, string>[]).map((entry) => entry[key] ?? '');
+  };
+  const uris = await listed('resources/list', 'resources', 'uri');
+  const byServer = Object.entries(offers).flatMap(([name, { resources }]) => resources.map((uri) => `${name} ${uri}`));
+  expect(await Promise.all(uris.map(read))).toEqual(byServer);
+  expect(uris.filter((uri) => !uri.startsWith('ambit+'))).toEqual([
+    'own:///1',
+    'vault://other/1',
+    'files://y/1',
+    'note:///1',
+    'odd:///1',
+  ]);
+  const templates = await listed('resources/templates/list', 'resourceTemplates', 'uriTemplate');
+  expect(templates).toEqual(
+    expect.arrayContaining(['ambit+vault:vault://docs/{id}', 'ambit+greedy:{+x}', 'note:///{n}']),
+  );
+  expect(templates.filter((each) => each.includes('thief'))).toHaveLength(letters.length);
 });

@@ -27,11 +27,11 @@ import { timeUpstream } from '../time-upstream.ts';
 import type { ToolBounds } from '../tool-bounds.ts';
 import { askAsModern } from './ask-as.ts';
 import { type Composite, createComposite } from './children.ts';
-import { ambiguousUri, type FoundUris, findListed, findUris, type Routes } from './find-resource.ts';
+import { ambiguousUri, type FoundUris, findKnown, findUris, noRoutes, type Routes } from './find-resource.ts';
 import { type Found, findNamed } from './find-server.ts';
 import { allServers, type ForAll } from './for-all.ts';
 import { listenToAll } from './listen-to-all.ts';
-import { gather, gatherResources, listReply, lookAtAll, type ResourceList } from './lists.ts';
+import { gather, gatherResources, gatherTemplates, listReply, lookAtAll, type ResourceList } from './lists.ts';
 import { namingAskers } from './naming-askers.ts';
 import { discoverAll, initializeAll } from './own-results.ts';
 
@@ -47,8 +47,14 @@ export interface AggregateParts {
   readonly confirmCall: ConfirmCall;
 }
 
-/** So long what servers listed stands for what they list: a template must not take what another has listed since. */
+/** So long what servers listed stands for what they list. */
 const routesMs = 10_000;
+
+/** What a session was told about resources, and when. */
+interface Told {
+  readonly routes: Routes;
+  readonly at: number;
+}
 
 /** Many servers as one. */
 export interface Aggregate {
@@ -61,7 +67,7 @@ export interface Aggregate {
 export function createAggregate(parts: AggregateParts): Aggregate {
   const { links, callers, catalog, resolution, tools, cached, own } = parts;
   /** What each session was last told about resources, where it stands; a narrowed one has another record. */
-  const told = new WeakMap<Session, { readonly routes: Routes; readonly at: number }>();
+  const told = new WeakMap<Session, Told>();
   /** Listen streams, which on stdio end by being cancelled. */
   const listening = new Set<{ owner: object; id: string; sessionId: string; end(): void; tellAll(): void }>();
 
@@ -149,8 +155,17 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return listReply(exchange, 'resources', await gatherAll(exchange, await look(exchange)));
   }
 
+  /** The client expands templates itself: they name their server where an address from a list would. */
+  async function listTemplates(exchange: ForAll): Promise<Reply> {
+    const offers = await look(exchange);
+    const known = told.get(exchange.session);
+    const routes = isFresh(known) ? known.routes : (await gatherAll(exchange, offers)).routes;
+    return listReply(exchange, 'resourceTemplates', gatherTemplates(offers, routes));
+  }
+
   async function gatherAll(exchange: ForAll, offers: readonly Listed[]): Promise<ResourceList> {
-    const list = await gatherResources(offers, askOf(exchange));
+    const before = told.get(exchange.session)?.routes ?? noRoutes;
+    const list = await gatherResources(offers, askOf(exchange), before);
     told.set(exchange.session, { routes: list.routes, at: performance.now() });
     return list;
   }
@@ -165,18 +180,18 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   /** However many they are, the servers are asked for their resources once. */
   async function uriRoutes(exchange: ForAll, uris: readonly string[]): Promise<FoundUris> {
     const known = told.get(exchange.session);
-    const listed = new Map<string, Found>();
-    for (const uri of uris) {
-      const found = findListed(exchange, uri, known?.routes ?? new Map());
-      if (found !== undefined) listed.set(uri, found);
-    }
-    if (listed.size === uris.length) return { found: listed, ambiguous: new Map() };
+    const routes = known?.routes ?? noRoutes;
+    const { channel } = exchange;
+    // An address with the name of its server needs nobody else; one that was listed a moment ago is known.
+    const at = isFresh(known) ? routes : noRoutes;
+    const found = new Map(uris.flatMap((uri) => foundAt(uri, findKnown(exchange, uri, at))));
+    if (found.size === uris.length) return { found, ambiguous: new Map() };
     const offers = await look(exchange);
-    const isFresh = known !== undefined && performance.now() - known.at < routesMs;
-    if (isFresh || exchange.channel.isGone()) {
-      const all = await findUris(exchange, uris, known?.routes ?? new Map(), offers);
+    const areListed = uris.every((uri) => found.has(uri) || routes.plain.has(uri));
+    if (isFresh(known) || areListed || channel.isGone()) {
+      const all = await findUris(exchange, uris, routes, offers);
       // What nobody has may be new.
-      if (all.found.size + all.ambiguous.size === uris.length || exchange.channel.isGone()) return all;
+      if (all.found.size + all.ambiguous.size === uris.length || channel.isGone()) return all;
     }
     return findUris(exchange, uris, (await gatherAll(exchange, offers)).routes, offers);
   }
@@ -303,7 +318,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       case 'prompts/list':
         return listReply(exchange, 'prompts', gather(await look(exchange), 'prompts'));
       case 'resources/templates/list':
-        return listReply(exchange, 'resourceTemplates', gather(await look(exchange), 'templates'));
+        return listTemplates(exchange);
       case 'resources/list':
         return listResources(exchange);
       case 'tools/call':
@@ -378,6 +393,14 @@ export function createAggregate(parts: AggregateParts): Aggregate {
 
 function capabilitiesOf({ caller, message }: ForAll): string {
   return capabilitiesKey(caller === undefined ? message : (caller.link as Composite).initialize);
+}
+
+function foundAt(uri: string, found: Found | undefined): [string, Found][] {
+  return found === undefined ? [] : [[uri, found]];
+}
+
+function isFresh(known: Told | undefined): known is Told {
+  return known !== undefined && performance.now() - known.at < routesMs;
 }
 
 function changed(exchange: ForAll, edit: Edit): Message {

@@ -1,33 +1,38 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AmbitError } from '../../errors.ts';
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
-import { fitsTemplate, templateOf } from '../../upstreams/catalog/merge.ts';
+import { fitsTemplate } from '../../upstreams/catalog/merge.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
+import { type AllClaims, type Claims, claimantsOf, placeOf, usersOfScheme } from './claims.ts';
 import type { Found } from './find-server.ts';
 import type { ForAll } from './for-all.ts';
+import { readNamedUri } from './public-uri.ts';
+import { allClaims, templatesOf } from './templates.ts';
 
-/** By the address that clients are shown: the server that lists it, and its own address for it. */
-export type Routes = ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
+/** What servers list. */
+export interface Routes {
+  /** By the address that clients are shown, where it names no server: the name of the only server that it can be of. */
+  readonly plain: ReadonlyMap<string, string>;
+  /** By the name of the server. */
+  readonly claims: ReadonlyMap<string, Claims>;
+}
+
+/** Nobody has been asked yet. */
+export const noRoutes: Routes = { plain: new Map(), claims: new Map() };
 
 export interface FoundUris {
   readonly found: ReadonlyMap<string, Found>;
-  /** Those that several servers have an equal claim to, with the names of these. */
+  /** Those that several servers may have, with the names of these. */
   readonly ambiguous: ReadonlyMap<string, readonly string[]>;
-}
-
-interface Template {
-  readonly server: ServerDefinition;
-  readonly text: string;
-  /** What it says in its own words before the first expression. */
-  readonly prefix: string;
 }
 
 const urisInOneTurn = 50;
 
 /**
- * Which server each URI belongs to, with room for others in between. Stops when nobody waits for it any more. One that
- * lists it has it; else the one whose template says most of it in its own words. A template that does not even say the
- * scheme takes only what no other server has anything to do with: else one server could read what is asked of another.
+ * Which server each URI belongs to, with room for others in between. Stops when nobody waits for it any more. It belongs
+ * to the only server that uses its scheme and authority, if that server lists it or has a template for it. Where several
+ * use them, the address must name the server: else one server could read what is asked of another by saying more of the
+ * address, or by being asked first.
  */
 export async function findUris(
   exchange: ForAll,
@@ -35,21 +40,19 @@ export async function findUris(
   routes: Routes,
   offers: readonly Listed[],
 ): Promise<FoundUris> {
-  const templates = offers.flatMap(templatesOf);
-  const schemes = schemesOf(routes, templates);
+  const claims = allClaims(offers, routes.claims);
   const found = new Map<string, Found>();
   const ambiguous = new Map<string, readonly string[]>();
   for (const [index, uri] of uris.entries()) {
-    const listed = findListed(exchange, uri, routes);
-    const servers = listed === undefined ? findByTemplate(uri, templates, schemes) : [];
-    const [server] = servers.length === 0 ? onlyOne(offers) : servers;
-    if (listed !== undefined) found.set(uri, listed);
-    else if (servers.length > 1)
+    const named = readNamedUri(exchange.available, uri);
+    const servers = named === undefined ? findPlain(uri, routes, offers, claims) : [named.server];
+    const [server] = servers;
+    if (servers.length > 1)
       ambiguous.set(
         uri,
-        servers.map(({ name }) => name),
+        servers.map((each) => each?.name ?? ''),
       );
-    else if (server !== undefined) found.set(uri, { server, name: uri });
+    else if (server !== undefined) found.set(uri, { server, name: named?.uri ?? uri });
     if (index % urisInOneTurn < urisInOneTurn - 1) continue;
     await nextTurn();
     if (exchange.channel.isGone()) break;
@@ -57,71 +60,51 @@ export async function findUris(
   return { found, ambiguous };
 }
 
-/** One that a server lists, or that names the server it is meant for. */
-export function findListed({ available }: ForAll, uri: string, routes: Routes): Found | undefined {
-  const named = /^ambit\+([a-z0-9-]+):(.*)$/s.exec(uri);
-  const meant = named === null ? undefined : available.find(({ name }) => name === named[1]);
-  if (meant !== undefined) return { server: meant, name: named?.[2] ?? '' };
-  const route = routes.get(uri);
-  const server = available.find(({ name }) => name === route?.server);
-  return route === undefined || server === undefined ? undefined : { server, name: route.uri };
+/** One that names the server it is meant for, or that clients are shown as the only server's that can have it. */
+export function findKnown({ available }: ForAll, uri: string, routes: Routes): Found | undefined {
+  const named = readNamedUri(available, uri);
+  const name = routes.plain.get(uri);
+  const server = named === undefined ? available.find((each) => each.name === name) : named.server;
+  return server === undefined ? undefined : { server, name: named?.uri ?? uri };
 }
 
-/** The refusal of an address that several servers have an equal claim to. */
+/** The refusal of an address that several servers may have. */
 export function ambiguousUri(uri: string, servers: readonly string[]): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
-    what: `The address "${uri.slice(0, 100)}" fits templates of several servers alike: ${servers.join(', ')}.`,
-    hint: `Say which one is meant by "ambit+NAME:" in front of the address, as in "ambit+${servers[0]}:…".`,
+    what: `The address "${uri.slice(0, 100)}" does not say which server is meant: ${servers.join(', ')} use such addresses.`,
+    hint: `Write "ambit+NAME:" in front of the address, as in "ambit+${servers[0]}:…", or take the address from resources/list.`,
   });
 }
 
-function templatesOf({ server, offer }: Listed): Template[] {
-  return (offer?.templates ?? []).map((entry) => {
-    const text = templateOf(entry) ?? '';
-    return { server, text, prefix: text.split('{', 1)[0] ?? '' };
+/** The servers that an address without the name of one may be of. */
+function findPlain(uri: string, routes: Routes, offers: readonly Listed[], claims: AllClaims): ServerDefinition[] {
+  const place = placeOf(uri);
+  const claimants = claimantsOf(claims, place);
+  const isClaimant = ({ server }: Listed) => claimants.includes(server.name);
+  if (claimants.length > 1) return offers.filter(isClaimant).map(({ server }) => server);
+  const users = usersOfScheme(claims, place.scheme);
+  const fitting = offers.flatMap((listed) => {
+    const { server } = listed;
+    const isOnlyClaimant = isClaimant(listed);
+    const isOnlyUser = users.every((name) => name === server.name);
+    const has =
+      (isOnlyClaimant && routes.plain.get(uri) === server.name) ||
+      templatesOf(listed).some(
+        (template) => (template.place === undefined ? isOnlyUser : isOnlyClaimant) && fits(uri, template.text),
+      );
+    return has ? [server] : [];
   });
+  return fitting.length === 0 ? onlyOne(offers) : fitting;
 }
 
-/** The servers that have anything to do with each scheme. */
-function schemesOf(routes: Routes, templates: readonly Template[]): ReadonlyMap<string, ReadonlySet<string>> {
-  const schemes = new Map<string, Set<string>>();
-  const note = (server: string, uri: string) => {
-    const scheme = schemeOf(uri);
-    if (scheme !== undefined) schemes.set(scheme, (schemes.get(scheme) ?? new Set()).add(server));
-  };
-  for (const { server, uri } of routes.values()) note(server, uri);
-  for (const { server, prefix } of templates) note(server.name, prefix);
-  return schemes;
+/** A template itself is named where its words are completed. */
+function fits(uri: string, template: string): boolean {
+  return uri === template || fitsTemplate(uri, template);
 }
 
-function schemeOf(uri: string): string | undefined {
-  return /^([a-z][a-z0-9+.-]*):/i.exec(uri)?.[1]?.toLowerCase();
-}
-
-/** The servers whose best template says most of the address. */
-function findByTemplate(
-  uri: string,
-  templates: readonly Template[],
-  schemes: ReadonlyMap<string, ReadonlySet<string>>,
-): ServerDefinition[] {
-  const others = schemes.get(schemeOf(uri) ?? '') ?? new Set();
-  let best = -1;
-  let servers = new Set<ServerDefinition>();
-  for (const { server, text, prefix } of templates) {
-    const saysScheme = schemeOf(prefix) !== undefined;
-    if (!saysScheme && [...others].some((name) => name !== server.name)) continue;
-    // A template itself is named where its words are completed.
-    const said = text === uri ? Number.POSITIVE_INFINITY : prefix.length;
-    if (said < best || !fitsTemplate(uri, text)) continue;
-    if (said > best) servers = new Set();
-    best = said;
-    servers.add(server);
-  }
-  return [...servers];
-}
-
-/** Where only one server has resources at all, an address can be of no other. */
+/** Where only one server has resources at all, an address can be of no other. One that nothing is known of may have some. */
 function onlyOne(offers: readonly Listed[]): ServerDefinition[] {
+  if (offers.some(({ offer }) => offer === undefined)) return [];
   const having = offers.filter(({ offer }) => offer?.hasResources).map(({ server }) => server);
   return having.length === 1 ? having : [];
 }

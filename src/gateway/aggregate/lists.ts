@@ -1,12 +1,16 @@
 import type { Catalog, Listed, Looking } from '../../upstreams/catalog/catalog.ts';
-import { named, uriOf, withUri } from '../../upstreams/catalog/merge.ts';
+import { named, templateOf, uriOf, withTemplate, withUri } from '../../upstreams/catalog/merge.ts';
 import { type AskServer, listAll, reasonOf } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
 import { within } from '../../within.ts';
+import { type Claims, claimsOf, placeOf, placeOfTemplate } from './claims.ts';
+import type { Routes } from './find-resource.ts';
 import type { ForAll } from './for-all.ts';
+import { publicUri } from './public-uri.ts';
+import { allClaims } from './templates.ts';
 
 const pageSize = 500;
 const ttlMs = 60_000;
@@ -30,10 +34,9 @@ export function lookAtAll(
   return Promise.all(exchange.available.map((server) => catalog.look(server, lookingFor(server))));
 }
 
-export function gather(listed: readonly Listed[], what: 'tools' | 'prompts' | 'templates'): Gathered {
+export function gather(listed: readonly Listed[], what: 'tools' | 'prompts'): Gathered {
   const texts = listed.flatMap(({ server, offer }) => {
     if (offer === undefined) return [];
-    if (what === 'templates') return offer.templates;
     return named(server.name, offer[what]).map((entry) => entry.text);
   });
   return { texts, unavailable: missing(listed) };
@@ -43,17 +46,41 @@ function missing(listed: readonly Listed[]): Unavailable[] {
   return listed.flatMap(({ server, reason }) => (reason === undefined ? [] : [{ server: server.name, reason }]));
 }
 
+/** Templates as clients are shown them: what they make of one names its server where it must. */
+export function gatherTemplates(listed: readonly Listed[], { claims }: Routes): Gathered {
+  const all = allClaims(listed, claims);
+  const texts = listed.flatMap(({ server, offer }) =>
+    (offer?.templates ?? []).map((text) => {
+      const template = templateOf(text);
+      if (template === undefined) return text;
+      const shown = publicUri(server.name, template, placeOfTemplate(template), all);
+      return shown === template ? text : withTemplate(text, shown);
+    }),
+  );
+  return { texts, unavailable: missing(listed) };
+}
+
 const resourcesDeadlineMs = 5000;
 
 export interface ResourceList extends Gathered {
-  /** Public URI → the server and its own URI. */
-  readonly routes: ReadonlyMap<string, { readonly server: string; readonly uri: string }>;
+  readonly routes: Routes;
 }
 
-/** Resources are the session's own: they are asked for each time, of the servers that have any. */
+interface ServerList {
+  readonly server: ServerDefinition;
+  readonly entries: readonly { readonly text: string; readonly uri: string }[];
+  /** Undefined where the server could not be asked. */
+  readonly claims: Claims | undefined;
+}
+
+/**
+ * Resources are the session's own: they are asked for each time, of the servers that have any. `before` is what they
+ * listed the last time: a server that does not answer now still uses the same addresses.
+ */
 export async function gatherResources(
   listed: readonly Listed[],
   askOf: (server: ServerDefinition) => AskServer,
+  before: Routes,
 ): Promise<ResourceList> {
   const unavailable = missing(listed);
   const lists = await Promise.all(
@@ -61,29 +88,37 @@ export async function gatherResources(
       .filter(({ offer }) => offer?.hasResources)
       .map(async ({ server }) => {
         try {
-          return {
-            server,
-            texts: (await within(listAll(askOf(server), 'resources/list', 'resources'), resourcesDeadlineMs)) ?? [],
-          };
+          return await listOf(server, askOf(server));
         } catch (error) {
           unavailable.push({ server: server.name, reason: reasonOf(error) });
-          return { server, texts: [] };
+          return { server, entries: [], claims: undefined };
         }
       }),
   );
-  const routes = new Map<string, { server: string; uri: string }>();
+  const claims = new Map<string, Claims>();
+  for (const { server, claims: now = before.claims.get(server.name) } of lists) {
+    if (now !== undefined) claims.set(server.name, now);
+  }
+  const all = allClaims(listed, claims);
+  const plain = new Map<string, string>();
   const texts: string[] = [];
-  for (const list of lists) {
-    for (const text of list.texts) {
-      const uri = uriOf(text);
-      if (uri === undefined) continue;
-      // A URI that another server has too gets the server's name in front.
-      const shown = routes.has(uri) ? `ambit+${list.server.name}:${uri}` : uri;
-      routes.set(shown, { server: list.server.name, uri });
+  for (const { server, entries } of lists) {
+    for (const { text, uri } of entries) {
+      const shown = publicUri(server.name, uri, placeOf(uri), all);
+      if (shown === uri) plain.set(uri, server.name);
       texts.push(shown === uri ? text : withUri(text, shown));
     }
   }
-  return { texts, unavailable, routes };
+  return { texts, unavailable, routes: { plain, claims } };
+}
+
+async function listOf(server: ServerDefinition, ask: AskServer): Promise<ServerList> {
+  const texts = (await within(listAll(ask, 'resources/list', 'resources'), resourcesDeadlineMs)) ?? [];
+  const entries = texts.flatMap((text) => {
+    const uri = uriOf(text);
+    return uri === undefined ? [] : [{ text, uri }];
+  });
+  return { server, entries, claims: claimsOf(entries.map(({ uri }) => placeOf(uri))) };
 }
 
 /** One page of a list, with what is missing from it and why. */

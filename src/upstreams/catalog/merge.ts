@@ -35,9 +35,18 @@ export function templateOf(text: string): string | undefined {
 }
 
 export function withUri(text: string, uri: string): string {
+  return withMember(text, 'uri', uri);
+}
+
+export function withTemplate(text: string, template: string): string {
+  return withMember(text, 'uriTemplate', template);
+}
+
+function withMember(text: string, key: string, value: string): string {
   const bytes = Buffer.from(text);
-  const member = memberOf(scanEntry(bytes), 'uri');
-  return member === undefined ? text : applyEdits(bytes, [replaceValue(member, JSON.stringify(uri))]).toString('utf8');
+  const member = memberOf(scanEntry(bytes), key);
+  if (member === undefined) return text;
+  return applyEdits(bytes, [replaceValue(member, JSON.stringify(value))]).toString('utf8');
 }
 
 /** The search takes time by the product of the two lengths, and strangers write both. */
