@@ -23,6 +23,8 @@ export interface Vetting {
 export function createVetting(approvals: Approvals, journal: Journal, log: Log): Vetting {
   const told = new WeakMap<Offer, string>();
   const pinned = new Set<string>();
+  /** By the name of the server. */
+  const leftOut = new Map<string, string>();
   const known = new WeakMap<Offer, ToolPins>();
 
   /** An offer is looked at again and again; what it says stays the same. */
@@ -53,7 +55,15 @@ export function createVetting(approvals: Approvals, journal: Journal, log: Log):
     return isNew;
   }
 
+  /** Once for each description of a server, however often it says that its lists have changed. */
+  function noteLeftOut({ name, definitionHash }: ServerDefinition): void {
+    if (leftOut.get(name) === definitionHash) return;
+    leftOut.set(name, definitionHash);
+    log.warn('resource templates are left out', { server: name });
+  }
+
   const vet: Vet = async (server, offer) => {
+    if (offer.leftOutTemplates === true) noteLeftOut(server);
     if (server.source === 'operator') return { tools: offer.tools, withheld: [] };
     const pins = pinsIn(offer);
     const refusal = await pin(server, pins);

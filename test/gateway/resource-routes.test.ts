@@ -17,6 +17,10 @@ const offers: Readonly<Record<string, { resources: readonly string[]; templates:
   notes: { resources: ['note:///1', 'odd:///1'], templates: ['note:///{n}'] },
   wide: { resources: [], templates: ['wide://{+rest}', 'both:{a}'] },
   other: { resources: ['wide:///special'], templates: ['both:{b}'] },
+  heavy: {
+    resources: [],
+    templates: Array.from({ length: 300 }, (_, n) => `z:{x}${'a'.repeat(500)}b${'a'.repeat(500)}{y${n}}`),
+  },
 };
 const upstreams: EchoingUpstream[] = [];
 
@@ -104,4 +108,27 @@ test.each(eras)('S3: in the %s era an address from a list is read from the serve
     expect.arrayContaining(['ambit+vault:vault://docs/{id}', 'ambit+greedy:{+x}', 'note:///{n}']),
   );
   expect(templates.filter((each) => each.includes('thief'))).toHaveLength(letters.length);
+});
+
+test.each(eras)('S7: in the %s era the templates of one server take no more than a part of the work', async (era) => {
+  const { client } = await connected(era);
+  const { result } = await client.request('resources/templates/list');
+  const templates = (result?.['resourceTemplates'] ?? []) as { uriTemplate: string }[];
+  expect(templates.filter(({ uriTemplate }) => uriTemplate.startsWith('z:'))).toHaveLength(200);
+  const { error } = await client.request('resources/read', { uri: `z:${'a'.repeat(8190)}` });
+  expect(error?.message).toBe('Resource not found');
+});
+
+test('S7: addresses that take long to compare are refused, and others are served meanwhile', async () => {
+  const { client } = await connected('modern');
+  const other = await connected('modern');
+  await client.request('resources/templates/list');
+  const resourceSubscriptions = Array.from({ length: 30 }, (_, n) => `z:${'a'.repeat(8100 + n)}`);
+  const order: string[] = [];
+  const listening = client
+    .request('subscriptions/listen', { notifications: { resourceSubscriptions } })
+    .then(({ error }) => order.push(error?.message ?? 'no error'));
+  await other.client.request('server/discover').then(() => order.push('served'));
+  await listening;
+  expect(order).toEqual(['served', expect.stringContaining('templates')]);
 });

@@ -41,6 +41,9 @@ test('more tools than can be approved are withheld, and leave the approvals of o
     { kind: 'gateway', event: 'tools-withheld', server: 'bloat', tools: expect.stringMatching(/ and 1981 more$/) },
   ]);
   expect(String(entries[0]?.['tools']).length).toBeLessThan(2500);
+  // What a server says again and again is told once.
+  for (const _ of [1, 2]) await vet(nice, { ...offerOf(3), leftOutTemplates: true });
+  expect(warnings.slice(1)).toEqual(['resource templates are left out']);
   expect((await vet(nice, offerOf(3))).tools).toHaveLength(3);
   expect(project.approvals.check(nice)).toEqual({ state: 'approved' });
   expect((await vet(bloat, offerOf(3))).tools).toHaveLength(3);

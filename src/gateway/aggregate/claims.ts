@@ -55,6 +55,12 @@ export function claimantsOf(all: AllClaims, place: Place): string[] {
   return [...all].filter(([, claims]) => claims.some((each) => meets(each, place))).map(([server]) => server);
 }
 
+/** Whether any other server uses the place, or a part of it. */
+export function isClaimedBeside(all: AllClaims, place: Place, server: string): boolean {
+  for (const [name, claims] of all) if (name !== server && claims.some((each) => meets(each, place))) return true;
+  return false;
+}
+
 /** The names of the servers that use a scheme with whatever authority. */
 export function usersOfScheme(all: AllClaims, scheme: string): string[] {
   return claimantsOf(all, { scheme, authority: undefined });

@@ -1,9 +1,9 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AmbitError } from '../../errors.ts';
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
-import { fitsTemplate } from '../../upstreams/catalog/merge.ts';
+import type { UriTemplate } from '../../upstreams/catalog/uri-template.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { type AllClaims, type Claims, claimantsOf, placeOf, usersOfScheme } from './claims.ts';
+import { createEffort, type Effort } from './effort.ts';
 import type { Found } from './find-server.ts';
 import type { ForAll } from './for-all.ts';
 import { readNamedUri } from './public-uri.ts';
@@ -26,10 +26,19 @@ export interface FoundUris {
   readonly ambiguous: ReadonlyMap<string, readonly string[]>;
 }
 
-const urisInOneTurn = 50;
+interface Known {
+  readonly routes: Routes;
+  readonly offers: readonly Listed[];
+  readonly claims: AllClaims;
+  readonly effort: Effort;
+}
+
+/** What it takes at least to look at an address, and at a template. */
+const [stepsForUri, stepsForTemplate] = [500, 10];
 
 /**
- * Which server each URI belongs to, with room for others in between. Stops when nobody waits for it any more. It belongs
+ * Which server each URI belongs to, with room for others in between. Stops when nobody waits for it any more, and refuses
+ * what takes too much work. It belongs
  * to the only server that uses its scheme and authority, if that server lists it or has a template for it. Where several
  * use them, the address must name the server: else one server could read what is asked of another by saying more of the
  * address, or by being asked first.
@@ -40,12 +49,12 @@ export async function findUris(
   routes: Routes,
   offers: readonly Listed[],
 ): Promise<FoundUris> {
-  const claims = allClaims(offers, routes.claims);
+  const known: Known = { routes, offers, claims: allClaims(offers, routes.claims), effort: createEffort() };
   const found = new Map<string, Found>();
   const ambiguous = new Map<string, readonly string[]>();
-  for (const [index, uri] of uris.entries()) {
+  for (const uri of uris) {
     const named = readNamedUri(exchange.available, uri);
-    const servers = named === undefined ? findPlain(uri, routes, offers, claims) : [named.server];
+    const servers = named === undefined ? await findPlain(uri, known) : [named.server];
     const [server] = servers;
     if (servers.length > 1)
       ambiguous.set(
@@ -53,8 +62,8 @@ export async function findUris(
         servers.map((each) => each?.name ?? ''),
       );
     else if (server !== undefined) found.set(uri, { server, name: named?.uri ?? uri });
-    if (index % urisInOneTurn < urisInOneTurn - 1) continue;
-    await nextTurn();
+    known.effort.spend(stepsForUri);
+    await known.effort.giveWay();
     if (exchange.channel.isGone()) break;
   }
   return { found, ambiguous };
@@ -77,29 +86,37 @@ export function ambiguousUri(uri: string, servers: readonly string[]): AmbitErro
 }
 
 /** The servers that an address without the name of one may be of. */
-function findPlain(uri: string, routes: Routes, offers: readonly Listed[], claims: AllClaims): ServerDefinition[] {
+async function findPlain(uri: string, known: Known): Promise<readonly ServerDefinition[]> {
+  const { routes, offers, claims, effort } = known;
   const place = placeOf(uri);
   const claimants = claimantsOf(claims, place);
-  const isClaimant = ({ server }: Listed) => claimants.includes(server.name);
-  if (claimants.length > 1) return offers.filter(isClaimant).map(({ server }) => server);
+  if (claimants.length > 1) return offers.map(({ server }) => server).filter(({ name }) => claimants.includes(name));
   const users = usersOfScheme(claims, place.scheme);
-  const fitting = offers.flatMap((listed) => {
+  const fitting: ServerDefinition[] = [];
+  for (const listed of offers) {
     const { server } = listed;
-    const isOnlyClaimant = isClaimant(listed);
+    const { placed, open } = templatesOf(listed);
+    const isClaimant = claimants.includes(server.name);
     const isOnlyUser = users.every((name) => name === server.name);
     const has =
-      (isOnlyClaimant && routes.plain.get(uri) === server.name) ||
-      templatesOf(listed).some(
-        (template) => (template.place === undefined ? isOnlyUser : isOnlyClaimant) && fits(uri, template.text),
-      );
-    return has ? [server] : [];
-  });
+      (isClaimant && routes.plain.get(uri) === server.name) ||
+      (isClaimant && (await fitsOne(uri, placed, effort))) ||
+      (isOnlyUser && (await fitsOne(uri, open, effort)));
+    if (has) fitting.push(server);
+  }
   return fitting.length === 0 ? onlyOne(offers) : fitting;
 }
 
-/** A template itself is named where its words are completed. */
-function fits(uri: string, template: string): boolean {
-  return uri === template || fitsTemplate(uri, template);
+async function fitsOne(uri: string, templates: readonly UriTemplate[], effort: Effort): Promise<boolean> {
+  for (const template of templates) {
+    // A template itself is named where its words are completed.
+    if (uri === template.text) return true;
+    const { fits, steps } = template.compare(uri);
+    if (fits) return true;
+    effort.spend(stepsForTemplate + steps);
+    await effort.giveWay();
+  }
+  return false;
 }
 
 /** Where only one server has resources at all, an address can be of no other. One that nothing is known of may have some. */

@@ -6,7 +6,7 @@ import type { Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
 import { within } from '../../within.ts';
-import { type Claims, claimsOf, placeOf, placeOfTemplate } from './claims.ts';
+import { type Claims, claimsOf, type Place, placeOf, placeOfTemplate } from './claims.ts';
 import type { Routes } from './find-resource.ts';
 import type { ForAll } from './for-all.ts';
 import { publicUri } from './public-uri.ts';
@@ -68,7 +68,7 @@ export interface ResourceList extends Gathered {
 
 interface ServerList {
   readonly server: ServerDefinition;
-  readonly entries: readonly { readonly text: string; readonly uri: string }[];
+  readonly entries: readonly { readonly text: string; readonly uri: string; readonly place: Place }[];
   /** Undefined where the server could not be asked. */
   readonly claims: Claims | undefined;
 }
@@ -103,8 +103,8 @@ export async function gatherResources(
   const plain = new Map<string, string>();
   const texts: string[] = [];
   for (const { server, entries } of lists) {
-    for (const { text, uri } of entries) {
-      const shown = publicUri(server.name, uri, placeOf(uri), all);
+    for (const { text, uri, place } of entries) {
+      const shown = publicUri(server.name, uri, place, all);
       if (shown === uri) plain.set(uri, server.name);
       texts.push(shown === uri ? text : withUri(text, shown));
     }
@@ -116,9 +116,9 @@ async function listOf(server: ServerDefinition, ask: AskServer): Promise<ServerL
   const texts = (await within(listAll(ask, 'resources/list', 'resources'), resourcesDeadlineMs)) ?? [];
   const entries = texts.flatMap((text) => {
     const uri = uriOf(text);
-    return uri === undefined ? [] : [{ text, uri }];
+    return uri === undefined ? [] : [{ text, uri, place: placeOf(uri) }];
   });
-  return { server, entries, claims: claimsOf(entries.map(({ uri }) => placeOf(uri))) };
+  return { server, entries, claims: claimsOf(entries.map(({ place }) => place)) };
 }
 
 /** One page of a list, with what is missing from it and why. */

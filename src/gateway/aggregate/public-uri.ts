@@ -1,5 +1,5 @@
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import { type AllClaims, claimantsOf, type Place } from './claims.ts';
+import { type AllClaims, isClaimedBeside, type Place } from './claims.ts';
 
 /** An address or a template as it names the server it is meant for. */
 export function namingServer(server: string, uri: string): string {
@@ -25,7 +25,7 @@ export function readNamedUri(
  * the same place. A template that does not say its place could mean anything of the others.
  */
 export function publicUri(server: string, uri: string, place: Place | undefined, all: AllClaims): string {
-  const others = place === undefined ? [...all.keys()] : claimantsOf(all, place);
-  const isPlain = others.every((name) => name === server) && readNamedUri([], uri) === undefined;
-  return isPlain ? uri : namingServer(server, uri);
+  const isShared =
+    place === undefined ? [...all.keys()].some((name) => name !== server) : isClaimedBeside(all, place, server);
+  return isShared || readNamedUri([], uri) !== undefined ? namingServer(server, uri) : uri;
 }

@@ -1,37 +1,40 @@
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
 import { templateOf } from '../../upstreams/catalog/merge.ts';
+import { readUriTemplate, type UriTemplate } from '../../upstreams/catalog/uri-template.ts';
 import { type AllClaims, type Claims, claimsOf, type Place, placeOfTemplate } from './claims.ts';
 
-/** A resource template of a server, read. */
-export interface Template {
-  readonly text: string;
-  /** Undefined where it does not say the scheme. */
-  readonly place: Place | undefined;
-}
-
-interface Read {
-  readonly templates: readonly Template[];
+/** The resource templates of a server, read. */
+export interface Templates {
+  /** Those that say their scheme. */
+  readonly placed: readonly UriTemplate[];
+  /** Those that do not. */
+  readonly open: readonly UriTemplate[];
   readonly claims: Claims;
 }
 
+const none: Templates = { placed: [], open: [], claims: claimsOf([]) };
 /** Lists are kept for a while, and each is read once. */
-const known = new WeakMap<readonly string[], Read>();
+const known = new WeakMap<readonly string[], Templates>();
 
-function readTemplates(entries: readonly string[]): Read {
+function readTemplates(entries: readonly string[]): Templates {
   const before = known.get(entries);
   if (before !== undefined) return before;
-  const templates = entries.map((entry) => {
-    const text = templateOf(entry) ?? '';
-    return { text, place: placeOfTemplate(text) };
-  });
-  const read = { templates, claims: claimsOf(templates.flatMap(({ place }) => place ?? [])) };
+  const placed: UriTemplate[] = [];
+  const open: UriTemplate[] = [];
+  const places: Place[] = [];
+  for (const text of entries.flatMap((entry) => templateOf(entry) ?? [])) {
+    const place = placeOfTemplate(text);
+    if (place !== undefined) places.push(place);
+    (place === undefined ? open : placed).push(readUriTemplate(text));
+  }
+  const read = { placed, open, claims: claimsOf(places) };
   known.set(entries, read);
   return read;
 }
 
-/** The templates of a server, in its order. */
-export function templatesOf({ offer }: Listed): readonly Template[] {
-  return offer === undefined ? [] : readTemplates(offer.templates).templates;
+/** The templates that a server offers. */
+export function templatesOf({ offer }: Listed): Templates {
+  return offer === undefined ? none : readTemplates(offer.templates);
 }
 
 /** What each server with resources claims: by its templates, and by what it lists. */
@@ -40,8 +43,8 @@ export function allClaims(offers: readonly Listed[], lists: ReadonlyMap<string, 
   for (const { server, offer } of offers) {
     const listed = lists.get(server.name);
     if (offer?.hasResources !== true && listed === undefined && (offer?.templates.length ?? 0) === 0) continue;
-    const byTemplates = offer === undefined ? [] : [readTemplates(offer.templates).claims];
-    all.set(server.name, listed === undefined ? byTemplates : [listed, ...byTemplates]);
+    const byTemplates = offer === undefined ? none.claims : readTemplates(offer.templates).claims;
+    all.set(server.name, listed === undefined ? [byTemplates] : [listed, byTemplates]);
   }
   return all;
 }

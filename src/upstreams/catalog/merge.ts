@@ -48,21 +48,3 @@ function withMember(text: string, key: string, value: string): string {
   if (member === undefined) return text;
   return applyEdits(bytes, [replaceValue(member, JSON.stringify(value))]).toString('utf8');
 }
-
-/** The search takes time by the product of the two lengths, and strangers write both. */
-const longestUri = 8192;
-const longestTemplate = 1024;
-
-/** Whether a URI could come from a template (RFC 6570): each expression stands for anything. */
-export function fitsTemplate(uri: string, template: string): boolean {
-  if (uri.length > longestUri || template.length > longestTemplate) return false;
-  const parts = template.split(/\{[^{}]*\}/);
-  let at = 0;
-  for (const [index, part] of parts.entries()) {
-    const found = index === 0 ? (uri.startsWith(part) ? 0 : -1) : uri.indexOf(part, at);
-    if (found === -1) return false;
-    at = found + part.length;
-  }
-  const last = parts.at(-1) ?? '';
-  return parts.length === 1 ? uri === template : last === '' || uri.endsWith(last);
-}

@@ -11,6 +11,8 @@ export interface Offer {
   readonly tools: readonly string[];
   readonly prompts: readonly string[];
   readonly templates: readonly string[];
+  /** It has more templates than are taken. */
+  readonly leftOutTemplates?: boolean;
   /** Resources are the session's own and are never kept; this says whether to ask for them. */
   readonly hasResources: boolean;
   readonly at: number;
@@ -18,6 +20,8 @@ export interface Offer {
 
 const mostPages = 50;
 const mostEntries = 5000;
+/** Each address without the name of a server is compared with them. */
+const mostTemplates = 200;
 /** Of all pages of a list together. */
 const mostBytes = 16 * 1024 * 1024;
 
@@ -31,7 +35,8 @@ export async function fetchOffer(ask: AskServer): Promise<Offer> {
   return {
     tools: tools ?? [],
     prompts: prompts ?? [],
-    templates: templates ?? [],
+    templates: templates?.slice(0, mostTemplates) ?? [],
+    leftOutTemplates: (templates?.length ?? 0) > mostTemplates,
     hasResources: resources !== undefined,
     at: Date.now(),
   };

@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { seenThrough } from '../../../src/gateway/shown-tools.ts';
-import { fitsTemplate, named, templateOf, uriOf, withUri } from '../../../src/upstreams/catalog/merge.ts';
+import { named, templateOf, uriOf, withUri } from '../../../src/upstreams/catalog/merge.ts';
+import { readUriTemplate } from '../../../src/upstreams/catalog/uri-template.ts';
+
+const fitsTemplate = (uri: string, template: string) => readUriTemplate(template).compare(uri).fits;
 
 test.each([
   ['file:///a', 'file:///a', true],
@@ -51,6 +54,31 @@ test('S4: a template and a URI of any length are compared in little time', () =>
     expect(fitsTemplate('a', template)).toBe(false);
   }
   expect(fitsTemplate(`file:///${'a'.repeat(4000)}/z`, 'file:///{path}/z')).toBe(true);
+});
+
+test('S7: a comparison takes no more steps than twice the length of the address', () => {
+  const [uri, part] = [`z:${'a'.repeat(8190)}`, `${'a'.repeat(500)}b${'a'.repeat(500)}`];
+  for (const template of [
+    `z:{x}${part}`,
+    `z:{x}${part}{y}`,
+    `z:${'{x}a'.repeat(200)}b{y}`,
+    `z:${'{x}'.repeat(300)}b{y}`,
+  ]) {
+    const { fits, steps } = readUriTemplate(template).compare(uri);
+    expect(fits).toBe(false);
+    expect(steps).toBeLessThanOrEqual(2 * uri.length);
+  }
+  expect(readUriTemplate(`z:{x}${part}{y}`).compare(`${uri}b${uri}`.slice(0, 8192)).fits).toBe(false);
+  expect(readUriTemplate(`z:{x}${part}{y}`).compare(`z:${'a'.repeat(900)}b${'a'.repeat(900)}`).fits).toBe(true);
+});
+
+test('a comparison by parts finds what a search by a regular expression finds', () => {
+  const word = fc.stringMatching(/^[ab]{0,4}$/);
+  fc.assert(
+    fc.property(fc.array(word, { minLength: 1, maxLength: 5 }), fc.stringMatching(/^[ab]{0,16}$/), (parts, uri) => {
+      expect(fitsTemplate(uri, parts.join('{x}'))).toBe(new RegExp(`^${parts.join('.*')}$`).test(uri));
+    }),
+  );
 });
 
 const dense = `{${'"k":0,'.repeat(60_000)}"name":"t","uri":"a:b"}`;

@@ -1,0 +1,70 @@
+/** How an address compares with a template, and how many steps it took to find out. */
+export interface Comparison {
+  readonly fits: boolean;
+  readonly steps: number;
+}
+
+/** A resource template (RFC 6570), read. */
+export interface UriTemplate {
+  readonly text: string;
+  /** Whether an address could come from it: each expression stands for anything. The steps grow with the address only. */
+  compare(uri: string): Comparison;
+}
+
+/** Words between two expressions. */
+interface Part {
+  readonly text: string;
+  /** For each length of a match so far, how much of it still matches when the next character does not. */
+  readonly fallbacks: Uint16Array;
+}
+
+const longestUri = 8192;
+const longestTemplate = 1024;
+const misfit: Comparison = { fits: false, steps: 0 };
+
+/** Reads a template once, for all addresses that are compared with it. One that is too long fits none. */
+export function readUriTemplate(text: string): UriTemplate {
+  if (text.length > longestTemplate) return { text, compare: () => misfit };
+  const words = text.split(/\{[^{}]*\}/);
+  if (words.length === 1) return { text, compare: (uri) => ({ fits: uri === text, steps: 0 }) };
+  const [head = '', tail = ''] = [words[0], words.at(-1)];
+  const parts = words.slice(1, -1).flatMap((word) => (word === '' ? [] : [readPart(word)]));
+  return {
+    text,
+    compare(uri) {
+      const isLong = uri.length > longestUri || uri.length < head.length + tail.length;
+      if (isLong || !uri.startsWith(head) || !uri.endsWith(tail)) return misfit;
+      return compareParts(uri, parts, head.length, uri.length - tail.length);
+    },
+  };
+}
+
+function readPart(text: string): Part {
+  const fallbacks = new Uint16Array(text.length);
+  let matched = 0;
+  for (let at = 1; at < text.length; at++) {
+    while (matched > 0 && text[at] !== text[matched]) matched = fallbacks[matched - 1] ?? 0;
+    if (text[at] === text[matched]) matched++;
+    fallbacks[at] = matched;
+  }
+  return { text, fallbacks };
+}
+
+/** Looks for the parts one after the other, each as early as it can be. No character is looked at more than twice (KMP). */
+function compareParts(uri: string, parts: readonly Part[], from: number, to: number): Comparison {
+  let at = from;
+  let steps = 0;
+  for (const { text, fallbacks } of parts) {
+    let matched = 0;
+    while (matched < text.length) {
+      if (to - at < text.length - matched) return { fits: false, steps };
+      steps++;
+      if (uri[at] === text[matched]) {
+        matched++;
+        at++;
+      } else if (matched === 0) at++;
+      else matched = fallbacks[matched - 1] ?? 0;
+    }
+  }
+  return { fits: true, steps };
+}
