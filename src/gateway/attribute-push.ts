@@ -12,7 +12,13 @@ export interface Target {
   readonly caller: Caller | undefined;
   /** Whose eyes it is for. */
   readonly binding: Binding;
-  readonly names: { readonly subscriptionId?: string; readonly progressToken?: string; readonly requestId?: string };
+  readonly names: {
+    readonly subscriptionId?: string;
+    readonly progressToken?: string;
+    readonly requestId?: string;
+    /** What the caller calls the resource that was updated. */
+    readonly uri?: string;
+  };
 }
 
 const none: readonly Target[] = [];
@@ -67,16 +73,21 @@ function forCallers(sent: Sent): readonly Target[] {
   if (call?.caller !== undefined) return [plain(call)];
   const callers = announcements.has(message.method) ? sent.callers : soleOf(sent);
   let audience = callers;
-  if (message.method === 'notifications/resources/updated') {
-    const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri'));
-    audience = callers.filter((caller) => uri !== undefined && caller.subscriptions.has(uri));
-  } else if (message.method === 'notifications/message') {
+  const uri =
+    message.method === 'notifications/resources/updated'
+      ? (stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '')
+      : undefined;
+  if (uri !== undefined) audience = callers.filter((caller) => caller.subscriptions.has(uri));
+  else if (message.method === 'notifications/message') {
     const busy = callers.filter((caller) => caller.underWay.size > 0);
     if (busy.length > 0) audience = busy;
   }
   return audience.flatMap((caller) => {
     const channel = caller.stream ?? youngestOf(caller);
-    return channel === undefined ? [] : [toCaller(sent, caller, channel)];
+    if (channel === undefined) return [];
+    const shown = uri === undefined ? undefined : caller.subscriptions.get(uri);
+    const target = toCaller(sent, caller, channel);
+    return [shown === undefined ? target : { ...target, names: { uri: shown } }];
   });
 }
 

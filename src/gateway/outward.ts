@@ -134,7 +134,7 @@ function notification(sent: Permitted, target: Target): Buffer {
   if (sent.sole === null && target.names.subscriptionId === undefined && announcements.has(method)) {
     // It goes to several sessions: nothing but what changed is for all of them.
     const uri = stringAt(bytes, memberOf(params?.shape, 'uri'));
-    return notificationMessage(method, uri === undefined ? undefined : { uri });
+    return notificationMessage(method, uri === undefined ? undefined : { uri: target.names.uri ?? uri });
   }
   return pushTowardsClient(sent.message, target.binding, target.names);
 }

@@ -36,8 +36,8 @@ export interface Caller {
   nextPushId(): number;
   /** How many there have been. */
   pushed(): number;
-  /** Resources this caller has subscribed to. */
-  readonly subscriptions: Set<string>;
+  /** Resources this caller has subscribed to: by the server's own address, what the client calls it. */
+  readonly subscriptions: Map<string, string>;
   lastActiveAt: number;
 }
 
@@ -129,7 +129,7 @@ export function createCallers(): Callers {
         pushes: parent?.pushes ?? new Map(),
         nextPushId: parent?.nextPushId ?? (() => ++pushCount),
         pushed: parent?.pushed ?? (() => pushCount),
-        subscriptions: new Set(),
+        subscriptions: new Map(),
         lastActiveAt: Date.now(),
       };
       siblings.add(caller);

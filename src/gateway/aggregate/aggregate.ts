@@ -1,6 +1,5 @@
 import { AmbitError } from '../../errors.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
-import type { Session } from '../../sessions/session.ts';
 import { askUpstream, ownCall } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
@@ -19,21 +18,21 @@ import type { CachedCalls } from '../cached-calls.ts';
 import type { ConfirmCall } from '../confirm-call.ts';
 import type { OwnTools } from '../own-tools.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
+import { changesSubscription, requestSubscription } from '../request-subscription.ts';
 import type { Resolution } from '../resolution.ts';
 import { seenThrough } from '../shown-tools.ts';
 import { assertToolApproved } from '../stages/vet-tools.ts';
-import { assertRoomFor } from '../subscription-room.ts';
 import { timeUpstream } from '../time-upstream.ts';
 import type { ToolBounds } from '../tool-bounds.ts';
 import { askAsModern } from './ask-as.ts';
 import { type Composite, createComposite } from './children.ts';
-import { ambiguousUri, type FoundUris, findKnown, findUris, noRoutes, type Routes } from './find-resource.ts';
-import { type Found, findNamed } from './find-server.ts';
+import { findNamed } from './find-server.ts';
 import { allServers, type ForAll } from './for-all.ts';
 import { listenToAll } from './listen-to-all.ts';
-import { gather, gatherResources, gatherTemplates, listReply, lookAtAll, type ResourceList } from './lists.ts';
+import { gather, listReply, lookAtAll } from './lists.ts';
 import { namingAskers } from './naming-askers.ts';
 import { discoverAll, initializeAll } from './own-results.ts';
+import { createResources } from './resources.ts';
 
 export interface AggregateParts {
   readonly links: Links;
@@ -47,15 +46,6 @@ export interface AggregateParts {
   readonly confirmCall: ConfirmCall;
 }
 
-/** So long what servers listed stands for what they list. */
-const routesMs = 10_000;
-
-/** What a session was told about resources, and when. */
-interface Told {
-  readonly routes: Routes;
-  readonly at: number;
-}
-
 /** Many servers as one. */
 export interface Aggregate {
   request(exchange: ForAll): Promise<Reply>;
@@ -66,8 +56,7 @@ export interface Aggregate {
 
 export function createAggregate(parts: AggregateParts): Aggregate {
   const { links, callers, catalog, resolution, tools, cached, own } = parts;
-  /** What each session was last told about resources, where it stands; a narrowed one has another record. */
-  const told = new WeakMap<Session, Told>();
+  const resources = createResources({ look, askOf });
   /** Listen streams, which on stdio end by being cancelled. */
   const listening = new Set<{ owner: object; id: string; sessionId: string; end(): void; tellAll(): void }>();
 
@@ -84,8 +73,13 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
   }
 
-  /** The message to one server, as if it had come to that server's own address. */
-  async function toServer(exchange: ForAll, server: ServerDefinition, message: Message): Promise<Reply> {
+  /** The message to one server, as if it had come to that server's own address. `shown` is what the client calls the resource. */
+  async function toServer(
+    exchange: ForAll,
+    server: ServerDefinition,
+    message: Message,
+    shown?: string,
+  ): Promise<Reply> {
     const { channel, headers, session, correlationId, trace, entry } = exchange;
     entry.upstream = server.name;
     const call: Call = {
@@ -101,7 +95,10 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     async function ask(): Promise<Reply> {
       if (exchange.era === 'modern') return namingAskers(await links.modern(session, server, call), server.name);
       const child = await childOf(exchange, server);
-      return child.link.request({ ...call, caller: child, cancelOnGone: false });
+      const own = { ...call, caller: child, cancelOnGone: false };
+      return changesSubscription(message.method)
+        ? requestSubscription(callers, own, child, shown)
+        : child.link.request(own);
     }
     return trace?.upstreamSpanId === undefined ? ask() : timeUpstream(exchange, server.name, ask);
   }
@@ -151,51 +148,6 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return listReply(exchange, 'tools', { texts: [...texts, ...own.texts(exchange.session)], unavailable });
   }
 
-  async function listResources(exchange: ForAll): Promise<Reply> {
-    return listReply(exchange, 'resources', await gatherAll(exchange, await look(exchange)));
-  }
-
-  /** The client expands templates itself: they name their server where an address from a list would. */
-  async function listTemplates(exchange: ForAll): Promise<Reply> {
-    const offers = await look(exchange);
-    const known = told.get(exchange.session);
-    const routes = isFresh(known) ? known.routes : (await gatherAll(exchange, offers)).routes;
-    return listReply(exchange, 'resourceTemplates', gatherTemplates(offers, routes));
-  }
-
-  async function gatherAll(exchange: ForAll, offers: readonly Listed[]): Promise<ResourceList> {
-    const before = told.get(exchange.session)?.routes ?? noRoutes;
-    const list = await gatherResources(offers, askOf(exchange), before);
-    told.set(exchange.session, { routes: list.routes, at: performance.now() });
-    return list;
-  }
-
-  async function uriRoute(exchange: ForAll, uri: string): Promise<Found | undefined> {
-    const { found, ambiguous } = await uriRoutes(exchange, [uri]);
-    const claimants = ambiguous.get(uri);
-    if (claimants !== undefined) throw ambiguousUri(uri, claimants);
-    return found.get(uri);
-  }
-
-  /** However many they are, the servers are asked for their resources once. */
-  async function uriRoutes(exchange: ForAll, uris: readonly string[]): Promise<FoundUris> {
-    const known = told.get(exchange.session);
-    const routes = known?.routes ?? noRoutes;
-    const { channel } = exchange;
-    // An address with the name of its server needs nobody else; one that was listed a moment ago is known.
-    const at = isFresh(known) ? routes : noRoutes;
-    const found = new Map(uris.flatMap((uri) => foundAt(uri, findKnown(exchange, uri, at))));
-    if (found.size === uris.length) return { found, ambiguous: new Map() };
-    const offers = await look(exchange);
-    const areListed = uris.every((uri) => found.has(uri) || routes.plain.has(uri));
-    if (isFresh(known) || areListed || channel.isGone()) {
-      const all = await findUris(exchange, uris, routes, offers);
-      // What nobody has may be new.
-      if (all.found.size + all.ambiguous.size === uris.length || channel.isGone()) return all;
-    }
-    return findUris(exchange, uris, (await gatherAll(exchange, offers)).routes, offers);
-  }
-
   async function byName(exchange: ForAll, what: 'tools' | 'prompts'): Promise<Reply> {
     const { message } = exchange;
     const member = memberOf(message.params?.shape, 'name');
@@ -240,25 +192,12 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const { message } = exchange;
     const member = memberOf(message.params?.shape, 'uri');
     const uri = stringAt(message.bytes, member) ?? '';
-    const found = await uriRoute(exchange, uri);
+    const found = await resources.find(exchange, uri);
     if (found === undefined || member === undefined) {
       throw new ProtocolFault(exchange.era === 'modern' ? -32602 : -32002, 200, 'Resource not found', { uri });
     }
-    if (message.method === 'resources/subscribe') assertRoomFor(await childOf(exchange, found.server), found.name);
-    const reply = await toServer(
-      exchange,
-      found.server,
-      changed(exchange, replaceValue(member, JSON.stringify(found.name))),
-    );
-    if (exchange.era === 'handshake') note(exchange, found, message.method);
-    return reply;
-  }
-
-  function note(exchange: ForAll, found: Found, method: string): void {
-    if (method === 'resources/subscribe')
-      void childOf(exchange, found.server).then((child) => child.subscriptions.add(found.name));
-    if (method === 'resources/unsubscribe')
-      void childOf(exchange, found.server).then((child) => child.subscriptions.delete(found.name));
+    const own = changed(exchange, replaceValue(member, JSON.stringify(found.name)));
+    return toServer(exchange, found.server, own, uri);
   }
 
   async function complete(exchange: ForAll): Promise<Reply> {
@@ -270,7 +209,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const name = stringAt(message.bytes, member) ?? '';
     const found = isPrompt
       ? await findNamed(exchange, name, 'prompts', () => look(exchange))
-      : await uriRoute(exchange, name);
+      : await resources.find(exchange, name);
     if (found === undefined || member === undefined)
       throw new ProtocolFault(-32602, 200, 'Nothing of that name to complete');
     return toServer(exchange, found.server, changed(exchange, replaceValue(member, JSON.stringify(found.name))));
@@ -304,7 +243,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const onBoundsChange = (tellAll: () => void) => {
       stream.tellAll = tellAll;
     };
-    const findAll = async (uris: readonly string[]) => (await uriRoutes(exchange, uris)).found;
+    const findAll = async (uris: readonly string[]) => (await resources.findAll(exchange, uris)).found;
     const parts = { links, catalog, resolution, findAll, onCancel, onBoundsChange };
     return listenToAll(exchange, parts).finally(() => listening.delete(stream));
   }
@@ -318,9 +257,9 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       case 'prompts/list':
         return listReply(exchange, 'prompts', gather(await look(exchange), 'prompts'));
       case 'resources/templates/list':
-        return listTemplates(exchange);
+        return resources.listTemplates(exchange);
       case 'resources/list':
-        return listResources(exchange);
+        return resources.list(exchange);
       case 'tools/call':
         return byName(exchange, 'tools');
       case 'prompts/get':
@@ -337,7 +276,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     if (!modern && message.method === 'initialize') return initialize(exchange);
     if (!modern && message.method === 'ping') return answer(message, '{}');
     if (!modern && message.method === 'logging/setLevel') return setLevel(exchange);
-    if (!modern && /^resources\/(?:un)?subscribe$/.test(message.method)) return byUri(exchange);
+    if (!modern && changesSubscription(message.method)) return byUri(exchange);
     throw new ProtocolFault(-32601, modern ? 404 : 200, 'Method not found');
   }
 
@@ -393,14 +332,6 @@ export function createAggregate(parts: AggregateParts): Aggregate {
 
 function capabilitiesOf({ caller, message }: ForAll): string {
   return capabilitiesKey(caller === undefined ? message : (caller.link as Composite).initialize);
-}
-
-function foundAt(uri: string, found: Found | undefined): [string, Found][] {
-  return found === undefined ? [] : [[uri, found]];
-}
-
-function isFresh(known: Told | undefined): known is Told {
-  return known !== undefined && performance.now() - known.at < routesMs;
 }
 
 function changed(exchange: ForAll, edit: Edit): Message {

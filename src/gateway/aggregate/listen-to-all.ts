@@ -11,6 +11,7 @@ import type { Resolution } from '../resolution.ts';
 import { describedCall } from './ask-as.ts';
 import type { Found } from './find-server.ts';
 import type { ForAll } from './for-all.ts';
+import { namingServer } from './public-uri.ts';
 
 /** A server that is not listening by then may still come to it. */
 const deadlineMs = 5000;
@@ -58,16 +59,15 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
   });
 
   const honoured: Record<string, unknown> = Object.fromEntries(wanted.map(([name]) => [name, true]));
-  const byServer = new Map<string, string[]>();
-  if (uris.length > 0) {
-    for (const { server, name } of (await parts.findAll(uris)).values()) {
-      const names = byServer.get(server.name) ?? [];
-      names.push(name);
-      byServer.set(server.name, names);
-    }
+  /** By the name of the server and its own address, what the client calls the resource. */
+  const byServer = new Map<string, Map<string, string[]>>();
+  const found = uris.length === 0 ? new Map<string, Found>() : await parts.findAll(uris);
+  for (const [uri, { server, name }] of found) {
+    const names = byServer.get(server.name) ?? new Map<string, string[]>();
+    byServer.set(server.name, names.set(name, [...(names.get(name) ?? []), uri]));
   }
   if (over) return ended;
-  if (byServer.size > 0) honoured.resourceSubscriptions = [...byServer.values()].flat();
+  if (found.size > 0) honoured.resourceSubscriptions = [...found.keys()];
 
   // The acknowledgement comes first of all, and only when every server listens: what comes after it is not missed.
   let early: (() => void)[] | undefined = [];
@@ -76,14 +76,17 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
     early.push(() => say(method, params));
     return true;
   };
-  const through = (listening: () => void): Channel => ({
+  const through = (server: string, listening: () => void): Channel => ({
     owner: {},
     isGone: () => over || channel.isGone(),
     emit(bytes) {
       const said = readMessage(bytes);
       if (said.method === 'notifications/subscriptions/acknowledged') listening();
       if (said.method === 'notifications/resources/updated') {
-        return tell(said.method, { uri: stringAt(said.bytes, memberOf(said.params?.shape, 'uri')) });
+        const uri = stringAt(said.bytes, memberOf(said.params?.shape, 'uri')) ?? '';
+        // A server may tell of a part of what was subscribed to.
+        const shown = byServer.get(server)?.get(uri) ?? [namingServer(server, uri)];
+        return shown.map((each) => tell(said.method, { uri: each })).every((taken) => taken);
       }
       const change = Object.values(lists).find((method) => method === said.method);
       return change !== undefined && wanted.some(([, method]) => method === change) ? tell(change, {}) : true;
@@ -97,16 +100,16 @@ export async function listenToAll(exchange: ForAll, parts: ListenParts): Promise
   const attached = new Map<string, ServerDefinition>();
   const attach = (server: ServerDefinition) =>
     new Promise<void>((listening) => {
-      const resourceSubscriptions = byServer.get(server.name);
+      const names = byServer.get(server.name);
       const notifications = {
         ...Object.fromEntries(wanted.map(([name]) => [name, true])),
-        ...(resourceSubscriptions === undefined ? {} : { resourceSubscriptions }),
+        ...(names === undefined ? {} : { resourceSubscriptions: [...names.keys()] }),
       };
       const params = JSON.stringify({ notifications });
       attached.set(server.name, server);
       parts.links
         .modern(session, server, {
-          ...describedCall(message, 'subscriptions/listen', params, through(listening)),
+          ...describedCall(message, 'subscriptions/listen', params, through(server.name, listening)),
           acting: { session, correlationId: exchange.correlationId },
         })
         .catch(() => {})

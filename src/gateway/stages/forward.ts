@@ -3,15 +3,14 @@ import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
 import type { Acting } from '../../upstreams/relay/teller.ts';
 import { accepted, type Reply } from '../../wire/channel.ts';
-import { resultMessage } from '../../wire/compose.ts';
 import { applyEdits } from '../../wire/edit.ts';
 import { readMessage } from '../../wire/message.ts';
-import { memberOf, rawAt, stringAt } from '../../wire/scan.ts';
+import { memberOf, rawAt } from '../../wire/scan.ts';
 import type { Next } from '../chain.ts';
 import type { ConfirmCall } from '../confirm-call.ts';
 import type { Prepared } from '../exchange.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
-import { assertRoomFor } from '../subscription-room.ts';
+import { changesSubscription, requestSubscription } from '../request-subscription.ts';
 import { timeUpstream } from '../time-upstream.ts';
 import { answerPush, progressOfPush } from './answer-push.ts';
 
@@ -33,9 +32,8 @@ export function forward(
   }
 
   function requestOf(caller: Caller, exchange: Prepared, call: Call): Promise<Reply> {
-    const { method } = exchange.message;
-    const subscribes = method === 'resources/subscribe' || method === 'resources/unsubscribe';
-    return subscribes ? subscribe(exchange, caller, call) : caller.link.request(call);
+    const subscribes = changesSubscription(exchange.message.method);
+    return subscribes ? requestSubscription(callers, call, caller) : caller.link.request(call);
   }
 
   async function initialize(exchange: Prepared, call: Call): Promise<Reply> {
@@ -47,30 +45,6 @@ export function forward(
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
     await remember(caller);
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;
-  }
-
-  /** Clients of one process share its subscriptions: the last one to leave says goodbye. */
-  async function subscribe(exchange: Prepared, caller: Caller, call: Call): Promise<Reply> {
-    const { message } = exchange;
-    const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
-    if (message.method === 'resources/subscribe') {
-      const known = caller.subscriptions.has(uri);
-      assertRoomFor(caller, uri);
-      // Before the answer: the first update may come together with it.
-      caller.subscriptions.add(uri);
-      let taken = false;
-      try {
-        const reply = await caller.link.request(call);
-        taken = reply.kind === 'message' && readMessage(reply.bytes).error === undefined;
-        return reply;
-      } finally {
-        if (!taken && !known) caller.subscriptions.delete(uri);
-      }
-    }
-    caller.subscriptions.delete(uri);
-    const shared = callers.ofLink(caller.link).some((other) => other !== caller && other.subscriptions.has(uri));
-    if (shared) return { kind: 'message', bytes: resultMessage(message.id as string, '{}') };
-    return caller.link.request(call);
   }
 
   function notify(exchange: Prepared): Reply {

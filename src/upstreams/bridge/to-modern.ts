@@ -159,7 +159,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
       toolsListChanged: true,
       promptsListChanged: true,
       resourcesListChanged: true,
-      ...(caller.subscriptions.size > 0 ? { resourceSubscriptions: [...caller.subscriptions] } : {}),
+      ...(caller.subscriptions.size > 0 ? { resourceSubscriptions: [...caller.subscriptions.keys()] } : {}),
     };
     const call = ownCall('subscriptions/listen', JSON.stringify({ notifications }), channel);
     const over = base.request({ ...call, message: described(call.message) }).then(
@@ -176,6 +176,9 @@ export function bridgeToModern(options: ToModernOptions): Link {
     if (message.kind !== 'notification' || message.method === 'notifications/subscriptions/acknowledged') return true;
     const meta = memberOf(message.params?.shape, '_meta');
     const edits: Edit[] = meta === undefined ? [] : [replaceValue(meta, '{}')];
+    const uri = memberOf(message.params?.shape, 'uri');
+    const shown = caller.subscriptions.get(stringAt(bytes, uri) ?? '');
+    if (uri !== undefined && shown !== undefined) edits.push(replaceValue(uri, JSON.stringify(shown)));
     const out = caller.stream ?? [...caller.underWay].at(-1);
     return out === undefined || out.isGone() ? true : out.emit(applyEdits(bytes, edits));
   }
@@ -206,7 +209,8 @@ export function bridgeToModern(options: ToModernOptions): Link {
         case 'resources/unsubscribe': {
           const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
           if (caller === undefined) return done();
-          if (message.method === 'resources/subscribe') caller.subscriptions.add(uri);
+          if (message.method === 'resources/subscribe')
+            caller.subscriptions.set(uri, caller.subscriptions.get(uri) ?? uri);
           else caller.subscriptions.delete(uri);
           await listen(caller);
           return done();

@@ -35,7 +35,7 @@ export function responseTowardsClient(message: Message, origin: Origin, binding:
 
 /**
  * A notification or push as the caller shall see it. `subscriptionId` is the caller's id of the listen request,
- * `progressToken` the caller's own token, `id` what we call a push.
+ * `progressToken` the caller's own token, `uri` what the caller calls a resource, `id` what we call a push.
  */
 export function pushTowardsClient(
   message: Message,
@@ -44,6 +44,7 @@ export function pushTowardsClient(
     readonly subscriptionId?: string;
     readonly progressToken?: string;
     readonly requestId?: string;
+    readonly uri?: string;
     readonly id?: string;
   },
 ): Buffer {
@@ -59,6 +60,7 @@ export function pushTowardsClient(
   for (const [key, text] of [
     ['progressToken', names.progressToken],
     ['requestId', names.requestId],
+    ['uri', names.uri === undefined ? undefined : JSON.stringify(names.uri)],
   ] as const) {
     const member = text === undefined ? undefined : memberOf(params, key);
     if (member !== undefined && text !== undefined) edits.push(replaceValue(member, text));
