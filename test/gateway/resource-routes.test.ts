@@ -72,6 +72,7 @@ test.each(eras)('S3: in the %s era no server takes the address of another', asyn
     const refused = await read(uri);
     for (const name of claimants) expect(refused).toMatch(new RegExp(`\\b${name}\\b`));
     expect(refused).toContain('"ambit+');
+    expect(refused).not.toContain('secret');
     for (const name of claimants) expect(await read(`ambit+${name}:${uri}`)).toBe(`${name} ${uri}`);
   }
   // Where only one server uses the scheme and the authority, its addresses need no name.

@@ -77,10 +77,12 @@ export function findKnown({ available }: ForAll, uri: string, routes: Routes): F
   return server === undefined ? undefined : { server, name: named?.uri ?? uri };
 }
 
-/** The refusal of an address that several servers may have. */
+/** The refusal of an address that several servers may have. The rest of an address may be a secret, and errors are kept. */
 export function ambiguousUri(uri: string, servers: readonly string[]): AmbitError {
+  const { scheme, authority } = placeOf(uri);
+  const start = authority === '' ? `${scheme}:` : `${scheme}://${authority}`;
   return new AmbitError('REQUEST_INVALID', {
-    what: `The address "${uri.slice(0, 100)}" does not say which server is meant: ${servers.join(', ')} use such addresses.`,
+    what: `Several servers use addresses that start with "${start.slice(0, 100)}": ${servers.join(', ')}.`,
     hint: `Write "ambit+NAME:" in front of the address, as in "ambit+${servers[0]}:…", or take the address from resources/list.`,
   });
 }
