@@ -75,11 +75,13 @@ describe('S7: new connections', () => {
 
   test('that send no head are closed in time; what is no HTTP is refused at once', async () => {
     http.on('clientError', (error: NodeJS.ErrnoException, socket) => socket.end(`refused: ${error.code}`));
-    const [slow, tls, long] = [await open(), await open(), await open()];
+    const [slow, tls, ssh, long] = [await open(), await open(), await open(), await open()];
     await slow.say('GET / HTTP/1.1\r\nhost: ');
     await tls.say('\u0016\u0003\u0001');
+    await ssh.say('SSH-2.0-OpenSSH_9.2\r\n');
     await long.say(`GET / HTTP/1.1\r\nx: ${'y'.repeat(20_000)}`);
     expect(await tls.untilClosed()).toBe('refused: HPE_INVALID_METHOD');
+    expect(await ssh.untilClosed()).toBe('refused: HPE_INVALID_METHOD');
     expect(await long.untilClosed()).toBe('refused: HPE_HEADER_OVERFLOW');
     expect(await slow.untilClosed()).toBe('refused: ERR_HTTP_REQUEST_TIMEOUT');
   });

@@ -179,12 +179,12 @@ describe('S7: one credential', () => {
     await expect.poll(async () => (await call(busy.token)).status).toBe(200);
   });
 
-  test('has 16 requests on one connection that wait for their answers', async () => {
+  test('has 256 requests on one connection that wait for their answers', async () => {
     const busy = await gateway.createSession();
     const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', arguments: {} }));
     const wire = await openBusyWire(busy.token);
     const call = head('/mcp/calm', { ...bearer(busy.token), 'content-length': body.length }) + body;
-    await wire.say(call.repeat(15));
+    await wire.say(call.repeat(255));
     await callModern(address(), busy.token, 'echo', { text: 'read meanwhile' });
     expect(wire.socket.destroyed).toBe(false);
     await wire.say(call);

@@ -110,9 +110,10 @@ class HttpAnswer implements Answer, Channel {
     this.#unread = unread;
   }
 
-  /** Short ones are bounded by their number. */
+  /** A short one is not counted, unless it waits behind another answer of its connection and so has no socket yet. */
   #hasRoomFor({ length }: Buffer): boolean {
-    return length <= shortBytes || this.#unread?.add(length) !== false;
+    if (length <= shortBytes && this.owner.socket !== null) return true;
+    return this.#unread?.add(length) !== false;
   }
 
   isStreaming(): boolean {

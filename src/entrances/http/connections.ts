@@ -39,7 +39,7 @@ interface Connection {
   readonly unanswered: Set<ServerResponse>;
 }
 
-const maxUnanswered = 16;
+const maxUnanswered = { stranger: 16, proven: 256 };
 
 /**
  * The connections of the port. At a limit the oldest one that has proven nothing is closed, so that a newcomer always
@@ -134,7 +134,9 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
       const connection = known.get(socket);
       if (connection === undefined) return false;
       const { unanswered } = connection;
-      if (unanswered.size >= maxUnanswered || (connection.credential === undefined && socket.writableEnded)) {
+      const isStranger = connection.credential === undefined;
+      const most = isStranger ? maxUnanswered.stranger : maxUnanswered.proven;
+      if (unanswered.size >= most || (isStranger && socket.writableEnded)) {
         cut(connection);
         return false;
       }

@@ -63,8 +63,8 @@ function takeNext(queue: Map<string, Set<Socket>>): Socket | undefined {
 }
 
 /**
- * Waits for the head of the first request. What was read of the connection is put back, for the HTTP server to read. A
- * first byte that no method begins with, and a head that is too long, are for the HTTP server to refuse.
+ * Waits for the head of the first request. What was read of the connection is put back, for the HTTP server to read. What
+ * does not begin with a method, and a head that is too long, are for the HTTP server to refuse.
  */
 function readHead(socket: Socket, onHead: () => void): void {
   // One byte is one letter. A list of pieces would take a hundred times the memory if they come byte by byte.
@@ -89,5 +89,5 @@ function readHead(socket: Socket, onHead: () => void): void {
 
 /** Whether this can become the head of a request. Line breaks before it are skipped. */
 function startsLikeHead(text: string): boolean {
-  return /^[\r\n]*(?:[A-Z]|$)/.test(text);
+  return /^[\r\n]*[A-Z-]{0,32}(?: |$)/.test(text);
 }
