@@ -1,4 +1,4 @@
-import { foldKey } from '../wire/fold-key.ts';
+import { readsAs } from '../wire/fold-key.ts';
 import type { Message } from '../wire/message.ts';
 import { rawAt } from '../wire/scan.ts';
 
@@ -11,7 +11,7 @@ type Values = Readonly<Record<string, unknown>>;
 export function isReadableResult({ bytes, result }: Message): boolean {
   const members = result?.shape?.members ?? [];
   // Of two of one name each reader takes another.
-  if (result === undefined || members.filter(({ key }) => foldKey(key) === 'content').length !== 1) return false;
+  if (result === undefined || members.filter(({ key }) => readsAs(key, 'content')).length !== 1) return false;
   const { content, isError, structuredContent, _meta } = JSON.parse(rawAt(bytes, result)) as Values;
   return (
     Array.isArray(content) &&

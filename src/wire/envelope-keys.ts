@@ -1,5 +1,5 @@
-import { foldKey } from './fold-key.ts';
-import { type Message, MessageFault } from './message.ts';
+import { foldKey, haveTwins, isOddKey, readingIn, readsAs } from './fold-key.ts';
+import { type Message, MessageFault, readMessage } from './message.ts';
 import { memberOf, type Shape } from './scan.ts';
 
 /**
@@ -35,6 +35,40 @@ const canonical = new Map(
 
 const known = new Set(canonical.values());
 
+/** What else a server's answers and messages are read by. */
+const ofServers = [
+  ...['content', 'structuredContent', 'isError', 'resultType', 'inputRequests', 'messages', 'contents', 'tasks'],
+  ...['tools', 'prompts', 'resources', 'resourceTemplates', 'nextCursor', 'ttlMs', 'cacheScope', 'serverInfo'],
+  ...['instructions', 'systemPrompt', 'message', 'data', 'action', 'status'],
+];
+const saidByServers = new Set([...canonical.keys(), ...ofServers.map(foldKey)]);
+
+/** It is a message, but readers find different things in it. */
+export class OddKeyFault extends MessageFault {}
+
+/**
+ * Reads one JSON-RPC message of a server; throws MessageFault when it is none, or when a key that the protocol gives
+ * meaning to is there with characters that some reader drops or ends at. Spellings in another case are left to those
+ * who look for one key.
+ */
+export function readServerMessage(text: Buffer): Message {
+  const message = readMessage(text);
+  refuseOddKeys((message.params ?? message.result)?.shape, saidByServers);
+  refuseOddKeys(message.meta, reservedFolded);
+  refuseOddKeys(memberOf(message.meta, relatedTask)?.shape, saidByServers);
+  refuseOddKeys(memberOf(message.result?.shape, 'task')?.shape, saidByServers);
+  return message;
+}
+
+function refuseOddKeys(shape: Shape | undefined, names: ReadonlySet<string>): void {
+  if (shape === undefined) return;
+  for (const { key } of shape.members) {
+    if (isOddKey(key) && readingIn(key, names) !== undefined) {
+      throw new OddKeyFault(`${JSON.stringify(key)} is not a name of the protocol`, false);
+    }
+  }
+}
+
 const requests =
   /^(?:initialize$|ping$|(?:server|tools|prompts|resources|completion|logging|subscriptions|tasks|sampling|elicitation|roots)\/)/;
 const notifications = /^notifications\//;
@@ -64,9 +98,10 @@ function refuseAmbiguousParams(message: Message): void {
   // What others' methods, or answers, call their own parts is not ours to judge; `_meta` means the same everywhere.
   for (const { key } of holder.members) {
     if (known.has(key)) continue;
-    const name = canonical.get(foldKey(key));
+    const reading = readingIn(key, canonical);
+    const name = reading === undefined ? undefined : canonical.get(reading);
     if (name !== undefined && name !== key && (calls || notifies || name === '_meta')) {
-      throw new MessageFault(`${where}."${key}" is not a name of the protocol; write "${name}"`, false);
+      throw new MessageFault(`${where}.${JSON.stringify(key)} is not a name of the protocol; write "${name}"`, false);
     }
   }
   if (message.meta !== undefined) refuseMetaVariants(message.meta, `${where}._meta`);
@@ -76,17 +111,16 @@ function refuseMetaVariants(meta: Shape, where: string): void {
   refuseRepeats(meta, where);
   // Names that are the protocol's own, each there once, cannot be spellings of each other.
   if (meta.members.every(({ key }) => reservedMeta.has(key) && key !== relatedTask)) return;
-  const seen = new Set<string>();
+  if (haveTwins(meta.members.map(({ key }) => key))) {
+    throw new MessageFault(`${where} has a key in two spellings`, false);
+  }
   for (const { key } of meta.members) {
-    const folded = foldKey(key);
-    if (seen.has(folded)) throw new MessageFault(`${where} has "${folded}" in two spellings`, false);
-    seen.add(folded);
-    if (!reservedMeta.has(key) && reservedFolded.has(folded)) {
-      throw new MessageFault(`${where}."${key}" is not a name of the protocol`, false);
+    if (!reservedMeta.has(key) && readingIn(key, reservedFolded) !== undefined) {
+      throw new MessageFault(`${where}.${JSON.stringify(key)} is not a name of the protocol`, false);
     }
   }
   // The task named here is opened like a handle of ours: there must be exactly one.
-  const task = memberOf(meta, relatedTask)?.shape?.members.filter(({ key }) => foldKey(key) === 'taskid') ?? [];
+  const task = memberOf(meta, relatedTask)?.shape?.members.filter(({ key }) => readsAs(key, 'taskid')) ?? [];
   if (task.length > 1 || (task[0] !== undefined && task[0].key !== 'taskId')) {
     throw new MessageFault(`${where}."${relatedTask}" must name one "taskId"`, false);
   }

@@ -1,4 +1,4 @@
-import { foldName } from '../text/fold-name.ts';
+import { foldKey, readingIn } from './fold-key.ts';
 
 /** A tool's arguments as a rule may judge them, or why no rule can. Objects are Maps: no name in them is special. */
 export type Judged =
@@ -17,11 +17,6 @@ const deepest = 64;
 
 class Unsafe extends Error {}
 
-/** One spelling for all that a careless reader takes for the same name: it trims, ends at a control character, folds. */
-function foldLoosely(key: string): string {
-  return foldName(key.trim().replace(/\p{Cc}.*$/su, ''));
-}
-
 /**
  * Reads a JSON text, which is known to be valid, so that every reader of it sees what is judged here. What two readers
  * may take differently is refused: a name twice, one of `names` in another spelling, numbers that a double does not
@@ -29,7 +24,7 @@ function foldLoosely(key: string): string {
  */
 export function readJudged(text: string, names: ReadonlySet<string>): Judged {
   if (text.length > longest) return { kind: 'unsafe', reason: 'they are too large' };
-  const folded = new Set([...names].map(foldLoosely));
+  const folded = new Set([...names].map(foldKey));
   let at = 0;
   let values = 0;
 
@@ -86,7 +81,7 @@ export function readJudged(text: string, names: ReadonlySet<string>): Judged {
       if (members.has(key)) throw new Unsafe(`"${shown(key)}" is in them twice`);
       // A JavaScript server that copies its arguments reads what is in there as if it were beside it.
       if (key === '__proto__') throw new Unsafe('"__proto__" is in them');
-      if (!names.has(key) && folded.has(foldLoosely(key))) {
+      if (!names.has(key) && readingIn(key, folded) !== undefined) {
         throw new Unsafe(`"${shown(key)}" is another spelling of a name that a rule reads`);
       }
       skipSpace();

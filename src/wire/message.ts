@@ -1,5 +1,5 @@
 import { applyEdits, type Edit } from './edit.ts';
-import { foldKey } from './fold-key.ts';
+import { readingIn } from './fold-key.ts';
 import {
   DensityFault,
   type Member,
@@ -194,9 +194,9 @@ function once(seen: Member | undefined, member: Member): Member {
 const envelope = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
 
 function refuseVariant(key: string): void {
-  const folded = foldKey(key);
-  if (envelope.has(folded)) {
-    throw new MessageFault(`"${key}" is not a name of the protocol; write "${folded}"`, false);
+  const name = readingIn(key, envelope);
+  if (name !== undefined) {
+    throw new MessageFault(`${JSON.stringify(key)} is not a name of the protocol; write "${name}"`, false);
   }
 }
 

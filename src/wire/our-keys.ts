@@ -1,6 +1,6 @@
 import { withoutOurBaggage } from './baggage.ts';
 import { type Edit, removeMembers, replaceValue } from './edit.ts';
-import { foldKey } from './fold-key.ts';
+import { foldKey, isOddKey, readingIn, readsAs } from './fold-key.ts';
 import type { Message } from './message.ts';
 import { type Member, shapeAt, stringAt } from './scan.ts';
 
@@ -9,10 +9,12 @@ export interface OurKeys {
   has(key: string): boolean;
 }
 
-/** `ambit` itself, and whatever begins with it and a "/" or "."; in any case of letters. */
+/** `ambit` itself, and whatever begins with it and a "/" or "."; in any spelling that some reader takes for it. */
 export function isOurKey(key: string): boolean {
   // Nearly every key is told apart by its first letter.
-  if ((key.charCodeAt(0) | 0x20) !== 0x61) return false;
+  const first = key.charCodeAt(0);
+  if ((first | 0x20) !== 0x61 && first > 0x20 && first < 0x7f) return false;
+  if (isOddKey(key) && readsAs(key, 'ambit')) return true;
   const folded = foldKey(key);
   if (!folded.startsWith('ambit')) return false;
   return folded.length === 5 || folded[5] === '/' || folded[5] === '.';
@@ -25,11 +27,12 @@ export function ourKeys(announceKeys: readonly string[]): OurKeys {
   const others = announceKeys.map(foldKey).filter((key) => key !== 'ambit');
   if (others.length === 0) return onlyOurs;
   const announced = new Set(others.flatMap((key) => [key, `${key}.workspace`]));
-  return { has: (key) => isOurKey(key) || announced.has(foldKey(key)) };
+  return { has: (key) => isOurKey(key) || readingIn(key, announced) !== undefined };
 }
 
 /** What most messages consist of, and none of our keys can lie in. */
 const plain = new Set(['name', 'arguments', 'uri', 'cursor', 'content', 'structuredContent', 'isError', 'resultType']);
+const holders = new Set(['_meta', 'inputresponses', 'inputrequests']);
 
 /**
  * Takes our keys out of every `_meta` a reader may find, be it there twice or in another spelling; also out of the
@@ -39,7 +42,7 @@ export function stripOurKeys(message: Message, keys: OurKeys = onlyOurs): Edit[]
   const edits: Edit[] = [];
   const { bytes } = message;
   for (const member of (message.params ?? message.result)?.shape?.members ?? []) {
-    switch (plain.has(member.key) ? '' : foldKey(member.key)) {
+    switch (plain.has(member.key) ? '' : readingIn(member.key, holders)) {
       case '_meta':
         stripMeta(bytes, member, keys, edits);
         break;
@@ -49,7 +52,7 @@ export function stripOurKeys(message: Message, keys: OurKeys = onlyOurs): Edit[]
       case 'inputrequests':
         for (const question of membersAt(bytes, member)) {
           for (const part of membersAt(bytes, question)) {
-            if (foldKey(part.key) === 'params') stripHolder(bytes, part, keys, edits);
+            if (readsAs(part.key, 'params')) stripHolder(bytes, part, keys, edits);
           }
         }
     }
@@ -59,7 +62,7 @@ export function stripOurKeys(message: Message, keys: OurKeys = onlyOurs): Edit[]
 
 function stripHolder(bytes: Buffer, holder: Member, keys: OurKeys, edits: Edit[]): void {
   for (const member of membersAt(bytes, holder)) {
-    if (foldKey(member.key) === '_meta') stripMeta(bytes, member, keys, edits);
+    if (readsAs(member.key, '_meta')) stripMeta(bytes, member, keys, edits);
   }
 }
 
@@ -69,7 +72,7 @@ function stripMeta(bytes: Buffer, member: Member, keys: OurKeys, edits: Edit[]):
   let unwanted: Set<Member> | undefined;
   for (const each of meta.members) {
     if (keys.has(each.key)) unwanted = (unwanted ?? new Set()).add(each);
-    else if (each.key.length === 7 && foldKey(each.key) === 'baggage') {
+    else if (isBaggage(each.key)) {
       const text = stringAt(bytes, each);
       const rest = text === undefined ? undefined : withoutOurBaggage(text);
       if (rest === text || rest === undefined) continue;
@@ -80,6 +83,12 @@ function stripMeta(bytes: Buffer, member: Member, keys: OurKeys, edits: Edit[]):
   if (unwanted === undefined) return;
   const all = unwanted;
   edits.push(...removeMembers(meta, (each) => all.has(each)));
+}
+
+function isBaggage(key: string): boolean {
+  const first = key.charCodeAt(0);
+  const isOther = (first | 0x20) !== 0x62 && first > 0x20 && first < 0x7f;
+  return !isOther && readsAs(key, 'baggage');
 }
 
 function membersAt(bytes: Buffer, member: Member): readonly Member[] {

@@ -1,4 +1,4 @@
-import { foldKey } from './fold-key.ts';
+import { haveTwins } from './fold-key.ts';
 import type { Message } from './message.ts';
 import { ProtocolFault } from './protocol-fault.ts';
 import { type Member, memberOf, type Shape, shapeAt, stringAt } from './scan.ts';
@@ -47,12 +47,7 @@ function assertReference(bytes: Buffer, ref: Member | undefined): void {
 }
 
 function assertNoRepeats({ members }: Shape): void {
-  const seen = new Set<string>();
-  for (const { key } of members) {
-    const folded = foldKey(key);
-    if (seen.has(folded)) throw invalid(`params.ref has "${folded}" twice`);
-    seen.add(folded);
-  }
+  if (haveTwins(members.map(({ key }) => key))) throw invalid('params.ref has a key twice');
 }
 
 function assertText(bytes: Buffer, member: Member | undefined, where: string): void {

@@ -1,5 +1,5 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { foldKey } from '../../wire/fold-key.ts';
+import { haveTwins } from '../../wire/fold-key.ts';
 import type { Message } from '../../wire/message.ts';
 import { elementsAt, type Member, memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
 
@@ -86,7 +86,7 @@ export async function listAll(
  */
 function isClear(bytes: Buffer, entry: Member): boolean {
   const members = shapeAt(bytes, entry)?.members;
-  return members !== undefined && new Set(members.map(({ key }) => foldKey(key))).size === members.length;
+  return members !== undefined && !haveTwins(members.map(({ key }) => key));
 }
 
 /** Why a server is not in a list, in words. */

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../errors.ts';
+import { readServerMessage } from '../../wire/envelope-keys.ts';
 import { createPieces } from '../../wire/line-pieces.ts';
-import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
+import { type Message, MessageFault } from '../../wire/message.ts';
 import { tooDense } from '../too-dense.ts';
 import { readSse } from './read-sse.ts';
 import { letGo } from './send.ts';
@@ -79,7 +80,7 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
 
 function read(bytes: Buffer, server: string): Message | AmbitError | undefined {
   try {
-    return readMessage(bytes);
+    return readServerMessage(bytes);
   } catch (fault) {
     if (!(fault instanceof MessageFault)) throw fault;
     return fault.tooDense ? tooDense(server, fault) : undefined;

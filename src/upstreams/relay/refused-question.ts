@@ -1,5 +1,5 @@
 import { AmbitError } from '../../errors.ts';
-import { foldKey } from '../../wire/fold-key.ts';
+import { readsAs } from '../../wire/fold-key.ts';
 import type { Message } from '../../wire/message.ts';
 import { memberOf, type Shape, shapeAt, stringAt } from '../../wire/scan.ts';
 import type { ServerDefinition } from '../definition.ts';
@@ -25,7 +25,7 @@ export function refusalOfQuestion(server: Asker, method: string): AmbitError | u
 export function refusalOfQuestionsIn(server: Asker, message: Message): AmbitError | undefined {
   const { bytes } = message;
   const holder = (message.params ?? message.result)?.shape;
-  const asking = holder?.members.filter(({ key }) => foldKey(key) === 'inputrequests') ?? [];
+  const asking = holder?.members.filter(({ key }) => readsAs(key, 'inputrequests')) ?? [];
   const [requests] = asking;
   if (holder === undefined || requests === undefined) return undefined;
   if (asking.length > 1 || requests.key !== 'inputRequests' || isRepeated(holder, 'resulttype')) return unclear(server);
@@ -41,7 +41,7 @@ export function refusalOfQuestionsIn(server: Asker, message: Message): AmbitErro
 
 /** Whether a member is there twice, or in another spelling: readers would take different ones. */
 function isRepeated({ members }: Shape, folded: string): boolean {
-  return members.filter(({ key }) => foldKey(key) === folded).length > 1;
+  return members.filter(({ key }) => readsAs(key, folded)).length > 1;
 }
 
 function unclear({ name }: Asker): AmbitError {

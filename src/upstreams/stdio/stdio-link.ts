@@ -5,7 +5,8 @@ import type { Outward } from '../../upstreams/sent.ts';
 import type { Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
-import { type Message, MessageFault, readMessage } from '../../wire/message.ts';
+import { OddKeyFault, readServerMessage } from '../../wire/envelope-keys.ts';
+import { type Message, MessageFault } from '../../wire/message.ts';
 import { oneLine, onOneLine } from '../../wire/one-line.ts';
 import { memberOf, rawAt } from '../../wire/scan.ts';
 import type { Caller } from '../caller.ts';
@@ -204,11 +205,11 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   function hear(line: Buffer): void {
     try {
-      receive(readMessage(line));
+      receive(readServerMessage(line));
     } catch (fault) {
       if (fault instanceof MessageFault && fault.tooDense) {
         tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDense(server.name, fault));
-      } else if (fault instanceof MessageFault && fault.notJson) unreadable(line);
+      } else if (fault instanceof OddKeyFault || (fault instanceof MessageFault && fault.notJson)) unreadable(line);
       noise.note('not a message');
     }
   }

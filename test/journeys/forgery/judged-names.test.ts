@@ -69,6 +69,7 @@ describe('S3: a name that is not a string is refused', () => {
       '"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":["p"]},"argument":{"name":"a","value":""}}',
       '"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p","name":"q"},"argument":{"name":"a","value":""}}',
       '"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p","Name":"q"},"argument":{"name":"a","value":""}}',
+      '"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name\\u0000":"q","name":"p"},"argument":{"name":"a","value":""}}',
     ];
     for (const body of bodies) {
       for (const client of [one, all]) {
@@ -106,6 +107,9 @@ describe('S3: whatever a message looks like, a server runs nothing that was deni
     (name) => `"name":"echo","arguments":{"name":${name}}`,
     (name) => `"name":"echo","__proto__":{"name":${name}}`,
     (name) => `"__proto__":{"name":${name}}`,
+    (name) => `"name\\u0000":${name},"name":"echo"`,
+    (name) => `"name\\u0000x":${name},"name":"echo"`,
+    (name) => `"name\\u200b":${name},"name":"echo"`,
   );
   const envelopes = fc.constantFrom<(params: string) => string>(
     (params) => `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{${params}}}`,
@@ -113,10 +117,11 @@ describe('S3: whatever a message looks like, a server runs nothing that was deni
     (params) => `{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call","params":{${params}}}`,
     (params) => `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"},"params":{${params}}}`,
     (params) => `{"jsonrpc":"2.0","id":1,"method":["tools/call"],"params":{${params}}}`,
+    (params) => `{"jsonrpc":"2.0","id":1,"params\\u0000":{${params}},"method":"tools/call","params":{"name":"echo"}}`,
     (params) => `{"jsonrpc":"2.0","id":1.0,"method":"tools/call","params":{${params}}}`,
   );
 
-  test('neither as JSON.parse reads it nor as a careless server does', async () => {
+  test('neither as JSON.parse reads it nor as a careless server does, or one that ends names at NUL', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...denied),
@@ -129,9 +134,10 @@ describe('S3: whatever a message looks like, a server runs nothing that was deni
           const { result } = await answerOf((atAll ? all : one).post(envelop(shape(name))));
           const text = result?.['isError'] === true ? undefined : result?.content?.[0]?.text;
           if (text === undefined) return;
-          const { name: read, ran } = JSON.parse(text) as { name: unknown; ran: string };
+          const { name: read, ran, inC } = JSON.parse(text) as { name: unknown; ran: string; inC: unknown };
           expect(denied).not.toContain(read);
           expect(denied).not.toContain(ran);
+          expect(denied).not.toContain(inC);
         },
       ),
       { seed, numRuns: counts(100, 5000) },

@@ -87,6 +87,18 @@ describe.each(servers)('%s answering with', (server) => {
   });
 });
 
+test.each(servers)(
+  'S3: an answer of %s that readers take differently ends the call, and nobody gets it',
+  async (server) => {
+    for (const key of ['content\\u0000', 'inputRequests\\u0000x', '_meta\\u200b']) {
+      const lines = [forged('$ID').replace('"content"', `"${key}":{},"content"`)];
+      const told = await (await callModern(attacked[server], mine, 'say', JSON.stringify({ lines }))).rest();
+      expect(told.at(-1)).toContain('UPSTREAM_FAILED');
+      expect(told.join()).not.toContain('forged');
+    }
+  },
+);
+
 test('over HTTP an answer only answers the request it came back on, within one session too', async () => {
   const held = callModern(attacked.web, mine, 'slow', '{"key":"same"}');
   await expect.poll(async () => JSON.stringify(await attacked.recordedOverHttp()), patience).toContain('same');
