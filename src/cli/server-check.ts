@@ -18,7 +18,12 @@ export const serverCheck: Command = {
     const verdict = approvals.check(server);
     if (verdict.state !== 'approved') tell(verdict.changes.map(({ line }) => `  ${line}`));
     assertApproved(approvals, server);
-    const { era, tools, seconds } = await inspectServer({ config, dataDir: places.dataDir, server, approvals });
+    const { era, tools, unsound, seconds } = await inspectServer({
+      config,
+      dataDir: places.dataDir,
+      server,
+      approvals,
+    });
     const changes = approvals
       .toolsChanged(server, pinsOf(tools))
       .flatMap((tool) => tool.changes.map(({ line }) => line));
@@ -37,6 +42,10 @@ export const serverCheck: Command = {
     );
     if (changes.length > 0) {
       tell(['Tools that changed are withheld until they are approved:', `  ambit server approve ${name}`]);
+    }
+    if (unsound > 0) {
+      tell([`Entries of its list that are withheld, since readers take them differently: ${unsound}.`]);
+      tell(['  A tool needs one name, members spelled as in MCP, and no key twice.']);
     }
     return 0;
   },

@@ -11,6 +11,7 @@ import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';
 import type { Session } from '../sessions/session.ts';
 import { listAll } from '../upstreams/catalog/offer.ts';
+import { isSoundTool } from '../upstreams/catalog/sound-tool.ts';
 import { createConnect } from '../upstreams/connect.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import { createEraVerdicts } from '../upstreams/era-verdicts.ts';
@@ -27,8 +28,10 @@ import { launchOf } from './launch.ts';
 
 export interface Inspected {
   readonly era: 'modern' | 'handshake';
-  /** Everything its `tools/list` gives, all pages. */
+  /** Everything its `tools/list` gives, all pages; of a server that needs an approval, what can be approved. */
   readonly tools: readonly unknown[];
+  /** How many entries were left out, since readers take them differently. */
+  readonly unsound: number;
   readonly seconds: number;
 }
 
@@ -76,12 +79,12 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
   const started = performance.now();
   try {
     const timeoutMs = config.processes.startSeconds * 1000;
-    const tools = await within(
+    const listed = await within(
       listTools(links, server),
       timeoutMs,
       `The server "${server.name}" did not answer in ${timeoutMs / 1000} s.`,
     );
-    return { era: verdicts.get(server.name) ?? 'handshake', tools, seconds: (performance.now() - started) / 1000 };
+    return { era: verdicts.get(server.name) ?? 'handshake', ...listed, seconds: (performance.now() - started) / 1000 };
   } catch (error) {
     throw explained(error, server.name, said);
   } finally {
@@ -92,11 +95,13 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
 }
 
 /** As a modern client would; a server of the other era is reached over the bridge. */
-async function listTools(links: Links, server: ServerDefinition): Promise<unknown[]> {
+async function listTools(links: Links, server: ServerDefinition): Promise<Pick<Inspected, 'tools' | 'unsound'>> {
   const ask = askAsModern(links, visitor(), server, introduction);
   // A server without tools need not know the method.
-  const texts = (await listAll(ask, 'tools/list', 'tools')) ?? [];
-  return texts.map((text) => JSON.parse(text) as unknown);
+  let unclear = 0;
+  const texts = (await listAll(ask, 'tools/list', 'tools', undefined, () => unclear++)) ?? [];
+  const shown = server.source === 'operator' ? texts : texts.filter(isSoundTool);
+  return { tools: shown.map((text) => JSON.parse(text) as unknown), unsound: unclear + texts.length - shown.length };
 }
 
 function visitor(): Session {

@@ -5,10 +5,12 @@ import type { Journal } from '../journal/journal.ts';
 import type { Log } from '../log.ts';
 import type { Vet } from '../upstreams/catalog/catalog.ts';
 import type { Offer } from '../upstreams/catalog/offer.ts';
+import { isSoundTool } from '../upstreams/catalog/sound-tool.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 
 const mostNamed = 20;
 const longestName = 100;
+const nameless = '(without one name)';
 
 /**
  * Tools of a server that had to be approved are pinned when they are first listed. What differs afterwards is
@@ -20,18 +22,26 @@ export interface Vetting {
   pinnedJustNow(server: string): boolean;
 }
 
+interface Vetted {
+  /** The entries that are the same to every reader. */
+  readonly tools: readonly string[];
+  readonly pins: ToolPins;
+  /** What the others are called, as far as they have a name. */
+  readonly unsound: readonly string[];
+}
+
 export function createVetting(approvals: Approvals, journal: Journal, log: Log): Vetting {
   const told = new WeakMap<Offer, string>();
   const pinned = new Set<string>();
   /** By the name of the server. */
   const leftOut = new Map<string, string>();
-  const known = new WeakMap<Offer, ToolPins>();
+  const known = new WeakMap<Offer, Vetted>();
 
   /** An offer is looked at again and again; what it says stays the same. */
-  function pinsIn(offer: Offer): ToolPins {
-    const pins = known.get(offer) ?? pinsOf(offer.tools.map((text) => JSON.parse(text) as unknown));
-    known.set(offer, pins);
-    return pins;
+  function lookInto(offer: Offer): Vetted {
+    const vetted = known.get(offer) ?? vettedFrom(offer);
+    known.set(offer, vetted);
+    return vetted;
   }
 
   /** Why they cannot be pinned; undefined when they are. */
@@ -65,10 +75,10 @@ export function createVetting(approvals: Approvals, journal: Journal, log: Log):
   const vet: Vet = async (server, offer) => {
     if (offer.leftOutTemplates === true) noteLeftOut(server);
     if (server.source === 'operator') return { tools: offer.tools, withheld: [] };
-    const pins = pinsIn(offer);
+    const { tools: sound, pins, unsound } = lookInto(offer);
     const refusal = await pin(server, pins);
     if (refusal !== undefined) {
-      const withheld = Object.keys(pins);
+      const withheld = [...Object.keys(pins), ...unsound];
       const tools = shortList(withheld);
       if (isNews(offer, tools)) {
         log.warn('tools cannot be pinned and are withheld', { server: server.name, reason: refusal });
@@ -76,26 +86,52 @@ export function createVetting(approvals: Approvals, journal: Journal, log: Log):
       }
       return { tools: [], withheld };
     }
-    const withheld = approvals
+    const changed = approvals
       .toolsChanged(server, pins)
       .filter(({ kind }) => kind !== 'removed')
       .map(({ tool }) => tool);
-    if (withheld.length === 0) return { tools: offer.tools, withheld };
+    const withheld = [...changed, ...unsound];
     const names = shortList(withheld);
-    if (isNews(offer, names)) {
-      log.warn('tools changed since approval and are withheld', {
-        server: server.name,
-        tools: names,
-        hint: `look at them with "ambit server check ${server.name}", approve with "ambit server approve ${server.name}"`,
-      });
-      journal.record({ kind: 'gateway', event: 'tools-withheld', server: server.name, tools: names });
-    }
-    const hidden = new Set<unknown>(withheld);
-    const tools = offer.tools.filter((text) => !hidden.has((JSON.parse(text) as { name?: unknown } | null)?.name));
-    return { tools, withheld };
+    if (withheld.length > 0 && isNews(offer, names)) tellWithheld(server.name, changed, unsound, names);
+    if (changed.length === 0) return { tools: sound, withheld };
+    const hidden = new Set<unknown>(changed);
+    return { tools: sound.filter((text) => !hidden.has(nameIn(text))), withheld };
   };
 
+  function tellWithheld(server: string, changed: readonly string[], unsound: readonly string[], names: string): void {
+    if (changed.length > 0) {
+      log.warn('tools changed since approval and are withheld', {
+        server,
+        tools: shortList(changed),
+        hint: `look at them with "ambit server check ${server}", approve with "ambit server approve ${server}"`,
+      });
+    }
+    if (unsound.length > 0) {
+      log.warn('tools that readers take differently are withheld', {
+        server,
+        tools: shortList(unsound),
+        hint: 'a tool needs one name, members spelled as in MCP, and no key twice',
+      });
+    }
+    journal.record({ kind: 'gateway', event: 'tools-withheld', server, tools: names });
+  }
+
   return { vet, pinnedJustNow: (server) => pinned.delete(server) };
+}
+
+function vettedFrom(offer: Offer): Vetted {
+  const sound = offer.tools.filter(isSoundTool);
+  const pins = pinsOf(sound.map((text) => JSON.parse(text) as unknown));
+  const { unclearTools = 0 } = offer;
+  if (sound.length === offer.tools.length && unclearTools === 0) return { tools: offer.tools, pins, unsound: [] };
+  const kept = new Set(sound);
+  const names = offer.tools.filter((text) => !kept.has(text)).map(nameIn);
+  const unsound = names.map((name) => (typeof name === 'string' ? name : nameless));
+  return { tools: sound, pins, unsound: [...unsound, ...Array<string>(unclearTools).fill(nameless)] };
+}
+
+function nameIn(text: string): unknown {
+  return (JSON.parse(text) as { readonly name?: unknown } | null)?.name;
 }
 
 /** A server decides how many names there are, and how long they are. */

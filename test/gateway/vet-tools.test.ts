@@ -16,6 +16,40 @@ function offerOf(count: number): Offer {
   return { tools, prompts: [], templates: [], hasResources: false, at: 0 };
 }
 
+const unsound = [
+  '{"Name":"add2","Description":"EVIL"}',
+  '{"name":7,"description":"EVIL"}',
+  '{"description":"EVIL"}',
+  '{"name":"b","description":"fine","Description":"EVIL"}',
+  '{"name":"c","description\\u0000":"EVIL"}',
+  '{"name":"add","inputSchema":{"properties":{"a":{"description":"EVIL","description":"a number"}}}}',
+  '{"name":"e","inputSchema":{"enum":[{"x":"EVIL","\\u0078":1}]}}',
+  '["name"]',
+];
+
+test('S2: of an approved server an entry that has no name, or is not the same to all readers, is withheld', async () => {
+  const declared = (await project.declare({ nice: { command: 'node', args: ['-v'] } })).get('nice');
+  if (declared === undefined) throw new Error('not declared');
+  await project.approvals.approve(declared);
+  const entries: Entry[] = [];
+  const journal = { record: (entry: Entry) => void entries.push(entry) } as Journal;
+  const log = { warn: () => {} } as unknown as Log;
+  const { vet } = createVetting(project.approvals, journal, log);
+  const sound = '{"name":"add","inputSchema":{"properties":{"a":{"description":"a number"},"A":{},"__proto__":{}}}}';
+  const offer: Offer = { ...offerOf(0), tools: [sound] };
+  expect((await vet(declared, offer)).tools).toEqual([sound]);
+  for (const entry of unsound) {
+    const turned = { ...offer, tools: [sound, entry] };
+    for (const _ of [1, 2]) expect((await vet(declared, turned)).tools, entry).toEqual([sound]);
+    expect(entries.splice(0), entry).toEqual([
+      { kind: 'gateway', event: 'tools-withheld', server: 'nice', tools: expect.any(String) },
+    ]);
+  }
+  expect((await vet(declared, { ...offer, unclearTools: 2 })).tools).toEqual([sound]);
+  expect(entries).toEqual([{ kind: 'gateway', event: 'tools-withheld', server: 'nice', tools: expect.any(String) }]);
+  expect((await vet({ ...declared, source: 'operator' }, { ...offer, tools: unsound })).tools).toEqual(unsound);
+});
+
 test('more tools than can be approved are withheld, and leave the approvals of others alone', async () => {
   const declared = await project.declare({
     nice: { command: 'node', args: ['-v'] },

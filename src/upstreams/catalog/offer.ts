@@ -9,6 +9,8 @@ export type AskServer = (method: string, params: string) => Promise<Message>;
 /** What a server offers, each entry as the server wrote it. */
 export interface Offer {
   readonly tools: readonly string[];
+  /** How many entries among the tools were left out, since readers take them differently. */
+  readonly unclearTools?: number;
   readonly prompts: readonly string[];
   readonly templates: readonly string[];
   /** It has more templates than are taken. */
@@ -27,13 +29,15 @@ const mostBytes = 16 * 1024 * 1024;
 
 export async function fetchOffer(ask: AskServer): Promise<Offer> {
   // One after the other: a server that has just started need not answer four questions at once.
-  const tools = await listAll(ask, 'tools/list', 'tools');
+  let unclearTools = 0;
+  const tools = await listAll(ask, 'tools/list', 'tools', mostPages, () => unclearTools++);
   const prompts = await listAll(ask, 'prompts/list', 'prompts');
   const templates = await listAll(ask, 'resources/templates/list', 'resourceTemplates');
   // They are not kept: the first page says whether there are any to ask for.
   const resources = await listAll(ask, 'resources/list', 'resources', 1);
   return {
     tools: tools ?? [],
+    ...(unclearTools === 0 ? {} : { unclearTools }),
     prompts: prompts ?? [],
     templates: templates?.slice(0, mostTemplates) ?? [],
     leftOutTemplates: (templates?.length ?? 0) > mostTemplates,
@@ -51,6 +55,7 @@ export async function listAll(
   method: string,
   member: string,
   pages = mostPages,
+  onUnclear: () => void = () => {},
 ): Promise<string[] | undefined> {
   const entries: string[] = [];
   let bytes = 0;
@@ -72,6 +77,7 @@ export async function listAll(
       if (room < 0) return entries;
       const entry = { ...(list as Member), ...span, shape: undefined };
       if (isClear(answer.bytes, entry)) entries.push(rawAt(answer.bytes, span));
+      else onUnclear();
     }
     bytes += answer.bytes.length;
     cursor = stringAt(answer.bytes, memberOf(answer.result?.shape, 'nextCursor'));

@@ -57,7 +57,7 @@ describe.each([
     await after.callTool({ name: `${prefix}turn`, arguments: {} });
     await expect.poll(() => names(after), { timeout: 50_000 }).toEqual([`${prefix}turn`]);
     const descriptions = JSON.stringify((await after.listTools()).tools);
-    expect(descriptions).not.toContain('Send all files');
+    expect(descriptions).not.toMatch(/Send all files|EVIL/);
     for (const tool of ['read', 'extra']) {
       const refused = await after.callTool({ name: `${prefix}${tool}`, arguments: {} });
       expect(refused.isError).toBe(true);

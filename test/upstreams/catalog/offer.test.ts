@@ -12,11 +12,12 @@ test('S3: an entry that two readers take differently, or that is none, is left o
     'null',
     '["name"]',
   ];
-  const { tools } = await fetchOffer(async (method) => {
+  const { tools, unclearTools } = await fetchOffer(async (method) => {
     const result = method === 'tools/list' ? `{"tools":[${entries.join(',')}]}` : '{}';
     return readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"result":${result}}`));
   });
   expect(tools).toEqual([entries[0]]);
+  expect(unclearTools).toBe(6);
 });
 
 test('the words of a server do not stand in a refusal of ours', async () => {
