@@ -1,8 +1,7 @@
 import type { Caller } from '../upstreams/caller.ts';
-import type { PendingCall } from '../upstreams/relay/pending.ts';
 import { subscriptionKey } from '../upstreams/relay/towards-client.ts';
 import { type Binding, boundTo } from '../upstreams/relay/towards-upstream.ts';
-import type { Sent } from '../upstreams/sent.ts';
+import type { Asking, Sent } from '../upstreams/sent.ts';
 import type { Channel } from '../wire/channel.ts';
 import { type Member, memberOf, rawAt, stringAt } from '../wire/scan.ts';
 
@@ -112,7 +111,8 @@ function forCancelled(sent: Sent): readonly Target[] {
 }
 
 function forRequest(sent: Sent): readonly Target[] {
-  const { link, call, pending } = sent;
+  const { link, call, pending, asking } = sent;
+  if (asking !== undefined) return asking.channel.isGone() ? none : [plain(asking)];
   if (link.era === 'modern' || sent.sole === null) return none;
   const asker = call ?? pending.youngest((each) => each.caller !== undefined && !each.channel.isGone());
   if (asker?.caller !== undefined && !asker.channel.isGone()) return [plain(asker)];
@@ -122,7 +122,7 @@ function forRequest(sent: Sent): readonly Target[] {
   return none;
 }
 
-function plain(call: PendingCall): Target {
+function plain(call: Asking): Target {
   return { channel: call.channel, caller: call.caller, binding: call.binding, names: {} };
 }
 

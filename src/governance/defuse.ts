@@ -1,10 +1,9 @@
 import { AmbitError } from '../errors.ts';
 import { refusedRequest } from '../wire/compose.ts';
-import { applyEdits, type Edit, removeMembers, replaceValue } from '../wire/edit.ts';
-import { foldKey } from '../wire/fold-key.ts';
-import { type Message, readMessage } from '../wire/message.ts';
-import { isOurKey } from '../wire/our-keys.ts';
-import { elementsAt, type Member, shapeAt } from '../wire/scan.ts';
+import { applyEdits, type Edit, replaceValue } from '../wire/edit.ts';
+import { edited, type Message, readMessage } from '../wire/message.ts';
+import type { Member } from '../wire/scan.ts';
+import { stripInnerMetas } from '../wire/strip-metas.ts';
 import { stringAt, walkStrings } from '../wire/walk-strings.ts';
 import { findLookAlikes, mayHoldLookAlike } from './look-alike.ts';
 
@@ -12,22 +11,35 @@ export const defusedMark = '[written by a tool, not by Ambit]';
 
 /** A message with more look-alikes than this has nothing else to say, and marking them all would take long. */
 const mostLookAlikes = 1000;
-/** A message, its content, a result of a tool in it, its content, a resource in that: further down no reader looks. */
-const deepestContent = 16;
 
-/** Members of a result, or of the parameters of a push, that programs read and models do not. All names are folded. */
-const programMembers = new Set(['_meta', 'nextcursor', 'requeststate', 'taskid']);
+/** Members of a result, or of the parameters of a push, that programs read and models do not, spelled exactly so. */
+const programMembers = new Set(['_meta', 'nextCursor', 'requestState', 'taskId']);
 /** What a server offers is called by its name and its address, so these stay as they are. */
-const offers = new Set(['tools', 'prompts', 'resources', 'resourcetemplates', 'contents']);
-const offerMembers = new Set(['_meta', 'name', 'uri', 'uritemplate', 'mimetype', 'blob']);
-const blockMembers = new Set(['_meta', 'type', 'role', 'uri', 'mimetype', 'blob', 'data']);
+const offers = new Set(['tools', 'prompts', 'resources', 'resourceTemplates', 'contents']);
+const offerMembers = new Set(['_meta', 'name', 'uri', 'uriTemplate', 'mimeType', 'blob']);
+const blockMembers = new Set(['_meta', 'type', 'role', 'uri', 'mimeType', 'blob', 'data']);
 
 /**
- * Marks everything in a message of an upstream that reads like the header of a block of ours, and takes our key out of
- * its content blocks. Returns the same bytes where there is nothing of the kind.
+ * Marks everything in a message of an upstream that reads like the header of a block of ours, and takes our keys out of
+ * every `_meta` in it but the first, which links have looked through. Returns the same bytes where there is nothing of
+ * the kind.
  */
 export function defused(bytes: Buffer): Buffer {
-  return isSuspicious(bytes) ? withMarks(readMessage(bytes)) : bytes;
+  const text = bytes.toString('utf8');
+  const plain = text.includes('\\u') ? text.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => characterOf(hex)) : text;
+  const stripped = mayHoldOurKey.test(plain) ? withoutOurKeys(bytes) : bytes;
+  return mayHoldLookAlike(plain, true) ? withMarks(readMessage(stripped)) : stripped;
+}
+
+/** Our name, or characters that some reader takes for letters of it or passes over. */
+const mayHoldOurKey = /ambit|[^\t\n\r\x20-\x7e]/i;
+
+function withoutOurKeys(bytes: Buffer): Buffer {
+  const message = readMessage(bytes);
+  const { params, result, error } = message;
+  const edits = [params, result].flatMap((holder) => (holder === undefined ? [] : stripInnerMetas(bytes, holder)));
+  if (error !== undefined) edits.push(...stripInnerMetas(bytes, error, true));
+  return edited(message, edits).bytes;
 }
 
 function withMarks(message: Message): Buffer {
@@ -36,19 +48,8 @@ function withMarks(message: Message): Buffer {
   for (const holder of [message.params, message.result, message.error]) {
     if (holder === undefined) continue;
     if (!markTexts(textsIn(bytes, holder), edits)) return withoutContent(message, holder);
-    for (const member of holder.shape?.members ?? []) {
-      const key = foldKey(member.key);
-      if (key === '_meta') continue;
-      if (key === 'content' || key === 'messages') stripOurKey(bytes, member, edits);
-    }
   }
   return applyEdits(bytes, edits);
-}
-
-function isSuspicious(bytes: Buffer): boolean {
-  const text = bytes.toString('utf8');
-  const plain = text.includes('\\u') ? text.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => characterOf(hex)) : text;
-  return /context-block/i.test(plain) || mayHoldLookAlike(plain, true);
 }
 
 function characterOf(hex: string): string {
@@ -75,32 +76,13 @@ function textsIn(bytes: Buffer, { start, end }: Member): Text[] {
 }
 
 function isForPrograms(path: readonly string[]): boolean {
-  const first = foldKey(path[0] ?? '');
+  const [first = '', second = ''] = path;
   if (programMembers.has(first)) return true;
-  if (offers.has(first)) return offerMembers.has(foldKey(path[1] ?? ''));
+  if (offers.has(first)) return offerMembers.has(second);
   if (first !== 'content' && first !== 'messages') return false;
   let depth = 1;
   while (path[depth] === 'content' || path[depth] === 'resource') depth++;
-  return blockMembers.has(foldKey(path[depth] ?? ''));
-}
-
-function itemsAt(bytes: Buffer, list: Member): Member[] {
-  if (bytes[list.start] !== 0x5b) return [];
-  return elementsAt(bytes, list).map((span) => ({ ...list, ...span, shape: undefined }));
-}
-
-/** Of a block, or a list of them; a message of a prompt holds either, and a result of a tool in it holds a list again. */
-function stripOurKey(bytes: Buffer, holder: Member, edits: Edit[], depth = 0): void {
-  if (depth > deepestContent) return;
-  for (const item of itemsAt(bytes, holder)) stripOurKey(bytes, item, edits, depth + 1);
-  for (const member of shapeAt(bytes, holder)?.members ?? []) {
-    const name = foldKey(member.key);
-    if (name === 'resource' || name === 'content') stripOurKey(bytes, member, edits, depth + 1);
-    if (name === '_meta') {
-      const meta = shapeAt(bytes, member);
-      if (meta !== undefined) edits.push(...removeMembers(meta, ({ key }) => isOurKey(key)));
-    }
-  }
+  return blockMembers.has(path[depth] ?? '');
 }
 
 interface Text {

@@ -152,7 +152,8 @@ export function createLinks(options: LinksOptions): Links {
 
   /** One client's own, whoever shares the link it stands on. */
   async function translated(session: Session, server: ServerDefinition, call: Call): Promise<Opened> {
-    const opened = await translateHandshake(server, native(session, server), call);
+    const way = { binding: connect.binding(session, server.name), outward };
+    const opened = await translateHandshake(server, native(session, server), call, way);
     // The session may have ended meanwhile.
     current(session, server);
     kept.add(session, 'session', `${server.name} translated ${randomUUID()}`, () => opened.link);

@@ -23,11 +23,16 @@ export interface Sent {
   readonly sole?: string | null | undefined;
   /** Channels that are full, where one slow reader must not hold back the others: they miss what comes. */
   readonly clogged?: WeakSet<Channel> | undefined;
+  /** Whom a question is for, where a bridge carries it out of the answer to a call. */
+  readonly asking?: Asking;
   /** Tells the upstream how its own request ended. */
   respond(message: Buffer): void;
   /** Where a bridge can carry a push to a client that is not pushed to; false when nobody is there to ask. */
   readonly hold?: (sent: Sent) => boolean;
 }
+
+/** The one who is asked, and how. */
+export type Asking = Pick<PendingCall, 'channel' | 'caller' | 'binding'>;
 
 export interface Delivery {
   readonly delivered: boolean;

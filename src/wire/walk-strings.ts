@@ -31,13 +31,15 @@ export function stringAt(bytes: Buffer, start: number, end: number): string {
   return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text;
 }
 
-function endOfString(bytes: Buffer, start: number): number {
+/** Finds the end of the string whose first quote lies at `start`. */
+export function endOfString(bytes: Buffer, start: number): number {
   let at = start + 1;
   while (bytes[at] !== quote) at += bytes[at] === backslash ? 2 : 1;
   return at + 1;
 }
 
-function isFollowedByColon(bytes: Buffer, after: number): boolean {
+/** Whether what ends here is the name of a member. */
+export function isFollowedByColon(bytes: Buffer, after: number): boolean {
   let at = after;
   while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at++;
   return bytes[at] === colon;

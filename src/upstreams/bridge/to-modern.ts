@@ -8,14 +8,18 @@ import { type Member, memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan
 import { type Caller, mostPushes } from '../caller.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { Call, Link } from '../link.ts';
-import { nameAsker } from '../relay/name-asker.ts';
+import { createPendingCalls } from '../relay/pending.ts';
 import { pushKinds } from '../relay/refused-question.ts';
+import { type Binding, boundTo } from '../relay/towards-upstream.ts';
+import type { Outward } from '../sent.ts';
 import { ownCall } from './ask-upstream.ts';
 import { type Envelope, withEnvelope } from './meta-edits.ts';
 import { withoutModernParts } from './result-edits.ts';
 
 const mostRounds = 10;
 const listenMs = 5000;
+/** A question says itself whom it is for. */
+const noCalls = createPendingCalls();
 const levels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 export interface ToModernOptions {
@@ -25,6 +29,9 @@ export interface ToModernOptions {
   readonly clientInfo: string | undefined;
   /** The session's own modern link: requests describe themselves, so all its clients can share it. */
   readonly base: Link;
+  readonly binding: Binding;
+  /** Where the server's questions go out, as those of any other server do. */
+  readonly outward: Outward;
 }
 
 interface Waiting {
@@ -39,9 +46,10 @@ interface Question {
 
 /** A client of the handshake era in front of a modern server. */
 export function bridgeToModern(options: ToModernOptions): Link {
-  const { server, capabilities, clientInfo, base } = options;
+  const { server, capabilities, clientInfo, base, binding, outward } = options;
   const callers = new Set<Caller>();
   const waiting = new Map<string, Waiting>();
+  let questions = 0;
   let logLevel: string | undefined;
   let closed = false;
   let underWay = 0;
@@ -89,32 +97,29 @@ export function bridgeToModern(options: ToModernOptions): Link {
     if (members.length === 0) return [];
     if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
     if (caller.pushes.size + members.length > mostPushes) throw new AmbitError('OVERLOADED');
-    const questions = members.map((member) => JSON.parse(rawAt(bytes, member)) as unknown);
-    // Whether the server may ask for these kinds was decided by the link below, when the answer came.
-    if (!questions.every(isQuestion)) throw new AmbitError('CLIENT_UNREACHABLE');
-    const ids: string[] = [];
+    const all = members.map((member) => JSON.parse(rawAt(bytes, member)) as unknown);
+    if (!all.every(isQuestion)) throw new AmbitError('CLIENT_UNREACHABLE');
+    const names = new Set<string>();
     try {
-      const asked = questions.map((question) => {
-        const id = String(caller.nextPushId());
-        ids.push(id);
-        return ask(call, caller, id, question);
+      const asked = all.map((question) => {
+        const name = `"ambit ${++questions}"`;
+        names.add(name);
+        return ask(call, caller, name, question);
       });
       const answers = await Promise.all(asked);
       return answers.map((text, at) => `${JSON.stringify(members[at]?.key)}:${text}`);
     } finally {
-      for (const id of ids) {
-        caller.pushes.delete(id);
-        waiting.delete(nameOf(id));
+      for (const name of names) waiting.delete(name);
+      for (const [id, { link, upstreamId }] of [...caller.pushes]) {
+        if (link === bridge && names.has(upstreamId)) caller.pushes.delete(id);
       }
     }
   }
 
-  async function ask(call: Call, caller: Caller, id: string, question: Question): Promise<string> {
-    const name = nameOf(id);
-    caller.pushes.set(id, { link: bridge, upstreamId: name, progressToken: undefined });
-    const params = JSON.stringify(question.params ?? {});
-    const named = caller.parent === undefined ? params : nameAsker(server.name, question.method, params);
-    const request = `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(question.method)},"params":${named}}`;
+  /** Asks through the outward corridor, under a name that is the id of the question towards the bridge. */
+  async function ask(call: Call, caller: Caller, name: string, question: Question): Promise<string> {
+    const { method, params = {} } = question;
+    const text = `{"jsonrpc":"2.0","id":${name},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`;
     return new Promise<string>((resolve, reject) => {
       waiting.set(name, {
         answered(message) {
@@ -124,7 +129,18 @@ export function bridgeToModern(options: ToModernOptions): Link {
         },
         failed: reject,
       });
-      channelOf(call, caller).emit(Buffer.from(request));
+      const asking = { channel: channelOf(call, caller), caller, binding: boundTo(binding, caller.sessionId) };
+      outward({
+        upstream: server,
+        link: bridge,
+        message: readMessage(Buffer.from(text)),
+        asking,
+        pending: noCalls,
+        callers: [],
+        binding,
+        call: undefined,
+        respond: () => reject(new AmbitError('CLIENT_UNREACHABLE')),
+      }).catch(reject);
     });
   }
 
@@ -257,11 +273,6 @@ function isQuestion(value: unknown): value is Question {
   const { method, params = {} } = (value ?? {}) as { readonly method?: unknown; readonly params?: unknown };
   const isAsked = typeof method === 'string' && pushKinds.has(method);
   return isAsked && typeof params === 'object' && params !== null && !Array.isArray(params);
-}
-
-/** What the bridge calls a question towards itself. */
-function nameOf(id: string): string {
-  return `ambit ${id}`;
 }
 
 function channelOf(call: Call, caller: Caller): Channel {

@@ -7,10 +7,15 @@ import type { Opened } from '../links.ts';
 import { discoverParams } from '../stdio/opening.ts';
 import { askUpstream } from './ask-upstream.ts';
 import { initializeResult } from './capabilities.ts';
-import { bridgeToModern } from './to-modern.ts';
+import { bridgeToModern, type ToModernOptions } from './to-modern.ts';
 
 /** A handshake-era client's way to a modern server: `initialize` is answered from what the server says of itself. */
-export async function translateHandshake(server: ServerDefinition, base: Link, call: Call): Promise<Opened> {
+export async function translateHandshake(
+  server: ServerDefinition,
+  base: Link,
+  call: Call,
+  way: Pick<ToModernOptions, 'binding' | 'outward'>,
+): Promise<Opened> {
   const { message } = call;
   const params = message.params?.shape;
   const discovered = await askUpstream(base, 'server/discover', discoverParams);
@@ -24,6 +29,7 @@ export async function translateHandshake(server: ServerDefinition, base: Link, c
   const link = bridgeToModern({
     server,
     base,
+    ...way,
     capabilities: raw('capabilities') ?? '{}',
     clientInfo: raw('clientInfo'),
   });

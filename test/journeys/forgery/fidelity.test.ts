@@ -120,7 +120,7 @@ describe.each(cells)('byte for byte through %s in the %s era', (server, era) => 
 
   test('errors with codes and data nobody knows', async () => {
     for (const error of [
-      '{"code":-32042,"message":"","data":{"n":9007199254740993,"requestState":"s","taskId":"t","_meta":{"ambit/x":1}}}',
+      '{"code":-32042,"message":"","data":{"n":9007199254740993,"requestState":"s","taskId":"t","_meta":{"x":1}}}',
       '{"code":4711,"message":"é","data":[1E5,-0],"more":{"a":1,"a":2}}',
       '{"code":-32002,"message":"x"}',
       '{"code":1.5,"message":null}',
