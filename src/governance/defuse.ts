@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer';
 import { AmbitError } from '../errors.ts';
 import { refusedRequest } from '../wire/compose.ts';
 import { applyEdits, type Edit, replaceValue } from '../wire/edit.ts';
@@ -27,12 +28,14 @@ const blockMembers = new Set(['_meta', 'type', 'role', 'uri', 'mimeType', 'blob'
 export function defused(bytes: Buffer): Buffer {
   const text = bytes.toString('utf8');
   const plain = text.includes('\\u') ? text.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => characterOf(hex)) : text;
-  const stripped = mayHoldOurKey.test(plain) ? withoutOurKeys(bytes) : bytes;
+  const stripped = mayHoldOurKey(bytes, text) ? withoutOurKeys(bytes) : bytes;
   return mayHoldLookAlike(plain, true) ? withMarks(readMessage(stripped)) : stripped;
 }
 
-/** Our name, or characters that some reader takes for letters of it or passes over. */
-const mayHoldOurKey = /ambit|[^\t\n\r\x20-\x7e]/i;
+/** Whether our name is in a `_meta` of it, or characters that some reader takes for letters of these or passes over. */
+function mayHoldOurKey(bytes: Buffer, text: string): boolean {
+  return !isAscii(bytes) || text.includes('\\u') || (/_[Mm][Ee][Tt][Aa]/.test(text) && /ambit/i.test(text));
+}
 
 function withoutOurKeys(bytes: Buffer): Buffer {
   const message = readMessage(bytes);
