@@ -51,8 +51,8 @@ export function createObserver(log: Log, metrics: Metrics): Observer {
   };
 }
 
-function how({ code, signal }: { readonly code: number | null; readonly signal: string | null }) {
-  return { code: code ?? undefined, signal: signal ?? undefined };
+function how({ code, signal, reason }: Parameters<ProcessWatch['ended']>[1]) {
+  return { code: code ?? undefined, signal: signal ?? undefined, reason };
 }
 
 /** Permissions are told at this level and at no other. */

@@ -1,5 +1,6 @@
 import { applyEdits, type Edit } from './edit.ts';
 import { readingIn } from './fold-key.ts';
+import { PlainFault } from './plain-fault.ts';
 import {
   DensityFault,
   type Member,
@@ -30,7 +31,7 @@ export interface Message {
 }
 
 /** What is wrong with a message, in words for whoever sent it. */
-export class MessageFault extends Error {
+export class MessageFault extends PlainFault {
   /** True when the bytes are not JSON at all (−32700), false when they are no JSON-RPC message (−32600). */
   readonly notJson: boolean;
   /** True when it may be a message, but holds more than is looked at in one. */

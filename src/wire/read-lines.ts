@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { createEnds, createPieces, type Ends, endBytes } from './line-pieces.ts';
+import { createTurns } from './turns.ts';
 
 export interface LineOptions {
   /** The longest line delivered, its line end not counted. */
@@ -23,7 +24,10 @@ export interface LineReader {
 const newline = 10;
 const carriageReturn = 13;
 
-/** Splits a stream into lines, skipping empty ones; memory stays bounded whatever arrives. */
+/**
+ * Splits a stream into lines, skipping empty ones. Memory stays bounded whatever arrives, and so does the time that a
+ * flood of lines takes from others: it is looked at bit by bit, each in a turn of its own.
+ */
 export function readLines(stream: Readable, options: LineOptions): LineReader {
   const { maxBytes } = options;
   const runawayBytes = 4 * maxBytes;
@@ -36,6 +40,7 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
   let paused = false;
   let working = false;
   let over: 'no' | 'ended' | 'closed' | 'told' = 'no';
+  const turns = createTurns(goOn);
 
   function hold(piece: Buffer): void {
     held += piece.length;
@@ -81,7 +86,12 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     else options.onTooLong(cut.head(content), cut.tail(content));
   }
 
-  /** What is left of the chunk when a line made the reader pause. */
+  /** What has arrived of a stream that is over is bounded. It is delivered at once, before anybody is told the end. */
+  function mustWait(): boolean {
+    return paused || (over === 'no' && turns.isOver());
+  }
+
+  /** What is left of the chunk when a line made the reader pause, or was the last of its turn. */
   function split(chunk: Buffer): Buffer | undefined {
     let from = 0;
     while (from < chunk.length) {
@@ -92,13 +102,16 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
       }
       if (held === 0) {
         const end = at > from && chunk[at - 1] === carriageReturn ? at - 1 : at;
+        turns.spend(end - from);
         deliver(chunk.subarray(from, end));
       } else {
         if (at > from) hold(chunk.subarray(from, at));
+        // Nobody reads a line that is too long.
+        turns.spend(ends === undefined ? held : 0);
         finishHeld();
       }
       from = at + 1;
-      if (paused) return from < chunk.length ? chunk.subarray(from) : undefined;
+      if (mustWait()) return from < chunk.length ? chunk.subarray(from) : undefined;
     }
     return undefined;
   }
@@ -107,7 +120,7 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     if (working) return;
     working = true;
     try {
-      while (!paused) {
+      while (!mustWait()) {
         const chunk = waiting.shift();
         if (chunk === undefined) break;
         const rest = split(chunk);
@@ -123,10 +136,15 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     }
   }
 
+  function goOn(): void {
+    work();
+    if (!mustWait() && over === 'no') stream.resume();
+  }
+
   stream.on('data', (chunk: Buffer) => {
     waiting.push(chunk);
     // Node sets a child's streams flowing again when the child exits, paused or not.
-    if (paused) stream.pause();
+    if (mustWait()) stream.pause();
     else work();
   });
   stream.on('end', () => {
@@ -145,8 +163,7 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     },
     resume() {
       paused = false;
-      work();
-      if (!paused && over === 'no') stream.resume();
+      goOn();
     },
   };
 }

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { knownWord } from './known-words.ts';
+import { PlainFault } from './plain-fault.ts';
 
 /**
  * A strict JSON scanner over bytes. It checks the whole text but builds nothing except the places of the members
@@ -28,7 +29,7 @@ export interface Shape {
   readonly members: readonly Member[];
 }
 
-export class ScanFault extends Error {
+export class ScanFault extends PlainFault {
   constructor(what: string, at: number) {
     super(`${what} at byte ${at}`);
     this.name = 'ScanFault';

@@ -4,6 +4,7 @@ import { PassThrough, Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type LineReader, readLines } from '../../src/wire/read-lines.ts';
+import { linesPerTurn } from '../../src/wire/turns.ts';
 import { counts, proof } from '../proof.ts';
 import { fixturePath } from '../runners/runner-harness.ts';
 
@@ -194,6 +195,36 @@ describe('readLines', () => {
       ),
       { numRuns: 200 },
     );
+  });
+
+  it.each([
+    ['short lines', 'x\n', 1],
+    ['empty lines', '\n', 0],
+  ])('S7: a flood of %s leaves a turn to others after each few', async (_, unit, delivered) => {
+    const stream = new PassThrough();
+    let inTurn = 0;
+    const turns: number[] = [];
+    const { events } = record(stream, 100, () => inTurn++);
+    const total = 40 * linesPerTurn;
+    stream.emit('data', Buffer.from(unit.repeat(total)));
+    stream.emit('data', Buffer.from('last\n'));
+    while (events.at(-1)?.[1] !== 'last') {
+      turns.push(inTurn);
+      inTurn = 0;
+      await new Promise(setImmediate);
+    }
+    expect(turns.length).toBeGreaterThanOrEqual(40);
+    expect(Math.max(...turns)).toBe(delivered * linesPerTurn);
+    expect(events).toHaveLength(delivered * total + 1);
+  });
+
+  it('S7: long lines use up a turn by their bytes', () => {
+    const stream = new PassThrough();
+    const { events } = record(stream, 1 << 20);
+    for (let i = 0; i < 3; i++) stream.emit('data', Buffer.from(`${'a'.repeat(300_000)}\n`));
+    expect(events).toHaveLength(1);
+    stream.emit('end');
+    expect(events).toHaveLength(4);
   });
 
   it('holds back a process that floods it while paused', async () => {

@@ -24,6 +24,7 @@ import {
   towardsUpstream,
 } from '../relay/towards-upstream.ts';
 import { settleCall } from '../settle-call.ts';
+import { holdStream, isHeld, releaseStream } from './hold-stream.ts';
 import { brokenOff, failure, readAnswer } from './read-answer.ts';
 import { withToken } from './request-headers.ts';
 import { letGo, type Remote, type Sending, send } from './send.ts';
@@ -145,9 +146,9 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       respond: (bytes) => post(bytes, message),
     };
     const holdBack = ({ full }: Delivery) => {
-      if (full === undefined || full.isGone() || response === undefined || response.isPaused()) return;
-      response.pause();
-      const resume = () => void response.resume();
+      if (full === undefined || full.isGone() || response === undefined || isHeld(response, 'full')) return;
+      holdStream(response, 'full');
+      const resume = () => releaseStream(response, 'full');
       full.onDrain(resume);
       full.onGone(resume);
     };

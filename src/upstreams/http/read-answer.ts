@@ -3,9 +3,13 @@ import { AmbitError } from '../../errors.ts';
 import { readServerMessage } from '../../wire/envelope-keys.ts';
 import { createPieces } from '../../wire/line-pieces.ts';
 import { type Message, MessageFault } from '../../wire/message.ts';
+import { createRateLimit } from '../relay/rate-limit.ts';
 import { tooDense } from '../too-dense.ts';
 import { readSse } from './read-sse.ts';
 import { letGo } from './send.ts';
+
+/** Twice as many may come at once. */
+const unreadablePerSecond = 500;
 
 export interface AnswerReader {
   readonly server: string;
@@ -53,24 +57,32 @@ function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void
 
 function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<void> {
   return new Promise((resolve, reject) => {
+    const unreadable = createRateLimit(unreadablePerSecond);
+    let isCutOff = false;
+    const cutOff = (reason: AmbitError) => {
+      isCutOff = true;
+      reject(reason);
+      response.destroy();
+    };
     readSse(response, {
       maxBytes: reader.maxBytes,
       onEvent(event) {
+        if (isCutOff) return;
         if (event.id !== undefined) reader.onEventId?.(event.id);
         const message = read(event.data, reader.server);
-        if (message instanceof AmbitError) {
-          reject(message);
-          response.destroy();
-        } else if (message !== undefined && reader.onMessage(message)) {
+        if (message === undefined) {
+          if (!unreadable.admit()) cutOff(tooMuchUnreadable(reader.server));
+          return;
+        }
+        unreadable.refill();
+        if (message instanceof AmbitError) cutOff(message);
+        else if (reader.onMessage(message)) {
           resolve();
           // Most servers end the stream now; the others are cut off.
           letGo(response);
         }
       },
-      onTooLong() {
-        reject(new AmbitError('UPSTREAM_TOO_LARGE'));
-        response.destroy();
-      },
+      onTooLong: () => cutOff(new AmbitError('UPSTREAM_TOO_LARGE')),
     });
     response.on('end', resolve);
     response.on('error', () => reject(brokenOff(reader.server)));
@@ -90,6 +102,12 @@ function read(bytes: Buffer, server: string): Message | AmbitError | undefined {
 export function failure(server: string, response: IncomingMessage): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" answered with HTTP ${response.statusCode} and nothing that is MCP.`,
+  });
+}
+
+function tooMuchUnreadable(server: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${server}" was cut off: it sent a flood of events that are no MCP messages.`,
   });
 }
 

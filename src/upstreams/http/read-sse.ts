@@ -1,5 +1,7 @@
 import type { Readable } from 'node:stream';
 import { createPieces } from '../../wire/line-pieces.ts';
+import { createTurns } from '../../wire/turns.ts';
+import { holdStream, releaseStream } from './hold-stream.ts';
 
 export interface SseEvent {
   readonly data: Buffer;
@@ -13,7 +15,8 @@ const lineCost = 128;
 
 /**
  * Reads server-sent events as bytes (WHATWG HTML, "Server-sent events"), so that a large message inside one is not
- * decoded on the way. `onTooLong` ends the reading.
+ * decoded on the way. A flood of lines is looked at bit by bit, so that others are served in between. `onTooLong` ends
+ * the reading, and so does tearing down the stream.
  */
 export function readSse(
   stream: Readable,
@@ -25,6 +28,9 @@ export function readSse(
   let size = 0;
   let id: string | undefined;
   let over = false;
+  let ended = false;
+  const waiting: Buffer[] = [];
+  const turns = createTurns(work);
 
   function line(text: Buffer): void {
     if (text.length === 0) {
@@ -45,19 +51,15 @@ export function readSse(
     } else if (name === 'id') id = text.toString('utf8', from);
   }
 
-  stream.on('data', (chunk: Buffer) => {
-    if (over) return;
-    size += chunk.length;
-    if (size > options.maxBytes + 65536) {
-      over = true;
-      options.onTooLong();
-      return;
-    }
+  /** What is left of the chunk when one of its lines was the last of its turn. */
+  function split(chunk: Buffer): Buffer | undefined {
     let from = 0;
-    for (;;) {
+    while (!over) {
+      if (!ended && turns.isOver()) return chunk.subarray(from);
       const at = chunk.indexOf(newline, from);
       if (at === -1) break;
       const piece = chunk.subarray(from, at);
+      turns.spend(piece.length);
       if (isOpen) {
         opening.add(piece);
         isOpen = false;
@@ -69,6 +71,37 @@ export function readSse(
       opening.add(chunk.subarray(from));
       isOpen = true;
     }
+    return undefined;
+  }
+
+  function work(): void {
+    while (waiting.length > 0 && !over) {
+      const rest = split(waiting.shift() as Buffer);
+      if (rest === undefined) continue;
+      waiting.unshift(rest);
+      holdStream(stream, 'turn');
+      return;
+    }
+    releaseStream(stream, 'turn');
+  }
+
+  stream.on('data', (chunk: Buffer) => {
+    if (over) return;
+    size += chunk.length;
+    if (size > options.maxBytes + 65536) {
+      over = true;
+      options.onTooLong();
+      return;
+    }
+    waiting.push(chunk);
+    if (waiting.length === 1) work();
+  });
+  stream.on('end', () => {
+    ended = true;
+    work();
+  });
+  stream.on('close', () => {
+    over = true;
   });
 }
 

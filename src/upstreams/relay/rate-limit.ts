@@ -1,5 +1,11 @@
+export interface RateLimit {
+  admit(): boolean;
+  /** A whole burst may come again. */
+  refill(): void;
+}
+
 /** A bucket of tokens: what an upstream may say by itself in a second, with a burst of twice that. */
-export function createRateLimit(perSecond: number, now: () => number = Date.now): { admit(): boolean } {
+export function createRateLimit(perSecond: number, now: () => number = Date.now): RateLimit {
   const burst = perSecond * 2;
   let tokens = burst;
   let filledAt = now();
@@ -13,6 +19,9 @@ export function createRateLimit(perSecond: number, now: () => number = Date.now)
       }
       tokens--;
       return true;
+    },
+    refill() {
+      tokens = burst;
     },
   };
 }

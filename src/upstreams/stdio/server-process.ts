@@ -10,7 +10,9 @@ import { lineOf } from '../../wire/one-line.ts';
 import { readLines } from '../../wire/read-lines.ts';
 import type { StdioServer } from '../definition.ts';
 import type { Endable, Place } from '../process-allowance.ts';
+import { createRateLimit } from '../relay/rate-limit.ts';
 import type { ProcessWatch } from './process-watch.ts';
+import { recordStderr } from './record-stderr.ts';
 import { openServerEgress, type ServerEgress } from './server-egress.ts';
 
 export interface ServerProcess {
@@ -57,7 +59,8 @@ export interface ProcessPlace {
 }
 
 export interface ProcessListener {
-  onLine(line: Buffer): void;
+  /** False when the line is no message. */
+  onLine(line: Buffer): boolean;
   onTooLong(head: Buffer, tail: Buffer): void;
   /** Its output has ended; it may still be there. */
   onSilence(): void;
@@ -66,9 +69,8 @@ export interface ProcessListener {
   readonly endable: Endable;
 }
 
-const stderrLineBytes = 4096;
-const stderrLinesPerWindow = 50;
-const stderrWindowMs = 1000;
+/** Twice as many may come at once. A server that prints what it does is borne, a flood of it is not. */
+const unreadablePerSecond = 500;
 let count = 0;
 
 /** Starts a stdio upstream with an environment made from nothing, and turns its output into lines. */
@@ -142,11 +144,24 @@ async function startIn(
   place.watch.spawned(pid);
   place.journal.record({ ...facts, event: 'started', pid, ms: Math.round(performance.now() - started) });
 
+  const unreadable = createRateLimit(unreadablePerSecond);
+  /** Why it is ended, where it is ended for what it wrote. */
+  let fault: string | undefined;
   const lines = readLines(running.stdout, {
     maxBytes: place.messageBytes,
-    onLine: listener.onLine,
+    onLine(line) {
+      if (fault !== undefined) return;
+      if (listener.onLine(line)) unreadable.refill();
+      else if (!unreadable.admit()) {
+        fault = tooMuchUnreadable;
+        place.journal.record({ ...facts, event: 'unreadable-lines', pid });
+        running.stdout.destroy();
+        void end();
+      }
+    },
     onTooLong: listener.onTooLong,
     onRunaway() {
+      fault ??= endlessLine;
       place.journal.record({ ...facts, event: 'endless-line', pid });
       void end();
     },
@@ -155,7 +170,8 @@ async function startIn(
   recordStderr(running.stderr, (line, dropped) =>
     place.journal.record({ ...facts, event: 'stderr', pid, line: scrubbed(line), dropped }),
   );
-  void running.exited.then((exit) => {
+  void running.exited.then((left) => {
+    const exit = fault === undefined ? left : { ...left, reason: fault };
     held.release();
     void egress?.close();
     place.journal.record({
@@ -184,34 +200,12 @@ async function startIn(
   };
 }
 
+const tooMuchUnreadable =
+  'it flooded its stdout with lines that are no MCP messages; what is not for the client belongs on stderr';
+const endlessLine = 'it wrote a line without an end on its stdout';
+
 /** With what lies behind it, which callers are not told. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause === undefined ? String(error) : `${error} (${cause})`;
-}
-
-/** What a server says on stderr goes to the journal, as much as a person could read. */
-function recordStderr(stderr: NodeJS.ReadableStream, record: (line: string, dropped?: number) => void): void {
-  let windowStart = 0;
-  let said = 0;
-  let dropped = 0;
-  const say = (line: Buffer) => {
-    const now = Date.now();
-    if (now - windowStart > stderrWindowMs) {
-      windowStart = now;
-      said = 0;
-    }
-    if (++said > stderrLinesPerWindow) {
-      dropped++;
-      return;
-    }
-    record(line.toString('utf8'), dropped || undefined);
-    dropped = 0;
-  };
-  readLines(stderr as import('node:stream').Readable, {
-    maxBytes: stderrLineBytes,
-    onLine: say,
-    onTooLong: say,
-    onRunaway() {},
-  });
 }

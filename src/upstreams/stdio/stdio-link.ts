@@ -190,6 +190,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   /** Whoever waits for what cannot be read need not wait for the time limit. */
   function unreadable(line: Buffer): void {
+    if (pending.size() === 0) return;
     const head = line.subarray(0, 1024);
     const id = isNoAnswer(head) ? undefined : idOfTooLong(head, line.subarray(-1024));
     const what = `The server "${server.name}" answered with something that is no MCP message.`;
@@ -203,14 +204,17 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     call.settle({ kind: 'accepted' });
   }
 
-  function hear(line: Buffer): void {
+  /** False when the line is no message. */
+  function hear(line: Buffer): boolean {
     try {
       receive(readServerMessage(line));
+      return true;
     } catch (fault) {
       if (fault instanceof MessageFault && fault.tooDense) {
         tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDense(server.name, fault));
       } else if (fault instanceof OddKeyFault || (fault instanceof MessageFault && fault.notJson)) unreadable(line);
       noise.note('not a message');
+      return false;
     }
   }
 

@@ -138,6 +138,16 @@ describe.each(Object.entries(eras))('%s era', (_era, say) => {
   }
 });
 
+test.each(['x\n', '{\n'].slice(0, counts(1, 2)))(
+  'S7: a flood of %j ends the server, and its callers are told why',
+  async (line) => {
+    const said = await eras.modern({ pieces: [line.repeat(100_000)] });
+    expect(outcome(said)).toBe('!UPSTREAM_FAILED');
+    expect(JSON.stringify(said.messages)).toContain('flooded its stdout with lines that are no MCP messages');
+    expect(outcome(await eras.modern({ pieces: [answer] }))).toBe('right');
+  },
+);
+
 test('a server that never says anything but nonsense: UPSTREAM_TIMEOUT', async () => {
   const said = await callModern(patient.mcp('impatient'), patient.token, 'say', { pieces: ['{"jsonrpc":"2.0"}\n'] });
   expect(outcome(said)).toBe('!UPSTREAM_TIMEOUT');
