@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { canonicalJson } from '../canonical-json.ts';
+import { countMembers } from './survey-json.ts';
 
 /** SHA-256 over `{}`: what a request without arguments is bound to. */
 export const noArgumentsDigest = hash('sha256', '{}', 'hex');
@@ -10,12 +10,53 @@ export const noArgumentsDigest = hash('sha256', '{}', 'hex');
  */
 export function argumentsDigest(text: Buffer): string | undefined {
   if (isCanonical(text)) return hash('sha256', text, 'hex');
-  const source = text.toString('utf8');
-  if (!keepsNumbers(source) || hasLoneSurrogate(source)) return undefined;
-  const value: unknown = JSON.parse(source);
+  const members = countMembers(text);
+  if (members === undefined) return undefined;
+  const printed = printCanonically(JSON.parse(text.toString('utf8')));
   // A name met twice is lost in the value, and with it what the other reader may see.
-  if (countMembers(value) !== countColons(source)) return undefined;
-  return hash('sha256', canonicalJson(value), 'hex');
+  return printed.members === members ? hash('sha256', printed.text, 'hex') : undefined;
+}
+
+/** RFC 8785 of what `JSON.parse` made, and how many members that has. */
+function printCanonically(value: unknown): { readonly text: string; readonly members: number } {
+  let text = '';
+  let members = 0;
+
+  function print(item: unknown): void {
+    if (Array.isArray(item)) {
+      let separator = '[';
+      for (const inner of item) {
+        text += separator;
+        separator = ',';
+        print(inner);
+      }
+      text += item.length === 0 ? '[]' : ']';
+    } else if (typeof item === 'object' && item !== null) printObject(item as Record<string, unknown>);
+    else text += typeof item === 'string' ? quoted(item) : String(item);
+  }
+
+  function printObject(item: Readonly<Record<string, unknown>>): void {
+    // By UTF-16 code units, which is what sort() does by itself. Own keys only: "__proto__" may be one of them.
+    const keys = Object.keys(item).sort();
+    members += keys.length;
+    let separator = '{';
+    for (const key of keys) {
+      text += `${separator}${quoted(key)}:`;
+      separator = ',';
+      print(item[key]);
+    }
+    text += keys.length === 0 ? '{}' : '}';
+  }
+
+  print(value);
+  return { text, members };
+}
+
+const plain = /^[ !#-[\]-~]{0,64}$/;
+
+/** A short text that needs no escape is quoted faster than by a call of JSON. */
+function quoted(text: string): string {
+  return plain.test(text) ? `"${text}"` : JSON.stringify(text);
 }
 
 const quote = 0x22;
@@ -81,49 +122,4 @@ function isBefore(text: Buffer, aStart: number, aEnd: number, bStart: number, bE
     const b = text[bStart + i] as number;
     if (a !== b) return a < b;
   }
-}
-
-const strings = /"(?:[^"\\]|\\.)*"/gs;
-
-/** A number is kept when printing its double names the same decimal value again. */
-function keepsNumbers(source: string): boolean {
-  const numbers = source.replace(strings, ' ').match(/-?\d[\d.eE+-]*/g) ?? [];
-  return numbers.every((written) => {
-    // Fifteen digits fit into any double: only longer ones, and those with an exponent, have to be looked at.
-    if (written.length <= 15 && !/[eE]/.test(written)) return true;
-    // No double needs more to be written exactly as itself. What is longer is compared as text, not by its value.
-    if (written.length > longestNumber) return false;
-    const value = Number(written);
-    return Number.isFinite(value) && decimalOf(written) === decimalOf(String(value));
-  });
-}
-
-const longestNumber = 40;
-
-/** Sign, significant digits and exponent: equal for two texts of one decimal value. */
-function decimalOf(number: string): string {
-  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
-    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(number) ?? [];
-  const digits = (whole + fraction).replace(/^0+/, '');
-  const significant = digits.replace(/0+$/, '');
-  if (significant === '') return '0';
-  const scale = Number(exponent) - fraction.length + (digits.length - significant.length);
-  return `${sign}${significant}e${scale}`;
-}
-
-/** Half a pair is the only thing above ASCII that JSON.stringify escapes; a backslash that is text comes twice. */
-const escapedSurrogate = /(?:^|[^\\])(?:\\\\)*\\ud[89a-f]/;
-
-function hasLoneSurrogate(source: string): boolean {
-  return /\\u[dD][89a-fA-F]/.test(source) && escapedSurrogate.test(JSON.stringify(JSON.parse(source)));
-}
-
-function countMembers(value: unknown): number {
-  if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + countMembers(item), 0);
-  if (typeof value !== 'object' || value === null) return 0;
-  return Object.values(value).reduce((sum: number, item) => sum + 1 + countMembers(item), 0);
-}
-
-function countColons(source: string): number {
-  return source.replace(strings, '').split(':').length - 1;
 }

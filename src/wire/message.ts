@@ -57,15 +57,19 @@ const plan: Plan = {
 
 /**
  * Sorting and comparing the keys of one object takes time that grows faster than its length, and nobody else is served
- * meanwhile. No protocol object and no sensible argument has so many.
+ * meanwhile. No protocol object and no sensible argument has so many. The same holds for all values of a message: they
+ * are read, judged, hashed and signed for.
  */
-const clientLimits: ScanLimits = { maxKeys: 10_000 };
+const clientLimits = { maxKeys: 10_000, maxValues: 100_000 } as const satisfies ScanLimits;
+
+/** Values in one message of a client, or in one batch of them. */
+export const maxClientValues = clientLimits.maxValues;
 
 /** From this size on, a message that is read once more is not scanned once more. Its bytes never change. */
 const largeBytes = 256 * 1024;
 const largeOnes = new WeakMap<Buffer, Message>();
 
-/** Reads one JSON-RPC message of a client; throws MessageFault when it is none, or holds an object with too many keys. */
+/** Reads one JSON-RPC message of a client; throws MessageFault when it is none, or holds too many keys or values. */
 export function readClientMessage(text: Buffer): Message {
   return readOnce(text, clientLimits);
 }

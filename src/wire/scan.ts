@@ -45,11 +45,18 @@ export const maxValues = 1 << 20;
 /** Keys of one object, wherever it lies, unless fewer are allowed. */
 export const maxKeys = 50_000;
 /** Of the text that is scanned. Nothing is called in between that could scan another. */
+let valuesAllowed = maxValues;
 let valuesLeft = maxValues;
+
+function allowValues(most = maxValues): void {
+  valuesAllowed = most;
+  valuesLeft = most;
+}
 
 /** How much one text may hold beside that. */
 export interface ScanLimits {
   readonly maxKeys: number;
+  readonly maxValues?: number;
 }
 
 const usualLimits: ScanLimits = { maxKeys };
@@ -71,7 +78,7 @@ export function scanObject(bytes: Buffer, plan: Plan = noPlan, limits: ScanLimit
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
   const start = skipSpace(bytes, 0);
   if (bytes[start] !== openBrace) throw new ScanFault('expected an object', start);
-  valuesLeft = maxValues;
+  allowValues(limits.maxValues);
   const shape = readObject(bytes, start, plan, 1, limits);
   const rest = skipSpace(bytes, shape.end);
   if (rest !== bytes.length) throw new ScanFault('unexpected text after the object', rest);
@@ -89,12 +96,12 @@ export function scanEntry(bytes: Buffer): Shape | undefined {
 }
 
 /** The elements of the one JSON array that `bytes` holds, as their own slices. */
-export function scanArray(bytes: Buffer, maxElements: number): Buffer[] {
+export function scanArray(bytes: Buffer, maxElements: number, mostValues = maxValues): Buffer[] {
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
   const open = skipSpace(bytes, 0);
   if (bytes[open] !== openBracket) throw new ScanFault('expected an array', open);
   const elements: Buffer[] = [];
-  valuesLeft = maxValues;
+  allowValues(mostValues);
   let at = skipSpace(bytes, open + 1);
   if (bytes[at] === closeBracket) return elements;
   for (;;) {
@@ -114,7 +121,7 @@ export function scanArray(bytes: Buffer, maxElements: number): Buffer[] {
 /** Looks into an object value that lies inside bytes already scanned. */
 export function shapeAt(bytes: Buffer, member: Member, plan: Plan = noPlan): Shape | undefined {
   if (member.shape !== undefined && plan === noPlan) return member.shape;
-  valuesLeft = maxValues;
+  allowValues();
   return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1, noLimits) : undefined;
 }
 
@@ -122,7 +129,7 @@ export function shapeAt(bytes: Buffer, member: Member, plan: Plan = noPlan): Sha
 export function elementsAt(bytes: Buffer, member: Member, most = Infinity): { start: number; end: number }[] {
   const spans: { start: number; end: number }[] = [];
   if (bytes[member.start] !== openBracket) return spans;
-  valuesLeft = maxValues;
+  allowValues();
   let at = skipSpace(bytes, member.start + 1);
   while (bytes[at] !== closeBracket && spans.length < most) {
     const end = skipValue(bytes, at, 1);
@@ -191,7 +198,7 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
   let at = from;
   for (;;) {
     const byte = bytes[at];
-    if (--valuesLeft < 0) throw new DensityFault(`more than ${maxValues} values`, at);
+    if (--valuesLeft < 0) throw new DensityFault(`more than ${valuesAllowed} values`, at);
     if (byte === openBrace || byte === openBracket) {
       if (open + depth >= maxDepth) throw new ScanFault('nested too deeply', at);
       const close = byte + 2;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { argumentsDigest, noArgumentsDigest } from '../../src/context/arguments-digest.ts';
 import { argumentsDigest as receivedDigest } from '../../src/sdk/canonical-arguments.ts';
 import { counts } from '../proof.ts';
@@ -66,6 +66,29 @@ function respelledNumber(value: number, dice: () => number): string {
 const wellFormed = fc.string({ unit: 'grapheme', maxLength: 6 });
 const plainValue = fc.jsonValue({ stringUnit: 'grapheme', maxDepth: 3 });
 const dice = fc.infiniteStream(fc.nat()).map((stream) => () => stream.next().value as number);
+
+test.each([
+  ['1e9, 1E+9, 1.0e9, 1000000000.0', '1000000000,1000000000,1000000000,1000000000'],
+  ['1e-7, 1.5e300, 5e-324, -0.0, 0e999', '1e-7,1.5e+300,5e-324,0,0'],
+  ['0.1234567890123456, 123456789012345600e-18, 1e22', '0.1234567890123456,0.1234567890123456,1e+22'],
+])('numbers of any spelling are bound by their value: %s', (written, canonical) => {
+  expect(digest(`{"a":[${written}]}`)).toBe(sha256(`{"a":[${canonical}]}`));
+});
+
+test.each(['1e999', '1e-400', '-1e309', '9007199254740993', '0.12345678901234567891', '2e-324'])(
+  '%s is not kept by a double, so nothing is bound',
+  (number) => {
+    expect(digest(`{"a":[1, ${number}]}`)).toBeUndefined();
+  },
+);
+
+test('S7: numbers with exponents are looked at without a pattern for each of them', () => {
+  const look = vi.spyOn(RegExp.prototype, 'exec');
+  const numbers = Array(5000).fill('1e9');
+  expect(digest(`{"a":[${numbers}]}`)).toBe(sha256(`{"a":[${numbers.map(Number)}]}`));
+  expect(look.mock.calls.length).toBeLessThan(10);
+  look.mockRestore();
+});
 
 describe('the digest of arguments', () => {
   test('P12: is one for one value, however it is written, and the one that the receiving half computes', () => {

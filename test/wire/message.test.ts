@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { idMember, type Message, MessageFault, readClientMessage, readMessage } from '../../src/wire/message.ts';
+import {
+  idMember,
+  type Message,
+  MessageFault,
+  maxClientValues,
+  readClientMessage,
+  readMessage,
+} from '../../src/wire/message.ts';
 import { rawAt } from '../../src/wire/scan.ts';
 import { stringText, valueText } from './json-texts.ts';
 
@@ -116,6 +123,30 @@ describe('readMessage', () => {
     expect(read('{"jsonrpc":"2.0","id":1,"result":{"_meta":{"k":1}}}').meta?.members).toHaveLength(1);
     expect(read('{"jsonrpc":"2.0","method":"x","params":{"_meta":[]}}').meta).toBeUndefined();
     expect(read('{"jsonrpc":"2.0","method":"x","_meta":{"k":1}}').meta).toBeUndefined();
+  });
+});
+
+describe('S7: values of one message', () => {
+  const call = (values: string) =>
+    Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":${values}}}`);
+
+  test.each([
+    ['numbers', (count: number) => `{"a":[${Array(count - 2).fill('1e9')}]}`],
+    ['objects', (count: number) => `{"a":[${Array((count - 2) / 2).fill('{"k":1.5}')}]}`],
+  ])('a client has 100,000 of them at most: %s', (_what, values) => {
+    expect(readClientMessage(call(values(maxClientValues))).method).toBe('tools/call');
+    const crowded = call(values(maxClientValues + 2));
+    expect(() => readClientMessage(crowded)).toThrow('more than 100000 values');
+    expect(readMessage(crowded).method).toBe('tools/call');
+  });
+
+  test('a fault of a message is told without a stack, which would cost more than the message', () => {
+    for (const text of ['x', '{', '{}']) {
+      expect(() => readMessage(Buffer.from(text))).toThrow(
+        expect.objectContaining({ stack: expect.not.stringMatching(/^ +at /m) }),
+      );
+    }
+    expect(new Error('other').stack).toMatch(/^ +at /m);
   });
 });
 

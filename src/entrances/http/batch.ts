@@ -1,6 +1,6 @@
 import { blankEntry } from '../../gateway/exchange.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
-import { type Message, MessageFault, readClientMessage } from '../../wire/message.ts';
+import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../wire/message.ts';
 import { claimedVersion } from '../../wire/modern-envelope.ts';
 import { ScanFault, scanArray } from '../../wire/scan.ts';
 import { batchVersion } from '../../wire/versions.ts';
@@ -33,7 +33,7 @@ export async function serveBatch(posted: Posted, approach: HttpApproach, body: B
   }
   let messages: Message[];
   try {
-    messages = scanArray(body, maxElements).map((element) => {
+    messages = scanArray(body, maxElements, maxClientValues).map((element) => {
       const message = readClientMessage(element);
       refuseAmbiguousKeys(message);
       if (message.method === 'initialize' || claimedVersion(message) !== undefined) {

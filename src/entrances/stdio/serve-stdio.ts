@@ -5,7 +5,7 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import type { Channel, Delivery, Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
-import { type Message, MessageFault, readClientMessage } from '../../wire/message.ts';
+import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../wire/message.ts';
 import { claimedVersion, envelopeFault } from '../../wire/modern-envelope.ts';
 import { oneLine } from '../../wire/one-line.ts';
 import { readLines } from '../../wire/read-lines.ts';
@@ -154,7 +154,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     }
     let elements: Buffer[];
     try {
-      elements = scanArray(line, maxElements);
+      elements = scanArray(line, maxElements, maxClientValues);
     } catch (error) {
       if (!(error instanceof ScanFault)) throw error;
       refuse('batch', -32700, error.message);
