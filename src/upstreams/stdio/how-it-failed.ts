@@ -11,3 +11,9 @@ export function wasSilent(server: string, forMs: number): AmbitError {
     what: `The server "${server}" was silent for ${forMs / 1000} seconds.`,
   });
 }
+
+export function wasUnreadable(server: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${server}" answered with something that is no MCP message.`,
+  });
+}

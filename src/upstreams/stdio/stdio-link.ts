@@ -26,7 +26,7 @@ import { canAnswer } from './can-answer.ts';
 import { cancelled } from './cancelled.ts';
 import { bridgedEarlyMs, createEarlyPushes, earlyMs } from './early-pushes.ts';
 import { createHoldBack } from './hold-back.ts';
-import { howEnded, wasSilent } from './how-it-failed.ts';
+import { howEnded, wasSilent, wasUnreadable } from './how-it-failed.ts';
 import { createNoise } from './noise.ts';
 import type { Opening } from './opening.ts';
 import { tellingFailure } from './process-watch.ts';
@@ -99,8 +99,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     sharers?.startOver();
     const began = performance.now();
     fresh = await startServer(server, place, {
-      onLine: (line) => hear(line),
-      onTooLong: (head, tail) => tooLong(head, tail),
+      onLine: hear,
+      onTooLong: tooLong,
       onSilence: () => fellSilent(fresh),
       onExit: (exit) => exited(fresh, exit),
       endable: {
@@ -190,11 +190,9 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   /** Whoever waits for what cannot be read need not wait for the time limit. */
   function unreadable(line: Buffer): void {
-    if (pending.size() === 0) return;
     const head = line.subarray(0, 1024);
     const id = isNoAnswer(head) ? undefined : idOfTooLong(head, line.subarray(-1024));
-    const what = `The server "${server.name}" answered with something that is no MCP message.`;
-    if (id !== undefined) pending.take(id)?.fail(new AmbitError('UPSTREAM_FAILED', { what }));
+    if (id !== undefined) pending.take(id)?.fail(wasUnreadable(server.name));
   }
 
   function abandon(upstreamId: number): void {
@@ -204,7 +202,6 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     call.settle({ kind: 'accepted' });
   }
 
-  /** False when the line is no message. */
   function hear(line: Buffer): boolean {
     try {
       receive(readServerMessage(line));
@@ -212,7 +209,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     } catch (fault) {
       if (fault instanceof MessageFault && fault.tooDense) {
         tooLong(line.subarray(0, 1024), line.subarray(-1024), tooDense(server.name, fault));
-      } else if (fault instanceof OddKeyFault || (fault instanceof MessageFault && fault.notJson)) unreadable(line);
+      } else if (pending.size() > 0 && isUnreadable(fault)) unreadable(line);
       noise.note('not a message');
       return false;
     }
@@ -401,4 +398,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     },
   };
   return link;
+}
+
+function isUnreadable(fault: unknown): boolean {
+  return fault instanceof OddKeyFault || (fault instanceof MessageFault && fault.notJson);
 }
