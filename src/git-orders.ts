@@ -36,39 +36,109 @@ const inclusions = /^include(?:if)?\.path$/;
 const mostBytes = 1024 * 1024;
 const mostIncluded = 50;
 
+/** What one piece of work may read and follow, for all the repositories that it looks at. */
+export interface OrdersBounds {
+  /** Of settings, each file counted once. */
+  readonly bytes: number;
+  /** Places and words of commands that settings name, each counted once for a file. */
+  readonly named: number;
+  /** The same, counted anew for each repository that they hold for. */
+  readonly followed: number;
+}
+
+const usualBounds: OrdersBounds = { bytes: 2 * 1024 * 1024, named: 2000, followed: 100_000 };
+
+/** Settings of git, each file read and taken apart once. Throws OrdersUnknown beyond its bounds. */
+export interface OrdersSource {
+  readonly read: ReadSettings;
+  settingsIn(path: string): readonly GitSetting[];
+  /** What a file names, in the way it is written there. */
+  namedIn(path: string): readonly Named[];
+  countFollowed(): void;
+}
+
+interface Named {
+  readonly value: string;
+  readonly kind: GitOrder['kind'];
+}
+
+export function createOrdersSource(
+  read: ReadSettings = readSettings,
+  bounds: Partial<OrdersBounds> = {},
+): OrdersSource {
+  const { bytes, named, followed } = { ...usualBounds, ...bounds };
+  const left = { bytes, named, followed };
+
+  function spend(what: keyof OrdersBounds, count: number, complaint: string): void {
+    left[what] -= count;
+    if (left[what] < 0) throw new OrdersUnknown(complaint);
+  }
+
+  const readOnce = remembering((path) => {
+    const text = read(path);
+    spend('bytes', Buffer.byteLength(text), `holds, with all that it includes, more than ${bytes >> 10} KiB`);
+    return text;
+  });
+  const settingsIn = remembering((path) => parseGitConfig(readOnce(path)));
+  const namedIn = remembering((path) => {
+    const found = new Map<string, Named>();
+    for (const setting of settingsIn(path)) {
+      for (const each of namedBy(setting)) {
+        const key = `${each.kind} ${each.value}`;
+        if (found.has(key)) continue;
+        found.set(key, each);
+        spend('named', 1, `names more than ${named} files, folders and words of commands`);
+      }
+    }
+    return [...found.values()];
+  });
+  return {
+    read: readOnce,
+    settingsIn,
+    namedIn,
+    countFollowed: () => spend('followed', 1, `names, for all repositories, more than ${followed} places`),
+  };
+}
+
+function remembering<T>(find: (path: string) => T): (path: string) => T {
+  const known = new Map<string, T>();
+  return (path) => {
+    if (!known.has(path)) known.set(path, find(path));
+    return known.get(path) as T;
+  };
+}
+
 /** All that the configuration of a repository names. Throws OrdersUnknown where it cannot be read within bounds. */
-export function gitOrdersOf(workTree: string, gitFolder: string, read: ReadSettings = readSettings): GitOrder[] {
+export function gitOrdersOf(workTree: string, gitFolder: string, source: OrdersSource): GitOrder[] {
   const orders: GitOrder[] = [];
   const seen = new Set<string>();
   const own = configurationsOfAccount();
-  const ahead = [...configurationsOf(gitFolder, read), ...own];
+  const ahead = [...configurationsOf(gitFolder, source.read), ...own];
   for (const file of ahead) {
     if (seen.has(file)) continue;
     if (seen.size === mostIncluded) throw new OrdersUnknown(`includes more than ${mostIncluded} files`);
     seen.add(file);
-    for (const setting of parseGitConfig(own.includes(file) ? readIfAllowed(file, read) : read(file))) {
-      if (inclusions.test(setting.name)) {
-        const place = placeOf(setting.value, dirname(file));
-        if (place === undefined) continue;
-        ahead.push(place);
-        orders.push({ place, kind: 'settings' });
-      } else orders.push(...ordersIn(setting, workTree));
+    for (const { value, kind } of own.includes(file) ? namedIfAllowed(file, source) : source.namedIn(file)) {
+      const place = placeOf(value, kind === 'settings' ? dirname(file) : workTree);
+      if (place === undefined) continue;
+      source.countFollowed();
+      orders.push({ place, kind });
+      if (kind === 'settings') ahead.push(place);
     }
   }
   return orders;
 }
 
-function ordersIn({ name, value }: GitSetting, workTree: string): GitOrder[] {
-  const isFolder = folders.test(name);
-  if (isFolder || files.test(name)) {
-    const place = placeOf(value, workTree);
-    return place === undefined ? [] : [{ place, kind: isFolder ? 'folder' : 'file' }];
+/** One by one: a command can have very many words. */
+function* namedBy({ name, value }: GitSetting): Generator<Named> {
+  if (folders.test(name)) yield { value, kind: 'folder' };
+  else if (files.test(name)) yield { value, kind: 'file' };
+  else if (inclusions.test(name)) yield { value, kind: 'settings' };
+  else if (commands.test(name)) {
+    for (const [word] of value.matchAll(/[^\s'"`;&|()<>=$]+/g)) {
+      yield { value: word.replace(/^!/, ''), kind: word.includes('/') ? 'path' : 'word' };
+    }
   }
-  if (!commands.test(name)) return [];
-  return value.split(/[\s'"`;&|()<>=$]+/).flatMap((word) => {
-    const place = placeOf(word.replace(/^!/, ''), workTree);
-    return place === undefined ? [] : [{ place, kind: word.includes('/') ? ('path' as const) : ('word' as const) }];
-  });
 }
 
 /** The folder of a repository, where `.git` is one or a file that says where it lies. */
@@ -91,9 +161,11 @@ function configurationsOf(gitFolder: string, read: ReadSettings): string[] {
 }
 
 function configurationsOfAccount(): string[] {
-  const settings = process.env['XDG_CONFIG_HOME'];
+  const { XDG_CONFIG_HOME: settings, GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM } = process.env;
   const named = ['~/.gitconfig', '~/.config/git/config', ...(settings ? [join(settings, 'git/config')] : [])];
-  return [...named, '/etc/gitconfig'].flatMap((path) => placeOf(path, '/') ?? []);
+  // Where Ambit was started, the operator's git may have been told of others. The usual ones count all the same.
+  const told = [GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM].flatMap((path) => (path && path !== '/dev/null' ? [path] : []));
+  return [...named, '/etc/gitconfig', '/usr/local/etc/gitconfig', ...told].flatMap((path) => placeOf(path, '/') ?? []);
 }
 
 function placeOf(value: string, from: string): string | undefined {
@@ -105,12 +177,12 @@ function placeOf(value: string, from: string): string | undefined {
 }
 
 /** What this account may not read, its git does not either. */
-function readIfAllowed(path: string, read: ReadSettings): string {
+function namedIfAllowed(path: string, source: OrdersSource): readonly Named[] {
   try {
-    return read(path);
+    return source.namedIn(path);
   } catch (error) {
     const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
-    if (code === 'EACCES') return '';
+    if (code === 'EACCES') return [];
     throw error;
   }
 }

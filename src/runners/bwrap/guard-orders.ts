@@ -1,6 +1,15 @@
 import { dirname } from 'node:path';
+import { setImmediate as giveWay } from 'node:timers/promises';
+import { escapeControls } from '../../escape-controls.ts';
 import { followLinks, linksAt, lookAtPlace } from '../../follow-links.ts';
-import { type GitOrder, gitFolderOf, gitFoldersOf, gitOrdersOf, OrdersUnknown } from '../../git-orders.ts';
+import {
+  type GitOrder,
+  gitFolderOf,
+  gitFoldersOf,
+  gitOrdersOf,
+  type OrdersSource,
+  OrdersUnknown,
+} from '../../git-orders.ts';
 import { gitLinksIn, guardedLinksIn } from '../../guarded-links.ts';
 import { isGuardedName } from '../../guarded-names.ts';
 import type { Collector } from './collect-guarded.ts';
@@ -9,34 +18,69 @@ import { lookWithin, type Pinned } from './pinned.ts';
 import { isPlaceholder } from './placeholders.ts';
 import { unavailable } from './remedy.ts';
 
+/** A folder that may be written, and what is gathered about it. */
+export interface Ground {
+  readonly top: Pinned;
+  readonly collector: Collector;
+  /** One for all repositories, so that its bounds hold for all of them together. */
+  readonly source: OrdersSource;
+}
+
 /** More links than this are not guarded one by one. */
 const mostLinks = 500;
+/** So many are guarded before others have their turn. */
+const atATime = 100;
 
 /**
  * What the configuration of a repository names in a folder that may be written: hooks, further configuration, programs;
  * and what links lead to among the things that git follows. It becomes read-only wherever it lies. What is missing and
  * would be followed once it is there has its name taken.
  */
-export function guardOrders(top: Pinned, workTree: string, collector: Collector, gitFolder?: string): void {
+export async function guardOrders(ground: Ground, workTree: string, gitFolder?: string): Promise<void> {
+  const { top, collector, source } = ground;
+  await knowingOrders(ground, workTree, async () => {
+    await giveWay();
+    const git = gitFolder ?? gitFolderOf(workTree, source.read);
+    for (const [at, order] of gitOrdersOf(workTree, git, source).entries()) {
+      if (at % atATime === atATime - 1) await giveWay();
+      guardOrder(top, order, collector);
+    }
+    for (const each of gitFoldersOf(git, source.read)) guardLinks(top, gitLinksIn(each), collector);
+  });
+}
+
+/** Where a repository cannot be read within bounds, no sandbox is had, and the error says which one it is. */
+export async function knowingOrders<T>({ top }: Ground, workTree: string, work: () => Promise<T>): Promise<T> {
   try {
-    const git = gitFolder ?? gitFolderOf(workTree);
-    for (const order of gitOrdersOf(workTree, git)) guardOrder(top, order, collector);
-    for (const each of gitFoldersOf(git)) guardLinks(top, gitLinksIn(each), collector);
+    return await work();
   } catch (error) {
     if (!(error instanceof OrdersUnknown)) throw error;
     throw unavailable(
-      `the configuration of git ${error.what}, so what it names in the workspace cannot be guarded`,
-      'Look at "git config --list --show-origin", and who wrote it.',
+      `the configuration of git for ${nameOf(top, workTree)} ${error.what}, so what it names in the workspace cannot be guarded`,
+      'Look at "git config --list --show-origin" there, and who wrote it. Shorten it, or remove the repository.',
       error,
     );
   }
 }
 
-/** The same for each repository that lies around a folder. */
-export function guardOrdersAbove(top: Pinned, collector: Collector): void {
+function nameOf(top: Pinned, workTree: string): string {
+  if (workTree === top.real) return 'the workspace';
+  if (!workTree.startsWith(`${top.real}/`)) return 'a repository around the workspace';
+  return `the folder "${escapeControls(workTree.slice(top.real.length + 1).slice(0, 200))}"`;
+}
+
+/** The work trees of repositories that lie around a folder. */
+export function workTreesAbove(top: Pinned): string[] {
+  const found: string[] = [];
   for (let above = dirname(top.real); above !== dirname(above); above = dirname(above)) {
-    if (lookAtPlace(`${above}/.git`) !== undefined) guardOrders(top, above, collector);
+    if (lookAtPlace(`${above}/.git`) !== undefined) found.push(above);
   }
+  return found;
+}
+
+/** What a link leads to that git takes for the folder of a repository. */
+export function guardLinkedRepository({ top, collector }: Ground, link: string): void {
+  guardLinks(top, [link], collector);
 }
 
 /** What links lead to that have a guarded name at the top of a folder, or lie in what has one. */

@@ -1,11 +1,13 @@
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { parseGitConfig } from '../../git-config.ts';
+import { createOrdersSource } from '../../git-orders.ts';
 import type { Collector } from './collect-guarded.ts';
-import { guardOrders, guardOrdersAbove } from './guard-orders.ts';
+import { type Ground, guardLinkedRepository, guardOrders, workTreesAbove } from './guard-orders.ts';
+import { createSubmoduleGuard } from './guard-submodules.ts';
 import { isRepository } from './guarded-entries.ts';
 import { isOpened } from './is-opened.ts';
-import { lookWithin, type Pinned, pinWithin, readPinned, release } from './pinned.ts';
+import { keepAll, lockAround, lockWhole } from './keep-way.ts';
+import { lookWithin, type Pinned, pinWithin, release } from './pinned.ts';
 import { unavailable } from './remedy.ts';
 import { surveyFolder } from './survey-folder.ts';
 
@@ -25,8 +27,6 @@ const contentOfGit = ['HEAD', 'objects', 'refs', 'packed-refs', 'logs', 'index',
 
 /** Repositories of submodules, in that of the folder. */
 const deepest = 6;
-const mostSubmodules = 500;
-const largestSettings = 1024 * 1024;
 
 /**
  * The repository at the top of a folder, and those in it, with their submodules: read-only, the top one only in what git
@@ -34,6 +34,8 @@ const largestSettings = 1024 * 1024;
  */
 export async function guardRepositories(top: Pinned, collector: Collector): Promise<void> {
   const { repositories, bare, closed, sockets, settings } = await surveyFolder(top);
+  const ground: Ground = { top, collector, source: createOrdersSource() };
+  const guardSubmodules = createSubmoduleGuard(ground);
   if (top.guard !== undefined) assertNoLink(top);
   // A folder that is no repository yet would become one of the server's making.
   const isWritable = top.guard?.git === 'write' && lookWithin(top, '.git/HEAD') !== undefined;
@@ -46,26 +48,29 @@ export async function guardRepositories(top: Pinned, collector: Collector): Prom
     for (const { name, content } of rulesOfGit) collector.occupy(git, name, content);
   }
   if (git !== undefined) hideCredentials(git, collector);
-  guardTopItself(top, collector);
-  if (git !== undefined) guardOrders(top, top.real, collector);
-  guardOrdersAbove(top, collector);
-  guardSubmodules(top, top, collector);
-  for (const names of repositories) {
-    const folder = keepAll(top, names, collector);
-    if (folder !== undefined) guardNested(top, folder, collector);
+  const nested = [...repositories];
+  if (await guardTopItself(ground)) nested.push(...(await guardSubmodules(top.real, top.real)));
+  if (git !== undefined) await guardOrders(ground, top.real);
+  if (lookWithin(top, '.git') !== undefined) nested.push(...(await guardSubmodules(top.real)));
+  for (const above of workTreesAbove(top)) {
+    await guardOrders(ground, above);
+    nested.push(...(await guardSubmodules(above)));
+  }
+  const done = new Set<string>();
+  for (const names of nested) {
+    const path = names.join('/');
+    if (done.has(path)) continue;
+    done.add(path);
+    const workTree = await guardNested(ground, names);
+    if (workTree !== undefined) nested.push(...(await guardSubmodules(workTree)));
   }
   for (const names of sockets) collector.cover(top, names.join('/'));
   for (const names of settings) if (!isOpened(top, names)) hideIfNeeded(top, names, collector);
-  for (const names of closed) guardWhole(top, names, collector);
+  for (const names of closed) lockWhole(top, names, collector);
   for (const names of bare.filter((each) => !isOpened(top, [...each, '.git', 'HEAD']))) {
-    const folder = guardWhole(top, names, collector);
+    const folder = lockWhole(top, names, collector);
     if (folder !== undefined) hideCredentials(folder, collector);
   }
-}
-
-function guardWhole(top: Pinned, names: readonly string[], collector: Collector): Pinned | undefined {
-  const above = keepAll(top, names.slice(0, -1), collector);
-  return above === undefined || names.length === 0 ? undefined : collector.readOnly(above, names.at(-1) as string);
 }
 
 /** The folders on the way stay in their places only where a file has something to hide. */
@@ -89,20 +94,22 @@ function hideIfNeeded(top: Pinned, names: readonly string[], collector: Collecto
 /**
  * Git takes the top for a repository when it holds what one holds and `.git` is none. Where it is one, it is guarded like
  * `.git`. Where it could become one, an empty folder has the name without which there is none. Inside another repository
- * that name would be in the way of git's own word `HEAD`; there a new repository is noticed only.
+ * that name would be in the way of git's own word `HEAD`; there a new repository is noticed only. Returns whether it is one.
  */
-function guardTopItself(top: Pinned, collector: Collector): void {
-  if (top.guard === undefined || isOpened(top, ['.git', 'HEAD'])) return;
+async function guardTopItself(ground: Ground): Promise<boolean> {
+  const { top, collector } = ground;
+  if (top.guard === undefined || isOpened(top, ['.git', 'HEAD'])) return false;
   const has = (path: string) => lookWithin(top, path) !== undefined;
   if (isRepository([], has)) {
     if (top.guard.git === 'read') for (const name of contentOfGit) collector.readOnly(top, name);
     for (const { name, content } of rulesOfGit) collector.occupy(top, name, content);
     hideCredentials(top, collector);
-    guardOrders(top, top.real, collector, top.real);
-    return;
+    await guardOrders(ground, top.real, top.real);
+    return true;
   }
   const isOther = has('.git/HEAD') || lookWithin(top, '.git')?.isFile() === true;
   if (!isOther && !isInRepository(top.real)) collector.occupy(top, 'HEAD');
+  return false;
 }
 
 /** Whether one of the folders above is a repository. */
@@ -112,18 +119,22 @@ function isInRepository(folder: string): boolean {
   return existsSync(join(above, '.git')) || isInRepository(above);
 }
 
-function guardNested(top: Pinned, folder: Pinned, collector: Collector): void {
-  const git = collector.readOnly(folder, '.git');
-  if (git !== undefined) hideCredentials(git, collector);
-  collector.readOnly(folder, '.gitmodules');
-  guardOrders(top, folder.real, collector);
-  guardSubmodules(top, folder, collector);
-}
-
-function keepAll(top: Pinned, names: readonly string[], collector: Collector): Pinned | undefined {
-  let here: Pinned | undefined = top;
-  for (const name of names) here = here && collector.keep(here, name);
-  return here;
+/** Returns the work tree, where there is a repository. */
+async function guardNested(ground: Ground, names: readonly string[]): Promise<string | undefined> {
+  const { top, collector } = ground;
+  const folder = keepAll(top, names, collector);
+  if (folder === undefined) return undefined;
+  if (lookWithin(folder, '.git')?.isSymbolicLink()) {
+    // Nothing can be mounted upon a link. It stays because nothing in its folder can be changed.
+    lockAround(top, [...names, '.git'], collector);
+    guardLinkedRepository(ground, `${folder.real}/.git`);
+  } else {
+    const git = collector.readOnly(folder, '.git');
+    if (git !== undefined) hideCredentials(git, collector);
+    collector.readOnly(folder, '.gitmodules');
+  }
+  await guardOrders(ground, folder.real);
+  return folder.real;
 }
 
 /** Nothing can be mounted upon a link, and whoever may write the folder could replace it. */
@@ -133,77 +144,6 @@ function assertNoLink(folder: Pinned): void {
     'the ".git" of a folder that may be written is a link, and cannot be guarded',
     'Put the repository in its place, or a file that says "gitdir: " and where the repository lies.',
   );
-}
-
-/**
- * Git goes into each submodule by itself, and takes whatever repository it finds there. So where one is missing still,
- * its folder is read-only as a whole.
- */
-function guardSubmodules(top: Pinned, folder: Pinned, collector: Collector): void {
-  if (lookWithin(folder, '.git') === undefined) return;
-  for (const names of submodulesOf(folder)) {
-    makeFolders(folder, names);
-    const above = keepAll(folder, names.slice(0, -1), collector);
-    const last = names.at(-1) as string;
-    if (above === undefined || lookWithin(above, last)?.isDirectory() !== true) continue;
-    if (lookWithin(above, `${last}/.git`) === undefined) collector.readOnly(above, last);
-    else {
-      const inner = collector.keep(above, last);
-      if (inner !== undefined) guardNested(top, inner, collector);
-    }
-  }
-}
-
-function submodulesOf(folder: Pinned): string[][] {
-  const paths = parseGitConfig(readSettings(folder, '.gitmodules'))
-    .filter(({ name }) => name === 'submodule.path')
-    .map(({ value }) => value.split('/'));
-  const found = paths.filter((names) => names.every((name) => !['', '.', '..', '.git'].includes(name)));
-  if (found.length <= mostSubmodules) return found;
-  throw unavailable(
-    `a ".gitmodules" in the workspace names more than ${mostSubmodules} submodules, and they cannot all be guarded`,
-    'Look who wrote it, and shorten or remove it.',
-  );
-}
-
-/** The text of a small file; empty where there is none, or none that can be read. */
-function readSettings(folder: Pinned, name: string): string {
-  const file = pinWithin(folder, name);
-  if (file === undefined) return '';
-  try {
-    if (!file.stats.isFile()) return '';
-    if (file.stats.size <= largestSettings) return readPinned(file).toString('utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') {
-      throw unavailable(`a "${name}" in the workspace is held by another program`, 'End that program, and try again.');
-    }
-    return '';
-  } finally {
-    release([file]);
-  }
-  throw unavailable(
-    `a "${name}" in the workspace is larger than 1 MiB, and what it names cannot be guarded`,
-    'Look who wrote it, and shorten or remove it.',
-  );
-}
-
-/** As git itself makes them when it checks the repository out. */
-function makeFolders(folder: Pinned, names: readonly string[]): void {
-  const held: Pinned[] = [];
-  try {
-    let here = folder;
-    for (const name of names) {
-      if (lookWithin(here, name) === undefined) mkdirSync(`/proc/self/fd/${here.descriptor}/${name}`);
-      const next = pinWithin(here, name);
-      if (next === undefined || !next.stats.isDirectory()) return;
-      held.push(next);
-      here = next;
-    }
-  } catch {
-    // Who may not make it here may not inside either.
-  } finally {
-    release(held);
-  }
 }
 
 function hideCredentials(git: Pinned, collector: Collector): void {

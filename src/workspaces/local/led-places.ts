@@ -1,6 +1,13 @@
 import { dirname } from 'node:path';
 import { followLinks, linksAt } from '../../follow-links.ts';
-import { type GitOrder, gitFolderOf, gitFoldersOf, gitOrdersOf, OrdersUnknown } from '../../git-orders.ts';
+import {
+  createOrdersSource,
+  type GitOrder,
+  gitFolderOf,
+  gitFoldersOf,
+  gitOrdersOf,
+  OrdersUnknown,
+} from '../../git-orders.ts';
 import { gitLinksIn, guardedLinksIn } from '../../guarded-links.ts';
 import type { NotedLooks } from './noted-looks.ts';
 
@@ -14,6 +21,9 @@ export interface LedPlace {
 
 const byGit: LedPlace = { reason: 'the configuration of git names it' };
 const byLink = 'a protected link leads to it';
+
+/** For one repository. It is looked at in one go, while others wait. */
+const bounds = { bytes: 512 * 1024, named: 1000 };
 
 type Places = Map<string, LedPlace>;
 
@@ -29,9 +39,10 @@ export function placesOfRepository(folder: string, looks: NotedLooks): LedPlaces
   const places = new Map<string, LedPlace>();
   if (looks.lookAt(`${folder}/.git`) === undefined) return { places };
   try {
-    const gitFolder = gitFolderOf(folder, looks.read);
-    for (const order of gitOrdersOf(folder, gitFolder, looks.read)) addOrder(order, places, looks);
-    for (const each of gitFoldersOf(gitFolder, looks.read)) {
+    const source = createOrdersSource(looks.read, bounds);
+    const gitFolder = gitFolderOf(folder, source.read);
+    for (const order of gitOrdersOf(folder, gitFolder, source)) addOrder(order, places, looks);
+    for (const each of gitFoldersOf(gitFolder, source.read)) {
       for (const link of gitLinksIn(each, looks))
         addLed(link, { reason: byLink, known: link.split('/').slice(-2) }, places, looks);
     }

@@ -1,5 +1,14 @@
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -47,8 +56,8 @@ function operate(folder = '.'): void {
 }
 
 /** Makes a folder a repository that runs a command, without the name `.git`. */
-const becomesRepository = () =>
-  `mkdir -p objects refs; echo ref: refs/heads/main > HEAD; printf '[core]\nbare=false\nworktree=.\nfsmonitor="touch ${marker}; false"\n' > config`;
+const becomesRepository = (worktree = '.') =>
+  `mkdir -p objects refs; echo ref: refs/heads/main > HEAD; printf '[core]\nbare=false\nworktree=${worktree}\nfsmonitor="touch ${marker}; false"\n' > config`;
 
 describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git of the operator', () => {
   beforeAll(async () => {
@@ -136,6 +145,35 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     runGit(ws, ['init', '--quiet']);
     const { said } = await attack(writes('.claude/skills/x/SKILL.md', '.claude/skills/new', '.vscode/y/new'));
     expect(said).not.toContain('wrote');
+  });
+
+  test('S4: git finds no repository of a server where a submodule or a linked repository has its place', async () => {
+    const commit = '1'.repeat(40);
+    const link = (folder: string, path: string) =>
+      runGit(folder, ['update-index', '--add', '--cacheinfo', `160000,${commit},${path}`]);
+    put('.gitmodules', '[submodule "a"]\npath = named/with/slash/\n');
+    put('way/target', '');
+    for (const name of ['packages', '.repo']) mkdirSync(join(ws, name));
+    symlinkSync('../way', join(ws, 'packages/led'));
+    // As the tool of Android makes them.
+    runGit(harness.folder, ['init', '--quiet', '--separate-git-dir', join(ws, '.repo/core'), join(ws, 'system/core')]);
+    rmSync(join(ws, 'system/core/.git'));
+    symlinkSync('../../.repo/core', join(ws, 'system/core/.git'));
+    for (const folder of [ws, dirname(ws)]) runGit(folder, ['init', '--quiet']);
+    const own = ['third_party/deps/zlib', 'named/with/slash', 'packages/led/deep'];
+    for (const path of own) link(ws, path);
+    link(dirname(ws), 'ws/vendor/lib');
+    const places = [...own, 'vendor/lib', 'system/core'];
+    const { said } = await attack(
+      `${[...own, 'vendor/lib', 'system/core', '.repo/core'].map((path) => `mv ${path} gone; rm -rf ${path}`).join(';')}
+      rm -rf packages/led; mv packages old; rm system/core/.git
+      for each in ${places.join(' ')}; do (mkdir -p $each/.git && cd $each/.git && ${becomesRepository('..')}); done
+      ${writes('.repo/core/config', '.repo/core/hooks/pre-commit')}; echo x > way/free && echo ok`,
+    );
+    expect(said).toContain('ok');
+    expect(said).not.toContain('wrote');
+    for (const folder of ['.', '..', 'system/core']) operate(folder);
+    expect(existsSync(marker)).toBe(false);
   });
 
   test('S4: what the configuration of a repository names in the workspace is read-only, there or not', async () => {

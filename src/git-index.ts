@@ -1,0 +1,211 @@
+import { constants } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { OrdersUnknown } from './git-orders.ts';
+
+export interface IndexOptions {
+  /** The folder that holds the index. */
+  readonly gitFolder: string;
+  /** 20, or 32 where the repository names its objects by SHA-256. */
+  readonly hashBytes: number;
+  /** Told how much is about to be read; throws where that is too much. */
+  readonly spend: (bytes: number) => void;
+}
+
+const chunkBytes = 256 * 1024;
+/** Paths are not longer on any system that git runs on. */
+const longestEntry = 16 * 1024;
+const mostSubmodules = 500;
+const submodule = 0o160000;
+const modes: ReadonlySet<number> = new Set([submodule, 0o040000, 0o100644, 0o100755, 0o120000]);
+
+/**
+ * The submodules that the index of a repository names, each by its path in the work tree: git goes into these by itself,
+ * whatever repository is in there. The index is read piece by piece, as it may be large. Folders that a sparse index leaves
+ * out hold no submodules. Throws OrdersUnknown where it cannot be understood.
+ */
+export async function readSubmodulesOfIndex(options: IndexOptions): Promise<string[]> {
+  const main = await readIndexFile(join(options.gitFolder, 'index'), options);
+  if (main?.shared === undefined) return main?.submodules ?? [];
+  const shared = await readIndexFile(join(options.gitFolder, `sharedindex.${main.shared}`), options);
+  if (shared === undefined) throw notUnderstood();
+  return [...main.submodules, ...shared.submodules];
+}
+
+interface IndexFile {
+  readonly submodules: string[];
+  /** The name of the index that holds the rest. */
+  shared?: string;
+}
+
+async function readIndexFile(path: string, { hashBytes, spend }: IndexOptions): Promise<IndexFile | undefined> {
+  const file = await openPlain(path);
+  if (file === undefined) return undefined;
+  try {
+    const bytes = createBytes(file, spend);
+    const head = await bytes.take(12);
+    const version = head.readUInt32BE(4);
+    if (head.toString('latin1', 0, 4) !== 'DIRC' || version < 2 || version > 4) throw notUnderstood();
+    const found: IndexFile = { submodules: [] };
+    await readEntries(bytes, { version, count: head.readUInt32BE(8), hashBytes }, found);
+    await readExtensions(bytes, hashBytes, found);
+    return found;
+  } catch (error) {
+    if (error instanceof OrdersUnknown) throw error;
+    throw notUnderstood(error);
+  } finally {
+    await file.close();
+  }
+}
+
+interface Layout {
+  readonly version: number;
+  readonly count: number;
+  readonly hashBytes: number;
+}
+
+async function readEntries(bytes: Bytes, { version, count, hashBytes }: Layout, found: IndexFile): Promise<void> {
+  let name: Buffer = Buffer.alloc(0);
+  for (let left = count; left > 0; ) {
+    const piece = await bytes.look(longestEntry);
+    let at = 0;
+    // All that are certain to be whole are read at once.
+    do {
+      const entry = readEntry(piece, at, version, hashBytes, name);
+      if (entry === undefined) throw notUnderstood();
+      if (entry.mode === submodule) note(found.submodules, entry.name);
+      name = entry.name;
+      at = entry.end;
+      left--;
+    } while (left > 0 && piece.length - at >= longestEntry);
+    bytes.drop(at);
+  }
+}
+
+interface Entry {
+  readonly mode: number;
+  readonly name: Buffer;
+  readonly end: number;
+}
+
+/** Undefined where the piece ends before the entry does, or it is none. */
+function readEntry(piece: Buffer, from: number, version: number, hashBytes: number, last: Buffer): Entry | undefined {
+  const flagsAt = from + 40 + hashBytes;
+  if (flagsAt + 4 > piece.length) return undefined;
+  const mode = piece.readUInt32BE(from + 24);
+  if (!modes.has(mode)) return undefined;
+  const nameAt = flagsAt + ((piece.readUInt16BE(flagsAt) & 0x4000) === 0 ? 2 : 4);
+  if (version < 4) {
+    const end = piece.indexOf(0, nameAt);
+    if (end === -1) return undefined;
+    // Filled up with zeros, at least one, to a multiple of eight.
+    return { mode, name: piece.subarray(nameAt, end), end: from + ((end - from + 8) & ~7) };
+  }
+  const { value: cut, end: restAt } = readNumber(piece, nameAt);
+  const end = piece.indexOf(0, restAt);
+  if (end === -1 || cut > last.length) return undefined;
+  const name = Buffer.concat([last.subarray(0, last.length - cut), piece.subarray(restAt, end)]);
+  return { mode, name, end: end + 1 };
+}
+
+/** A number of as many bytes as it needs, in the way of git. */
+function readNumber(piece: Buffer, from: number): { value: number; end: number } {
+  let at = from;
+  let byte = piece[at++] ?? 0;
+  let value = byte & 127;
+  while ((byte & 128) !== 0 && at - from < 5) {
+    byte = piece[at++] ?? 0;
+    value = (value + 1) * 128 + (byte & 127);
+  }
+  return { value, end: at };
+}
+
+function note(submodules: string[], name: Buffer): void {
+  const path = name.toString('utf8');
+  // One without a name stands for an entry of the index that holds the rest.
+  if (name.length === 0 || !Buffer.from(path).equals(name)) throw notUnderstood();
+  if (submodules.push(path) > mostSubmodules) {
+    throw new OrdersUnknown(`has an index with more than ${mostSubmodules} submodules`);
+  }
+}
+
+async function readExtensions(bytes: Bytes, hashBytes: number, found: IndexFile): Promise<void> {
+  for (;;) {
+    // What stands at the end is a sum of all that is before it.
+    if ((await bytes.look(hashBytes + 8)).length < hashBytes + 8) return;
+    const head = await bytes.take(8);
+    const size = head.readUInt32BE(4);
+    if (head.toString('latin1', 0, 4) !== 'link') await bytes.skip(size);
+    else {
+      const shared = await bytes.take(hashBytes);
+      if (shared.some((byte) => byte !== 0)) found.shared = shared.toString('hex');
+      await bytes.skip(size - hashBytes);
+    }
+  }
+}
+
+/** A file that is read in its order. */
+interface Bytes {
+  /** At least so many, unless the file ends before. They stay. */
+  look(count: number): Promise<Buffer>;
+  drop(count: number): void;
+  take(count: number): Promise<Buffer>;
+  skip(count: number): Promise<void>;
+}
+
+function createBytes(file: FileHandle, spend: (bytes: number) => void): Bytes {
+  let held: Buffer = Buffer.alloc(0);
+  let position = 0;
+
+  async function look(count: number): Promise<Buffer> {
+    while (held.length < count) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(chunkBytes), 0, chunkBytes, position);
+      if (bytesRead === 0) break;
+      spend(bytesRead);
+      position += bytesRead;
+      held = Buffer.concat([held, buffer.subarray(0, bytesRead)]);
+    }
+    return held;
+  }
+
+  function drop(count: number): void {
+    if (count > held.length) throw notUnderstood();
+    held = held.subarray(count);
+  }
+
+  return {
+    look,
+    drop,
+    async take(count) {
+      const taken = (await look(count)).subarray(0, count);
+      drop(count);
+      return taken;
+    },
+    async skip(count) {
+      if (count < 0) throw notUnderstood();
+      const inHand = Math.min(count, held.length);
+      drop(inHand);
+      position += count - inHand;
+    },
+  };
+}
+
+/** Undefined where there is none. */
+async function openPlain(path: string): Promise<FileHandle | undefined> {
+  let file: FileHandle;
+  try {
+    // One that another program holds, or that is a pipe, would keep us waiting for ever.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    throw notUnderstood(error);
+  }
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  throw notUnderstood();
+}
+
+function notUnderstood(cause?: unknown): OrdersUnknown {
+  return new OrdersUnknown('has an index that cannot be read or understood', cause);
+}
