@@ -1,4 +1,4 @@
-import { type Dirent, lstatSync, readdirSync, readlinkSync, type Stats } from 'node:fs';
+import { type Dir, type Dirent, lstatSync, opendirSync, readlinkSync, type Stats } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 
 /** Where an absolute path leads. */
@@ -86,11 +86,25 @@ export function linksAt(place: string, search: LinkSearch = {}): string[] {
   return links;
 }
 
-/** None where it is no folder, or cannot be looked into. */
+/** A listing that takes everybody's time goes no further. */
+export const mostListed = 10_000;
+
+/** The first of a folder. None where it is no folder, or cannot be looked into. */
 export function entriesInFolder(folder: string): Dirent[] {
+  const entries: Dirent[] = [];
+  for (const entry of readEntries(folder)) if (entries.push(entry) === mostListed) break;
+  return entries;
+}
+
+/** All of a folder one by one, so that whoever looks can stop. Those that were not there at the beginning may be missing. */
+export function* readEntries(folder: string): Generator<Dirent> {
+  let opened: Dir | undefined;
   try {
-    return readdirSync(folder, { withFileTypes: true });
+    opened = opendirSync(folder, { bufferSize: 256 });
+    for (let entry = opened.readSync(); entry !== null; entry = opened.readSync()) yield entry;
   } catch {
-    return [];
+    // It is no folder, or cannot be looked into.
+  } finally {
+    opened?.closeSync();
   }
 }

@@ -33,7 +33,8 @@ const folders = /^(?:core\.hookspath|init\.templatedir)$/;
 const files = /^core\.attributesfile$/;
 const inclusions = /^include(?:if)?\.path$/;
 
-const mostBytes = 1024 * 1024;
+/** For one file, which is taken apart in one go. */
+const mostBytes = 512 * 1024;
 const mostIncluded = 50;
 
 /** What one piece of work may read and follow, for all the repositories that it looks at. */
@@ -108,9 +109,11 @@ function remembering<T>(find: (path: string) => T): (path: string) => T {
   };
 }
 
-/** All that the configuration of a repository names. Throws OrdersUnknown where it cannot be read within bounds. */
-export function gitOrdersOf(workTree: string, gitFolder: string, source: OrdersSource): GitOrder[] {
-  const orders: GitOrder[] = [];
+/**
+ * All that the configuration of a repository names, file by file, so that others can have their turn in between. Throws
+ * OrdersUnknown where it cannot be read within bounds.
+ */
+export function* gitOrdersOf(workTree: string, gitFolder: string, source: OrdersSource): Generator<GitOrder> {
   const seen = new Set<string>();
   const own = configurationsOfAccount();
   const ahead = [...configurationsOf(gitFolder, source.read), ...own];
@@ -122,11 +125,10 @@ export function gitOrdersOf(workTree: string, gitFolder: string, source: OrdersS
       const place = placeOf(value, kind === 'settings' ? dirname(file) : workTree);
       if (place === undefined) continue;
       source.countFollowed();
-      orders.push({ place, kind });
       if (kind === 'settings') ahead.push(place);
+      yield { place, kind };
     }
   }
-  return orders;
 }
 
 /** One by one: a command can have very many words. */
@@ -196,7 +198,7 @@ export function readSettings(path: string): string {
     const stats = fstatSync(descriptor);
     if (stats.isDirectory()) return '';
     if (!stats.isFile()) throw new OrdersUnknown('cannot be read: it is no plain file');
-    if (stats.size > mostBytes) throw new OrdersUnknown('cannot be read: it is larger than 1 MiB');
+    if (stats.size > mostBytes) throw new OrdersUnknown('cannot be read: it is larger than 512 KiB');
     return readFileSync(descriptor, 'utf8');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

@@ -1,8 +1,11 @@
-import { entriesInFolder, followLinks, type LinkSearch, linksAt, lookAtPlace } from './follow-links.ts';
-import { guardedPaths, isGuardedName } from './guarded-names.ts';
+import { entriesInFolder, followLinks, type LinkSearch, linksAt, lookAtPlace, mostListed } from './follow-links.ts';
+import { guardedNames, guardedPaths, isGuardedName } from './guarded-names.ts';
 
 /** Stores of content, which are large. What is followed lies right in them. */
 const stores: ReadonlySet<string> = new Set(['.hg', '.jj']);
+const namesToAsk = [...guardedNames, ...guardedPaths.map((path) => path.split('/')[0] as string)].filter(
+  (name) => !name.includes('*'),
+);
 /** What git follows in the folder of a repository, whatever its configuration says. */
 const followedByGit = ['hooks', 'info', 'config', 'config.worktree'];
 
@@ -16,12 +19,13 @@ export function guardedLinksIn(
   search: LinkSearch = {},
 ): string[] {
   const { entriesIn = entriesInFolder, lookAt = lookAtPlace } = search;
-  // A plain file leads nowhere.
-  const entries = entriesIn(folder).filter((entry) => !entry.isFile());
-  const byName = entries
-    .filter(({ name }) => isGuardedName(name) && !isFree([name]))
-    .flatMap(({ name }) => linksAt(`${folder}/${name}`, { ...search, levels: stores.has(name) ? 1 : 6 }));
-  const present = new Set(entries.map(({ name }) => name));
+  const all = entriesIn(folder);
+  // A plain file leads nowhere. Where not all are listed, plain names are asked for one by one.
+  const listed = all.filter((entry) => !entry.isFile()).map(({ name }) => name);
+  const present = new Set([...listed, ...(all.length < mostListed ? [] : namesToAsk)]);
+  const byName = [...present]
+    .filter((name) => isGuardedName(name) && !isFree([name]))
+    .flatMap((name) => linksAt(`${folder}/${name}`, { ...search, levels: stores.has(name) ? 1 : 6 }));
   const byPath = guardedPaths
     .filter((path) => present.has(path.split('/')[0] as string) && !isFree(path.split('/')))
     .flatMap((path) => {

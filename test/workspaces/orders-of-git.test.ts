@@ -128,6 +128,22 @@ test('S4: the file tools look at the configuration of git as it is now, and in t
   expect(await planting(session, 'hooks/x')).toBe('PATH_PROTECTED');
 });
 
+test('S7: the file tools change nothing where too much would have to be looked at first', async () => {
+  const words = (count: number) => Array.from({ length: count }, (_, each) => `w${each}`).join(' ');
+  const session = openSession();
+  put('a/.git/config', `[alias]\nz = ${words(1001)}\n`);
+  expect(await messageOf(session.write('a/x', bytes('x')))).toMatch(
+    /git names more than 1000 files, folders and words/,
+  );
+  put('a/.git/config', `[include]\npath = more\n`);
+  put('a/.git/more', '#'.repeat(525_000));
+  expect(await messageOf(session.write('a/x', bytes('x')))).toMatch(/larger than 512 KiB/);
+  // Each is within bounds. All on one way are not.
+  for (let depth = 1; depth <= 15; depth++) put(`${'a/'.repeat(depth)}.git/config`, `[alias]\nz = ${words(900)}\n`);
+  await session.write('a/a/x', bytes('x'));
+  expect(await messageOf(session.write(`${'a/'.repeat(15)}x`, bytes('x')))).toMatch(/more in the folders on the way/);
+});
+
 test('S4: the file tools do not change what a protected link leads to', async () => {
   for (const name of ['scripts/check.sh', 'docs/orders.md', 'skills/a/SKILL.md', 'deep/docs/orders.md']) put(name);
   repository('.');

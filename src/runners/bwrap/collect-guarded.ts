@@ -1,8 +1,10 @@
+import { escapeControls } from '../../escape-controls.ts';
 import { redactBytes, redactionFor } from '../../redact-settings.ts';
 import type { ShowCopy } from './executed-later.ts';
 import { type GuardSpot, spotOf } from './guard-spots.ts';
 import { lookWithin, type Pinned, pinWithin, readPinned, release } from './pinned.ts';
 import { giveUpNames, type Placeholder, takeName } from './placeholders.ts';
+import { unavailable } from './remedy.ts';
 
 export interface Guarded {
   /** Held in place, so that it cannot be moved away together with what is read-only in it. */
@@ -34,11 +36,16 @@ export interface Collector {
   cover(folder: Pinned, path: string): void;
   /** A link stays as it is: nothing can be mounted upon it, so that it is replaced is at least noticed. */
   watch(folder: Pinned, name: string): void;
+  /** Told of each thing that is looked at. Throws when it is too many. */
+  countLook(): void;
   collected(): Collected;
   release(): void;
 }
 
-const largestSettings = 1024 * 1024;
+/** A larger one is no file of settings: it would take long to search it for credentials. */
+const largestSettings = 256 * 1024;
+/** For all of a folder: each mount takes descriptors and arguments, and each search takes time. */
+const most = { mounts: 2000, placeholders: 500, looks: 20_000, searched: 16 * 1024 * 1024 };
 
 /** Gathers what is to be mounted, each once. */
 export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
@@ -46,6 +53,12 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
   const shown = new Map<string, Pinned>();
   const placeholders: Placeholder[] = [];
   const spots: GuardSpot[] = [];
+  const left = { ...most };
+
+  function spend(what: keyof typeof most, count: number, inside: string): void {
+    left[what] -= count;
+    if (left[what] < 0) throw tooMuch(what, inside === '' ? '' : inside.slice(top.inside.length + 1));
+  }
 
   /** What is to be seen in place of a file; undefined where that is the file itself. */
   function contentShown(file: Pinned, known?: readonly string[]): Buffer | undefined {
@@ -55,6 +68,7 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
     if (redact === undefined) return undefined;
     // One that is too large to be settings is shown as an empty one; one that cannot be read cannot be read inside.
     if (file.stats.size > largestSettings) return Buffer.alloc(0);
+    spend('searched', file.stats.size, file.inside);
     try {
       const content = readPinned(file);
       const plain = redactBytes(content, redact);
@@ -87,6 +101,7 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
       if (seen === undefined) return undefined;
       shown.set(seen.inside, seen);
       spots.push(spotOf(found));
+      spend('mounts', 1, seen.inside);
       return seen;
     } finally {
       if (seen !== found) release([found]);
@@ -112,11 +127,13 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
       if (found === undefined) return undefined;
       kept.set(found.inside, found);
       spots.push(spotOf(found));
+      spend('mounts', 1, found.inside);
       return found;
     },
     occupy(folder, name, content) {
       const placeholder = takeName(folder, name, content);
       if (placeholder !== undefined) placeholders.push(placeholder);
+      spend('placeholders', 1, `${folder.inside}/${name}`);
       return show(folder, name, true);
     },
     cover(folder, path) {
@@ -124,12 +141,14 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
       const inside = `${folder.inside}/${path}`;
       if (!stats?.isSocket() || shown.has(inside)) return;
       shown.set(inside, showCopy(Buffer.alloc(0), inside));
+      spend('mounts', 1, inside);
       spots.push(spotOf({ real: `${folder.real}/${path}`, stats }));
     },
     watch(folder, name) {
       const stats = lookWithin(folder, name);
       if (stats !== undefined) spots.push(spotOf({ real: `${folder.real}/${name}`, stats }));
     },
+    countLook: () => spend('looks', 1, ''),
     collected() {
       // What is held in place can be written. In what is read-only as a whole nothing has to be held, and nothing can move.
       const needless = [...kept.values()].filter(({ inside }) => liesIn(inside, shown));
@@ -142,6 +161,21 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
       giveUpNames(placeholders);
     },
   };
+}
+
+const tooMany: Readonly<Record<keyof typeof most, string>> = {
+  mounts: `more than ${most.mounts} files and folders are guarded in it`,
+  placeholders: `more than ${most.placeholders} names are guarded in it that nothing has`,
+  looks: `its repositories hold more than ${most.looks} folders of submodules and worktrees`,
+  searched: 'its files of settings are larger than 16 MiB in all',
+};
+
+function tooMuch(what: keyof typeof most, path: string) {
+  const where = path === '' ? '' : `, up to "${escapeControls(path.slice(0, 200))}"`;
+  return unavailable(
+    `a folder that may be written cannot be guarded: ${tooMany[what]}${where}`,
+    'Look who made them, and at "git config --list --show-origin" in the repositories there. Remove what is not needed.',
+  );
 }
 
 function liesIn(inside: string, folders: ReadonlyMap<string, Pinned>): boolean {

@@ -1,5 +1,4 @@
 import { dirname } from 'node:path';
-import { setImmediate as giveWay } from 'node:timers/promises';
 import { escapeControls } from '../../escape-controls.ts';
 import { followLinks, linksAt, lookAtPlace } from '../../follow-links.ts';
 import {
@@ -24,12 +23,12 @@ export interface Ground {
   readonly collector: Collector;
   /** One for all repositories, so that its bounds hold for all of them together. */
   readonly source: OrdersSource;
+  /** Lets others have their turn, where this has taken its time. */
+  readonly giveWay: () => Promise<void>;
 }
 
 /** More links than this are not guarded one by one. */
 const mostLinks = 500;
-/** So many are guarded before others have their turn. */
-const atATime = 100;
 
 /**
  * What the configuration of a repository names in a folder that may be written: hooks, further configuration, programs;
@@ -37,13 +36,13 @@ const atATime = 100;
  * would be followed once it is there has its name taken.
  */
 export async function guardOrders(ground: Ground, workTree: string, gitFolder?: string): Promise<void> {
-  const { top, collector, source } = ground;
+  const { top, collector, source, giveWay } = ground;
   await knowingOrders(ground, workTree, async () => {
     await giveWay();
     const git = gitFolder ?? gitFolderOf(workTree, source.read);
-    for (const [at, order] of gitOrdersOf(workTree, git, source).entries()) {
-      if (at % atATime === atATime - 1) await giveWay();
+    for (const order of gitOrdersOf(workTree, git, source)) {
       guardOrder(top, order, collector);
+      await giveWay();
     }
     for (const each of gitFoldersOf(git, source.read)) guardLinks(top, gitLinksIn(each), collector);
   });

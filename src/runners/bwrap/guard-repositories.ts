@@ -1,7 +1,9 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { readEntries } from '../../follow-links.ts';
 import { createOrdersSource } from '../../git-orders.ts';
 import type { Collector } from './collect-guarded.ts';
+import { createGiveWay } from './give-way.ts';
 import { type Ground, guardLinkedRepository, guardOrders, workTreesAbove } from './guard-orders.ts';
 import { createSubmoduleGuard } from './guard-submodules.ts';
 import { isRepository } from './guarded-entries.ts';
@@ -34,7 +36,8 @@ const deepest = 6;
  */
 export async function guardRepositories(top: Pinned, collector: Collector): Promise<void> {
   const { repositories, bare, closed, sockets, settings } = await surveyFolder(top);
-  const ground: Ground = { top, collector, source: createOrdersSource() };
+  const giveWay = createGiveWay();
+  const ground: Ground = { top, collector, source: createOrdersSource(), giveWay };
   const guardSubmodules = createSubmoduleGuard(ground);
   if (top.guard !== undefined) assertNoLink(top);
   // A folder that is no repository yet would become one of the server's making.
@@ -65,7 +68,10 @@ export async function guardRepositories(top: Pinned, collector: Collector): Prom
     if (workTree !== undefined) nested.push(...(await guardSubmodules(workTree)));
   }
   for (const names of sockets) collector.cover(top, names.join('/'));
-  for (const names of settings) if (!isOpened(top, names)) hideIfNeeded(top, names, collector);
+  for (const names of settings) {
+    await giveWay();
+    if (!isOpened(top, names)) hideIfNeeded(top, names, collector);
+  }
   for (const names of closed) lockWhole(top, names, collector);
   for (const names of bare.filter((each) => !isOpened(top, [...each, '.git', 'HEAD']))) {
     const folder = lockWhole(top, names, collector);
@@ -158,7 +164,8 @@ function inEach(above: Pinned, name: string, depth: number, collector: Collector
   if (folder === undefined) return;
   try {
     if (!folder.stats.isDirectory()) return;
-    for (const entry of entriesOf(`/proc/self/fd/${folder.descriptor}`)) {
+    for (const entry of readEntries(`/proc/self/fd/${folder.descriptor}`)) {
+      collector.countLook();
       if (entry.isFile() && /^config/.test(entry.name))
         collector.hideCredentials(folder, entry.name, ['.git', entry.name]);
       else if (entry.isDirectory() && !/^(?:objects|refs|logs|hooks|info)$/.test(entry.name)) {
@@ -167,13 +174,5 @@ function inEach(above: Pinned, name: string, depth: number, collector: Collector
     }
   } finally {
     release([folder]);
-  }
-}
-
-function entriesOf(path: string) {
-  try {
-    return readdirSync(path, { withFileTypes: true });
-  } catch {
-    return [];
   }
 }

@@ -7,6 +7,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmdirSync,
   unlinkSync,
   writeSync,
@@ -69,9 +70,10 @@ function isOurs(path: string, name: string, content: string | undefined): boolea
 
 /** Processes that were killed take a moment to be gone, and with them what they had mounted. */
 const againMs = 50;
-const attempts = 200;
+const longestMs = 2000;
+const attempts = 12;
 /** For so many Ambit itself stays, should it be about to leave. */
-const waitedFor = 10;
+const waitedFor = 4;
 
 /** Removes what nobody has filled and no sandbox needs any more. Those inside others come later in the list. */
 export function giveUpNames(placeholders: readonly Placeholder[]): void {
@@ -87,22 +89,24 @@ export function giveUpNames(placeholders: readonly Placeholder[]): void {
 }
 
 function removeUnused(placeholders: readonly Placeholder[], left: number): void {
-  const busy = placeholders.filter(({ path, content }) => !held.has(path) && !isRemoved(path, content));
+  const mounted = mountedNow();
+  const busy = placeholders.filter(({ path, content }) => !held.has(path) && !isRemoved(path, content, mounted));
   const waiting = left === 0 ? [] : busy;
   for (const { path } of placeholders) if (!waiting.some((each) => each.path === path)) leaving.delete(path);
   if (waiting.length === 0) return;
-  const timer = setTimeout(removeUnused, againMs, busy, left - 1);
+  // Looking takes time, so each time it waits longer.
+  const timer = setTimeout(removeUnused, Math.min(againMs * 2 ** (attempts - left), longestMs), busy, left - 1);
   if (left <= attempts - waitedFor) timer.unref();
 }
 
 /** False where it is mounted somewhere still. */
-function isRemoved(path: string, content: string | undefined): boolean {
+function isRemoved(path: string, content: string | undefined, mounted: (path: string) => boolean): boolean {
   let folder: Pinned | undefined;
   try {
     folder = pin({ real: dirname(path), inside: '/' });
     const name = path.slice(folder.real.length + 1);
     if (!isUntouched(folder, name, content)) return true;
-    if (isMounted(path)) return false;
+    if (mounted(path)) return false;
     const at = `/proc/self/fd/${folder.descriptor}/${name}`;
     if (content === undefined) rmdirSync(at);
     else unlinkSync(at);
@@ -140,15 +144,43 @@ function isUntouched(folder: Pinned, name: string, content: string | undefined):
   }
 }
 
-/** Removing a name takes away what is mounted upon it, in whatever sandbox: another gateway may have one here. */
-function isMounted(path: string): boolean {
-  const written = path.replace(/[\s\\]/g, (letter) => `\\${letter.charCodeAt(0).toString(8).padStart(3, '0')}`);
-  return readdirSync('/proc').some((pid) => {
-    if (!/^\d+$/.test(pid)) return false;
+/**
+ * Removing a name takes away what is mounted upon it, in whatever sandbox: another gateway may have one here. What is
+ * mounted anywhere is read when it is first asked for, and once: of processes that see the same, from one.
+ */
+function mountedNow(): (path: string) => boolean {
+  let points: ReadonlySet<string> | undefined;
+  return (path) => {
+    points ??= mountPoints();
+    return points.has(path.replace(/[\s\\]/g, (letter) => `\\${letter.charCodeAt(0).toString(8).padStart(3, '0')}`));
+  };
+}
+
+/** What a process sees as mounted; that of another account's may not be told apart. */
+function spaceOf(pid: string): string {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/mnt`);
+  } catch {
+    return pid;
+  }
+}
+
+function mountPoints(): ReadonlySet<string> {
+  const points = new Set<string>();
+  const seen = new Set<string>();
+  for (const pid of readdirSync('/proc')) {
+    if (!/^\d+$/.test(pid)) continue;
+    const space = spaceOf(pid);
+    if (seen.has(space)) continue;
     try {
-      return readFileSync(`/proc/${pid}/mountinfo`, 'utf8').includes(` ${written} `);
+      for (const line of readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n')) {
+        // What is mounted, and where: inside it may have another name.
+        for (const path of line.split(' ', 5).slice(3)) points.add(path);
+      }
+      seen.add(space);
     } catch {
-      return false;
+      // It has ended.
     }
-  });
+  }
+  return points;
 }

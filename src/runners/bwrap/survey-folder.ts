@@ -1,6 +1,7 @@
-import { accessSync, constants, type Dirent, readdirSync } from 'node:fs';
-import { setImmediate as othersHadTheirTurn } from 'node:timers/promises';
+import { accessSync, constants, type Dir, type Dirent, opendirSync } from 'node:fs';
+import { isAmbitError } from '../../errors.ts';
 import { redactionFor } from '../../redact-settings.ts';
+import { createGiveWay } from './give-way.ts';
 import { isRepository } from './guarded-entries.ts';
 import type { Pinned } from './pinned.ts';
 import { unavailable } from './remedy.ts';
@@ -20,9 +21,9 @@ export interface Survey {
 }
 
 /** Beyond these a folder is refused: what is not looked at is not guarded, and a server can make folders as it likes. */
-const most = { folders: 100_000, levels: 64, guarded: 500, settings: 5000 };
-/** So many are looked into before others have their turn. */
-const atATime = 200;
+const most = { folders: 100_000, names: 2_000_000, levels: 64, guarded: 500, settings: 5000 };
+/** So many names are read before others may have their turn. */
+const atATime = 500;
 /** Packages are not worked in, and are many. */
 const notEntered: ReadonlySet<string> = new Set(['node_modules']);
 
@@ -35,12 +36,16 @@ export async function surveyFolder({ descriptor }: Pinned): Promise<Survey> {
     sockets: [] as string[][],
   };
   const settings: string[][] = [];
+  const giveWay = createGiveWay();
+  let named = 0;
+  const countName = () => {
+    if (++named > most.names) throw tooMuch(`more than ${most.names} files and folders`);
+  };
   const ahead: string[][] = [[]];
   for (let count = 0; count < ahead.length; count++) {
     if (count > most.folders) throw tooMuch(`more than ${most.folders} folders`);
-    if (count % atATime === atATime - 1) await othersHadTheirTurn();
     const names = ahead[count] as string[];
-    const entries = entriesOf(`/proc/self/fd/${[descriptor, ...names].join('/')}`);
+    const entries = await entriesOf(`/proc/self/fd/${[descriptor, ...names].join('/')}`, giveWay, countName);
     for (const { name } of (entries ?? []).filter((entry) => entry.isSocket())) found.sockets.push([...names, name]);
     if (entries === undefined) found.closed.push(names);
     else if (names.length > 0 && names.at(-1) !== '.git' && isBare(entries)) found.bare.push(names);
@@ -61,13 +66,29 @@ export async function surveyFolder({ descriptor }: Pinned): Promise<Survey> {
 }
 
 /** Undefined where the folder cannot be looked into; without any where it has gone. */
-function entriesOf(path: string): Dirent[] | undefined {
+async function entriesOf(
+  path: string,
+  giveWay: () => Promise<void>,
+  countName: () => void,
+): Promise<Dirent[] | undefined> {
+  let folder: Dir | undefined;
+  const entries: Dirent[] = [];
   try {
+    await giveWay();
     accessSync(path, constants.R_OK | constants.X_OK);
-    return readdirSync(path, { withFileTypes: true });
+    folder = opendirSync(path, { bufferSize: atATime });
+    for (let entry = folder.readSync(), count = 1; entry !== null; entry = folder.readSync(), count++) {
+      countName();
+      entries.push(entry);
+      if (count % atATime === 0) await giveWay();
+    }
+    return entries;
   } catch (error) {
+    if (isAmbitError(error)) throw error;
     const { code } = error as NodeJS.ErrnoException;
     return code === 'ENOENT' || code === 'ENOTDIR' ? [] : undefined;
+  } finally {
+    folder?.closeSync();
   }
 }
 

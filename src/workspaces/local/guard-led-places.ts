@@ -20,6 +20,9 @@ export interface FolderGuard extends PathGuard {
 /** Folders are many, and few are worked in. */
 const mostRemembered = 500;
 const longestRoundMs = 20;
+/** For all folders on the way to what is asked for: others wait meanwhile. */
+const mostCost = 10_000;
+const tooMuch = 'git or protected links name more in the folders on the way than can be looked at';
 
 /**
  * Adds to the rules by name what the configuration of git and protected links lead to, as they are at the time. Looked at
@@ -52,7 +55,8 @@ export function guardLedPlaces(realPath: () => string, guard: PathGuard): Folder
       const now = thisRound();
       if (known === undefined || (lookedIn !== now && !known.looks.stillHold())) {
         const looks = createNotedLooks();
-        known = { led: ledIn(rootOf(), look(looks)), looks };
+        const found = look(looks);
+        known = { led: ledIn(rootOf(), found, looks.cost()), looks };
       }
       lookedIn = now;
       return known.led;
@@ -75,8 +79,11 @@ export function guardLedPlaces(realPath: () => string, guard: PathGuard): Folder
 
   function reasonAgainst(names: readonly string[]): string | undefined {
     const keys = keysOf(names);
+    let cost = 0;
     const look = (each: Remembered) => {
-      const { places, unknown } = each();
+      const { places, unknown, cost: ofThis } = each();
+      cost += ofThis;
+      if (cost > mostCost) return tooMuch;
       return unknown ?? (places.size === 0 ? undefined : keys.map((key) => places.get(key)?.reason).find(Boolean));
     };
     const first = look(above);
@@ -118,13 +125,14 @@ interface Led {
   /** By the names that lead there from the folder, in one spelling. */
   readonly places: ReadonlyMap<string, LedPlace>;
   readonly unknown: string | undefined;
+  readonly cost: number;
 }
 
-function ledIn(root: string, { places, unknown }: LedPlaces): Led {
+function ledIn(root: string, { places, unknown }: LedPlaces, cost: number): Led {
   const within = [...places].flatMap(([place, led]) =>
     place.startsWith(`${root}/`) ? [[foldName(place.slice(root.length + 1)), led] as const] : [],
   );
-  return { places: new Map(within), unknown };
+  return { places: new Map(within), unknown, cost };
 }
 
 /** The folders on the way and the thing itself: what holds for a folder holds for what is in it. */

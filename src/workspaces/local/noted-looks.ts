@@ -1,4 +1,4 @@
-import { type Dirent, lstatSync, type Stats, statSync } from 'node:fs';
+import { type Dirent, type Stats, statSync } from 'node:fs';
 import { entriesInFolder, lookAtPlace } from '../../follow-links.ts';
 import { readSettings } from '../../git-orders.ts';
 
@@ -7,57 +7,64 @@ export interface NotedLooks {
   lookAt(place: string): Stats | undefined;
   entriesIn(folder: string): readonly Dirent[];
   read(path: string): string;
+  /** What it takes to look at all of it: one for each place, and more for what is read. */
+  cost(): number;
   /** Whether all of it is still as it was. */
   stillHold(): boolean;
 }
 
+/** Reading and taking apart so much takes as long as to look at one place. */
+const bytesPerLook = 100;
+
 /** Notes which file something is and, of what was read, when it was changed last. */
 export function createNotedLooks(): NotedLooks {
-  const notes = { is: new Map<string, string>(), holds: new Map<string, string>() };
+  let read = 0;
+  const looked = new Map<string, Stats | undefined>();
+  const held = new Map<string, string>();
 
   /** Before it is read: what changes meanwhile is then noticed later. */
-  function note(what: keyof typeof marks, place: string): void {
-    if (!notes[what].has(place)) notes[what].set(place, marks[what](place));
+  function note(place: string): void {
+    if (!held.has(place)) held.set(place, contentOf(place));
   }
 
   return {
     lookAt(place) {
-      note('is', place);
-      return lookAtPlace(place);
+      if (!looked.has(place)) looked.set(place, lookAtPlace(place));
+      return looked.get(place);
     },
     entriesIn(folder) {
-      note('holds', folder);
+      note(folder);
       return entriesInFolder(folder);
     },
     read(path) {
-      note('holds', path);
-      return readSettings(path);
+      note(path);
+      const text = readSettings(path);
+      read += text.length;
+      return text;
     },
+    cost: () => looked.size + held.size + read / bytesPerLook,
     stillHold() {
-      for (const [place, mark] of notes.is) if (identityOf(place) !== mark) return false;
-      for (const [place, mark] of notes.holds) if (contentOf(place) !== mark) return false;
+      for (const [place, stats] of looked) if (identityOf(lookAtPlace(place)) !== identityOf(stats)) return false;
+      for (const [place, mark] of held) if (contentOf(place) !== mark) return false;
       return true;
     },
   };
 }
 
-const marks = { is: identityOf, holds: contentOf };
-
-function identityOf(place: string): string {
-  const stats = quietly(() => lstatSync(place, { throwIfNoEntry: false }));
+function identityOf(stats: Stats | undefined): string {
   return stats === undefined ? '' : `${stats.dev}:${stats.ino}:${stats.mode & 0o170000}`;
 }
 
 function contentOf(place: string): string {
-  const stats = quietly(() => statSync(place, { throwIfNoEntry: false }));
+  const stats = statAt(place);
   return stats === undefined
     ? ''
     : `${stats.dev}:${stats.ino}:${stats.mode}:${stats.size}:${stats.mtimeMs}:${stats.ctimeMs}`;
 }
 
-function quietly(look: () => Stats | undefined): Stats | undefined {
+function statAt(place: string): Stats | undefined {
   try {
-    return look();
+    return statSync(place, { throwIfNoEntry: false });
   } catch {
     return undefined;
   }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import {
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -223,6 +224,39 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
       10_000,
       () => `left: ${readdirSync(ws)}`,
     );
+  });
+
+  test('S7: what takes long to follow refuses the start, and the error says which repository it is', async () => {
+    const config = (path: string, text: string) => put(`${path}/.git/config`, text);
+    const refused = (words: RegExp) =>
+      expect(attack('true')).rejects.toMatchObject({
+        code: 'SANDBOX_UNAVAILABLE',
+        message: expect.stringMatching(words),
+      });
+    const words = Array.from({ length: 3000 }, (_, at) => `f${at}`);
+    for (const word of words.slice(0, 20)) put(`later/b/${word}`, '');
+    config('later/b', `[alias]\nz = ${words.join(' ')}\n`);
+    await refused(/for the folder "later\/b" names more than 2000 files, folders and words/);
+    config('later/b', `[alias]\nz = ${words.slice(0, 1500).join(' ')}\n`);
+    expect((await attack(`${writes('later/b/f0', 'later/b/f19')}; echo ok`)).said).toMatch(/(?<!wrote.*)ok\n$/s);
+    config('later/b', '#'.repeat(525_000));
+    await refused(/for the folder "later\/b" cannot be read: it is larger than 512 KiB/);
+    const long = '#'.repeat(500_000);
+    for (const name of ['b', 'c', 'd', 'e', 'f']) config(`later/${name}`, long);
+    await refused(/for the folder "later\/." holds, with all that it includes, more than 2048 KiB/);
+    rmSync(join(ws, 'later'), { recursive: true });
+    for (let at = 0; at < 20; at++) {
+      const missing = Array.from({ length: 40 }, (_, each) => `[include]\npath = ../m${each}\n`);
+      config(`many/r${at}`, missing.join(''));
+    }
+    await refused(/more than 500 names are guarded in it that nothing has, up to "many\/r\d+\/m\d+"/);
+    rmSync(join(ws, 'many'), { recursive: true });
+    put('s/.npmrc', '#'.repeat(260_000));
+    for (let at = 0; at < 70; at++) {
+      mkdirSync(join(ws, `s/${at}`));
+      linkSync(join(ws, 's/.npmrc'), join(ws, `s/${at}/.npmrc`));
+    }
+    await refused(/files of settings are larger than 16 MiB in all, up to "s\/\d+\/\.npmrc"/);
   });
 
   test('S4: a socket of a process outside is not reached through the workspace', async () => {
