@@ -1,9 +1,11 @@
 import { realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Confinement, Shown } from '../confinement.ts';
+import { machineSettings } from '../machine-settings.ts';
 import type { Guarded } from './collect-guarded.ts';
 import { executedLater } from './executed-later.ts';
 import { type GuardSpot, spotOf, type Watched } from './guard-spots.ts';
+import { lookAt } from './guarded-entries.ts';
 import { lookWithin, type Pinned, pin, release } from './pinned.ts';
 import { giveUpNames, type Placeholder } from './placeholders.ts';
 import type { Link, Traced } from './trace.ts';
@@ -88,7 +90,7 @@ export async function holdMounts(
       folders.push(...found.folders);
     }
     readOnly.push(...(confinement.frozen ?? []).map(hold));
-    const masks = masksOf(confinement.masked ?? [], places);
+    const masks = masksOf([...(confinement.masked ?? []), ...machineSettings()], places, hasSystem);
     const empty = masks.map(({ inside }) => showCopy(Buffer.alloc(0), inside));
     held.push(...empty);
     spots.push(...masks.map(({ spot }) => spot));
@@ -114,8 +116,8 @@ interface Mask {
 }
 
 /** Where files that are masked would be seen. One that is shown by itself was named by the operator, and is seen. */
-function masksOf(files: readonly string[], places: readonly Mount[]): Mask[] {
-  const masks = places.flatMap(({ what }) =>
+function masksOf(files: readonly string[], places: readonly Mount[], hasSystem: boolean): Mask[] {
+  const inPlaces = places.flatMap(({ what }) =>
     files.flatMap((real) => {
       if (real === what.real || !isInside(real, what.real)) return [];
       const path = real.slice(what.real.length).replace(/^\//, '');
@@ -123,7 +125,12 @@ function masksOf(files: readonly string[], places: readonly Mount[]): Mask[] {
       return stats?.isFile() ? [{ inside: join(what.inside, path), spot: spotOf({ real, stats }) }] : [];
     }),
   );
-  return [...new Map(masks.map((mask) => [mask.inside, mask])).values()];
+  const isNamed = (real: string) => places.some(({ what }) => what.real === real);
+  const inSystem = files.flatMap((real) => {
+    const stats = hasSystem && isSystem(real) && !isNamed(real) ? lookAt(real) : undefined;
+    return stats?.isFile() ? [{ inside: real, spot: spotOf({ real, stats }) }] : [];
+  });
+  return [...new Map([...inSystem, ...inPlaces].map((mask) => [mask.inside, mask])).values()];
 }
 
 /** Everything that is mounted, each after what it lies in. */

@@ -12,6 +12,7 @@ import { unbounded } from '../container/bounds.ts';
 import type { InForce } from '../limits/limits.ts';
 import { superviseBounded } from '../limits/supervise-bounded.ts';
 import { isProgram } from '../look-up.ts';
+import { machineSettings } from '../machine-settings.ts';
 import { makePrivateFolder } from '../private-folder.ts';
 import { removeFolder } from '../remove-folder.ts';
 import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
@@ -146,6 +147,7 @@ export function profileFor(confinement: Confinement, files: ServerFiles, tmpDir:
     secret: [
       ...(frozen === undefined ? [home, ...writable].flatMap(({ real }) => settingsWithSecrets(real)) : []),
       ...masked,
+      ...machineSettings(),
     ],
     tmpDir,
   });

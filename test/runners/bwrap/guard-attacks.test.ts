@@ -13,8 +13,8 @@ import {
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Guard } from '../../../src/runners/confinement.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Confinement, Guard } from '../../../src/runners/confinement.ts';
 import { runGit } from '../../fixtures/hostile/builds-repository.js';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { until } from '../tagged-processes.ts';
@@ -29,10 +29,11 @@ async function attack(
   script: string,
   guard: Guard = { git: 'read' },
   masked: readonly string[] = [],
+  readable: Confinement['readable'] = [],
 ): Promise<{ said: string; reason?: string }> {
   const launch = harness.launch(['-c', `exec 2>&1; ${script}`]);
   if (launch.confinement === undefined) throw new Error('Nothing says what it may do.');
-  const confinement = { ...launch.confinement, home: { real: ws, inside: ws, guard }, masked };
+  const confinement = { ...launch.confinement, home: { real: ws, inside: ws, guard }, masked, readable };
   const running = await harness.runner.start({ ...launch, command: '/bin/sh', confinement });
   const [said, complaints, exit] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
   expect(complaints).toBe('');
@@ -85,6 +86,23 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
         .sort(),
     ).toEqual(['.mcp.json', 'sub']);
     expect(readFileSync(join(ws, 'sub/servers.json'), 'utf8')).toBe('secret-two');
+  });
+
+  test('S1: settings of the whole machine that may hold credentials are empty inside', async () => {
+    const prefix = join(dirname(ws), 'prefix');
+    // A file in a system folder that every machine has stands for the one of npm there.
+    vi.stubEnv('npm_config_globalconfig', '/usr/lib/os-release');
+    vi.stubEnv('npm_config_prefix', prefix);
+    put('../prefix/etc/npmrc', 'secret-of-npm');
+    put('../prefix/pip.conf', 'secret-of-pip');
+    put('../prefix/free', 'ok');
+    try {
+      const files = `/usr/lib/os-release ${prefix}/etc/npmrc ${prefix}/pip.conf ${prefix}/free`;
+      const { said } = await attack(`cat ${files}`, { git: 'read' }, [], [{ real: prefix, inside: prefix }]);
+      expect(said).toBe('ok');
+    } finally {
+      vi.unstubAllEnvs();
+    }
   });
 
   test('S4: a workspace without a repository does not become one by what lies at its top', async () => {
