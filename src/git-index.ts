@@ -135,11 +135,11 @@ async function readExtensions(bytes: Bytes, hashBytes: number, found: IndexFile)
     if ((await bytes.look(hashBytes + 8)).length < hashBytes + 8) return;
     const head = await bytes.take(8);
     const size = head.readUInt32BE(4);
-    if (head.toString('latin1', 0, 4) !== 'link') await bytes.skip(size);
+    if (head.toString('latin1', 0, 4) !== 'link') await bytes.leaveOut(size);
     else {
       const shared = await bytes.take(hashBytes);
       if (shared.some((byte) => byte !== 0)) found.shared = shared.toString('hex');
-      await bytes.skip(size - hashBytes);
+      await bytes.leaveOut(size - hashBytes);
     }
   }
 }
@@ -150,7 +150,7 @@ interface Bytes {
   look(count: number): Promise<Buffer>;
   drop(count: number): void;
   take(count: number): Promise<Buffer>;
-  skip(count: number): Promise<void>;
+  leaveOut(count: number): Promise<void>;
 }
 
 function createBytes(file: FileHandle, spend: (bytes: number) => void): Bytes {
@@ -181,7 +181,7 @@ function createBytes(file: FileHandle, spend: (bytes: number) => void): Bytes {
       drop(count);
       return taken;
     },
-    async skip(count) {
+    async leaveOut(count) {
       if (count < 0) throw notUnderstood();
       const inHand = Math.min(count, held.length);
       drop(inHand);

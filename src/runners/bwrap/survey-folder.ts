@@ -76,7 +76,7 @@ async function entriesOf(
   try {
     await giveWay();
     accessSync(path, constants.R_OK | constants.X_OK);
-    folder = opendirSync(path, { bufferSize: atATime });
+    folder = opendirSync(path, { bufferSize: 64 });
     for (let entry = folder.readSync(), count = 1; entry !== null; entry = folder.readSync(), count++) {
       countName();
       entries.push(entry);
