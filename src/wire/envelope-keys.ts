@@ -44,7 +44,12 @@ const ofServers = [
 const saidByServers = new Set([...canonical.keys(), ...ofServers.map(foldKey)]);
 
 /** It is a message, but readers find different things in it. */
-export class OddKeyFault extends MessageFault {}
+class OddKeyFault extends MessageFault {}
+
+/** Whether a line of a server cannot be read at all, so that nobody can tell which request it answers. */
+export function isUnreadable(fault: unknown): boolean {
+  return fault instanceof OddKeyFault || (fault instanceof MessageFault && fault.notJson);
+}
 
 /**
  * Reads one JSON-RPC message of a server; throws MessageFault when it is none, or when a key that the protocol gives

@@ -17,7 +17,6 @@ const hostile = [
   String.raw`{"path":"\ud800"}`,
   '{"path":"ok","n":123456789012345678901234567890}',
   `{"path":"ok","deep":${'['.repeat(300)}${']'.repeat(300)}}`,
-  `{"path":"ok","many":[${'0,'.repeat(150_000)}0]}`,
   `{"path":"${'a'.repeat(900_000)}!"}`,
   '["path"]',
   '"path"',

@@ -5,7 +5,7 @@ import type { Outward } from '../../upstreams/sent.ts';
 import type { Era, Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { replaceValue } from '../../wire/edit.ts';
-import { OddKeyFault, readServerMessage } from '../../wire/envelope-keys.ts';
+import { isUnreadable, readServerMessage } from '../../wire/envelope-keys.ts';
 import { type Message, MessageFault } from '../../wire/message.ts';
 import { oneLine, onOneLine } from '../../wire/one-line.ts';
 import { memberOf, rawAt } from '../../wire/scan.ts';
@@ -183,9 +183,8 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
 
   /** For what nobody waits for: a process that does not read must not make us keep it all. */
   function tell(bytes: Buffer): void {
-    if (running === undefined) return;
-    if (running.backlog() > stdinBacklogLimit) noise.note('it does not read what it is told');
-    else running.write(bytes);
+    if ((running?.backlog() ?? 0) > stdinBacklogLimit) noise.note('it does not read what it is told');
+    else running?.write(bytes);
   }
 
   /** Whoever waits for what cannot be read need not wait for the time limit. */
@@ -398,8 +397,4 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
     },
   };
   return link;
-}
-
-function isUnreadable(fault: unknown): boolean {
-  return fault instanceof OddKeyFault || (fault instanceof MessageFault && fault.notJson);
 }

@@ -103,7 +103,8 @@ test('a link with a guarded name is not followed, so that nothing outside the wo
   const home = { real: at('ws-2'), inside: at('ws-2') };
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
   const mounts = await holdMounts({ ...rest, home }, { shown: [], links: [] }, folder);
-  expect(mounts.guarded).toEqual({ kept: [], readOnly: [] });
+  const { kept, readOnly } = mounts.guarded;
+  expect([...kept, ...readOnly].filter(({ inside }) => inside.startsWith(at('ws-2')))).toEqual([]);
   mounts.release();
   const guarded = { ...home, guard: { git: 'read' } } as const;
   await expect(holdMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
