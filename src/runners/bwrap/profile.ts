@@ -11,12 +11,16 @@ export const passwd = `${user.name}:x:${user.id}:${user.id}::${user.home}:/bin/s
 export const group = `${user.name}:x:${user.id}:\n`;
 export const hosts = '127.0.0.1 localhost\n::1 localhost\n';
 
-/** Descriptors of what bwrap reads: itself, before the program is there. */
+/** Descriptors that bwrap itself reads and writes, before the program is there. */
 export interface ReadByBwrap {
   readonly seccomp: number;
   readonly passwd: number;
   readonly group: number;
   readonly hosts: number;
+  /** It waits here, once everything is mounted. */
+  readonly block: number;
+  /** It says here which process it sets up. */
+  readonly info: number;
 }
 
 export interface Profile {
@@ -52,6 +56,7 @@ const shownInEtc = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d',
  */
 export function profileArguments({ env, workFolder, devices, tmpBytes, mounts, numberOf, read }: Profile): string[] {
   return [
+    ...['--block-fd', String(read.block), '--info-fd', String(read.info)],
     ...['--unshare-all', '--unshare-user', '--disable-userns', '--die-with-parent', '--new-session', '--clearenv'],
     ...['--seccomp', String(read.seccomp), '--cap-drop', 'ALL', '--uid', user.id, '--gid', user.id],
     ...['--hostname', 'sandbox'],

@@ -60,6 +60,15 @@ function remedyFor(words: string, machine: Machine): string {
   return 'See more by hand: bwrap --unshare-all --ro-bind / / true';
 }
 
+/** Other servers of a workspace can disturb what is mounted there unless they stand still. */
+export function neighboursRun(cause: unknown): AmbitError {
+  return unavailable(
+    'another server that may write to the same folder does not stand still while this one is set up',
+    'Try again. If it happens again, look which server of the workspace starts processes without end, and close its session.',
+    cause,
+  );
+}
+
 /** Where no proxy can be reached from inside, a server that was granted hosts is not started as if it had them. */
 export function refuseHosts({ wayOut }: Launch, where: string): void {
   if (wayOut === undefined) return;

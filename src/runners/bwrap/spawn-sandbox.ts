@@ -1,15 +1,20 @@
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
-import type { Writable } from 'node:stream';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Bounds } from '../limits/limiter.ts';
+import { NotPaused } from '../pause-processes.ts';
 import { type StartedChild, spawnWatched } from '../spawn-watched.ts';
 import type { Warden } from '../warden.ts';
+import { noteWriter, withWritersPaused } from '../writers.ts';
+import { assertWaysClear, foldersMountedUpon } from './clear-ways.ts';
 import type { Device } from './devices.ts';
 import { inOrder, type Mounts } from './mounts.ts';
 import { group, hosts, passwd, profileArguments } from './profile.ts';
-import { cannotStart } from './remedy.ts';
+import { cannotStart, neighboursRun } from './remedy.ts';
+import { assertShownTruly, parseMounts } from './shown-truly.ts';
 
 export interface Sandboxed {
   readonly bwrap: string;
@@ -29,9 +34,12 @@ export interface Sandboxed {
   readonly tmpDir: string;
 }
 
-const numbers = { args: 3, seccomp: 4, passwd: 5, group: 6, hosts: 7 } as const;
-const firstHeld = 8;
+const numbers = { args: 3, seccomp: 4, passwd: 5, group: 6, hosts: 7, block: 8, info: 9 } as const;
+const firstHeld = 10;
 const lastWordsMs = 500;
+const lookAgainMs = 1;
+/** Against hanging. */
+const setUpLimitMs = 30_000;
 
 /**
  * Starts bwrap with an empty environment and hands it everything over descriptors: its command line can be read inside
@@ -53,44 +61,92 @@ export async function spawnSandbox(wanted: Sandboxed, warden: Warden): Promise<S
       ...bounds.inside(wanted.program),
     ]);
     const child = await spawnWatched({ ...started, cwd: '/', stdio, tmpDir }, warden);
-    await admitted(child, wanted, warden);
-    const profile = profileArguments({
-      env: wanted.env,
-      workFolder: wanted.workFolder,
-      devices: wanted.devices,
-      tmpBytes: wanted.tmpBytes,
-      mounts,
-      numberOf: (descriptor) => firstHeld + held.indexOf(descriptor),
-      read: numbers,
+    await orEnd(child, wanted, warden, async () => {
+      await admit(child, wanted);
+      await setUp(child, wanted, (descriptor) => firstHeld + held.indexOf(descriptor));
+      wanted.lastLook?.();
     });
-    handOver(child, numbers.seccomp, wanted.seccomp);
-    handOver(child, numbers.passwd, passwd);
-    handOver(child, numbers.group, group);
-    handOver(child, numbers.hosts, hosts);
-    handOver(child, numbers.args, profile.map((argument) => `${argument}\0`).join(''));
+    handOver(child, numbers.block, 'go');
     return child;
   } finally {
     closeSync(nothing);
   }
 }
 
-/** What cannot be bounded, or may not start after all, is not handed the arguments without which it does nothing. */
-async function admitted(child: StartedChild, wanted: Sandboxed, warden: Warden): Promise<void> {
+async function admit(child: StartedChild, wanted: Sandboxed): Promise<void> {
+  await wanted.bounds.admit(child.pid);
+  if (hasLeft(child)) throw new Error('The sandbox was ended as it started.');
+  wanted.lastLook?.();
+}
+
+/**
+ * Lets bwrap mount everything, and looks at what came of it. Other servers could move folders meanwhile, and so lead bwrap
+ * elsewhere: those that may write there stand still. Its own program counts as one of them before it runs.
+ */
+async function setUp(child: StartedChild, wanted: Sandboxed, numberOf: (held: number) => number): Promise<void> {
+  const { mounts } = wanted;
+  const writable = mounts.places.flatMap(({ what, writable }) => (writable ? [what.real] : []));
+  await withWritersPaused({ mountedUpon: foldersMountedUpon(mounts), writable }, async () => {
+    assertWaysClear(mounts);
+    handOver(child, numbers.seccomp, wanted.seccomp);
+    handOver(child, numbers.passwd, passwd);
+    handOver(child, numbers.group, group);
+    handOver(child, numbers.hosts, hosts);
+    const profile = profileArguments({ ...wanted, numberOf, read: numbers });
+    handOver(child, numbers.args, profile.map((argument) => `${argument}\0`).join(''));
+    assertShownTruly(await setUpProcess(child), mounts);
+    child.once('exit', noteWriter(child.pid, writable));
+  }).catch((error) => {
+    throw error instanceof NotPaused ? neighboursRun(error) : error;
+  });
+}
+
+/** The process that becomes the server, once bwrap has mounted everything for it. */
+async function setUpProcess(child: StartedChild): Promise<number> {
+  const said = await text((child.stdio as readonly unknown[])[numbers.info] as Readable);
+  const pid = Number(/"child-pid":\s*(\d+)/.exec(said)?.[1]);
+  const deadline = performance.now() + setUpLimitMs;
+  while (pid > 1 && !hasLeft(child) && performance.now() < deadline) {
+    if (await isSetUp(pid)) return pid;
+    await delay(lookAgainMs);
+  }
+  throw cannotStart('');
+}
+
+/** While bwrap is at work, it has the sandbox and the machine side by side, as folders of a root of its own. */
+async function isSetUp(pid: number): Promise<boolean> {
+  const mounts = parseMounts(await readFile(`/proc/${pid}/mountinfo`, 'utf8').catch(() => ''));
+  const root = mounts.find(({ place }) => place === '/');
+  const atWork = mounts.some(({ place }) => /^\/(newroot|oldroot)(\/|$)/.test(place));
+  return root !== undefined && root.device !== ownRoot() && !atWork;
+}
+
+const ownRoot = (): string | undefined =>
+  parseMounts(readFileSync('/proc/self/mountinfo', 'utf8')).find(({ place }) => place === '/')?.device;
+
+const hasLeft = ({ exitCode, signalCode }: StartedChild): boolean => exitCode !== null || signalCode !== null;
+
+/** What cannot be bounded, may not start after all, or is not what it should be, does not get to its program. */
+async function orEnd(
+  child: StartedChild,
+  { tmpDir }: Sandboxed,
+  warden: Warden,
+  start: () => Promise<void>,
+): Promise<void> {
   const left = once(child, 'exit');
   // Of a child that leaves, Node throws away what nobody listens for.
   const listening = () => {};
   child.stderr.on('readable', listening);
   try {
-    await wanted.bounds.admit(child.pid);
-    if (child.exitCode !== null || child.signalCode !== null) throw new Error('The sandbox was ended as it started.');
-    wanted.lastLook?.();
+    await start();
     child.stderr.off('readable', listening);
   } catch (error) {
     child.kill('SIGKILL');
     const [code] = await left;
-    await warden.release(child.pid, wanted.tmpDir);
-    // Who waits for arguments does not leave without them, unless it cannot do what it is there for.
-    throw code === null ? error : cannotStart(await Promise.race([text(child.stderr), delay(lastWordsMs, '')]));
+    await warden.release(child.pid, tmpDir);
+    // Who waits for us does not leave by itself, unless it cannot do what it is there for.
+    if (code === null) throw error;
+    throw cannotStart(code === 0 ? '' : await Promise.race([text(child.stderr), delay(lastWordsMs, '')]));
   }
 }
 

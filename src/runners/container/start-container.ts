@@ -5,17 +5,18 @@ import { sandboxEnvironment } from '../bwrap/environment.ts';
 import type { Mounts } from '../bwrap/mounts.ts';
 import { tmpFolder, user } from '../bwrap/profile.ts';
 import type { ServerFiles } from '../bwrap/server-files.ts';
+import { assertShownTruly } from '../bwrap/shown-truly.ts';
 import type { Confinement } from '../confinement.ts';
 import type { Bounds } from '../limits/limiter.ts';
 import type { Launch } from '../runner.ts';
 import { type StartedChild, spawnWatched } from '../spawn-watched.ts';
 import type { Warden } from '../warden.ts';
+import { noteWriter, setUpsOver } from '../writers.ts';
 import { accountInside } from './account.ts';
 import { createArguments, environmentLines } from './create-arguments.ts';
 import { type Engine, EngineRefusal, order } from './engine.ts';
 import { hasImage, localImage, type provideImage, systemMounts } from './local-image.ts';
 import { noImage } from './remedy.ts';
-import { assertShownTruly } from './shown-truly.ts';
 
 /** An engine, and how it runs containers on this machine. */
 export interface Manner {
@@ -91,6 +92,7 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
     return spawnWatched({ command: engine.path, args: start, env, cwd: '/', stdio: 'pipe', tmpDir }, warden);
   };
   const ignoresLimits = /limits are not supported|limitation discarded/i.test(stderr);
+  const writable = wanted.mounts.places.flatMap(({ what, writable }) => (writable ? [what.real] : []));
   if (engine.kind === 'podman') {
     await order(engine, [...global, 'init', name], { tmpDir });
     const first = await firstProcess(engine, name, tmpDir, 1);
@@ -99,13 +101,18 @@ export async function startContainer(wanted: StartWanted, warden: Warden): Promi
     await wanted.bounds.admit(first).catch((error: Error) => {
       throw new EngineRefusal(`a container cannot be taken into a group: ${error.message}`, { cause: error });
     });
-    return { child: await run(), first, ignoresLimits };
+    await setUpsOver(writable);
+    const mayBeGone = noteWriter(first, writable);
+    const child = await run();
+    child.once('exit', mayBeGone);
+    return { child, first, ignoresLimits };
   }
   // Docker has no state between made and running: what is not as it should be is found a moment later.
   const child = await run();
   try {
     const first = await firstProcess(engine, name, tmpDir, startAttempts);
     assertShownTruly(first, wanted.mounts);
+    child.once('exit', noteWriter(first, writable));
     await wanted.bounds.admit(first);
     return { child, first, ignoresLimits };
   } catch (error) {

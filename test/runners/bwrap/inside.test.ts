@@ -172,15 +172,15 @@ test.skipIf(!hasBwrap())(
   'the arguments of bwrap keep out the environment, and new namespaces even without the filter',
   () => {
     const mounts = { places: [], links: [], guarded: { kept: [], readOnly: [] } };
-    const read = { seccomp: 4, passwd: 5, group: 6, hosts: 7 };
+    const read = { seccomp: 4, passwd: 5, group: 6, hosts: 7, block: 8, info: 9 };
     const rest = { tmpBytes: 1 << 20, mounts, numberOf: () => 0, read };
     const profile = profileArguments({ env: {}, workFolder: '/', devices: [], ...rest });
     const args = profile.toSpliced(profile.indexOf('--seccomp'), 2);
-    const nothing = openSync('/dev/null', 'r');
+    const nothing = openSync('/dev/null', 'r+');
     try {
       const tried = spawnSync('bwrap', [...args, '/bin/sh', '-c', 'env; unshare --user true; echo $?'], {
         env: { PATH: process.env['PATH'], HOST_SECRET: 'never' },
-        stdio: ['ignore', 'pipe', 'pipe', 'ignore', 'ignore', nothing, nothing, nothing],
+        stdio: ['ignore', 'pipe', 'pipe', 'ignore', 'ignore', ...Array<number>(5).fill(nothing)],
         encoding: 'utf8',
       });
       expect(tried.stdout).not.toContain('HOST_SECRET');

@@ -170,7 +170,7 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     await runner.probe();
     writeFileSync(join(bin, 'armed'), '');
     const launch = harness.launch(['-e', `require("fs").writeFileSync("ran", "")`]);
-    await expect(runner.start(launch)).rejects.toThrow(/Something else .* shown/);
+    await expect(runner.start(launch)).rejects.toThrow(/moved or replaced while the sandbox was set up/);
     expect(readdirSync(join(folder, 'ws')).sort()).toEqual(['.git', '.git.old']);
     await gone(instanceOf(root));
   });
