@@ -58,10 +58,10 @@ function shell(script: string, more: Partial<Launch> = {}): Promise<RunningProce
 
 /** A repository makes `hk` read-only as a whole, and `hk/sub/server` by itself: nothing holds what lies in between. */
 function putTrap(leadsTo: string): void {
-  put('ws/y/.git/HEAD', 'ref: refs/heads/main\n');
-  put('ws/y/.git/config', '[core]\n\thooksPath = hk\n\teditor = hk/sub/server\n');
-  put('ws/y/hk/sub/server', 'of the attacker');
-  symlinkSync(leadsTo, join(ws, 'y/hk/link'));
+  put('ws/deep/y/.git/HEAD', 'ref: refs/heads/main\n');
+  put('ws/deep/y/.git/config', '[core]\n\thooksPath = hk\n\teditor = hk/sub/server\n');
+  put('ws/deep/y/hk/sub/server', 'of the attacker');
+  symlinkSync(leadsTo, join(ws, 'deep/y/hk/link'));
 }
 
 const swap = (at: string) => `cd ${join(ws, at)} && mv sub real && mv link sub`;
@@ -89,7 +89,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox does while another 
 
   test('S4: a program that something else was mounted upon through a link does not run', async () => {
     putTrap(join('/newroot', folder, 'program'));
-    happensMeanwhile(swap('y/hk'));
+    happensMeanwhile(swap('deep/y/hk'));
     const started = shell(`cat ${join(folder, 'program/server')}`).then(({ stdout }) => text(stdout));
     await expect(started).rejects.toMatchObject({ code: 'SANDBOX_UNAVAILABLE' });
     expect(readFileSync(join(folder, 'program/server'), 'utf8')).toBe('of the operator');
@@ -110,9 +110,10 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox does while another 
   });
 
   test('S4: servers of the workspace stand still meanwhile, and go on afterwards', async () => {
-    putTrap(join('/oldroot', folder, 'outside'));
-    const swaps = `${swap('y/hk')}; ${swapBack}; echo again`;
-    const hostile = await shell(`until [ -e begin ]; do echo again; done; while :; do ${swaps}; done`);
+    const swaps = `${swap('deep/y/hk')}; ${swapBack}; echo again`;
+    const hostile = await shell(
+      `exec 2>/dev/null; until [ -e begin ]; do echo again; done; while :; do ${swaps}; done`,
+    );
     await once(hostile.stdout, 'data');
     const [first = 0] = childrenOf(hostile.pid ?? 0);
     const still = [hostile.pid, first, ...childrenOf(first)];
@@ -124,8 +125,10 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox does while another 
     };
     expect(await start()).toEqual({ said: 'of the operator', states: still.map(() => 'State:\tT') });
     await once(hostile.stdout, 'data');
+    // Only what was there before the hostile one started is guarded from it.
+    putTrap(join('/oldroot', folder, 'outside'));
     put('ws/begin', '');
-    for (let run = 0; run < counts(3, 300); run++) {
+    for (let run = 0; run < counts(2, 100); run++) {
       const { said } = await start().catch(({ code }) => ({ said: code }));
       expect(said).toMatch(/^(of the operator|SANDBOX_UNAVAILABLE)$/);
       await once(hostile.stdout, 'data');
