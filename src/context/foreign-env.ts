@@ -31,12 +31,26 @@ const decidesWhatRuns = [
 ];
 const deciding = new RegExp(`^(?:${decidesWhatRuns.join('|')})$`, 'i');
 
+/** Settings of tools that a server may start. An operator may choose them; a file that somebody else wrote may not. */
+const decidesForTools = [
+  // Programs and libraries by their path, whosever they are.
+  '.*_(?:HOOK|BINARY|EXECUTABLE|LIBRARY)_PATH|.*_(?:COMPILER|PRELOAD|STARTUP_HOOKS)',
+  // Files of settings that name programs to run.
+  'AWS_(?:CONFIG|SHARED_CREDENTIALS)_FILE|(?:TF|TERRAFORM)_(?:.*_)?CONFIG(?:_FILE)?|TF_CLI_ARGS.*|TF_PLUGIN_.*|KUBECONFIG|BOTO_CONFIG',
+  'CLOUDSDK_(?:PYTHON.*|CONFIG|ROOT_DIR)|ODBC(?:SYSINI|INI|INSTINI)|ANSIBLE_(?:CONFIG|HOME|.*_PLUGINS)|HELM_PLUGINS|PSQLRC|KRB5_CONFIG',
+  // Tools that choose which version of a program runs.
+  'MISE_.*(?:FILE|DIR|FILENAME|SHELL_ARGS)|ASDF_(?:DIR|DATA_DIR|CONFIG_FILE|DEFAULT_.*)|[A-Z]+ENV_(?:ROOT|DIR)|NVM_DIR|VOLTA_HOME|SDKMAN_DIR',
+  'JAVACMD|TS_NODE_.*',
+  // Who runs the containers.
+  '(?:DOCKER|CONTAINER)_(?:HOST|CONTEXT)',
+];
+const decidingForTools = new RegExp(`^(?:${decidesForTools.join('|')})$`, 'i');
+
+const runsOther = 'this variable can make the server run something else than its command';
 const ours = 'this name tells a server about its session; only Ambit sets it';
 
 function dangerous(name: string, value: string): string | undefined {
-  if (deciding.test(name)) {
-    return 'this variable can make the server run something else than its command';
-  }
+  if (deciding.test(name)) return runsOther;
   if (/[\0\n\r]/.test(value)) return 'its value holds a line end or a NUL character';
   return undefined;
 }
@@ -45,6 +59,7 @@ function dangerous(name: string, value: string): string | undefined {
 export function refusedVariable(name: string, value: string, prefixes: readonly string[] = []): string | undefined {
   const upper = name.toUpperCase();
   if ([...contextPrefixes, ...prefixes].some((prefix) => upper.startsWith(`${prefix}_`))) return ours;
+  if (decidingForTools.test(name)) return runsOther;
   return dangerous(name, value);
 }
 

@@ -51,6 +51,25 @@ const harmless = [
   ],
   ...['TOKEN', 'XPATH', 'PATHS', 'HOMEPAGE', 'ENVIRONMENT', 'LDAP_URL', 'GIT_AUTHOR_NAME', 'NODE_ENV'],
 ];
+/** An operator may say these of a workspace; a file of somebody else may not. */
+const operatorsOnly = [
+  ...['PYENV_HOOK_PATH', 'RBENV_HOOK_PATH', 'PYENV_ROOT', 'NAPI_RS_NATIVE_LIBRARY_PATH', 'ESBUILD_BINARY_PATH'],
+  ...['PUPPETEER_EXECUTABLE_PATH', 'TS_NODE_COMPILER', 'AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE'],
+  ...['TF_CLI_CONFIG_FILE', 'MISE_CONFIG_FILE', 'MISE_GLOBAL_CONFIG_FILE', 'KUBECONFIG', 'CLOUDSDK_PYTHON'],
+  ...['DOCKER_HOST', 'JAVACMD', 'ODBCSYSINI', 'ASDF_DATA_DIR'],
+];
+const ordinary = [
+  ...[
+    'AWS_PROFILE',
+    'AWS_REGION',
+    'AWS_SECRET_ACCESS_KEY',
+    'MEMORY_FILE_PATH',
+    'DATA_PATH',
+    'CONFIG_FILE',
+    'LOG_LEVEL',
+  ],
+  ...['DATABASE_URL', 'OBSIDIAN_VAULT_PATH', 'ALLOWED_PATHS', 'LIBRARY_PATHS', 'GITHUB_HOST', 'CLOUDSDK_CORE_PROJECT'],
+];
 const whoRefuses = [
   ['a file of somebody else', (name: string, value: string) => refusedVariable(name, value)],
   ['a workspace', (name: string, value: string) => refusedOverride(name, value, ['AMBIT'])],
@@ -68,6 +87,15 @@ describe.each(whoRefuses)('%s', (_who, refused) => {
   test.each(['a\nb', 'a\rb', 'a\0b'])('may not set the value %j', (value) => {
     expect(refused('TOKEN', value)).toMatch(/line end or a NUL/);
   });
+});
+
+test.each(operatorsOnly)('S3: a file of somebody else may not set %s; a workspace may', (name) => {
+  for (const spelled of [name, name.toLowerCase()]) expect(refusedVariable(spelled, 'x')).toMatch(/run something else/);
+  expect(refusedOverride(name, 'x', ['AMBIT'])).toBeUndefined();
+});
+
+test.each(ordinary)('a file of somebody else may set %s', (name) => {
+  expect(refusedVariable(name, 'x')).toBeUndefined();
 });
 
 test('P8: names that tell a server about its session are set by Ambit alone', () => {
