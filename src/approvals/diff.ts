@@ -84,7 +84,7 @@ function diffOfFiles(approved: Stdio, now: Stdio): Change[] {
     // A new argument is a change by itself; its file only adds to the noise.
     if (known === undefined) {
       return approved.args.join('\0') === now.args.join('\0')
-        ? [change(about(file), 'was not there when approved')]
+        ? [change(about(file), 'was not there when approved, or an earlier version did not pin it')]
         : [];
     }
     if (known.real !== file.real) return [change(about(file), `leads to ${file.real}, was ${known.real}`)];

@@ -1,7 +1,9 @@
-import { isAbsolute, join, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
 import { hashedValues } from '../canonical-json.ts';
+import { isDataFile } from './data-files.ts';
 import type { FileHashes } from './file-hashes.ts';
 import { findProgram } from './find-program.ts';
+import { filesOfArgs, filesOfValues, tooMany } from './named-files.ts';
 
 /** What an approval needs to know of a server; the definition of any server fits. */
 export type Approvable = {
@@ -68,41 +70,30 @@ export function pinnedNow(
     return { kind: 'http', folder, url: server.url.href, headers: hashedValues(server.headers) };
   }
   const named = fetched?.(server.command, server.args);
+  const paths = pathsOf(server);
   return {
     kind: 'stdio',
     folder,
     command: server.command,
-    program: findProgram(server.command, searchPath, folder, files),
+    program: paths === undefined ? { missing: tooMany } : findProgram(server.command, searchPath, folder, files),
     args: [...server.args],
     env: hashedValues(server.env),
-    files: namedFiles(server.args, folder).flatMap((path) => {
-      const found = files.hash(path);
-      return found === undefined ? [] : [{ path, real: found.real, sha256: found.sha256 }];
-    }),
+    files: (paths ?? [])
+      .filter((path) => existsSync(path))
+      .flatMap((path) => {
+        const found = files.hash(path);
+        return found === undefined ? [] : [{ path, real: found.real, sha256: found.sha256 }];
+      }),
     ...(named === undefined ? {} : { package: named }),
   };
 }
 
-/**
- * Every path an argument may mean: itself, what follows `=`, and both from the folder of the file or from a folder
- * named by another argument (`--directory /srv/x run server.py`). What does not exist yet is looked for as well, so
- * that it counts as a change when it appears.
- */
-function namedFiles(args: readonly string[], folder: string): string[] {
-  const words = args.flatMap((arg) => {
-    const equals = arg.indexOf('=');
-    return equals === -1 ? [arg] : [arg, arg.slice(equals + 1)];
-  });
-  const usable = words
-    .map((word) => (word.startsWith('file://') ? word.slice('file://'.length) : word))
-    .filter((word) => word !== '' && !word.startsWith('-') && word.length < 4096 && !word.includes('\0'));
-  const folders = [
-    folder,
-    ...usable.filter(isAbsolute),
-    ...usable.filter((w) => !isAbsolute(w)).map((w) => join(folder, w)),
-  ];
-  const paths = usable.flatMap((word) =>
-    isAbsolute(word) ? [resolve(word)] : folders.map((base) => resolve(base, word)),
-  );
-  return [...new Set(paths)].sort();
+/** The files that decide what runs. A variable often names data, which changes all the time and decides nothing. */
+function pathsOf(server: Extract<Approvable, { kind: 'stdio' }>): string[] | undefined {
+  const { folder, env } = server;
+  const ofArgs = filesOfArgs(server, folder);
+  if (ofArgs === undefined) return undefined;
+  const ofValues = filesOfValues(server, Object.values(env), folder);
+  if (ofValues === undefined) return undefined;
+  return [...new Set([...ofArgs, ...ofValues.filter((path) => !isDataFile(path))])].sort();
 }

@@ -1,19 +1,23 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { createApprovals } from '../approvals/approvals.ts';
+import { whatIsNotPinned } from '../approvals/not-pinned.ts';
+import type { Pinned } from '../approvals/pinned.ts';
 import { loadConfig } from '../config/load.ts';
 import { assertNobodyElseWrites } from '../config/read-config-file.ts';
 import { addServers } from '../import/add-servers.ts';
 import { replaceWithBackup } from '../import/backups.ts';
 import { clients, knownPlaces } from '../import/known-places.ts';
 import { type Addition, type Found, mayHoldSecret, planImport } from '../import/plan-import.ts';
-import { defineServers } from '../upstreams/definition.ts';
+import { defineServers, type ServerDefinition } from '../upstreams/definition.ts';
 import { agreed, tell, yesFlag } from './ask.ts';
 import { type Command, type Invocation, jsonFlag, UsageFault } from './command.ts';
 import { describeClosing, undoImport } from './import-undo.ts';
 import { print } from './output.ts';
 import { placesOf } from './places.ts';
 import { whatWouldRun } from './show-server.ts';
+
+type Shown = { readonly server: ServerDefinition; readonly pinned: Pinned };
 
 export const importCommand: Command = {
   path: ['import'],
@@ -50,7 +54,7 @@ export const importCommand: Command = {
       const server = servers.get(name);
       return server === undefined ? undefined : { server, pinned: approvals.preview(server) };
     });
-    tell(plan.additions.flatMap((addition, i) => describe(addition, shown[i] && whatWouldRun(shown[i].pinned))));
+    tell(plan.additions.flatMap((addition, i) => describe(addition, shown[i])));
     if (invocation.flags['dry-run'] === true) {
       print(invocation, { added: [], wouldAdd: names }, () => `Would add: ${names.join(', ')}.`);
       return 0;
@@ -88,6 +92,9 @@ function filesOf(invocation: Invocation): Found[] {
   return [...named, ...known];
 }
 
-function describe({ name, origin }: Addition, lines: readonly string[] | undefined): string[] {
-  return [`+ ${name} (${origin})`, ...(lines ?? ['  disabled'])];
+function describe({ name, origin }: Addition, shown: Shown | undefined): string[] {
+  if (shown === undefined) return [`+ ${name} (${origin})`, '  disabled'];
+  const { pinned, server } = shown;
+  const notes = whatIsNotPinned(pinned, server).map((line) => `  note     ${line}`);
+  return [`+ ${name} (${origin})`, ...whatWouldRun(pinned, server), ...notes];
 }

@@ -1,4 +1,5 @@
 import type { Approvals } from '../approvals/approvals.ts';
+import { whatIsNotPinned } from '../approvals/not-pinned.ts';
 import { pinsOf } from '../approvals/tool-pins.ts';
 import { fetchPackage } from '../gateway/fetch-package.ts';
 import { inspectServer } from '../gateway/inspect-server.ts';
@@ -25,9 +26,10 @@ export const serverApprove: Command = {
     await fetched(declared, server);
     // What is shown is what gets pinned, whatever happens to the files while the person reads.
     const shown = declared.approvals.preview(server);
-    tell([`${name}, from ${originOf(server, declared.places)}`, ...whatWouldRun(shown)]);
+    tell([`${name}, from ${originOf(server, declared.places)}`, ...whatWouldRun(shown, server)]);
     const exchangeable = whoCouldExchange(shown, declared.config);
-    if (exchangeable.length > 0) tell(['Note:', ...exchangeable]);
+    const notes = [...whatIsNotPinned(shown, server).map((line) => `  ${line}`), ...exchangeable];
+    if (notes.length > 0) tell(['Note:', ...notes]);
     if (verdict.changes.length > 0) {
       const [approval] = approvedAt(declared.approvals, name);
       tell([approval === undefined || verdict.state === 'exposed' ? 'Note:' : `Since it was approved (${approval}):`]);

@@ -4,6 +4,7 @@ import { findRewriters } from '../config/protect.ts';
 import type { Config } from '../config/schema.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import type { Places } from './places.ts';
+import { shownValue } from './show-values.ts';
 
 /** Where a server is described, as short as it can be said. */
 export function originOf(server: ServerDefinition, places: Places): string {
@@ -14,8 +15,8 @@ export function originOf(server: ServerDefinition, places: Places): string {
   return shown.length < file.length ? shown : file;
 }
 
-/** What an approval would let run or be called; values of variables and headers are not shown. */
-export function whatWouldRun(pinned: Pinned): string[] {
+/** What an approval would let run or be called; credentials in variables, and values of headers, are not shown. */
+export function whatWouldRun(pinned: Pinned, server: ServerDefinition): string[] {
   if (pinned.kind === 'http') {
     return [`  calls    ${pinned.url}`, ...named('headers', Object.keys(pinned.headers))];
   }
@@ -31,7 +32,7 @@ export function whatWouldRun(pinned: Pinned): string[] {
     ...(pinned.package === undefined
       ? []
       : [`  package  ${pinned.package.name} ${pinned.package.version} (${pinned.package.integrity})`]),
-    ...named('env', Object.keys(pinned.env)),
+    ...variablesOf(server),
   ];
 }
 
@@ -45,6 +46,11 @@ export function whoCouldExchange(pinned: Pinned, config: Config): string[] {
     if (rewriters.length === 0) return [];
     return [`  ${path} lies in ${rewriters.join(', ')}: a sandboxed session there could exchange it while it starts.`];
   });
+}
+
+function variablesOf(server: ServerDefinition): string[] {
+  if (server.kind !== 'stdio') return [];
+  return Object.entries(server.env).map(([name, value]) => `  env      ${name}=${shownValue(name, value)}`);
 }
 
 function named(what: string, names: readonly string[]): string[] {

@@ -2,6 +2,7 @@ import {
   chmodSync,
   linkSync,
   mkdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -133,7 +134,10 @@ describe('files are swapped after the approval', () => {
   test('a file that was not there when approved appears', async () => {
     const server = await approved({ command: 'node', args: ['later.js'] });
     project.write('later.js', 'x');
-    expect(lines(server)).toEqual(['changed', 'script later.js: was not there when approved']);
+    expect(lines(server)).toEqual([
+      'changed',
+      'script later.js: was not there when approved, or an earlier version did not pin it',
+    ]);
   });
 
   test.each([
@@ -148,6 +152,98 @@ describe('files are swapped after the approval', () => {
     const server = await approved({ command: 'node', args: args.map((arg) => arg.replace('HERE', project.folder)) });
     project.write(file, 'two');
     expect(lines(server)).toEqual(['changed', `script ${file}: content changed`]);
+  });
+
+  test('S3: a script that only its interpreter finds is pinned', async () => {
+    const cases: readonly (readonly [string, string[], string])[] = [
+      ['sh', ['-c', 'exec node HERE/srv.mjs'], 'srv.mjs'],
+      ['bash', ['-lc', 'cd "HERE/app"&&FOO=1 node ./s"r"v.mjs>/dev/null'], 'app/srv.mjs'],
+      ['env', ['-S', 'node HERE/srv.mjs'], 'srv.mjs'],
+      ['node', ['HERE/server'], 'server.js'],
+      ['node', ['server'], 'server.js'],
+      ['node', ['HERE/app'], 'app/index.js'],
+      ['node', ['--title', 'x', 'HERE/app'], 'app/package.json'],
+      ['node', ['--title', 'HERE/server.js', 'HERE/app'], 'app/lib/main.js'],
+      ['node', ['--import=file://HERE/%73rv.mjs', '-e', '1'], 'srv.mjs'],
+      ['node', ['--import', './%73rv.mjs?v=1', '-e', '1'], 'srv.mjs'],
+      ['node', ['--import=data:text/javascript,import%28%22HERE/srv.mjs%22%29', '-e', '1'], 'srv.mjs'],
+      ['node', ['-e', "import('HERE/srv.mjs')"], 'srv.mjs'],
+      ['node', ['-e', 'require("HERE/server")'], 'server.js'],
+      ['node', ['-r./server', '-e', '1'], 'server.js'],
+      ['bash', ['HERE/run.txt', 'node', 'HERE/app'], 'app/index.js'],
+      ['python3', ['-m', 'tools.serve'], 'tools/serve.py'],
+      ['python3', ['-mtools'], 'tools/__main__.py'],
+      ['python3', ['HERE/tools'], 'tools/__main__.py'],
+      ['python3', ['-c', 'exec(open("HERE/run.txt").read())'], 'run.txt'],
+    ];
+    const contentOf = (file: string) => (file.endsWith('package.json') ? '{"main":"lib/main"}' : '1');
+    for (const [, , file] of cases) project.write(file, contentOf(file));
+    const described = cases.map(([command, args]) => ({
+      command,
+      args: args.map((arg) => arg.replace('HERE', project.folder)),
+    }));
+    const servers = await project.declare(Object.fromEntries(described.map((each, index) => [`s${index}`, each])));
+    for (const server of servers.values()) await project.approvals.approve(server);
+    for (const [index, [command, args, file]] of cases.entries()) {
+      const server = servers.get(`s${index}`) as ServerDefinition;
+      project.write(file, `${contentOf(file)} `);
+      expect([command, args, ...lines(server)]).toEqual([command, args, 'changed', `script ${file}: content changed`]);
+      project.write(file, contentOf(file));
+    }
+    project.write('srv.mjs', '1', 0o666);
+    expect(lines(servers.get('s0') as ServerDefinition)[0]).toBe('exposed');
+  });
+
+  test('S3: a folder that is handed to a script is not taken for a script', async () => {
+    project.write('build/server.js', 'one');
+    const server = await approved({ command: 'node', args: ['build/server.js', project.folder] });
+    project.write('index.js', 'x');
+    project.write('package.json', '{}');
+    expect(lines(server)).toEqual(['approved']);
+  });
+
+  test('S3: a file that a variable names is pinned', async () => {
+    for (const file of ['hooks/x.bash', 'evil.js', 'other.js', 'lib/evil']) project.write(file, 'one');
+    const env = {
+      ONE: `${project.folder}/hooks/x.bash`,
+      TWO: './evil.js',
+      THREE: `--verbose --require ${project.folder}/other`,
+      FOUR: `/nowhere:${project.folder}/lib/evil`,
+    };
+    const server = await approved({ command: 'node', args: ['-v'], env });
+    for (const file of ['hooks/x.bash', 'evil.js', 'other.js', 'lib/evil']) {
+      project.write(file, 'two');
+      expect(lines(server)).toEqual(['changed', `script ${file}: content changed`]);
+      project.write(file, 'one');
+    }
+  });
+
+  test('S3: a data file that a variable names may change, until it can be run', async () => {
+    const data = project.write('memory.json', '{}');
+    const server = await approved({ command: 'node', args: ['-v'], env: { MEMORY_FILE_PATH: data } });
+    project.write('memory.json', '{"a":1}');
+    expect(lines(server)).toEqual(['approved']);
+    chmodSync(data, 0o755);
+    expect(lines(server)[0]).toBe('changed');
+  });
+
+  test('S3: an approval of an earlier version that pinned less has to be given again', async () => {
+    project.write('server.js', 'one');
+    const server = await approved({ command: 'node', args: ['server'] });
+    const file = join(project.dataDir, 'approvals.json');
+    const written = JSON.parse(readFileSync(file, 'utf8'));
+    written.servers.x.pinned.files = [];
+    writeFileSync(file, JSON.stringify(written));
+    expect(lines(server)).toEqual([
+      'changed',
+      expect.stringMatching(/^script server\.js: .*earlier version did not pin/),
+    ]);
+  });
+
+  test('S3: a command line that is too long to be looked through is not approved', async () => {
+    const text = Array.from({ length: 6000 }, (_, i) => `w${i}`).join(' ');
+    const server = await project.server({ command: 'sh', args: ['-c', text] });
+    await expect(project.approvals.approve(server)).rejects.toThrow(/names too many files/);
   });
 
   test('a program in the project is edited, script or not', async () => {

@@ -92,13 +92,13 @@ describe('ambit server check', () => {
 });
 
 describe('ambit server approve', () => {
-  test('shows what would run, but no value; without a terminal it needs --yes', async () => {
+  test('shows what would run, but no credential; without a terminal it needs --yes', async () => {
     offer({ tools: [read] });
     await project.declare({ x: offered() });
     const asked = await ambit('server', 'approve', 'x');
     expect(asked.code).toBe(2);
     expect(asked.stderr).toContain(`runs     node ${project.folder}/server.mjs`);
-    expect(asked.stderr).toContain('env      OFFER, TOKEN');
+    expect(asked.stderr).toContain(`env      OFFER=${project.folder}/offer.json\n  env      TOKEN=…\n`);
     expect(asked.stderr).toContain('--yes');
     expect(asked.stderr).not.toContain('sk-secret');
     expect(project.approvals.list()).toEqual([]);
@@ -123,6 +123,27 @@ describe('ambit server approve', () => {
       const refused = await ambit('server', command, 'x', ...(command === 'approve' ? ['--yes'] : []));
       expect([refused.code, refused.stderr.includes('others may write to')]).toEqual([1, true]);
     }
+  });
+
+  test('S3: says where what runs is not pinned', async () => {
+    const cases: readonly (readonly [string, string[], RegExp])[] = [
+      ['node', ['no-such-script'], /What this runs is not pinned/],
+      ['python3', ['-m', 'no_such_module', 'notes.json'], /What this runs is not pinned/],
+      ['npm', ['start', 'server.mjs'], /What this runs is not pinned: package\.json/],
+      ['env', ['node', 'no-such-script'], /What this runs is not pinned/],
+      ['sh', ['-c', 'exec node server.mjs'], /with -c is code\. Only the files that it names in full are pinned/],
+      ['node', ['--import=data:text/javascript;base64,MQ==', 'server.mjs'], /with --import is code/],
+      ['node', ['server.mjs'], /^(?!.*(?:not pinned|is code))/s],
+    ];
+    project.write('notes.json', '{}');
+    await project.declare(Object.fromEntries(cases.map(([command, args], index) => [`s${index}`, { command, args }])));
+    for (const index of cases.keys()) {
+      expect((await ambit('server', 'approve', `s${index}`)).stderr).toMatch(cases[index]?.[2] as RegExp);
+    }
+    await project.declare({ x: { ...offered(), env: { HOOKS: `${project.folder}/..`, OFFER: './notes.json' } } });
+    const { stderr } = await ambit('server', 'approve', 'x');
+    expect(stderr).toMatch(/HOOKS names the folder .*; what lies in it is not pinned/);
+    expect(stderr).toMatch(/OFFER names .*notes\.json, which counts as data and is not pinned/);
   });
 
   test('after a change it shows the difference', async () => {

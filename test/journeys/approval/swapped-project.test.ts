@@ -13,7 +13,7 @@ let ambit: RunningAmbit;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'ambit-swapped-'));
-  marks = join(folder, 'marks');
+  marks = join(folder, 'marks.log');
   mkdirSync(join(folder, 'project'));
   const servers = names.map((name) => {
     writeFileSync(join(folder, 'project', `${name}.mjs`), source);
