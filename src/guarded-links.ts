@@ -2,7 +2,7 @@ import { entriesInFolder, followLinks, type LinkSearch, linksAt, lookAtPlace, mo
 import { guardedNames, guardedPaths, isGuardedName } from './guarded-names.ts';
 
 /** Stores of content, which are large. What is followed lies right in them. */
-const stores: ReadonlySet<string> = new Set(['.hg', '.jj']);
+const stores: ReadonlySet<string> = new Set(['.hg', '.jj', '.sl', '_darcs']);
 const namesToAsk = [...guardedNames, ...guardedPaths.map((path) => path.split('/')[0] as string)].filter(
   (name) => !name.includes('*'),
 );

@@ -1,3 +1,4 @@
+import { originalsOf } from '../copied-names.ts';
 import { expandBraces } from '../text/braces.ts';
 import { foldName } from '../text/fold-name.ts';
 import { compileGlob, type Glob } from '../text/glob.ts';
@@ -34,6 +35,8 @@ interface Judged {
   readonly forms: readonly string[];
   /** The rules about paths that may end in it. */
   readonly paths: readonly Rule[];
+  /** What it may be a copy of. */
+  readonly originals: readonly Omit<Judged, 'originals'>[];
 }
 
 /** Names come in great numbers and few kinds. */
@@ -55,11 +58,9 @@ export function createPathGuard(rules: PathRules): PathGuard {
   const byPath = all.filter(({ anywhere }) => !anywhere);
   const remembered = new Map<string, Judged>();
 
-  function judged(name: string): Judged {
-    const known = remembered.get(name);
-    if (known !== undefined) return known;
+  function judgedAlone(name: string): Omit<Judged, 'originals'> {
     const forms = formsOf(name);
-    const verdict = {
+    return {
       bits: bitsOf(
         byName,
         forms.map((form) => [form]),
@@ -67,6 +68,12 @@ export function createPathGuard(rules: PathRules): PathGuard {
       forms,
       paths: byPath.filter(({ last }) => last === undefined || forms.some((form) => last.fits([form]))),
     };
+  }
+
+  function judged(name: string): Judged {
+    const known = remembered.get(name);
+    if (known !== undefined) return known;
+    const verdict = { ...judgedAlone(name), originals: originalsOf(foldName(name)).map(judgedAlone) };
     if (remembered.size >= mostRemembered) remembered.clear();
     remembered.set(name, verdict);
     return verdict;
@@ -77,8 +84,9 @@ export function createPathGuard(rules: PathRules): PathGuard {
     let verdict = 0;
     let ways: string[][] = [[]];
     for (const name of names) {
-      const { bits: own, forms, paths } = judged(name);
+      const { bits: own, forms, paths, originals } = judged(name);
       let bits = own;
+      for (const original of originals) bits |= closedBy(original, ways);
       if (byPath.length > 0) {
         if (ways.length === 1 && forms.length === 1) ways[0]?.push(forms[0] as string);
         else ways = ways.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
@@ -104,6 +112,16 @@ export function createPathGuard(rules: PathRules): PathGuard {
 
 /** Only names that are written oddly have more than one form. */
 const mostWays = 16;
+
+/** How a copy is closed because of what it is a copy of, in the folders that lead there. Nothing opens it by that name. */
+function closedBy(
+  { bits: own, forms, paths }: Omit<Judged, 'originals'>,
+  above: readonly (readonly string[])[],
+): number {
+  const ways = paths.length === 0 ? [] : above.flatMap((way) => forms.map((form) => [...way, form])).slice(0, mostWays);
+  const bits = own | (paths.length === 0 ? 0 : bitsOf(paths, ways));
+  return bits & (bits & SHOWN ? HIDDEN | KEPT : HIDDEN | KEPT | SECRET);
+}
 
 /** What opens must fit the plain form: an odd way of writing a name can only close it. */
 function bitsOf(rules: readonly Rule[], ways: readonly (readonly string[])[]): number {

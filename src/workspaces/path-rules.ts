@@ -3,7 +3,8 @@ import { guardedNames, guardedPaths } from '../guarded-names.ts';
 /**
  * What sessions may not do to which paths of a workspace, as plain data, so that it can be handed to where the files lie.
  * Patterns are globs over paths relative to the workspace; one without a slash fits a name in any folder, and whatever
- * fits a folder holds for all that is in it. Case and the ways to write an accent make no difference.
+ * fits a folder holds for all that is in it. Case and the ways to write an accent make no difference. Copies that people and
+ * editors leave, such as `.env.bak`, are closed as what they are copies of.
  */
 export interface PathRules {
   /** Neither read nor written. */
@@ -57,10 +58,23 @@ const secretByDefault: readonly string[] = [
   '**/.git/credentials',
   '.htpasswd',
   '.vault-token',
+  '.dev.vars',
+  '.dev.vars.*',
+  '**/.streamlit/secrets.toml',
+  // Of PHP's composer. In other folders it is often a file of texts.
+  '/auth.json',
+  '**/.composer/auth.json',
+  '**/.config/composer/auth.json',
+  '*.tfvars',
+  '*.tfvars.json',
+  '*.tfstate',
+  '*.tfstate.*',
 ];
 
 /** Copies without secrets that projects keep beside the real thing, and halves of keys that are public. */
-const shownByDefault: readonly string[] = ['.env.example', '.env.sample', '.env.template', '.env.dist', '*.pub'];
+const shownByDefault: readonly string[] = ['.env', '.dev.vars']
+  .flatMap((name) => ['example', 'sample', 'template', 'dist'].map((ending) => `${name}.${ending}`))
+  .concat('*.pub');
 
 /** The repository, and what others run or take orders from. */
 const keptByDefault: readonly string[] = ['.git', ...guardedNames, ...guardedPaths.map((path) => `**/${path}`)];

@@ -21,9 +21,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A name as a file in a folder of its own, deep below, in capitals, and as a folder with a file in it. */
+/** A name as a file in a folder of its own, deep below in capitals, and as a folder with a file in it. */
 function placesOf(name: string): { readonly path: string; readonly free: string }[] {
-  return [name, `deep/er/${name}`, name.toUpperCase(), `${name}/inside/file`].map((asked) => {
+  return [name, `deep/er/${name.toUpperCase()}`, `${name}/inside/file`].map((asked) => {
     const place = `t${++places}`;
     for (const path of [`${place}/${asked}`, `${place}/free`]) {
       mkdirSync(join(folder, dirname(path)), { recursive: true });
