@@ -1,5 +1,7 @@
+import { originalsOf } from './copied-names.ts';
 import { redactStructured } from './redact-structured.ts';
-import { longestLine, redactedMark, withoutSecrets } from './without-secrets.ts';
+import { redactXml } from './redact-xml.ts';
+import { isSecretName, longestLine, redactedMark, withoutSecrets } from './without-secrets.ts';
 
 export { redactedMark } from './without-secrets.ts';
 
@@ -9,6 +11,7 @@ type Redact = (text: string) => string;
 const foldersOfSettings: ReadonlySet<string> = new Set(
   ['agents', 'amazonq', 'claude', 'clinerules', 'codex', 'continue', 'cursor', 'gemini', 'junie', 'kilocode', 'kiro']
     .concat('opencode', 'qwen', 'roo', 'windsurf', 'vscode', 'idea', 'zed', 'devcontainer', 'mise')
+    .concat('agent', 'amp', 'augment', 'cline', 'factory', 'fleet', 'openhands', 'theia', 'trae', 'vim')
     .map((name) => `.${name}`),
 );
 
@@ -19,7 +22,11 @@ const byName: readonly (readonly [RegExp, Redact])[] = [
   [/^\.git-credentials$/, showNothing],
   [/^(?:\.mcp\.json|opencode\.jsonc?|\.?crush\.json|\.devcontainer\.json)$/, redactJson],
   [/^\.?mise(?:\.[^/]*)?\.toml$/, redactToml],
-  [/^\.aider\.conf\.yml$/, redactYarnrc],
+  [/^\.aider\.(?:conf|model\.settings)\.yml$/, redactYarnrc],
+  [/^\.hgrc$/, redactIni],
+  [/^bunfig\.toml$/, redactToml],
+  [/^nuget\.config$/, redactXml],
+  [/^\.(?:flaskenv|renviron|corepack\.env)$/, redactVariables],
 ];
 const inGit: readonly (readonly [RegExp, Redact])[] = [[/^config(?:\.worktree)?(?:\.lock)?$/, redactGitConfig]];
 const inFolder: Readonly<Record<string, readonly (readonly [RegExp, Redact])[]>> = {
@@ -29,28 +36,37 @@ const inFolder: Readonly<Record<string, readonly (readonly [RegExp, Redact])[]>>
     [/^credentials(?:\.toml)?$/, showNothing],
   ],
   '.config': [[/^mise\.toml$/, redactToml]],
+  '.bundle': [[/^config$/, redactBundle]],
+  '.hg': [[/^hgrc/, redactIni]],
+  '.sl': [[/^config$/, redactIni]],
+  '.idea': [[/\.(?:xml|iml)$/, redactXml]],
+  '.mvn': [[/\.xml$/, redactXml]],
 };
 const ofAgents: readonly (readonly [RegExp, Redact])[] = [
   [/\.jsonc?$/, redactJson],
   [/\.toml$/, redactToml],
   [/\.ya?ml$/, redactYarnrc],
 ];
+const mayBeSettings = /^[._]|^(?:config|credentials|crush|opencode|mise|hgrc|nuget)|\.(?:jsonc?|toml|ya?ml|xml|iml)$/;
 
 /**
  * How a settings file that may hold credentials is shown, by the names that lead to it; undefined where it is shown as it
- * is. These files are worth reading for what else they say; one of nothing but credentials is shown as an empty one.
+ * is. These files are worth reading for what else they say; one of nothing but credentials is shown as an empty one. A copy
+ * is shown as what it is a copy of.
  */
 export function redactionFor(names: readonly string[]): Redact | undefined {
   const last = (names.at(-1) ?? '').toLowerCase();
-  if (!/^[._]|^(?:config|credentials|crush|opencode|mise)|\.(?:jsonc?|toml|ya?ml)$/.test(last)) return undefined;
+  const candidates = [last, ...originalsOf(last)].filter((name) => mayBeSettings.test(name));
+  if (candidates.length === 0) return undefined;
   const above = names.slice(0, -1).map((name) => name.toLowerCase());
   const rules = [
     ...byName,
     ...(above.includes('.git') ? inGit : []),
     ...(inFolder[above.at(-1) ?? ''] ?? []),
+    ...(above.includes('.idea') ? (inFolder['.idea'] ?? []) : []),
     ...(above.some((name) => foldersOfSettings.has(name)) ? ofAgents : []),
   ];
-  return rules.find(([name]) => name.test(last))?.[1];
+  return rules.find(([name]) => candidates.some((each) => name.test(each)))?.[1];
 }
 
 /** The same for bytes. What is no text is shown as nothing. */
@@ -126,6 +142,37 @@ function redactGitConfig(text: string): string {
     const [, key = '', sign = ''] = /^([\s;#]*[A-Za-z][\w-]*)(\s*=\s*)/.exec(rest) ?? [];
     const isSecret = goesOn || (sign !== '' && gitSecret.test(key.replace(/^[\s;#]+/, '')));
     return withoutSecrets(section) + (isSecret ? key + sign + redactedMark : withoutSecrets(rest));
+  });
+}
+
+/** Mercurial's form: keys may have dots, and a value goes on in lines that begin with a blank. */
+function redactIni(text: string): string {
+  let isSecret = false;
+  return byLine(text, (line) => {
+    if (line.length > longestLine) return redactedMark;
+    if (/^\s+\S/.test(line) && isSecret) return ` ${redactedMark}`;
+    const [, key = '', sign = ''] = /^([\s;#%]*[^\s=:;#%[][^=:]*)([=:]\s*)/.exec(line) ?? [];
+    isSecret = sign !== '' && gitSecret.test(key.trim().replace(/^.*\./s, ''));
+    return isSecret ? key + sign + redactedMark : withoutSecrets(line);
+  });
+}
+
+/** Variables as a shell would set them. */
+function redactVariables(text: string): string {
+  return byLine(text, (line) => {
+    if (line.length > longestLine) return redactedMark;
+    const [start = '', name = ''] = /^[\s#]*(?:export\s+)?([\w.-]+)\s*=\s*/.exec(line) ?? [];
+    return isSecretName(name) ? start + redactedMark : withoutSecrets(line);
+  });
+}
+
+/** A host, with underlines for its dots, is the name of what proves who somebody is there. */
+function redactBundle(text: string): string {
+  return byLine(text, (line) => {
+    if (line.length > longestLine) return redactedMark;
+    const [start = '', name = ''] = /^[\s#]*(BUNDLE_[^\s:]+):\s*/.exec(line) ?? [];
+    const isHost = name.includes('__') && !/^BUNDLE_(?:BUILD|LOCAL|MIRROR)__/.test(name);
+    return isHost || isSecretName(name) ? start + redactedMark : withoutSecrets(line);
   });
 }
 

@@ -19,6 +19,8 @@ const secretGroup = /^(?:env|environment|(?:http|request|extra)?[-_]?headers|env
 /** What only says where a value comes from. */
 const reference = /^(?:[A-Za-z]+ )?\$(?:\{(?:(?:env|input):)?[\w.-]+\}|[A-Z_][A-Z0-9_]*)$/;
 const option = /^--?[\w-]+$/;
+/** Short options whose value is a credential. */
+const secretOption = /^-k$/;
 const assigned = /^(-{0,2}[\w.-]+)=/;
 
 /** Each begins with what nothing else begins with, and takes what has no end to the end: a text is read once. */
@@ -117,7 +119,7 @@ function changeValue(part: string, group: Group): string {
   const content = contentOf(part);
   const isText = content !== part;
   group.before = isText ? content : '';
-  const isGiven = isSecretHere(group) || (option.test(before) && isSecretName(before));
+  const isGiven = isSecretHere(group) || (option.test(before) && (isSecretName(before) || secretOption.test(before)));
   if (isGiven) return isHarmless(content, isText) ? part : withMark(part, redactedMark);
   // The address of a proxy may come without its protocol.
   if (/proxy$/i.test(key.at(-1) ?? '') && /^[^/]*@/.test(content)) return withMark(part, redactedMark);

@@ -9,19 +9,22 @@ const tokens = /\b(?:gh[opsur]_|github_pat_|glpat-|npm_|pypi-|xox[abeprs]-|sk-|A
 /** Names that a colon follows. The look behind starts each name once, so that long names cost no more than their length. */
 const headerNames = /(?<![\w-])[\w-]+(?=\s*:)/g;
 const queries = /([?&])([\w-]+)=[^&\s"']+/g;
-const secretQuery = /token|key|secret|password|auth|signature|sig/i;
+/** In connection strings, and in XML, where an `&` ends in a semicolon. */
+const settings = /(; ?)([\w-]+)=[^;\s"']+/g;
+const secretQuery = /token|key|secret|password|auth|signature|sig|^(?:code|pass|pat|pwd)$/i;
 /** In addresses, what stands before the `@`: names too, for a token is often given as one. */
 const userinfo = /:\/\/([^/?#\r\n]+)@/g;
 
 /** Each step looks at a character a fixed number of times: whoever writes the settings must not hold up the gateway. */
 export function withoutSecrets(line: string): string {
+  const withoutQuery = (whole: string, sign: string, name: string): string =>
+    secretQuery.test(name) ? `${sign}${name}=${redactedMark}` : whole;
   const plain = line
     .replace(userinfo, (whole, user: string, at: number) =>
       /ssh$/i.test(line.slice(Math.max(0, at - 3), at)) && !user.includes(':') ? whole : `://${redactedMark}@`,
     )
-    .replace(queries, (whole, sign: string, name: string) =>
-      secretQuery.test(name) ? `${sign}${name}=${redactedMark}` : whole,
-    );
+    .replace(queries, withoutQuery)
+    .replace(settings, withoutQuery);
   return withoutHeader(plain).replace(tokens, redactedMark);
 }
 
@@ -39,7 +42,7 @@ function isSecretHeader(name: string): boolean {
 
 /** Names of settings, options and variables whose value is a credential, by how they end. */
 const secretName =
-  /(?:token|secret|password|passwd|passphrase|pwd|api[-_]?key|access[-_]?key|private[-_]?key|secret[-_]?key|auth[-_]?key|authorization|bearer|credentials?)$/i;
+  /(?:token|secret|password|passwd|passphrase|pwd|api[-_]?key|access[-_]?key|private[-_]?key|secret[-_]?key|auth[-_]?key|authorization|bearer|credentials?|connection[-_]?string|(?:account|encryption|license|master|shared|signing|storage|webhook)[-_]?key)$|(?:^|[-_])(?:auth|dsn|pat)$|^-*key$/i;
 
 /** Whether the value of a setting with this name is a credential. */
 export function isSecretName(name: string): boolean {

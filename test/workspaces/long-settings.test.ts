@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { redactBytes, redactedMark, redactionFor } from '../../src/redact-settings.ts';
 import { proof } from '../proof.ts';
 
-const names = [['.npmrc'], ['.yarnrc.yml'], ['.git', 'config']];
+const names = [['.npmrc'], ['.yarnrc.yml'], ['.git', 'config'], ['.hg', 'hgrc'], ['.flaskenv'], ['.bundle', 'config']];
 /** What scans of lines have tried again from each of its characters, and what they search for, with its end missing. */
 const pieces = ['a', ' ', '=', '#', '//user:', '?token', 'x-', '\\'];
 const more = ['\t', '- ', 'a://', 'a://b:', '&a', 'x-key ', 'token: "', '[', '["', '["\\', "'", '"', 'authorization '];
@@ -29,10 +29,12 @@ test.each(attacks)('S4: a line of 1 MiB of %j in settings holds nobody up, and n
 
 // A string or a remark without an end is a line of any length, and may lie in one.
 test.each(attacks)(
-  'S4: settings in JSON or TOML that repeat %j are read once, and their credentials are not shown',
+  'S4: settings in JSON, TOML or XML that repeat %j are read once, and their credentials are not shown',
   (piece) => {
-    for (const path of [['.mcp.json'], ['mise.toml']]) {
-      for (const start of ['', '"', '/*', '#', '{"env":{"a":', '[env]\na = "']) {
+    for (const path of [['.mcp.json'], ['mise.toml'], ['NuGet.Config']]) {
+      const isXml = path[0] === 'NuGet.Config';
+      const starts = isXml ? ['', '<', "<a b='", '<!--'] : ['', '"', '/*', '#', '{"env":{"a":', '[env]\na = "'];
+      for (const start of starts) {
         shown(path, start + repeat(piece, proof ? 2 ** 20 - 20 : 2 ** 16));
         const lines = `${start}${`z${repeat(piece, 4000)}z\n`.repeat(2)}`;
         expect(shown(path, `${lines}u = https://me:SECRET@host/plain\n`)).not.toContain('SECRET');

@@ -62,6 +62,9 @@ basic SECRET21
       "env": { "REGION": "SECRET35", "PIN": 31415, "KEPT": "\${plain}", "NESTED": ["SECRET36"] },
       "url": "https://SECRET37@plain.example.com/?api_key=SECRET38",
       "headers": { "Authorization": "Bearer SECRET39\\"SECRET40", "X": "Bearer \${env:PLAIN}" },
+      "key": "SECRET67", "auth": { "user": "SECRET68" }, "sse": "https://plain.example.com/?code=SECRET69&key=SECRET70",
+      "more": ["--key", "SECRET71", "-k", "SECRET72", "--pat", "SECRET73", "--auth", "SECRET74", "--dsn", "SECRET75"],
+      "most": ["--connection-string=Server=x;Pwd=SECRET76;", "SENTRY_DSN=SECRET77", "--account-key", "SECRET78"],
       "clientSecret": "SECRET41", "oauth": { "accessToken": { "value": "SECRET42" } } /* "x": "SECRET43" */
     }
   }
@@ -105,6 +108,44 @@ X-Plain = "SECRET60"
 \tproxyExtraHeader = SECRET65
 \tapikey = SECRET66
 `,
+  '.hg/hgrc': `[auth]
+x.prefix = https://plain.example.com
+x.password = SECRET79
+y.password:
+  SECRET80
+[paths]
+default = https://ada:SECRET81@example.com/plain
+`,
+  '.sl/config': '[auth]\nx.username = SECRET82\n[ui]\nplain = 1\n',
+  '.git/config.bak': '[remote "plain"]\n\turl = https://me:SECRET83@example.com/\n',
+  '.git/config~': '[plain]\n\ttoken = SECRET84\n',
+  '.npmrc.orig': '_authToken=SECRET85\nregistry=plain\n',
+  '.cursor/mcp.json.old': '{"env":{"A":"SECRET86"},"plain":1}',
+  '..mcp.json.swp': '{"token":"SECRET87","plain":1}',
+  '.bundle/config': `---
+BUNDLE_PATH: "plain"
+BUNDLE_GITHUB__COM: SECRET88
+# BUNDLE_GEMS__EXAMPLE__COM: SECRET89
+BUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: "https://me:SECRET90@plain.example.com"
+`,
+  '.flaskenv': 'FLASK_APP=plain\nexport API_KEY=SECRET91\n# DB_PASSWORD=SECRET92\n',
+  '.Renviron': 'R_LIBS=plain\nGITHUB_PAT = "SECRET93"\n',
+  'bunfig.toml': '[install]\nregistry = { url = "https://plain", token = "SECRET94" }\n',
+  '.idea/workspace.xml': `<?xml version="1.0"?>
+<project name="plain">
+  <env name="REGION" value="SECRET95" />
+  <option value='SECRET96>SECRET97' name="dbPassword" />
+  <!-- <option name="token" value="SECRET98" /> -->
+  <password><![CDATA[SECRET99]]>
+    SECRET100</password><user password = "SECRET101"
+      url="jdbc:x://me:SECRET102@plain.example.com/?x=1&amp;password=SECRET103"/>
+  <jdbc-url>jdbc:sqlserver://plain.example.com;user=plain; password=SECRET109</jdbc-url>
+  <option name="unended" password="SECRET104`,
+  'NuGet.Config': `<configuration><packageSourceCredentials><plain>
+  <add key="Username" value="SECRET105" /><add key="ClearTextPassword" value="SECRET106" />
+</plain></packageSourceCredentials></configuration>
+`,
+  '.mvn/settings.xml': '<server><id>plain</id><username>SECRET107</username><password>SECRET108</password></server>\n',
   '.gitconfig': '[user]\n\tname = plain\n[github]\n\ttoken = SECRET30\n',
 };
 

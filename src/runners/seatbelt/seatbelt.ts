@@ -155,7 +155,8 @@ export function profileFor(confinement: Confinement, files: ServerFiles, tmpDir:
 
 const settingsAtTop = ['.npmrc', '.yarnrc', '.yarnrc.yml', '.gitconfig', '.git-credentials', '.mcp.json', 'mise.toml']
   .concat('.git/config', '.git/config.worktree', '.git/credentials')
-  .concat('.cargo/config', '.cargo/config.toml', '.cargo/credentials', '.cargo/credentials.toml');
+  .concat('.cargo/config', '.cargo/config.toml', '.cargo/credentials', '.cargo/credentials.toml')
+  .concat('.hg/hgrc', '.sl/config', '.bundle/config', 'bunfig.toml', 'NuGet.Config', '.flaskenv', '.Renviron');
 
 /** Only those at the top are known. */
 function settingsWithSecrets(folder: string): string[] {
