@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, normalize } from 'node:path';
+import { filesInCommand } from './git-commands.ts';
 import { type GitSetting, parseGitConfig } from './git-config.ts';
 
 /** A place that the configuration of a repository names, and git follows. */
@@ -27,10 +28,10 @@ export class OrdersUnknown extends Error {
 
 /** Settings whose value is a command that git runs. */
 const commands =
-  /^(?:core\.(?:fsmonitor|editor|pager|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|diff\.(?:external|command|textconv)|merge\.driver|filter\.(?:clean|smudge|process)|gpg\.(?:program|defaultkeycommand)|credential\.helper|alias\..*|pager\..*|(?:difftool|mergetool|browser|man)\.(?:cmd|path)|(?:web|help)\.browser|interactive\.difffilter|uploadpack\.packobjectshook|gc\.recentobjectshook|hook\.command|submodule\.update|trailer\.(?:command|cmd)|remote\.(?:uploadpack|receivepack|vcs)|sendemail\.(?:.*cmd|smtpserver)|imap\.tunnel|instaweb\.(?:httpd|browser)|lfs\.(?:path|clean|smudge)|(?:tar|guitool)\.(?:command|cmd))$/;
+  /^(?:core\.(?:fsmonitor|editor|pager|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|diff\.(?:external|command|textconv)|merge\.driver|filter\.(?:clean|smudge|process)|gpg\.(?:program|defaultkeycommand)|credential\.helper|alias\..*|pager\..*|(?:difftool|mergetool|browser|man)\.(?:cmd|path)|(?:web|help)\.browser|interactive\.difffilter|uploadpack\.packobjectshook|gc\.recentobjectshook|hook\.command|submodule\.update|trailer\.(?:command|cmd)|remote\.(?:uploadpack|receivepack|vcs)|sendemail\.(?:.*cmd|smtpserver)|imap\.tunnel|instaweb\.(?:httpd|browser)|lfs\.(?:path|args|clean|smudge)|tig\..*|secrets\.providers|.*\.(?:.*(?:command|cmd|program|prog|hook)|pager|editor|browser))$/;
 /** Those whose value is a file or folder that it follows. */
-const folders = /^(?:core\.hookspath|init\.templatedir)$/;
-const files = /^core\.attributesfile$/;
+const folders = /^(?:core\.hookspath|init\.templatedir|gitflow\.hooks)$/;
+const plainFiles = /^core\.attributesfile$/;
 const inclusions = /^include(?:if)?\.path$/;
 
 /** For one file, which is taken apart in one go. */
@@ -131,15 +132,15 @@ export function* gitOrdersOf(workTree: string, gitFolder: string, source: Orders
   }
 }
 
-/** One by one: a command can have very many words. */
+/** One by one: a command can name very much. */
 function* namedBy({ name, value }: GitSetting): Generator<Named> {
   if (folders.test(name)) yield { value, kind: 'folder' };
-  else if (files.test(name)) yield { value, kind: 'file' };
+  else if (plainFiles.test(name)) yield { value, kind: 'file' };
   else if (inclusions.test(name)) yield { value, kind: 'settings' };
   else if (commands.test(name)) {
-    for (const [word] of value.matchAll(/[^\s'"`;&|()<>=$]+/g)) {
-      yield { value: word.replace(/^!/, ''), kind: word.includes('/') ? 'path' : 'word' };
-    }
+    const files = filesInCommand(value);
+    if (files === undefined) throw new OrdersUnknown('holds a command that names more places than can be looked at');
+    for (const { path, kind } of files) yield { value: path, kind };
   }
 }
 

@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
+import { filesInCommand } from '../src/git-commands.ts';
 import { parseGitConfig } from '../src/git-config.ts';
+import { proof } from './proof.ts';
 
 const written = [
   '# path = commented \\',
@@ -33,5 +35,13 @@ test('S4: a file of line ends, brackets, quotes or escapes is read in one pass',
   for (const part of ['\n', '[', '"', '\\', '=', ' ', 'a=\\\n', '[a "']) {
     const found = parseGitConfig(part.repeat(Math.ceil((1 << 17) / part.length)));
     expect(found.length, JSON.stringify(part)).toBeLessThanOrEqual(1);
+  }
+});
+
+test('S4: a command of signs, folders or parts that only the shell knows is read in one pass', () => {
+  const pieces = ['$(', '${', '`', '"', "'", '$', 'cd ', 'cd a ', '/', '\\\\', '$x/a ', '`pwd', 'PATH=', 'a:'];
+  for (const piece of pieces) {
+    const found = filesInCommand(piece.repeat(proof ? 1 << 18 : 1 << 14));
+    expect(found?.length ?? 0, JSON.stringify(piece)).toBeLessThan(100);
   }
 });

@@ -108,6 +108,50 @@ fsmonitor = ./tools/monitor.sh
   await openSession('hooks').write('hooks/pre-commit', bytes('opened by the operator'));
 });
 
+test('S4: the file tools keep scripts that commands of git reach by way of the shell', async () => {
+  const scripts = 'abcdefghijklmno'.split('').map((name) => `t/${name}.sh`);
+  for (const name of [...scripts, 'top.sh', 't/my clean.sh', 't/deep/p.sh']) put(name);
+  const settings = {
+    'filter.a.clean': '"$(git rev-parse --show-toplevel)/t/a.sh"',
+    'filter.b.clean': '"$PWD/t/b.sh" %f',
+    'filter.c.clean': 'cd t && ./c.sh',
+    'alias.d': '!$(git rev-parse --show-toplevel 2>/dev/null)/t/d.sh',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the shell reads it.
+    'filter.e.smudge': '${GIT_WORK_TREE:-.}/t/e.sh',
+    'lfs.customtransfer.f.args': 't/f.sh',
+    'filter.g.clean': '"`git rev-parse --show-toplevel`"/t/g.sh',
+    'diff.h.textconv': 'sh -c \'d=t; exec "$d/h.sh" "$1"\'',
+    'filter.i.clean': '"$GIT_DIR/../t/i.sh"',
+    'filter.j.clean': '/somewhere/else/t/j.sh',
+    'filter.k.clean': 'PATH=t:$PATH k.sh',
+    'filter.l.clean': '"$(dirname "$(dirname "$X")")"/l.sh --in t/',
+    'filter.m.clean': '"t"/"m".sh',
+    'filter.n.clean': '"$TOOLS/top.sh"',
+    'filter.o.clean': 'sh "t/my clean.sh"',
+    'merge.p.driver': 'sh gone.sh %A',
+    'filter.q.clean': '$X/t/later.sh',
+    'filter.r.clean': 'python3 -c "import runpy; runpy.run_path(\'t/n.sh\')"',
+    'annex.s-command': 't/o.sh',
+    'filter.t.clean': 'cd t; cd deep; ./p.sh',
+    'gitflow.path.hooks': 'flow',
+  };
+  repository('.');
+  for (const [name, value] of Object.entries(settings)) runGit(folder, ['config', name, value]);
+  const session = openSession();
+  const closed = [...scripts, 'top.sh', 't/my clean.sh', 't/deep/p.sh', 'gone.sh', 't/later.sh', 'flow/pre-flow'];
+  for (const path of closed) expect(await planting(session, path), path).toBe('PATH_PROTECTED');
+  for (const path of ['t/free.sh', 'clean', 'later.sh', 'x/t/b.sh']) await session.write(path, bytes('x'));
+});
+
+test('S4: a command of git that names more than can be looked at closes the files', async () => {
+  repository('.');
+  put('free');
+  const session = openSession();
+  const command = Array.from({ length: 400 }, (_, each) => `cd d${each} && ./x${each}`).join(' && ');
+  appendFileSync(at('.git/config'), `[filter "x"]\nclean = "${command}"\n`);
+  expect(await messageOf(session.write('free', bytes('y')))).toMatch(/the configuration of git holds a command/);
+});
+
 test('S4: the file tools look at the configuration of git as it is now, and in the repository around the workspace', async () => {
   const session = openSession();
   await session.write('hooks/x', bytes('x'));

@@ -201,9 +201,12 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
       'include.path': '../shared/gitconfig',
       'filter.x.clean': 'sh tools/clean.sh',
       'diff.y.textconv': './tools/linked',
+      'filter.z.clean': '"$(git rev-parse --show-toplevel)/tools/third.sh"',
+      'filter.w.clean': 'cd tools && ./fourth.sh',
       'includeIf.gitdir:/nowhere/.path': '../later/gitconfig',
     };
-    for (const name of ['hooks/pre-commit', 'clean.sh', 'second.sh', 'target.sh']) put(`tools/${name}`, '');
+    for (const name of ['hooks/pre-commit', 'clean.sh', 'second.sh', 'third.sh', 'fourth.sh', 'target.sh'])
+      put(`tools/${name}`, '');
     symlinkSync('target.sh', join(ws, 'tools/linked'));
     put('shared/gitconfig', '[core]\neditor = tools/second.sh\n');
     runGit(ws, ['init', '--quiet']);
@@ -219,7 +222,9 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     runGit(harness.folder, ['init', '--quiet', join(ws, 'team/lib')]);
     for (const [name, value] of Object.entries(settings)) runGit(ws, ['config', name, value]);
     runGit(join(ws, 'team/lib'), ['config', 'core.hooksPath', 'hooks']);
-    const tried = ['hooks/pre-commit', 'hooks/new', 'clean.sh', 'second.sh', 'linked'].map((name) => `tools/${name}`);
+    const tried = ['hooks/pre-commit', 'hooks/new', 'clean.sh', 'second.sh', 'third.sh', 'fourth.sh', 'linked'].map(
+      (name) => `tools/${name}`,
+    );
     tried.push('scripts/check.sh', 'docs/agents.md', 'CLAUDE.md', 'skills/a/SKILL.md', 'skills/new');
     const missing = [
       'around/post-checkout',
