@@ -9,30 +9,40 @@ const secretElement = /^(?:user-?name|login)$/i;
 
 /** Settings in XML without the credentials in them: variables, and what has such a name. All else stays in its line. */
 export function redactXml(text: string): string {
-  /** The element whose text is a credential, while we are in it. */
+  /** The element whose content is a credential, while we are in it, and how many of its name are open. */
   let secret: string | undefined;
+  let depth = 0;
+
+  function changeTag(tag: string): string {
+    const [, end = '', name = ''] = /^<(\/?)([\w:.-]*)/.exec(tag) ?? [];
+    const shown = withoutAttributes(tag, name === 'env' || secret !== undefined || isEntry(tag));
+    if (end === '' && !tag.endsWith('/>')) {
+      if (secret === undefined && (isSecret(name) || isEntry(tag))) secret = name;
+      if (name === secret) depth++;
+    } else if (end !== '' && name === secret && --depth === 0) secret = undefined;
+    return shown;
+  }
+
   return text.replace(parts, (part) => {
     if (part.startsWith('<!--')) return withoutRemark(part);
-    if (!part.startsWith('<') || part.startsWith('<![')) return secret === undefined ? plain(part) : marked(part);
-    const [, end = '', name = ''] = /^<(\/?)([\w:.-]*)/.exec(part) ?? [];
-    if (end !== '') {
-      if (name === secret) secret = undefined;
-    } else if (secret === undefined && isSecret(name) && !part.endsWith('/>')) secret = name;
-    return withoutAttributes(part, name);
+    if (part.startsWith('<') && !part.startsWith('<![')) return changeTag(part);
+    return secret === undefined ? plain(part) : marked(part);
   });
 }
 
-/** A variable or an entry says what it is in one attribute, and its value in another. */
-function withoutAttributes(tag: string, element: string): string {
-  const found = [...tag.matchAll(attribute)];
-  const isVariable = element === 'env';
-  const isEntry = found.some(
-    ([, key = '', , value = '']) => /^(?:name|key|id)$/i.test(key) && isSecret(unquoted(value)),
+const naming = /^(?:name|key|id)$/i;
+
+/** Whether one attribute says that the value in another, or in the element, is a credential. */
+function isEntry(tag: string): boolean {
+  return [...tag.matchAll(attribute)].some(
+    ([, key = '', , value = '']) => naming.test(key) && isSecret(unquoted(value)),
   );
+}
+
+function withoutAttributes(tag: string, hasSecretValue: boolean): string {
   return tag.replace(attribute, (_, key: string, sign: string, value: string) => {
-    const isGiven = isSecret(key) || (/^value$/i.test(key) && (isVariable || isEntry));
-    const isName = /^(?:name|key|id)$/i.test(key);
-    return `${key}${sign}${isGiven && !isName ? `"${marked(value)}"` : plain(value)}`;
+    const isGiven = (isSecret(key) && !naming.test(key)) || (hasSecretValue && /^value$/i.test(key));
+    return `${key}${sign}${isGiven ? `"${marked(value)}"` : plain(value)}`;
   });
 }
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { WorkspaceBackend } from '../../src/workspaces/backend.ts';
 import { openLocal } from '../../src/workspaces/local/open-local.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
-import { hiddenNames, keptFiles, keptFolders, openNames } from './default-names.ts';
+import { hiddenNames, keptCopies, keptFiles, keptFolders, openNames } from './default-names.ts';
 import { bytes, codeOf, contentOf } from './suite/ground.ts';
 
 let folder: string;
@@ -68,7 +68,7 @@ test('W7: each secret is hidden: it is neither read nor listed nor changed, and 
 
 test('W7: each file that others follow is kept: it is read, but not changed', async () => {
   // In `.ssh` only what is public can be read.
-  for (const name of ['.git', ...keptFiles, ...keptFolders, '.ssh/id_rsa.pub']) {
+  for (const name of ['.git', ...keptFiles, ...keptFolders, ...keptCopies, '.ssh/id_rsa.pub']) {
     for (const { path, free } of placesOf(name)) {
       expect(await contentOf(session, path), path).toBe('content');
       expect(await changing(path, free), path).toBe('PATH_PROTECTED');

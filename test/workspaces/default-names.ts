@@ -240,9 +240,10 @@ export const keptFiles = [
   'azure-pipelines.yml',
   'bitbucket-pipelines.yml',
   'Jenkinsfile',
-  // A copy may hold the same credentials.
-  '.npmrc.bak',
 ] as const;
+
+/** A copy may hold the same credentials, and is shown without them only where it is not changed. Nobody follows it. */
+export const keptCopies = ['.npmrc.bak', '.git/config~', '.mcp.json.copy'] as const;
 
 /** They look like secrets and are none. */
 export const openNames = [

@@ -139,6 +139,7 @@ BUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: "https://me:SECRET90@plain.example.com"
   <password><![CDATA[SECRET99]]>
     SECRET100</password><user password = "SECRET101"
       url="jdbc:x://me:SECRET102@plain.example.com/?x=1&amp;password=SECRET103"/>
+  <option name="apiToken"><option value="SECRET110"/><option>SECRET111</option>SECRET112</option>
   <jdbc-url>jdbc:sqlserver://plain.example.com;user=plain; password=SECRET109</jdbc-url>
   <option name="unended" password="SECRET104`,
   'NuGet.Config': `<configuration><packageSourceCredentials><plain>
