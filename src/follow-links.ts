@@ -63,6 +63,8 @@ const mostEntries = 2000;
 export interface LinkSearch {
   readonly lookAt?: LookAt;
   readonly entriesIn?: (folder: string) => readonly Dirent[];
+  /** The names in a folder that are followed by their own, as `followedIn` tells them. */
+  readonly followedIn?: (folder: string) => readonly string[];
   /** How many levels of folders are looked into. */
   readonly levels?: number;
 }

@@ -10,6 +10,8 @@ export interface Folder {
   /** Files with several names are refused even for reading, and mounts are not entered. */
   readonly strict: boolean;
   readonly admit: Admit | undefined;
+  /** Asked before what lies in a folder is admitted: what to wait for, so that it is known what holds there. */
+  readonly prepare?: ((inside: readonly string[]) => Promise<void> | undefined) | undefined;
 }
 
 export interface FolderWalk extends Omit<WalkOptions, 'admit'> {

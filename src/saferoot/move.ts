@@ -2,13 +2,15 @@ import { randomBytes } from 'node:crypto';
 import { lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { asPath } from './admit.ts';
 import { assertPlace, orUndone } from './assert-place.ts';
-import { changedIn, changesSoFar, noteChange } from './changes.ts';
+import { changedIn, noteChange } from './changes.ts';
 import { componentsOf, withoutLastSlash } from './components.ts';
 import { type Kind, kindOf } from './facts.ts';
 import { type Folder, found, isSame, placeOf, walked, walkedUntil, walkIn } from './folder.ts';
+import { oneAtATime } from './give-way.ts';
 import { at, type Handle } from './ground.ts';
+import { namesIn } from './names-in.ts';
 import { asSafeRootError, SafeRootError, systemCode } from './saferoot-error.ts';
-import { type SurveyOptions, surveyed, surveyedAtOnce } from './survey.ts';
+import { type Surveyed, type SurveyOptions, surveyed, surveyedAtOnce } from './survey.ts';
 import { takeFileName, takeFolderName } from './take-name.ts';
 import { type Place, type Walked, walkAlong } from './walk.ts';
 
@@ -32,29 +34,32 @@ const maxEntries = 100_000;
 /** Somebody may go on working in it: it is looked through so often before that is told. */
 const attempts = 5;
 /** Few enough to be looked through while everybody waits. */
-const maxAtOnce = 2000;
+const maxAtOnce = 500;
 
 /** Moves a file, a folder, or a link itself. A special file is moved without being opened. */
 export async function rename(folder: Folder, from: string, to: string, options: RenameOptions = {}): Promise<Renamed> {
+  const names = { from, to };
+  const work = () => renameSeen(folder, names, options);
+  // To look through a folder takes long. Those who come at the same time wait, and find what it is like then.
+  return folder.admit !== undefined && isToBeSurveyed(folder, names, options) ? oneAtATime(folder, work) : work();
+}
+
+async function renameSeen(folder: Folder, names: Names, options: RenameOptions): Promise<Renamed> {
   for (let left = attempts; ; left--) {
-    const seen = folder.admit && (await surveyFirst(folder, from, to));
+    const seen = folder.admit && (await surveyFirst(folder, names, options));
     try {
-      const renamed = renameNow(folder, { from, to }, seen, options);
+      const renamed = renameNow(folder, names, seen, options);
       if (folder.admit !== undefined && renamed.kind === 'folder') await lookAgain(folder, renamed);
       return renamed;
     } catch (error) {
       if (error !== surveyAgain) throw error;
-      if (left === 1) throw new SafeRootError('CHANGED', { path: from });
+      if (left === 1) throw new SafeRootError('CHANGED', { path: names.from });
     }
   }
 }
 
-/** What a folder was seen to hold, and when. */
-interface Seen {
+interface Seen extends Surveyed {
   readonly node: Handle;
-  readonly entries: number;
-  readonly folders: ReadonlySet<string>;
-  readonly since: number;
   /** By the names that led there, and that it will have. */
   readonly survey: SurveyOptions;
 }
@@ -62,12 +67,7 @@ interface Seen {
 const surveyAgain = Symbol('it is not as it was seen');
 
 /** There is no pause: what was found holds until it is done. */
-function renameNow(
-  folder: Folder,
-  { from, to }: { readonly from: string; readonly to: string },
-  seen: Seen | undefined,
-  options: RenameOptions,
-): Renamed {
+function renameNow(folder: Folder, { from, to }: Names, seen: Seen | undefined, options: RenameOptions): Renamed {
   return walked(folder, from, { deed: 'write', keepLastLink: true }, (source) => {
     const node = found(source);
     const old = placeOf(source);
@@ -76,8 +76,7 @@ function renameNow(
     if (isFolder) {
       const way = wayTo(folder, aim);
       // Before the folders on the way are made, which would be in it.
-      const isWithin = way.length > source.inside.length && source.inside.every((name, i) => name === way[i]);
-      if (isWithin) throw new SafeRootError('INTO_ITSELF', { path: from });
+      assertNotWithin(source, way, from);
       if (folder.admit !== undefined) assertSeen(folder, node, seen, surveyFor(source, way));
     }
     const target = about(aim, () =>
@@ -106,16 +105,58 @@ function renameNow(
   });
 }
 
-/** What lies in a folder goes with it: it must be admitted where it is and where it will be. */
-function surveyFirst(folder: Folder, from: string, to: string): Promise<Seen | undefined> {
-  return walkedUntil(folder, from, { deed: 'write', keepLastLink: true }, async (source) => {
-    const node = found(source);
-    if (!node.stats.isDirectory()) return undefined;
-    const [folders, since] = [new Set<string>(), changesSoFar()];
-    const survey = surveyFor(source, wayTo(folder, withoutLastSlash(to)));
-    const entries = await surveyed(folder, node, { ...survey, folders });
-    return { node, entries, folders, since, survey };
+interface Names {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** What can be refused without a look through the folder is refused here. */
+function isToBeSurveyed(folder: Folder, names: Names, options: RenameOptions): boolean {
+  return walked(folder, names.from, { deed: 'write', keepLastLink: true }, (source) => {
+    return newWayOf(folder, source, names, options) !== undefined;
   });
+}
+
+/** What lies in a folder goes with it: it must be admitted where it is and where it will be. */
+function surveyFirst(folder: Folder, names: Names, options: RenameOptions): Promise<Seen | undefined> {
+  return walkedUntil(folder, names.from, { deed: 'write', keepLastLink: true }, async (source) => {
+    const way = newWayOf(folder, source, names, options);
+    if (way === undefined) return undefined;
+    const survey = surveyFor(source, way);
+    const node = found(source);
+    return { ...(await surveyed(folder, node, survey)), node, survey };
+  });
+}
+
+/** The names that will lead to a folder. Refused where it can be seen at once that it cannot be moved there. */
+function newWayOf(
+  folder: Folder,
+  source: Walked,
+  { from, to }: Names,
+  { overwrite = false }: RenameOptions,
+): readonly string[] | undefined {
+  if (!found(source).stats.isDirectory()) return undefined;
+  placeOf(source);
+  return about(to, () =>
+    walked(folder, withoutLastSlash(to), { deed: 'write', keepLastLink: true, make: 'none' }, (target) => {
+      assertNotWithin(source, target.inside, from);
+      if (target.node !== undefined) assertReplaceable(found(source), target.node, overwrite);
+      return target.inside;
+    }),
+  );
+}
+
+function assertNotWithin({ inside }: Walked, way: readonly string[], from: string): void {
+  const isWithin = way.length > inside.length && inside.every((name, i) => name === way[i]);
+  if (isWithin) throw new SafeRootError('INTO_ITSELF', { path: from });
+}
+
+/** As the system would answer in the end. */
+function assertReplaceable(node: Handle, old: Handle, overwrite: boolean): void {
+  if (!overwrite) throw new SafeRootError('EXISTS');
+  if (isSame(node, old)) return;
+  if (!old.stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
+  for (const _ of namesIn(old)) throw new SafeRootError('NOT_EMPTY');
 }
 
 /**

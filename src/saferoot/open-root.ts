@@ -30,6 +30,8 @@ export interface SafeRootOptions {
   readonly strict?: boolean;
   /** Decides by where a path leads. Nothing it does not admit is opened, made, changed, moved or removed. */
   readonly admit?: Admit;
+  /** Asked before what lies in a folder is admitted in great numbers: what to wait for first. */
+  readonly prepare?: (inside: readonly string[]) => Promise<void> | undefined;
 }
 
 /** A folder that paths cannot leave. Paths are relative; errors are `SafeRootError`s and name no path of the host. */
@@ -71,7 +73,7 @@ let done = 0;
 export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot {
   const strict = options.strict ?? false;
   const ground = groundFor(process.platform, strict);
-  const folder: Folder = { ground, strict, root: rootOf(), admit: options.admit };
+  const folder: Folder = { ground, strict, root: rootOf(), admit: options.admit, prepare: options.prepare };
   let underWay = 0;
   let closed = false;
 

@@ -1,8 +1,8 @@
 import { rmdirSync, unlinkSync } from 'node:fs';
-import { setImmediate as turn } from 'node:timers/promises';
 import { asPath, assertAdmitted } from './admit.ts';
 import { type Kind, kindOf } from './facts.ts';
 import { type Folder, found, placeOf, walked, walkedUntil } from './folder.ts';
+import { createPace, oneAtATime, type Pace } from './give-way.ts';
 import { at, type Handle } from './ground.ts';
 import { namesIn, stepIfThere } from './names-in.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
@@ -40,29 +40,37 @@ export async function removeTree(folder: Folder, path: string, options: RemoveTr
   return walkedUntil(folder, path, { deed: 'write', keepLastLink: true, lastGoes: true }, async (end) => {
     const node = found(end);
     const place = placeOf(end);
-    if (node.stats.isDirectory()) await surveyed(folder, node, { ways: [end.inside], maxEntries, oneMount: true });
-    const pace = { count: 0 };
-    await removeAll(folder, node, at(place.folder, place.name), end.inside, pace);
-    return { path: asPath(end.inside), kind: kindOf(node.stats), entries: pace.count };
+    if (node.stats.isDirectory()) {
+      const survey = { ways: [end.inside], maxEntries, oneMount: true };
+      await oneAtATime(folder, () => surveyed(folder, node, survey));
+    }
+    const progress = { count: 0, pace: createPace() };
+    await removeAll(folder, node, at(place.folder, place.name), end.inside, progress);
+    return { path: asPath(end.inside), kind: kindOf(node.stats), entries: progress.count };
   });
 }
 
-const entriesPerTurn = 256;
+interface Progress {
+  count: number;
+  readonly pace: Pace;
+}
 
 async function removeAll(
   folder: Folder,
   node: Handle,
   name: string | Buffer,
   inside: readonly string[],
-  pace: { count: number },
+  progress: Progress,
   depth = 1,
 ): Promise<void> {
   if (depth > maxTreeDepth) throw new SafeRootError('TOO_DEEP');
   for (let left = 3; ; left--) {
     try {
-      if (node.stats.isDirectory()) await empty(folder, node, inside, pace, depth);
+      if (node.stats.isDirectory()) await empty(folder, node, inside, progress, depth);
       removeName(node, name);
-      if (++pace.count % entriesPerTurn === 0) await turn();
+      progress.count++;
+      const pause = progress.pace();
+      if (pause !== undefined) await pause;
       return;
     } catch (error) {
       // Someone wrote into it meanwhile, or the system left an entry out while others went.
@@ -75,9 +83,11 @@ async function empty(
   folder: Folder,
   node: Handle,
   inside: readonly string[],
-  pace: { count: number },
+  progress: Progress,
   depth: number,
 ): Promise<void> {
+  // Where that is not known in time, each entry is refused.
+  await folder.prepare?.(inside);
   for (const { name } of namesIn(node)) {
     const child = stepIfThere(folder, node, name);
     if (child === undefined) continue;
@@ -86,7 +96,7 @@ async function empty(
       const there = [...inside, text];
       // Asked once more: it may have come after the survey.
       if (!isTemporaryName(text)) assertAdmitted(folder.admit, 'write', there, kindOf(child.stats));
-      await removeAll(folder, child, at(node, name), there, pace, depth + 1);
+      await removeAll(folder, child, at(node, name), there, progress, depth + 1);
     } finally {
       folder.ground.release(child);
     }

@@ -9,6 +9,13 @@ const head = 'head';
 const rest: readonly (readonly string[])[] = [['commondir'], ['objects', 'refs']];
 const parts: ReadonlySet<string> = new Set([head, ...rest.flat()]);
 
+/** How many more names may be read, all folders on a way together: everybody waits for it. */
+export interface NamesBudget {
+  left: number;
+}
+
+export const mostNames = 5000;
+
 /**
  * Refuses a change to something in a folder, when the folder is a repository or would become one. It is then judged as if
  * it lay in `.git`. The folder is held, and nothing may come between this and the change.
@@ -18,12 +25,13 @@ export function assertNoRepository(
   folder: Handle,
   inside: readonly string[],
   name: string,
+  budget: NamesBudget = { left: mostNames },
 ): void {
   if (admit === undefined) return;
   const why = isRepository(folder)
     ? 'lies in a git repository, which sessions may not change'
-    : isPart(name) && wouldBeRepository(folder, name)
-      ? 'would make its folder a git repository, and git would run what is configured there'
+    : isPart(name)
+      ? whyNoPart(folder, name, budget)
       : undefined;
   if (why === undefined || admit('write', [...inside, '.git', name], undefined) === undefined) return;
   throw new SafeRootError('NOT_ADMITTED', { what: why, inside: asPath([...inside, name]) });
@@ -36,13 +44,16 @@ export function isRepository(folder: Handle): boolean {
 }
 
 /** In whatever case: a file system that makes no difference may come later. */
-function wouldBeRepository(folder: Handle, name: string): boolean {
+function whyNoPart(folder: Handle, name: string, budget: NamesBudget): string | undefined {
   const present = new Set([folded(name)]);
   for (const each of namesIn(folder)) {
+    if (--budget.left < 0)
+      return 'is a name that git repositories are made of, in a folder with too many names to tell';
     const text = folded(each.name.toString());
     if (parts.has(text)) present.add(text);
   }
-  return present.has(head) && rest.some((names) => names.every((each) => present.has(each)));
+  const isWhole = present.has(head) && rest.some((names) => names.every((each) => present.has(each)));
+  return isWhole ? 'would make its folder a git repository, and git would run what is configured there' : undefined;
 }
 
 const isPart = (name: string): boolean => parts.has(folded(name));

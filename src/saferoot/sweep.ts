@@ -1,6 +1,6 @@
 import { unlinkSync } from 'node:fs';
-import { setImmediate as turn } from 'node:timers/promises';
 import type { Folder } from './folder.ts';
+import { createPace } from './give-way.ts';
 import { at, type Handle } from './ground.ts';
 import { namesIn, stepIfThere } from './names-in.ts';
 import { systemCode } from './saferoot-error.ts';
@@ -12,10 +12,9 @@ export interface SweepOptions {
   readonly maxEntries?: number;
 }
 
-const namesPerTurn = 256;
-
 /** Goes through the tree, folders that may not be written to left out, and removes what killed writes left. */
 export async function sweep(folder: Folder, { maxEntries = 20_000 }: SweepOptions = {}): Promise<number> {
+  const pace = createPace();
   let looked = 0;
   let removed = 0;
 
@@ -23,7 +22,8 @@ export async function sweep(folder: Folder, { maxEntries = 20_000 }: SweepOption
     if (inside.length > maxTreeDepth) return;
     for (const { name, kind } of namesIn(node)) {
       if (++looked > maxEntries) return;
-      if (looked % namesPerTurn === 0) await turn();
+      const pause = pace();
+      if (pause !== undefined) await pause;
       const text = name.toString();
       if (kind === 'file' && isTemporaryName(text)) removed += removeLeftOver(folder, node, text);
       if (kind !== 'folder' || folder.admit?.('write', [...inside, text], kind) !== undefined) continue;

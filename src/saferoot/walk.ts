@@ -5,7 +5,7 @@ import { noteChange } from './changes.ts';
 import { componentsOf } from './components.ts';
 import { type Kind, kindOf } from './facts.ts';
 import { at, type Ground, type Handle } from './ground.ts';
-import { assertNoRepository } from './repository-trap.ts';
+import { assertNoRepository, mostNames } from './repository-trap.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
 export interface WalkOptions {
@@ -75,6 +75,7 @@ export function walkAlong(
   let links = 0;
   let steps = 0;
   let made = 0;
+  const budget = { left: mostNames };
   let fresh: string | undefined;
 
   const here = (): Handle => (trail.at(-1) as Step).handle;
@@ -98,7 +99,7 @@ export function walkAlong(
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error;
       const last = isLast();
-      if (deed === 'write') assertNoRepository(admit, here(), names(), name);
+      if (deed === 'write') assertNoRepository(admit, here(), names(), name, budget);
       if (options.make === 'all' || (options.make === 'parents' && !last)) makeFolder(name);
       // A path that ends in a slash can only mean a folder.
       else if (last && ahead.length === 0) standHere(name);
@@ -108,7 +109,7 @@ export function walkAlong(
     }
     if (deed === 'write') {
       try {
-        assertNoRepository(admit, here(), names(), name);
+        assertNoRepository(admit, here(), names(), name, budget);
       } catch (error) {
         ground.release(handle);
         // Another part of a repository came while this one was made.

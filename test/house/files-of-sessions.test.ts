@@ -33,7 +33,7 @@ const files: Readonly<Record<string, readonly string[]>> = {
   gateway: ['confine.ts', 'fetch-package.ts', 'gateway.ts', 'sweep-folders.ts'],
   // The path of a workspace as the operator gave it; folders that Ambit makes and removes whole; programs it starts; what
   // git is configured by, to know what is closed.
-  workspaces: ['container/', 'isolation/', 'local/noted-looks.ts', 'local/open-local.ts', 'search/ripgrep.ts'],
+  workspaces: ['container/', 'isolation/', 'local/marks.ts', 'local/open-local.ts', 'search/ripgrep.ts'],
 };
 
 const mention = /(?<!import type [^;]{0,200})(?:from|import|require)\s*\(?\s*['"](?:node:)?fs(?:\/promises)?['"]/;

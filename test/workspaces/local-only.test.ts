@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { AmbitError } from '../../src/errors.ts';
 import { freshName, nameIsFree } from '../../src/saferoot/temporary-name.ts';
 import type { WorkspaceBackend } from '../../src/workspaces/backend.ts';
@@ -31,6 +31,7 @@ import {
   snapshot,
 } from '../saferoot/scene.ts';
 import { startSwapping } from '../saferoot/start-swapping.ts';
+import { countLooks } from './count-looks.ts';
 import { bytes, codeOf, contentOf, messageOf, noRules } from './suite/ground.ts';
 
 function openScene(scene: Scene, rules = noRules): LocalBackend {
@@ -260,4 +261,65 @@ test('W8: a refusal leads to what is there', async () => {
     '"src/component/Button.tsx" does not exist. The nearest folder on the way that does is "src". There is "src/components".',
   );
   expect(await messageOf(files.open('zzz'))).toBe('"zzz" does not exist.');
+});
+
+describe('S7: folders that are made to be costly', () => {
+  const rules = pathRules({ hide: [], keep: [], open: [] });
+
+  /** What is known is looked at again after a while. So that the counts do not depend on the time, it stands still. */
+  function stopClock(): void {
+    const now = vi.spyOn(performance, 'now').mockReturnValue(performance.now());
+    onTestFinished(() => now.mockRestore());
+  }
+
+  test('a refused move looks through nothing, and each name of a tree costs a few looks, however deep it lies', async () => {
+    const [scene, chains, depth] = [sceneOfTest(), 4, 100];
+    for (let i = 0; i < chains; i++) mkdirSync(scene.inside(`deep/c${i}/${'a/'.repeat(depth)}`), { recursive: true });
+    mkdirSync(scene.inside('full/of'), { recursive: true });
+    writeFileSync(scene.inside('taken'), '');
+    const files = openScene(scene, rules);
+    await files.swept;
+    stopClock();
+    const looks = countLooks();
+    const refused = await Promise.all(
+      ['taken', 'full', 'deep/c0', 'taken', 'full'].flatMap((to) => [
+        codeOf(files.move('deep', to)),
+        codeOf(files.move('deep', to, { overwrite: true })),
+      ]),
+    );
+    expect(new Set(refused)).toEqual(new Set(['FILE_EXISTS', 'FILE_WRONG_KIND', 'FOLDER_NOT_EMPTY', 'PATH_INVALID']));
+    expect(looks.asked + looks.names).toBeLessThan(refused.length * 60);
+
+    // It is looked through before the move, at the move and after it, by the names that lead there now and then.
+    const entries = chains * depth;
+    Object.assign(looks, { asked: 0, names: 0 });
+    await Promise.all(Array.from({ length: 4 }, () => codeOf(files.move('deep', 'moved'))));
+    expect(existsSync(scene.inside('moved/c0'))).toBe(true);
+    expect(looks.asked + looks.names).toBeLessThan(entries * 100);
+    Object.assign(looks, { asked: 0, names: 0 });
+    await files.remove('moved', { recursive: true });
+    expect(looks.asked + looks.names).toBeLessThan(entries * 60);
+  });
+
+  test('a folder with many names is not read for each write, and what links in it lead to is still closed', async () => {
+    const [scene, many] = [sceneOfTest(), 4000];
+    mkdirSync(scene.inside('many/objects'), { recursive: true });
+    for (let i = 0; i < many; i++) writeFileSync(scene.inside(`many/${i}`), '');
+    symlinkSync('led', scene.inside('many/x.code-workspace'));
+    const files = openScene(scene, rules);
+    await files.swept;
+    stopClock();
+    const looks = countLooks();
+    await Promise.all(Array.from({ length: 20 }, (_, i) => files.write(`many/x${i}`, bytes(`${i}`))));
+    expect(looks.names).toBeLessThan((many * 20) / 2);
+    symlinkSync('led-too', scene.inside('many/.vscode'));
+    for (const path of ['many/led', 'many/led-too']) {
+      expect(await codeOf(files.write(path, bytes('planted')))).toBe('PATH_PROTECTED');
+    }
+
+    // Whether git takes the folder for a repository is looked for each of these names.
+    Object.assign(looks, { asked: 0, names: 0 });
+    await codeOf(files.write(`many/${'objects/../'.repeat(100)}x`, bytes('')));
+    expect(looks.names).toBeLessThan(many * 20);
+  });
 });

@@ -54,7 +54,7 @@ export async function mergeFolder(
 ): Promise<Merge> {
   const { workspacePath, path, sessionId, workspaceId } = record;
   const lock = join(folders, `.merge-${createHash('sha256').update(workspacePath).digest('hex').slice(0, 16)}`);
-  const guard = guardLedPlaces(() => realpathSync.native(workspacePath), options.guard);
+  const guard = guardLedPlaces(() => realpathSync.native(workspacePath), options.guard, { firstAtOnce: true });
   const closed = (name: string) => guard.refusal('write', name.split('/'));
   // Asked again for where links of the workspace lead.
   const admit: Admit = (deed, names) => (deed === 'write' ? guard.refusal('write', names) : undefined);

@@ -9,6 +9,7 @@ import {
   OrdersUnknown,
 } from '../../git-orders.ts';
 import { gitLinksIn, guardedLinksIn } from '../../guarded-links.ts';
+import { NamesUnknown } from './followed-names.ts';
 import type { NotedLooks } from './noted-looks.ts';
 
 /** Something that is not to be changed because of what leads to it. */
@@ -69,9 +70,14 @@ export function placesOfLinks(
   looks: NotedLooks,
 ): LedPlaces {
   const places = new Map<string, LedPlace>();
-  for (const link of guardedLinksIn(folder, isFree, looks))
-    addLed(link, { reason: byLink, known: link.split('/').slice(-2) }, places, looks);
-  return { places };
+  try {
+    for (const link of guardedLinksIn(folder, isFree, looks))
+      addLed(link, { reason: byLink, known: link.split('/').slice(-2) }, places, looks);
+    return { places };
+  } catch (error) {
+    if (!(error instanceof NamesUnknown)) throw error;
+    return { places, unknown: error.message };
+  }
 }
 
 function addOrder({ place, kind }: GitOrder, places: Places, looks: NotedLooks): void {

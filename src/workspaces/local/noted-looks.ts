@@ -1,11 +1,15 @@
-import { type Dirent, type Stats, statSync } from 'node:fs';
+import type { Dirent, Stats } from 'node:fs';
 import { entriesInFolder, lookAtPlace } from '../../follow-links.ts';
 import { readSettings } from '../../git-orders.ts';
+import { type FollowedNames, NamesUnknown } from './followed-names.ts';
+import { contentOf, identityOf } from './marks.ts';
 
 /** Looks at the file system, and notes what was looked at. */
 export interface NotedLooks {
   lookAt(place: string): Stats | undefined;
   entriesIn(folder: string): readonly Dirent[];
+  /** Throws NamesUnknown where that is not known yet. */
+  followedIn(folder: string): readonly string[];
   read(path: string): string;
   /** What it takes to look at all of it: one for each place, and more for what is read. */
   cost(): number;
@@ -17,10 +21,11 @@ export interface NotedLooks {
 const bytesPerLook = 100;
 
 /** Notes which file something is and, of what was read, when it was changed last. */
-export function createNotedLooks(): NotedLooks {
+export function createNotedLooks(followed: FollowedNames): NotedLooks {
   let read = 0;
   const looked = new Map<string, Stats | undefined>();
   const held = new Map<string, string>();
+  const told: (() => boolean)[] = [];
 
   /** Before it is read: what changes meanwhile is then noticed later. */
   function note(place: string): void {
@@ -36,6 +41,13 @@ export function createNotedLooks(): NotedLooks {
       note(folder);
       return entriesInFolder(folder);
     },
+    followedIn(folder) {
+      note(folder);
+      const { names, stillHolds } = followed.namesIn(folder);
+      told.push(stillHolds);
+      if (names instanceof NamesUnknown) throw names;
+      return names;
+    },
     read(path) {
       note(path);
       const text = readSettings(path);
@@ -46,26 +58,7 @@ export function createNotedLooks(): NotedLooks {
     stillHold() {
       for (const [place, stats] of looked) if (identityOf(lookAtPlace(place)) !== identityOf(stats)) return false;
       for (const [place, mark] of held) if (contentOf(place) !== mark) return false;
-      return true;
+      return told.every((stillHolds) => stillHolds());
     },
   };
-}
-
-function identityOf(stats: Stats | undefined): string {
-  return stats === undefined ? '' : `${stats.dev}:${stats.ino}:${stats.mode & 0o170000}`;
-}
-
-function contentOf(place: string): string {
-  const stats = statAt(place);
-  return stats === undefined
-    ? ''
-    : `${stats.dev}:${stats.ino}:${stats.mode}:${stats.size}:${stats.mtimeMs}:${stats.ctimeMs}`;
-}
-
-function statAt(place: string): Stats | undefined {
-  try {
-    return statSync(place, { throwIfNoEntry: false });
-  } catch {
-    return undefined;
-  }
 }

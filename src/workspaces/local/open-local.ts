@@ -1,9 +1,10 @@
 import { realpathSync } from 'node:fs';
 import { posix } from 'node:path';
 import { AmbitError } from '../../errors.ts';
+import type { Admit } from '../../saferoot/admit.ts';
 import type { Located } from '../../saferoot/facts.ts';
 import type { Entry } from '../../saferoot/list-folder.ts';
-import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
+import { openRoot, type SafeRoot, type SafeRootOptions } from '../../saferoot/open-root.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import { isTemporaryName } from '../../saferoot/temporary-name.ts';
 import type { FoundFile, ListedEntry, OpenedFile, WorkspaceBackend, WriteOptions, Written } from '../backend.ts';
@@ -42,9 +43,9 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const guard = guardLedPlaces(() => real, createPathGuard(options.rules));
   const fileBytes = options.fileBytes ?? defaultFileBytes;
   const sync = options.durable ?? false;
-  const root = rootAt(path, (deed, names) =>
-    names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(deed, names),
-  );
+  const admit: Admit = (deed, names) =>
+    names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(deed, names);
+  const root = rootAt(path, { admit, prepare: guard.prepare });
   const real = realpathSync(path);
   const homes = new Set([posix.normalize(path), real].map((home) => home.replace(/(?<!\/)\/+$/, '')));
   const isPlain = homes.size === 1;
@@ -55,8 +56,23 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const looking = createExplain({ namesIn, relativeTo });
 
   function changing<T>(asked: string, work: () => Promise<T>): Promise<T> {
-    guard.lookAgain();
-    return looking(asked, work);
+    return looking(asked, () => untilKnown(work));
+  }
+
+  /** What is refused because a large folder is still looked through is tried again when that is done. */
+  async function untilKnown<T>(work: () => Promise<T>): Promise<T> {
+    for (let left = attempts; ; left--) {
+      guard.lookAgain();
+      const before = guard.looksEnded();
+      try {
+        return await work();
+      } catch (error) {
+        const underWay = guard.underWay();
+        const mayBeKnown = underWay !== undefined || guard.looksEnded() !== before;
+        if (!mayBeKnown || left === 0 || codeOf(error) !== 'NOT_ADMITTED') throw error;
+        await underWay;
+      }
+    }
   }
 
   async function namesIn(folder: string): Promise<readonly string[] | undefined> {
@@ -140,6 +156,8 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
           close: () => file.close(),
         };
         const { path: led } = opened.facts;
+        // A link in a large folder may lead to it.
+        await guard.prepare([]);
         const known = [plainNames(asked), ...guard.otherNames(led.split('/')), ...(await inRepository(led))];
         return withoutCredentials(opened, asked, guard, known);
       }),
@@ -182,13 +200,14 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
     async close() {
       root.close();
       await swept;
+      await guard.underWay();
     },
   };
 }
 
-function rootAt(path: string, admit: NonNullable<Parameters<typeof openRoot>[1]>['admit']): SafeRoot {
+function rootAt(path: string, options: SafeRootOptions): SafeRoot {
   try {
-    return openRoot(path, admit === undefined ? {} : { admit });
+    return openRoot(path, options);
   } catch (error) {
     throw new AmbitError('WORKSPACE_UNAVAILABLE', {
       what: 'The folder of the workspace cannot be opened.',
