@@ -20,7 +20,7 @@ export function createPace(): Pace {
 }
 
 /** However many long works are under way, one of them goes on in each turn of the process. */
-function giveWay(): Promise<void> {
+export function giveWay(): Promise<void> {
   return new Promise((resolve) => {
     if (waiting.push(resolve) === 1) setImmediate(goOn);
   });

@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
-import { setImmediate as turn } from 'node:timers/promises';
 import type { Admit } from './admit.ts';
 import type { Content } from './content.ts';
 import * as facts from './facts.ts';
 import type { Folder } from './folder.ts';
+import { giveWay } from './give-way.ts';
 import { groundFor } from './ground-for.ts';
 import { type Listing, type ListOptions, list } from './list-folder.ts';
 import { type MadeFolder, type MkdirOptions, mkdir } from './make-folder.ts';
@@ -64,7 +64,19 @@ export interface SafeRoot {
 
 /** Most of what is done never waits; whoever does very much of it lets others have their turn in between. */
 const doneInATurn = 32;
+const longestTurnMs = 4;
 let done = 0;
+let tookMs = 0;
+
+/** Most of the work is done before the first pause, while all others wait. */
+function timed<T>(work: () => T): T {
+  const began = performance.now();
+  try {
+    return work();
+  } finally {
+    tookMs += performance.now() - began;
+  }
+}
 
 /**
  * Opens a folder named by the operator. From here on it is this very folder, whatever its name comes to mean. Throws
@@ -90,8 +102,11 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
     if (closed) throw new SafeRootError('CLOSED', { path: about });
     underWay++;
     try {
-      if (++done % doneInATurn === 0) await turn();
-      return await work();
+      while (++done > doneInATurn || tookMs > longestTurnMs) {
+        await giveWay();
+        done = tookMs = 0;
+      }
+      return await timed(work);
     } catch (error) {
       throw asSafeRootError(error, about);
     } finally {
