@@ -259,6 +259,8 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     const words = Array.from({ length: 3000 }, (_, at) => `f${at}`);
     for (const word of words.slice(0, 20)) put(`later/b/${word}`, '');
     config('later/b', `[alias]\nz = ${words.join(' ')}\n`);
+    await refused(/for the folder "later\/b" holds a command that names more places than can be looked at/);
+    config('later/b', `[alias]\ny = ${words.slice(0, 1500).join(' ')}\nz = ${words.slice(1500).join(' ')}\n`);
     await refused(/for the folder "later\/b" names more than 2000 files, folders and words/);
     config('later/b', `[alias]\nz = ${words.slice(0, 1500).join(' ')}\n`);
     expect((await attack(`${writes('later/b/f0', 'later/b/f19')}; echo ok`)).said).toMatch(/(?<!wrote.*)ok\n$/s);
