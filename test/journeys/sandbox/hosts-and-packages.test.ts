@@ -161,7 +161,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     expect(existsSync(join(garden, 'node_modules'))).toBe(false);
   });
 
-  test.skipIf(!hasPodman())(
+  test.runIf(proof && hasPodman())(
     'of another maker, by npx or as a file, runs in a container where there is no bwrap',
     async () => {
       const bin = join(folder, 'bin');

@@ -44,6 +44,8 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
   await Promise.all(addresses.map(async (server) => speakers.set(server, await createSpeaker({ ...common, server }))));
   const at = (server: string) => speakers.get(address === 'all' ? '*' : server) as Speaker;
   const nameOf = (server: string, name: string) => (address === 'all' ? `${server}__${name}` : name);
+  /** Several servers have addresses of this kind, so that at the address of all of them each is named. */
+  const addressOf = (server: string, uri: string) => (address === 'all' ? `ambit+${server}:${uri}` : uri);
   const own = (name: string, args: object = {}) =>
     at('ambit').ask('tools/call', { name, arguments: { session: 'current', ...args } });
 
@@ -86,10 +88,11 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
       arguments: { which: plant('promptArgument') },
     });
     await at(server).ask('prompts/get', { name: nameOf(server, plant('promptName')) });
-    await at(server).ask('resources/read', { uri: `found:///${plant('resourceUri')}` });
+    await at(server).ask('resources/read', { uri: addressOf(server, `found:///${plant('resourceUri')}`) });
     const ref = { type: 'ref/prompt', name: nameOf(server, 'about') };
     await at(server).ask('completion/complete', { ref, argument: { name: 'which', value: plant('completionValue') } });
-    if (era === 'handshake') await at(server).ask('resources/subscribe', { uri: `found:///${plant('resourceUri')}` });
+    if (era === 'handshake')
+      await at(server).ask('resources/subscribe', { uri: addressOf(server, `found:///${plant('resourceUri')}`) });
     await at(server).ask(`own/${plant('method')}`);
     await say(server, 'change', { words: plant('argumentOfChange') });
   }

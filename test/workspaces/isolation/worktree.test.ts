@@ -1,9 +1,11 @@
 import { existsSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { contents, put, type Scene, scenesOfFile } from './scene.ts';
+import { contents, gitOfSuites, type Isolation, put, type Scene, type SceneOptions, scenesOfFile } from './scene.ts';
 
-const opened = scenesOfFile();
+const openScene = scenesOfFile();
+const opened = (how: Isolation | 'shared', options: SceneOptions = {}) =>
+  openScene(how, { git: gitOfSuites, ...options });
 
 const name = (id: string) => ({ sessionId: id.padEnd(16, '0'), workspaceId: 'repo' });
 
