@@ -126,35 +126,38 @@ describe.skipIf(!hasPodman())('what is in a container', () => {
     await gone(instanceOf(harness.root));
   });
 
-  test('ends when Ambit is killed; and when its warden is killed too, with whoever comes next', async () => {
-    const victims = ['ambit', 'ambit and warden', 'and the notes are lost'];
-    const tmp = join(harness.folder, 'tmp');
-    const alive = await Promise.all(
-      victims.map(async (what) => {
-        const args = [harness.folder, does, 'container'];
-        const child = fork(join(import.meta.dirname, '../bwrap/starts-and-waits.js'), args, { stdio: 'inherit' });
-        onTestFinished(() => void child.kill('SIGKILL'));
-        const [said] = (await once(child, 'message')) as [{ warden: number; root: string }];
-        return { what, child, warden: said.warden, instance: instanceOf(said.root) };
-      }),
-    );
-    await leftBehind(victims.length);
-    for (const { what, child, warden } of alive) {
-      if (what !== 'ambit') process.kill(warden, 'SIGKILL');
-      const left = once(child, 'exit');
-      child.kill('SIGKILL');
-      await left;
-    }
-    const [noticed = '', swept = '', lost = ''] = alive.map(({ instance }) => instance);
-    rmSync(join(tmp, lost), { recursive: true });
-    expect(containersOf(swept)).toHaveLength(1);
-    await sweepLeftovers(tmp);
-    // Three processes are left: those of the one whose notes are lost.
-    for (const instance of [noticed, swept]) await gone(instance, 3);
-    expect(containersOf(lost)).toHaveLength(1);
-    await createContainerRunner({ warden: harness.warden, tmpRoot: harness.root }).probe();
-    await gone(lost);
-  });
+  test.runIf(proof)(
+    'ends when Ambit is killed; and when its warden is killed too, with whoever comes next',
+    async () => {
+      const victims = ['ambit', 'ambit and warden', 'and the notes are lost'];
+      const tmp = join(harness.folder, 'tmp');
+      const alive = await Promise.all(
+        victims.map(async (what) => {
+          const args = [harness.folder, does, 'container'];
+          const child = fork(join(import.meta.dirname, '../bwrap/starts-and-waits.js'), args, { stdio: 'inherit' });
+          onTestFinished(() => void child.kill('SIGKILL'));
+          const [said] = (await once(child, 'message')) as [{ warden: number; root: string }];
+          return { what, child, warden: said.warden, instance: instanceOf(said.root) };
+        }),
+      );
+      await leftBehind(victims.length);
+      for (const { what, child, warden } of alive) {
+        if (what !== 'ambit') process.kill(warden, 'SIGKILL');
+        const left = once(child, 'exit');
+        child.kill('SIGKILL');
+        await left;
+      }
+      const [noticed = '', swept = '', lost = ''] = alive.map(({ instance }) => instance);
+      rmSync(join(tmp, lost), { recursive: true });
+      expect(containersOf(swept)).toHaveLength(1);
+      await sweepLeftovers(tmp);
+      // Three processes are left: those of the one whose notes are lost.
+      for (const instance of [noticed, swept]) await gone(instance, 3);
+      expect(containersOf(lost)).toHaveLength(1);
+      await createContainerRunner({ warden: harness.warden, tmpRoot: harness.root }).probe();
+      await gone(lost);
+    },
+  );
 
   test('is not run at all when something else was put where it would be shown', async () => {
     const secret = join(harness.folder, 'secret');

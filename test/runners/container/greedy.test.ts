@@ -57,7 +57,7 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     );
   });
 
-  test('is ended by Ambit where the engine keeps no limits, and it is said why', async () => {
+  test.runIf(proof)('is ended by Ambit where the engine keeps no limits, and it is said why', async () => {
     const { warden, root: tmpRoot } = harness;
     const limiter = createLimiter([]);
     const runner = createContainerRunner({ warden, tmpRoot, limitsByEngine: false, limiter });
