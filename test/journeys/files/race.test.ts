@@ -6,7 +6,7 @@ import { type Account, canChange, ordinary, own } from '../../saferoot/accounts.
 import { newerNode } from '../../tools/newer-node.ts';
 import { type Call, enough, openAmbit, openPublished, type Raced, race } from './racing.ts';
 
-const ms = counts(500, 60_000);
+const ms = counts(300, 60_000);
 const session = 'current';
 const path = 'a/d/f.txt';
 
