@@ -39,7 +39,7 @@ interface Connection {
   readonly unanswered: Set<ServerResponse>;
 }
 
-const maxUnanswered = { stranger: 16, proven: 256 };
+const maxUnanswered = { stranger: 4, proven: 256 };
 
 /**
  * The connections of the port. At a limit the oldest one that has proven nothing is closed, so that a newcomer always

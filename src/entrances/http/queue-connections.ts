@@ -2,8 +2,7 @@ import { maxHeaderSize, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { networkOf } from './connections.ts';
 
-/** The empty line after the last line of a head. */
-const headEnd = /[^\r\n]\r\n\r\n/;
+const headEnd = '\r\n\r\n';
 
 /**
  * Hands new connections to the HTTP server, at most one in each turn of the event loop, and only when the head of their
@@ -67,17 +66,18 @@ function takeNext(queue: Map<string, Set<Socket>>): Socket | undefined {
  * does not begin with a method, and a head that is too long, are for the HTTP server to refuse.
  */
 function readHead(socket: Socket, onHead: () => void): void {
-  // One byte is one letter. A list of pieces would take a hundred times the memory if they come byte by byte.
-  let text = '';
+  let held: Buffer | undefined;
 
   function take(piece: Buffer): void {
-    const before = text.length;
-    text += piece.toString('latin1');
-    const isComplete = headEnd.test(text.slice(Math.max(0, before - 4)));
-    if (!isComplete && text.length < maxHeaderSize && startsLikeHead(text)) return;
+    const before = held?.length ?? 0;
+    // One buffer: a list of pieces would take a hundred times the memory if they come byte by byte.
+    held = held === undefined ? piece : Buffer.concat([held, piece]);
+    const start = startOfHead(held);
+    const isComplete = held.indexOf(headEnd, Math.max(start, before - headEnd.length)) !== -1;
+    if (!isComplete && held.length < maxHeaderSize && startsWithMethod(held, start)) return;
     socket.pause();
     socket.off('data', take).off('end', leave);
-    socket.unshift(Buffer.from(text, 'latin1'));
+    socket.unshift(held);
     onHead();
   }
   /** Nothing was asked that could be answered. */
@@ -87,7 +87,14 @@ function readHead(socket: Socket, onHead: () => void): void {
   socket.on('data', take).on('end', leave);
 }
 
-/** Whether this can become the head of a request. Line breaks before it are skipped. */
-function startsLikeHead(text: string): boolean {
-  return /^[\r\n]*[A-Z-]{0,32}(?: |$)/.test(text);
+/** The HTTP server skips line breaks in front of a request. */
+function startOfHead(bytes: Buffer): number {
+  let at = 0;
+  while (bytes[at] === 0x0d || bytes[at] === 0x0a) at++;
+  return at;
+}
+
+/** As far as it is there. */
+function startsWithMethod(bytes: Buffer, start: number): boolean {
+  return /^[A-Z-]{0,32}(?: |$)/.test(bytes.toString('latin1', start, start + 33));
 }
