@@ -34,6 +34,8 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
   let ambit: RunningAmbit;
   let working: WorkingSessions;
   let keys: KeyServer;
+  /** The p99 of each stretch without a flood: one alone varies by a factor of three. */
+  const quiet: number[] = [];
 
   beforeAll(async () => {
     keys = await keyServer();
@@ -90,7 +92,8 @@ describe.runIf(proof)('a client without a credential floods the port while 50 se
     const isNormal = () =>
       after.p99 < 3 * before.p99 && residentMb() <= mb + leftMb && descriptors() <= open + strangersOfOneAddress;
     while (!isNormal() && performance.now() - ended < backToNormalMs) after = await working.stretch(stretchMs / 2);
-    const normal = Math.max(before.p99, after.p99);
+    quiet.push(before.p99, after.p99);
+    const normal = Math.max(before.p99, after.p99, quiet.reduce((sum, each) => sum + each) / quiet.length);
     const { stretch } = during;
     console.log(
       `${flood}: p99 ${before.p99.toFixed(1)} ms before, ${stretch.p99.toFixed(1)} during, ${after.p99.toFixed(1)} after; ` +
