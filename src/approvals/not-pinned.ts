@@ -5,7 +5,7 @@ import { filesOfArgs, filesOfValues, startedLanguages } from './named-files.ts';
 import type { Approvable, Pinned } from './pinned.ts';
 import { isFolder } from './script-names.ts';
 
-/** What an approval would not hold on to although it may decide what runs, a sentence each. */
+/** One sentence for each thing that may decide what a server runs and that an approval does not pin. */
 export function whatIsNotPinned(pinned: Pinned, server: Approvable): string[] {
   if (pinned.kind === 'http' || server.kind === 'http') return [];
   return [...ofCommand(pinned, server), ...ofVariables(server)];

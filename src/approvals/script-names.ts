@@ -18,7 +18,7 @@ const inFolder: Readonly<Partial<Record<Language, readonly string[]>>> = {
   tasks: ['Makefile', 'makefile', 'GNUmakefile', 'justfile', 'Justfile', 'Taskfile.yml', 'Taskfile.yaml', 'Rakefile'],
 };
 
-/** What other names a word has for an interpreter, before its endings are added: `a.b` is `a/b` for Python. */
+/** The other names under which an interpreter looks for a word, without endings: Python looks for `a.b` as `a/b`. */
 export function spellingsOf(word: string, languages: readonly Language[]): string[] {
   const spellings = [word];
   if (languages.includes('python') && /^[\w.]+$/.test(word)) spellings.push(word.replaceAll('.', '/'));

@@ -71,7 +71,7 @@ function fileOf(word: string): string[] {
   }
 }
 
-/** What a shell makes of `~/x`, `$HOME/x` and `$PWD/x`. */
+/** The paths that a shell expands `~/x`, `$HOME/x` and `$PWD/x` to. */
 function fromKnownFolder(word: string): string[] {
   const [, folder = '', rest = ''] = /^(~|\$HOME|\$\{HOME\}|\$PWD|\$\{PWD\})\/+(.*)$/s.exec(word) ?? [];
   if (folder === '') return [];

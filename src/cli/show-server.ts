@@ -15,7 +15,7 @@ export function originOf(server: ServerDefinition, places: Places): string {
   return shown.length < file.length ? shown : file;
 }
 
-/** What an approval would let run or be called; credentials in variables, and values of headers, are not shown. */
+/** The lines that describe the command or address that an approval allows, without credentials and header values. */
 export function whatWouldRun(pinned: Pinned, server: ServerDefinition): string[] {
   if (pinned.kind === 'http') {
     return [`  calls    ${pinned.url}`, ...named('headers', Object.keys(pinned.headers))];

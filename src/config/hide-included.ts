@@ -20,7 +20,7 @@ export function hideIncluded(config: ConfigDraft): ConfigDraft {
   return { ...config, workspaces: Object.fromEntries(workspaces) };
 }
 
-/** What cannot be followed cannot be read either. */
+/** The path without links. A path that cannot be resolved stays as it is: it cannot be read either. */
 function follow(path: string): string[] {
   try {
     return stationsOf(path);

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { queueConnections } from '../../src/entrances/http/queue-connections.ts';
 import { openWire } from '../journeys/hostile/raw-http.ts';
@@ -19,7 +20,7 @@ describe('S7: new connections', () => {
       request.resume();
       request.on('end', () => response.end(`${request.method} ${request.url}`));
     });
-    queueConnections(http, 200);
+    queueConnections(http, 60_000);
     http.listen(0, '127.0.0.1');
     await once(http, 'listening');
     const count = () => {
@@ -34,11 +35,11 @@ describe('S7: new connections', () => {
     http.close();
   });
 
-  const open = () => openWire(`http://127.0.0.1:${(http.address() as AddressInfo).port}`);
+  const open = (server = http) => openWire(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
 
   test('are served one in a turn, even when all of them complete their first request at once', async () => {
-    const wires = await Promise.all(Array.from({ length: 40 }, open));
+    const wires = await Promise.all(Array.from({ length: 40 }, () => open()));
     // Line breaks in front of a request are skipped, so they are no head.
     for (const wire of wires) await wire.say(`\r\n\r\n${get('/a').slice(0, -1)}`);
     expect(turns).toEqual([]);
@@ -55,7 +56,7 @@ describe('S7: new connections', () => {
 
   test('may break at any time', async () => {
     for (let round = 0; round < 20; round++) {
-      const wires = await Promise.all(Array.from({ length: 10 }, open));
+      const wires = await Promise.all(Array.from({ length: 10 }, () => open()));
       await Promise.all(wires.map((wire) => wire.say(get('/a'))));
       for (const wire of wires) wire.reset();
     }
@@ -74,8 +75,13 @@ describe('S7: new connections', () => {
   });
 
   test('that send no head are closed in time; what is no HTTP is refused at once', async () => {
-    http.on('clientError', (error: NodeJS.ErrnoException, socket) => socket.end(`refused: ${error.code}`));
-    const [slow, tls, ssh, long] = [await open(), await open(), await open(), await open()];
+    const impatient = createServer();
+    queueConnections(impatient, 100);
+    impatient.listen(0, '127.0.0.1');
+    await once(impatient, 'listening');
+    const refuse = (error: NodeJS.ErrnoException, socket: Duplex) => socket.end(`refused: ${error.code}`);
+    for (const server of [http, impatient]) server.on('clientError', refuse);
+    const [slow, tls, ssh, long] = [await open(impatient), await open(), await open(), await open()];
     await slow.say('GET / HTTP/1.1\r\nhost: ');
     await tls.say('\u0016\u0003\u0001');
     await ssh.say('SSH-2.0-OpenSSH_9.2\r\n');
@@ -84,5 +90,6 @@ describe('S7: new connections', () => {
     expect(await ssh.untilClosed()).toBe('refused: HPE_INVALID_METHOD');
     expect(await long.untilClosed()).toBe('refused: HPE_HEADER_OVERFLOW');
     expect(await slow.untilClosed()).toBe('refused: ERR_HTTP_REQUEST_TIMEOUT');
+    impatient.close();
   });
 });

@@ -1,12 +1,13 @@
+import { EventEmitter } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
-import { request } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { request, type ServerResponse } from 'node:http';
+import { connect, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { networkOf } from '../../src/entrances/http/connections.ts';
+import { createConnections, networkOf } from '../../src/entrances/http/connections.ts';
 import { maxConnectionsWithin } from '../../src/entrances/http/descriptor-limit.ts';
 import { createGateway, type EmbeddedGateway } from '../../src/index.ts';
 import { callModern, modernHeaders, modernRequest, outcome } from '../journeys/hostile/mcp-calls.ts';
@@ -21,7 +22,7 @@ let url: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'ambit-strangers-'));
   gateway = await createGateway({
-    // Two for strangers of one address, 16 for one credential.
+    // 16 for strangers of one address, and 16 for one credential.
     config: {
       version: 1,
       listen: { maxConnections: 32 },
@@ -179,16 +180,14 @@ describe('S7: one credential', () => {
     await expect.poll(async () => (await call(busy.token)).status).toBe(200);
   });
 
-  test('has 256 requests on one connection that wait for their answers', async () => {
-    const busy = await gateway.createSession();
-    const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', arguments: {} }));
-    const wire = await openBusyWire(busy.token);
-    const call = head('/mcp/calm', { ...bearer(busy.token), 'content-length': body.length }) + body;
-    await wire.say(call.repeat(255));
-    await callModern(address(), busy.token, 'echo', { text: 'read meanwhile' });
-    expect(wire.socket.destroyed).toBe(false);
-    await wire.say(call);
-    await wire.untilClosed();
+  test('has 256 requests on one connection that wait for their answers', () => {
+    const connections = createConnections({ total: 8, perAddress: 8, perCredential: 8 }, () => {});
+    const socket = new Socket();
+    const ask = () => connections.ask(socket, new EventEmitter() as ServerResponse);
+    connections.add(socket);
+    connections.prove(socket, 'session');
+    expect(Array.from({ length: 256 }, ask)).not.toContain(false);
+    expect([ask(), socket.destroyed]).toEqual([false, true]);
   });
 
   test('has half of the bytes that are kept of bodies', async () => {

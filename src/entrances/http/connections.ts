@@ -171,7 +171,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
   };
 }
 
-/** Node never closes an answer that waits behind another one when their connection ends: whoever waits for that would wait for ever. */
+/** Closes the answers that wait behind another one of their connection. Node does not when the connection ends. */
 function closeAnswers(answers: Iterable<ServerResponse>): void {
   for (const answer of answers) {
     answer.destroyed = true;
