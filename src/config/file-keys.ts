@@ -3,7 +3,7 @@ import type { Config } from './schema.ts';
 /**
  * The role of each key of the configuration that names a file or folder. A secret must be out of reach of every session. A
  * setting must not be rewritten by one. An included file belongs to a project, and is hidden where a session could read
- * it. What is given is what sessions are to have.
+ * it. A given file or folder is meant for sessions.
  */
 export type FileRole = 'secret' | 'setting' | 'included' | 'given';
 

@@ -20,7 +20,7 @@ export function hideIncluded(config: ConfigDraft): ConfigDraft {
   return { ...config, workspaces: Object.fromEntries(workspaces) };
 }
 
-/** The path without links. A path that cannot be resolved stays as it is: it cannot be read either. */
+/** The places that a path leads through, link by link. A path that cannot be resolved has none: nobody can read it. */
 function follow(path: string): string[] {
   try {
     return stationsOf(path);
