@@ -67,7 +67,7 @@ function watchCalls() {
 }
 
 function condensed(calls, wholeUs) {
-  // They are first heard of when they pass the call on, so in the order of the corridor.
+  // They are first heard of when they pass the call on, so in the order of the pipeline.
   const stages = [...calls.at(-1).keys()].map((name) => ({
     name,
     us: median(calls.map((call) => (call.get(name) ?? 0) * 1000)),

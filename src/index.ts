@@ -11,7 +11,7 @@ export {
   type Provenance,
 } from './context/inject.ts';
 export { AmbitError, type ErrorCode, isAmbitError } from './errors.ts';
-export type { StageWatch } from './gateway/chain.ts';
+export type { StageWatch } from './gateway/compose.ts';
 export type { CallExplanation } from './gateway/explain-call.ts';
 export type { McpServer, McpServers, ServerView, SessionServers } from './gateway/mcp-servers.ts';
 export { type CreateGatewayOptions, createGateway, type EmbeddedGateway } from './library/create-gateway.ts';

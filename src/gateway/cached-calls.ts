@@ -37,6 +37,8 @@ export interface CachedCall {
 }
 
 export interface CachedCalls {
+  /** Whether results of any tool of this server may be given again. */
+  keepsAny(server: string): boolean;
   /** Whether results of this tool may be given again. */
   concerns(server: ServerDefinition, message: Message): boolean;
   /** The answer, from the cache or by `forward`, which is given the channel to use. */
@@ -59,10 +61,15 @@ export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
   const rules = new WeakMap<Config, Map<string, string>>();
   const definitions = new WeakMap<Offer, Map<string, string>>();
 
-  function settingFor(server: ServerDefinition, message: Message) {
+  function settingsFor(server: string) {
     const all = config().servers;
-    const cached = Object.hasOwn(all, server.name) ? all[server.name]?.cache : undefined;
-    const tool = cached === undefined || Object.keys(cached).length === 0 ? undefined : toolOf(message);
+    const cached = Object.hasOwn(all, server) ? all[server]?.cache : undefined;
+    return cached === undefined || Object.keys(cached).length === 0 ? undefined : cached;
+  }
+
+  function settingFor(server: ServerDefinition, message: Message) {
+    const cached = settingsFor(server.name);
+    const tool = cached === undefined ? undefined : toolOf(message);
     return tool !== undefined && cached !== undefined && Object.hasOwn(cached, tool) ? cached[tool] : undefined;
   }
 
@@ -132,6 +139,7 @@ export function createCachedCalls(parts: CachedCallsParts): CachedCalls {
   }
 
   return {
+    keepsAny: (server) => settingsFor(server) !== undefined,
     concerns: (server, message) => settingFor(server, message) !== undefined,
 
     async answer(call, forward) {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Credential, Principal } from '../identity/principal.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Caller } from '../upstreams/caller.ts';
-import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
 import type { Channel, Era } from '../wire/channel.ts';
 import type { Edit } from '../wire/edit.ts';
 import type { Message } from '../wire/message.ts';
@@ -72,6 +72,7 @@ export function newExchange(arrived: NewExchange): Arrived {
     available: undefined,
     caller: undefined,
     edits: undefined,
+    outgoing: undefined,
   } as Arrived;
 }
 
@@ -108,12 +109,24 @@ export type Identified<E extends Approach = Approach> = E & { readonly principal
 export type InSession<E extends Approach = Approach> = Identified<E> & { readonly session: Session };
 /** `decidedAt` is the revision of configuration and approvals that the decisions about it rest on. */
 export type Decided<E extends Approach = Approach> = InSession<E> & { readonly decidedAt: number };
-export type Authorized<E extends Approach = Approach> = Decided<E> & { readonly upstream: ServerDefinition };
-/** At the address of all servers: those this session may use, in the order of the configuration. */
-export type AuthorizedForAll<E extends Approach = Approach> = Decided<E> & {
+export type Authorized<E extends Approach = Approach> = Decided<E> & {
+  /** The server that the request is for. Undefined at the address of all servers, until `routeTool` has found it. */
+  readonly upstream: Upstream | undefined;
+  /** At the address of all servers: those that this session may use, in the order of the configuration. */
   readonly available: readonly ServerDefinition[];
 };
 /** `caller` is the handshake-era client behind the transport session; none on initialize and in the modern era. */
 export type Bound<E extends Approach = Approach> = Authorized<E> & { readonly caller: Caller | undefined };
-/** `edits` are the changes we mean to make; everything else of the message goes on as it came. */
-export type Prepared = Bound<Arrived> & { readonly edits: readonly Edit[] };
+export type Prepared = Bound<Arrived> & {
+  /** The message for the server: the client's own, or at the address of all servers one with the server's own names. */
+  readonly outgoing: Message;
+  /** The changes that are made to `outgoing` when it is sent. Everything else of it stays as it came. */
+  readonly edits: readonly Edit[];
+};
+/** An exchange with one server. */
+export type ToServer = Prepared & { readonly upstream: Upstream };
+
+/** Only a call of a tool that is answered counts as one: as a notification, nothing is called. */
+export function isToolCall({ method, kind }: Message): boolean {
+  return method === 'tools/call' && kind === 'request';
+}

@@ -1,7 +1,10 @@
 import type { Config } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import type { SessionStore } from '../stores/store.ts';
-import type { StageWatch } from './chain.ts';
+import type { Reply } from '../wire/channel.ts';
+import type { StageWatch } from './compose.ts';
+import type { Arrived } from './exchange.ts';
+import type { StageList } from './stage.ts';
 
 export interface GatewayOptions {
   readonly config: Config;
@@ -17,6 +20,8 @@ export interface GatewayOptions {
   /** Where a store that is a file lies, if not in the data directory. */
   readonly storeDir?: string;
   readonly watchStages?: StageWatch | undefined;
+  /** Changes the list of the stages that every request passes. */
+  readonly arrangeStages?: (list: StageList<Arrived, Reply>) => StageList<Arrived, Reply>;
   /** Where OpenTelemetry's own names are looked for beside the configuration. */
   readonly environment?: NodeJS.ProcessEnv;
 }

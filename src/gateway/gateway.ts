@@ -41,11 +41,13 @@ import { createSessionFolders } from '../workspaces/isolation/session-folders.ts
 import { createAggregate } from './aggregate/aggregate.ts';
 import { createComposite } from './aggregate/children.ts';
 import { allServers } from './aggregate/for-all.ts';
+import { createSendToServer } from './aggregate/send-to-server.ts';
+import { createServerCallers } from './aggregate/server-callers.ts';
 import { announceChange } from './announce.ts';
 import { announceLists, noteListChange } from './announce-lists.ts';
 import { createCachedCalls } from './cached-calls.ts';
+import { composeRequestStages, composeStages } from './compose.ts';
 import { createConfirmCall } from './confirm-call.ts';
-import { inwardCorridor, visitCorridor } from './corridor.ts';
 import { explainCall } from './explain-call.ts';
 import { fetchedInto, packagesIn } from './fetch-package.ts';
 import { createFilesOfSessions } from './files-of-sessions.ts';
@@ -59,12 +61,13 @@ import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { openDirectory } from './open-directory.ts';
 import type { Gateway } from './opened-gateway.ts';
-import { outwardCorridor } from './outward.ts';
+import { createOwnServer } from './own-link.ts';
 import { createOwnTools, ownServer } from './own-tools.ts';
-import { quietLink } from './quiet-link.ts';
+import { requestPipeline, transportPipeline } from './pipeline.ts';
 import { createRememberedTransports } from './remembered-transports.ts';
 import { createResolution } from './resolution.ts';
 import { lookForSandbox } from './sandbox-state.ts';
+import { serverMessagePipeline } from './server-message-pipeline.ts';
 import { followSessions } from './session-lives.ts';
 import { createSettings } from './settings.ts';
 import { sweepFolders } from './sweep-folders.ts';
@@ -77,6 +80,7 @@ export type { Gateway };
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const { configFile, dataDir } = options;
   const log = safeLog(options.log);
+  const { arrangeStages: arrange = (list) => list } = options;
   const settings = createSettings(options.config, dirname(configFile));
   const { config } = options;
   for (const dir of new Set([dataDir, options.storeDir ?? dataDir])) {
@@ -154,7 +158,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       catalog.describedAnew(name);
     }
   });
-  const deliver = outwardCorridor(journal);
+  const deliver = serverMessagePipeline(journal);
   const any = options.credentials !== false;
   const given = await openGiven({ any, store, settings, dataDir, journal, approvals });
   const { carrying } = given;
@@ -230,29 +234,25 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const { governance, policies } = govern({ store, config: settings.config, directory, keys, journal, log });
   const { contextOf } = governance;
-  const own = createOwnTools(createSessionTools({ sessions, store, files, contextOf }), tools);
+  const sessionTools = createSessionTools({ sessions, store, files, contextOf });
+  const own = createOwnTools(sessionTools, tools);
+  const inProcess = createOwnServer(sessionTools);
   const remembered = createRememberedTransports({
     marks: store.marks,
     callers,
     sessions,
     linkFor(session, server, initialize) {
       if (server === allServers) return createComposite(session, initialize, links, callers);
-      if (server === ownServer) return quietLink(session, ownServer);
+      if (server === ownServer) return inProcess.links.handshake;
       return absentLink(session.id, placeOf(session), server);
     },
     forgotten: governance.forget,
   });
-  const aggregate = createAggregate({
-    links,
-    callers,
-    catalog,
-    resolution,
-    tools,
-    cached,
-    own,
-    confirmCall,
-    remember: remembered.remember,
-  });
+  const serverCallers = createServerCallers(links);
+  const send = createSendToServer({ links, callers, serverCallers, confirmCall });
+  const { remember } = remembered;
+  const routing = { links, callers, catalog, resolution, tools, own, serverCallers, send };
+  const aggregate = createAggregate({ ...routing, remember });
   const kept = { links, callers, aggregate, resolution, tools, listeners };
   const bounds = createKeepInBounds({ ...kept, servers: settings.servers });
   announceLists(lists);
@@ -299,12 +299,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     governance,
     catalog,
     cached,
-    confirmCall,
+    ownServer: inProcess,
+    serverCallers,
+    send,
     identify,
     identity: { keys: directory.keys, onRevoked: directory.onRevoked },
     selecting: { config: settings.config, callers, log },
     keys: settings.keys,
-    watchStages: options.watchStages,
     tracer: telemetry?.tracer,
     resolving: opened.resolving(callers, remembered),
   };
@@ -314,8 +315,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     get config() {
       return settings.config();
     },
-    serve: inwardCorridor(parts),
-    visit: visitCorridor(parts),
+    serve: composeRequestStages(arrange(requestPipeline(parts)), resolution.revision, options.watchStages),
+    visit: composeStages(transportPipeline(parts)),
     identify,
     refused: refusals.record,
     sessions,

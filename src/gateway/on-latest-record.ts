@@ -1,6 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import { StaleSession } from '../sessions/grants.ts';
-import type { Next } from './chain.ts';
+import type { Next } from './stage.ts';
 
 const mostTries = 5;
 

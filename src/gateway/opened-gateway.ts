@@ -11,7 +11,6 @@ import type { Use } from '../stores/admission.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import type { Reply } from '../wire/channel.ts';
 import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
-import type { Next } from './chain.ts';
 import type { Arrived } from './exchange.ts';
 import type { CallExplanation } from './explain-call.ts';
 import type { GivenCredentials } from './given-credentials.ts';
@@ -22,6 +21,7 @@ import type { JwtIdentity } from './jwt-identity.ts';
 import type { OpenDirectory } from './open-directory.ts';
 import type { Resolved } from './resolution.ts';
 import type { SandboxState } from './sandbox-state.ts';
+import type { Next } from './stage.ts';
 import type { Visit, Visited } from './visit.ts';
 
 export type { Refusal };

@@ -1,16 +1,11 @@
 import { AmbitError } from '../errors.ts';
-import { placeOf } from '../sessions/in-workspace.ts';
-import type { Session } from '../sessions/session.ts';
 import type { Link } from '../upstreams/link.ts';
 
-/** The link of a handshake-era client whom Ambit answers by itself: nobody is behind it. */
-export function quietLink(session: Session, server: string): Link {
+/** A link that does nothing: no server is behind it. Links of which Ambit answers something itself are made from it. */
+export function quietLink(of: Pick<Link, 'sessionId' | 'place' | 'server' | 'era'>): Link {
   let closed = false;
   return {
-    sessionId: session.id,
-    place: placeOf(session),
-    server,
-    era: 'handshake',
+    ...of,
     attached: () => 0,
     isBusy: () => false,
     isClosed: () => closed,

@@ -1,8 +1,8 @@
 import type { Channel, Reply } from '../wire/channel.ts';
 import { notificationMessage } from '../wire/compose.ts';
 import { memberOf, rawAt, shapeAt } from '../wire/scan.ts';
-import type { Next } from './chain.ts';
 import type { Arrived, InSession } from './exchange.ts';
+import type { Next } from './stage.ts';
 
 /** Modern listen streams of single servers: the server says what changes there, we say what changes by our bounds. */
 export interface ToolListeners {
@@ -50,7 +50,7 @@ export function createToolListeners(): ToolListeners {
   };
 }
 
-export function asksForTools({ era, message }: Arrived): boolean {
+export function asksForTools({ era, message }: Pick<Arrived, 'era' | 'message'>): boolean {
   const filter = memberOf(message.params?.shape, 'notifications');
   if (era !== 'modern' || message.kind !== 'request' || filter === undefined) return false;
   const tools = memberOf(shapeAt(message.bytes, filter), 'toolsListChanged');

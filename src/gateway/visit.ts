@@ -6,11 +6,11 @@ import type { Caller, Callers } from '../upstreams/caller.ts';
 import type { Channel } from '../wire/channel.ts';
 import { errorMessage, refusedRequest } from '../wire/compose.ts';
 import { ProtocolFault } from '../wire/protocol-fault.ts';
-import type { Next, Stage } from './chain.ts';
 import type { Approach, InSession } from './exchange.ts';
 import { onLatestRecord } from './on-latest-record.ts';
 import { asAmbitError } from './refusal.ts';
 import type { RememberedTransports } from './remembered-transports.ts';
+import type { AroundStage, Next } from './stage.ts';
 
 /** Someone at the door without a message: the handshake era's GET and DELETE, and whoever brings several at once. */
 export interface Visit extends Approach {
@@ -31,9 +31,11 @@ export type Visited =
       readonly scopes?: readonly string[];
     };
 
-/** `record` for visits: outermost, and the place where a refusal gets its form. */
-export function recordVisit(journal: Journal, refusals: Refusals): Stage<Visit, Visit, Visited> {
-  return async function recordVisit(visit, next) {
+/** Writes the journal's line of a visit and gives its refusal the form on the wire. */
+export function recordVisit(journal: Journal, refusals: Refusals): AroundStage<Visit, unknown, Visited> {
+  return { name: 'recordVisit', refuses: ['SESSION_STALE', 'INTERNAL'], around: recorded };
+
+  async function recorded<Here extends Visit>(visit: Here, next: Next<Here, Visited>): Promise<Visited> {
     let outcome = 'ok';
     try {
       return await onLatestRecord(visit, next);
@@ -64,7 +66,7 @@ export function recordVisit(journal: Journal, refusals: Refusals): Stage<Visit, 
           workspaceId: visit.entry.workspaceId,
         });
     }
-  };
+  }
 }
 
 export function welcome(

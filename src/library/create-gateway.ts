@@ -7,7 +7,7 @@ import type { ConfigInput } from '../config/schema.ts';
 import { type Listening, listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { allServers } from '../gateway/aggregate/for-all.ts';
-import type { StageWatch } from '../gateway/chain.ts';
+import type { StageWatch } from '../gateway/compose.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
 import { openGateway } from '../gateway/gateway.ts';
 import type { GivenCredentials } from '../gateway/given-credentials.ts';
@@ -55,7 +55,7 @@ export interface EmbeddedGateway {
   close(): Promise<void>;
 }
 
-/** The gateway in your process: the same corridor, without a command line around it. */
+/** The gateway in your process: the same pipeline, without a command line around it. */
 export async function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
   const log = safeLog(options.log ?? stderrLog());
   const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');

@@ -6,6 +6,8 @@ import type { ServerSource } from '../config/schema-server.ts';
 import type { Disclosure } from '../context/call-context.ts';
 import type { Limits } from '../runners/limits/limits.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
+import type { Era } from '../wire/channel.ts';
+import type { Link } from './link.ts';
 import type { Scope } from './process-key.ts';
 
 /** What may be asked of the person or model behind a session. */
@@ -75,6 +77,18 @@ export interface HttpServer extends Common {
 
 /** An MCP server behind Ambit, as the configuration describes it. */
 export type ServerDefinition = StdioServer | HttpServer;
+
+/** A server that runs in this process and is always there. */
+export interface InProcessServer {
+  readonly kind: 'in-process';
+  readonly name: string;
+  readonly source: 'operator';
+  /** One for the clients of each era. */
+  readonly links: Readonly<Record<Era, Link>>;
+}
+
+/** Anything that a request can be forwarded to. */
+export type Upstream = ServerDefinition | InProcessServer;
 
 /** What a server is called in the contexts that are meant for it. */
 export function audienceOf(server: ServerDefinition): string {

@@ -9,7 +9,7 @@ import type { Acting } from './relay/teller.ts';
 /** One request on its way to an upstream. */
 export interface Call {
   readonly message: Message;
-  /** The changes the corridor means to make; the link adds its own. */
+  /** The changes the pipeline means to make; the link adds its own. */
   readonly edits: readonly Edit[];
   readonly channel: Channel;
   readonly headers: () => Readonly<Record<string, string>>;

@@ -5,10 +5,11 @@ import type { Session } from '../sessions/session.ts';
 import type { Reply } from '../wire/channel.ts';
 import { readMessage } from '../wire/message.ts';
 import { EraFault } from '../wire/protocol-fault.ts';
+import { memberOf, stringAt } from '../wire/scan.ts';
 import { bridgeToHandshake } from './bridge/to-handshake.ts';
 import { translateHandshake } from './bridge/translate-handshake.ts';
 import type { Connect } from './connect.ts';
-import type { HttpServer, ServerDefinition, StdioServer } from './definition.ts';
+import type { HttpServer, InProcessServer, ServerDefinition, StdioServer, Upstream } from './definition.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
 import { handshakeKey, knowsNoHandshake, ownHandshake } from './handshake.ts';
 import { handshakeManner } from './http/handshake-manner.ts';
@@ -43,11 +44,11 @@ export interface Opened {
 
 export interface Links {
   /** A modern request: straight to a modern upstream, over a bridge to any other. */
-  modern(session: Session, server: ServerDefinition, call: Call): Promise<Reply>;
+  modern(session: Session, server: Upstream, call: Call): Promise<Reply>;
   /** A modern client's notification; a server of the other era has no use for one. */
-  notifyModern(session: Session, server: ServerDefinition, call: Call): void;
+  notifyModern(session: Session, server: Upstream, call: Call): void;
   /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
-  handshake(session: Session, server: ServerDefinition, call: Call): Promise<Opened>;
+  handshake(session: Session, server: Upstream, call: Call): Promise<Opened>;
   /** All that the session uses, in whatever workspace, links that others use too among them. */
   of(sessionId: string, server: string): Link[];
   /** The workspaces in which the session has links. */
@@ -202,6 +203,7 @@ export function createLinks(options: LinksOptions): Links {
     size: kept.size,
 
     modern(opener, server, call) {
+      if (server.kind === 'in-process') return server.links.modern.request(call);
       const session = latest(opener);
       const verdict = verdicts.get(server.name);
       // Over HTTP a server may turn out to speak another era than it did; a process is what it was when it started.
@@ -212,10 +214,12 @@ export function createLinks(options: LinksOptions): Links {
     },
 
     notifyModern(session, server, call) {
+      if (server.kind === 'in-process') return server.links.modern.notify(call);
       if (verdicts.get(server.name) !== 'handshake') native(latest(session), current(session, server)).notify(call);
     },
 
     async handshake(opener, asked, call) {
+      if (asked.kind === 'in-process') return handshakeInProcess(asked, call);
       const session = latest(opener);
       const server = current(session, asked);
       if (server.era === 'modern') return translated(session, server, call);
@@ -274,6 +278,13 @@ export function createLinks(options: LinksOptions): Links {
       await kept.close(new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' }));
     },
   };
+}
+
+async function handshakeInProcess({ links: { handshake: link } }: InProcessServer, call: Call): Promise<Opened> {
+  const reply = await link.request(call);
+  const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
+  const version = answer && stringAt(answer.bytes, memberOf(answer.result?.shape, 'protocolVersion'));
+  return { reply, link, version };
 }
 
 function nothing(): undefined {}

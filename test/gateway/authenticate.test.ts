@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { AmbitError, type ErrorCode } from '../../src/errors.ts';
-import type { Approach, Identified } from '../../src/gateway/exchange.ts';
 import { blankEntry } from '../../src/gateway/exchange.ts';
 import { createIdentify, type IdentifyOptions } from '../../src/gateway/identify.ts';
 import { authenticate } from '../../src/gateway/stages/authenticate.ts';
@@ -17,7 +16,7 @@ async function principalOf(
   options: Pick<IdentifyOptions, 'anonymous' | 'onInvalidKey'>,
   failure: ErrorCode = 'UNAUTHENTICATED',
 ): Promise<string> {
-  const stage = authenticate<Approach, string>(
+  const stage = authenticate(
     createIdentify({
       ...options,
       sessions: {} as Sessions,
@@ -33,9 +32,8 @@ async function principalOf(
     entry: blankEntry(),
     credential: { ...credential, loopback, address: loopback ? '127.0.0.1' : '192.0.2.1' },
   } as const;
-  const next = async ({ principal }: Identified<Approach>) => principal.kind;
   try {
-    return await stage(exchange, next);
+    return (await stage.before(exchange)).principal.kind;
   } catch (error) {
     return (error as AmbitError).code;
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { outwardCorridor } from '../../src/gateway/outward.ts';
+import { serverMessagePipeline } from '../../src/gateway/server-message-pipeline.ts';
 import type { Entry, Journal } from '../../src/journal/journal.ts';
 import { createPendingCalls } from '../../src/upstreams/relay/pending.ts';
 import type { Sent } from '../../src/upstreams/sent.ts';
@@ -8,7 +8,7 @@ import { mine } from '../upstreams/relay/handles.ts';
 
 test('a method that a server makes up takes 200 characters of the journal', async () => {
   const entries: Entry[] = [];
-  const outward = outwardCorridor({ record: (entry: Entry) => void entries.push(entry) } as Journal);
+  const outward = serverMessagePipeline({ record: (entry: Entry) => void entries.push(entry) } as Journal);
   for (const length of [200, 7900]) {
     await outward({
       upstream: { name: 'it', push: {} },

@@ -15,7 +15,7 @@ function request(meta?: unknown) {
   return readMessage(Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', ...params })));
 }
 
-/** What the corridor makes of it. */
+/** What the pipeline makes of it. */
 function passed(meta: unknown, headers?: TraceHeaders): Record<string, unknown> {
   const message = request(meta);
   const trace = traceOf(message, headers);

@@ -10,11 +10,11 @@ const maxElements = 64;
 
 /**
  * A JSON-RPC batch. Only revision 2025-03-26 had them, so only a client that negotiated it may send one; then every
- * element walks the corridor by itself, as if it had come alone.
+ * element passes the pipeline by itself, as if it had come alone.
  */
 export async function serveBatch(posted: Posted, approach: HttpApproach, body: Buffer): Promise<void> {
   const { gateway, request, answer } = posted;
-  // Asked through the corridor: to anyone else, what a transport session negotiated would tell that it exists.
+  // Asked through the pipeline: to anyone else, what a transport session negotiated would tell that it exists.
   const visited = await gateway.visit({
     ...approach,
     era: 'handshake',

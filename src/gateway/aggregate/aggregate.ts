@@ -1,12 +1,9 @@
-import { AmbitError } from '../../errors.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
-import { askUpstream, ownCall } from '../../upstreams/bridge/ask-upstream.ts';
-import type { Caller, Callers } from '../../upstreams/caller.ts';
+import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
+import type { Callers } from '../../upstreams/caller.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
-import type { AskServer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { capabilitiesKey } from '../../upstreams/handshake.ts';
-import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
 import { accepted, type Reply } from '../../wire/channel.ts';
 import { resultMessage } from '../../wire/compose.ts';
@@ -14,25 +11,21 @@ import { applyEdits, type Edit, replaceValue } from '../../wire/edit.ts';
 import { type Message, readMessage } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
-import type { CachedCalls } from '../cached-calls.ts';
-import type { ConfirmCall } from '../confirm-call.ts';
 import type { OwnTools } from '../own-tools.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
-import { changesSubscription, requestSubscription } from '../request-subscription.ts';
+import { changesSubscription } from '../request-subscription.ts';
 import type { Resolution } from '../resolution.ts';
 import { seenThrough } from '../shown-tools.ts';
-import { assertToolApproved } from '../stages/vet-tools.ts';
-import { timeUpstream } from '../time-upstream.ts';
 import type { ToolBounds } from '../tool-bounds.ts';
-import { askAsModern } from './ask-as.ts';
 import { type Composite, createComposite } from './children.ts';
 import { findNamed } from './find-server.ts';
 import { allServers, type ForAll } from './for-all.ts';
 import { listenToAll } from './listen-to-all.ts';
 import { gather, listReply, lookAtAll } from './lists.ts';
-import { namingAskers } from './naming-askers.ts';
 import { discoverAll, initializeAll } from './own-results.ts';
 import { createResources } from './resources.ts';
+import type { SendToServer } from './send-to-server.ts';
+import type { ServerCallers } from './server-callers.ts';
 
 export interface AggregateParts {
   readonly links: Links;
@@ -40,23 +33,25 @@ export interface AggregateParts {
   readonly catalog: Catalog;
   readonly resolution: Resolution;
   readonly tools: ToolBounds;
-  readonly cached: CachedCalls;
   readonly remember: RememberedTransports['remember'];
   readonly own: OwnTools;
-  readonly confirmCall: ConfirmCall;
+  readonly serverCallers: ServerCallers;
+  readonly send: SendToServer;
 }
 
-/** Many servers as one. */
+/** Many servers as one: their lists, resources and listen streams. Calls of tools are routed before they come here. */
 export interface Aggregate {
   request(exchange: ForAll): Promise<Reply>;
   notify(exchange: ForAll): Reply;
+  /** What each server that the session may use lists. */
+  look(exchange: ForAll): Promise<readonly Listed[]>;
   /** A session may use other servers than before: those who listen in it are told. */
   boundsChanged(sessionId: string): void;
 }
 
 export function createAggregate(parts: AggregateParts): Aggregate {
-  const { links, callers, catalog, resolution, tools, cached, own } = parts;
-  const resources = createResources({ look, askOf });
+  const { links, callers, catalog, resolution, tools, own, serverCallers, send } = parts;
+  const resources = createResources({ look, askOf: (exchange) => (server) => serverCallers.ask(exchange, server) });
   /** Listen streams, which on stdio end by being cancelled. */
   const listening = new Set<{ owner: object; id: string; sessionId: string; end(): void; tellAll(): void }>();
 
@@ -73,62 +68,22 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200, transportId: caller.id };
   }
 
-  /** The message to one server, as if it had come to that server's own address. `shown` is what the client calls the resource. */
-  async function toServer(
-    exchange: ForAll,
-    server: ServerDefinition,
-    message: Message,
-    shown?: string,
-  ): Promise<Reply> {
-    const { channel, headers, session, correlationId, trace, entry } = exchange;
-    entry.upstream = server.name;
-    const call: Call = {
-      message,
-      edits: [],
-      channel,
-      headers,
-      caller: undefined,
-      acting: { session, correlationId, trace, confirm: parts.confirmCall(exchange, server, message), entry },
-      cancelOnGone: true,
-      namesAsker: true,
-    };
-    async function ask(): Promise<Reply> {
-      if (exchange.era === 'modern') return namingAskers(await links.modern(session, server, call), server.name);
-      const child = await childOf(exchange, server);
-      const own = { ...call, caller: child, cancelOnGone: false };
-      return changesSubscription(message.method)
-        ? requestSubscription(callers, own, child, shown)
-        : child.link.request(own);
-    }
-    return trace?.upstreamSpanId === undefined ? ask() : timeUpstream(exchange, server.name, ask);
-  }
-
-  function childOf(exchange: ForAll, server: ServerDefinition): Promise<Caller> {
-    const { caller, session } = exchange;
-    if (caller === undefined) throw new AmbitError('INTERNAL');
-    return (caller.link as Composite).child(caller, server, session);
-  }
-
-  /** Asks a server on the client's behalf, describing the client as it described itself. */
-  function askOf(exchange: ForAll): (server: ServerDefinition) => AskServer {
-    return (server) => {
-      if (exchange.era === 'modern') return askAsModern(links, exchange.session, server, exchange.message);
-      return async (method, params) => {
-        const child = await childOf(exchange, server);
-        return askUpstream(child.link, method, params, child);
-      };
-    };
+  /** Sends the message to one server, as if it had come to that server's own address. */
+  function toServer(exchange: ForAll, upstream: ServerDefinition, edit: Edit, shown?: string): Promise<Reply> {
+    exchange.entry.upstream = upstream.name;
+    const { message, edits } = exchange;
+    const outgoing = readMessage(applyEdits(message.bytes, [...edits, edit]));
+    return send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
   }
 
   function look(exchange: ForAll): Promise<Listed[]> {
     const { session } = exchange;
     const capabilities = capabilitiesOf(exchange);
-    const ask = askOf(exchange);
     return lookAtAll(exchange, catalog, (server) => ({
       capabilities,
       owner: resolution.listOwner(session, server),
       place: placeOf(session),
-      ask: ask(server),
+      ask: serverCallers.ask(exchange, server),
     }));
   }
 
@@ -148,46 +103,6 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return listReply(exchange, 'tools', { texts: [...texts, ...own.texts(exchange.session)], unavailable });
   }
 
-  async function byName(exchange: ForAll, what: 'tools' | 'prompts'): Promise<Reply> {
-    const { message } = exchange;
-    const member = memberOf(message.params?.shape, 'name');
-    const name = stringAt(message.bytes, member) ?? '';
-    if (what === 'tools' && own.has(name)) return own.call(exchange);
-    const found = await findNamed(exchange, name, what, () => look(exchange));
-    if (found === undefined || member === undefined) {
-      throw new AmbitError('SERVER_NOT_AVAILABLE', {
-        what: `No server available to this session has "${name.slice(0, 100)}".`,
-        hint: `Use a name from ${what}/list: they are called server__name.`,
-      });
-    }
-    if (what === 'tools' && found.server.source !== 'operator') {
-      const listed = (await look(exchange)).find((each) => each.server === found.server);
-      if (listed === undefined) throw new AmbitError('SERVER_NOT_AVAILABLE');
-      if (listed.offer === undefined) throw listed.failure ?? new AmbitError('UPSTREAM_FAILED');
-      assertToolApproved(listed, found.name);
-    }
-    if (what === 'tools') exchange.entry.rule = tools.admit(exchange.session, found.server.name, found.name, message);
-    const named = changed(exchange, replaceValue(member, JSON.stringify(found.name)));
-    if (what !== 'tools' || !cached.concerns(found.server, named)) return toServer(exchange, found.server, named);
-    const { session, channel, caller, headers, correlationId, entry, era } = exchange;
-    return cached.answer(
-      {
-        session,
-        upstream: found.server,
-        message: named,
-        channel,
-        caller,
-        headers,
-        correlationId,
-        entry,
-        capabilities: capabilitiesOf(exchange),
-        manner: `all ${era} ${caller?.version ?? ''}`,
-        ask: askOf(exchange)(found.server),
-      },
-      (listened) => toServer({ ...exchange, channel: listened }, found.server, named),
-    );
-  }
-
   async function byUri(exchange: ForAll): Promise<Reply> {
     const { message } = exchange;
     const member = memberOf(message.params?.shape, 'uri');
@@ -196,8 +111,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     if (found === undefined || member === undefined) {
       throw new ProtocolFault(exchange.era === 'modern' ? -32602 : -32002, 200, 'Resource not found', { uri });
     }
-    const own = changed(exchange, replaceValue(member, JSON.stringify(found.name)));
-    return toServer(exchange, found.server, own, uri);
+    return toServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)), uri);
   }
 
   async function complete(exchange: ForAll): Promise<Reply> {
@@ -212,7 +126,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       : await resources.find(exchange, name);
     if (found === undefined || member === undefined)
       throw new ProtocolFault(-32602, 200, 'Nothing of that name to complete');
-    return toServer(exchange, found.server, changed(exchange, replaceValue(member, JSON.stringify(found.name))));
+    return toServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)));
   }
 
   async function setLevel(exchange: ForAll): Promise<Reply> {
@@ -260,10 +174,6 @@ export function createAggregate(parts: AggregateParts): Aggregate {
         return resources.listTemplates(exchange);
       case 'resources/list':
         return resources.list(exchange);
-      case 'tools/call':
-        return byName(exchange, 'tools');
-      case 'prompts/get':
-        return byName(exchange, 'prompts');
       case 'resources/read':
         return byUri(exchange);
       case 'completion/complete':
@@ -324,6 +234,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   return {
     request,
     notify,
+    look,
     boundsChanged(sessionId) {
       for (const stream of listening) if (stream.sessionId === sessionId) stream.tellAll();
     },
@@ -332,10 +243,6 @@ export function createAggregate(parts: AggregateParts): Aggregate {
 
 function capabilitiesOf({ caller, message }: ForAll): string {
   return capabilitiesKey(caller === undefined ? message : (caller.link as Composite).initialize);
-}
-
-function changed(exchange: ForAll, edit: Edit): Message {
-  return readMessage(applyEdits(exchange.message.bytes, [...exchange.edits, edit]));
 }
 
 function answer(message: Message, result: string): Reply {

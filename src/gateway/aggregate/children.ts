@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
+import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/caller.ts';
@@ -23,7 +24,7 @@ export interface Composite extends Link {
 export function createComposite(opener: Session, initialize: Message, links: Links, callers: Callers): Composite {
   const children = new Map<string, Promise<Caller>>();
   const { id: sessionId, workspaceId } = opener;
-  const quiet = quietLink(opener, allServers);
+  const quiet = quietLink({ sessionId, place: placeOf(opener), server: allServers, era: 'handshake' });
 
   async function open(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller> {
     const acting = { session, correlationId: randomUUID() };

@@ -12,19 +12,24 @@ export interface Found {
 
 const shortened = 64;
 
-/** Which server a public tool or prompt name belongs to. */
-export async function findNamed(
+/** Finds the server that a public tool or prompt name belongs to. Only a name that was shortened needs the lists. */
+export function findNamed(
   exchange: ForAll,
   name: string,
   what: 'tools' | 'prompts',
   look: () => Promise<readonly Listed[]>,
-): Promise<Found | undefined> {
-  if (name.length === shortened) {
-    for (const { server, offer } of await look()) {
+): Found | undefined | Promise<Found | undefined> {
+  if (name.length !== shortened) return findPrefixed(exchange, name);
+  return look().then((lists) => {
+    for (const { server, offer } of lists) {
       const entry = named(server.name, offer?.[what] ?? []).find((each) => each.publicName === name);
       if (entry !== undefined) return { server, name: entry.name };
     }
-  }
+    return findPrefixed(exchange, name);
+  });
+}
+
+function findPrefixed(exchange: ForAll, name: string): Found | undefined {
   const parts = splitName(name);
   const server = exchange.available.find((each) => each.name === parts?.server);
   return server === undefined || parts === undefined ? undefined : { server, name: parts.name };

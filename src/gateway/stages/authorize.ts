@@ -1,17 +1,36 @@
 import { StaleSession } from '../../sessions/grants.ts';
-import { type Stage, widen } from '../chain.ts';
-import type { Approach, Authorized, InSession } from '../exchange.ts';
+import type { InProcessServer, ServerDefinition } from '../../upstreams/definition.ts';
+import { allServers } from '../aggregate/for-all.ts';
+import type { Authorized, InSession } from '../exchange.ts';
 import { notAvailable, type Resolution } from '../resolution.ts';
+import type { BeforeStage } from '../stage.ts';
 
-/** Fifth on the inward corridor: may this session use this server? Unknown and not permitted look alike. */
-export function authorize<E extends Approach, Out>(resolution: Resolution): Stage<InSession<E>, Authorized<E>, Out> {
-  return function authorize(exchange, next) {
-    const decidedAt = resolution.revision();
-    const found = resolution.find(exchange.session, exchange.server);
-    if (found.server !== undefined) return next(widen(exchange, { decidedAt, upstream: found.server }));
-    if (!resolution.holds(exchange.session)) throw new StaleSession();
-    // The journal says which; the caller is not told.
-    if (found.removal !== undefined) exchange.entry.rule = found.removal.rule;
-    throw notAvailable(exchange.server);
+const none: readonly ServerDefinition[] = [];
+
+/**
+ * Finds the server of this address, or at the address of all servers those that the session may use. A server that does
+ * not exist and one that the session may not use look alike.
+ */
+export function authorize(
+  resolution: Resolution,
+  own: InProcessServer,
+): BeforeStage<InSession, Pick<Authorized, 'decidedAt' | 'upstream' | 'available'>> {
+  return {
+    name: 'authorize',
+    refuses: ['SERVER_NOT_AVAILABLE'],
+    before({ session, server, entry }) {
+      const decidedAt = resolution.revision();
+      if (server === own.name) return { decidedAt, upstream: own, available: none };
+      if (server === allServers) {
+        if (!resolution.holds(session)) throw new StaleSession();
+        return { decidedAt, upstream: undefined, available: resolution.available(session) };
+      }
+      const found = resolution.find(session, server);
+      if (found.server !== undefined) return { decidedAt, upstream: found.server, available: none };
+      if (!resolution.holds(session)) throw new StaleSession();
+      // The journal says why; the caller is not told.
+      if (found.removal !== undefined) entry.rule = found.removal.rule;
+      throw notAvailable(server);
+    },
   };
 }

@@ -2,19 +2,16 @@ import { createHash } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionMarks } from '../../stores/state.ts';
-import type { Stage } from '../chain.ts';
-import type { Approach, InSession } from '../exchange.ts';
+import type { InSession } from '../exchange.ts';
+import type { BeforeStage } from '../stage.ts';
 
 const mark = 'address';
 
 /**
- * After `resolve-session`, where the operator wants it: a session belongs to the address that used it first, in every
- * process on this store. Only a hash of the address is kept.
+ * Binds a session to the address that used it first, in every process on this store, where the operator wants it. Only a
+ * hash of the address is kept.
  */
-export function bindAddress<E extends InSession<Approach>, Out>(
-  isBound: boolean,
-  marks: SessionMarks,
-): Stage<E, E, Out> {
+export function bindAddress(isBound: boolean, marks: SessionMarks): BeforeStage<InSession, void> {
   /** As each copy of a session was found; another copy is asked for again. */
   const known = new WeakMap<Session, string>();
 
@@ -27,19 +24,22 @@ export function bindAddress<E extends InSession<Approach>, Out>(
     return first;
   }
 
-  return function bindAddress(exchange, next) {
-    const { credential, session } = exchange;
-    // Whoever started us owns both ends of a pipe; and to look is no use.
-    if (!isBound || credential.kind === 'pipe' || ('looksAs' in exchange && exchange.looksAs !== undefined))
-      return next(exchange);
-    const digest = digestOf(session.id, credential.address ?? '');
-    const first = known.get(session);
-    if (first === digest) return next(exchange);
-    if (first !== undefined) throw foreignAddress();
-    return bind(session, digest).then((bound) => {
-      if (bound !== digest) throw foreignAddress();
-      return next(exchange);
-    });
+  return {
+    name: 'bindAddress',
+    refuses: ['UNAUTHENTICATED', 'STORE_UNAVAILABLE'],
+    isNeeded: () => isBound,
+    before(exchange) {
+      const { credential, session } = exchange;
+      // The parent process owns both ends of a pipe, and looking through a session is not a use of it.
+      if (!isBound || credential.kind === 'pipe' || ('looksAs' in exchange && exchange.looksAs !== undefined)) return;
+      const digest = digestOf(session.id, credential.address ?? '');
+      const first = known.get(session);
+      if (first === digest) return;
+      if (first !== undefined) throw foreignAddress();
+      return bind(session, digest).then((bound) => {
+        if (bound !== digest) throw foreignAddress();
+      });
+    },
   };
 }
 

@@ -1,28 +1,32 @@
 import type { Caller, Callers } from '../../upstreams/caller.ts';
-import { type Stage, widen } from '../chain.ts';
 import type { InSession } from '../exchange.ts';
+import type { BeforeStage } from '../stage.ts';
 import { missingTransport, unknownTransport } from './resolve-session.ts';
 
 /**
- * Sixth on the inward corridor: in the handshake era, the transport session must be one that this very session
- * opened for this very server, whatever the credential. It is checked, never trusted.
+ * Finds the handshake-era client behind a transport session. This very session must have opened it for this very server,
+ * whatever the credential is: the id of a transport session is checked and never trusted.
  */
-export function bindTransport<E extends InSession, Out>(
+export function bindTransport<E extends InSession>(
   callers: Callers,
-  opens: (exchange: E) => boolean,
-): Stage<E, E & { readonly caller: Caller | undefined }, Out> {
-  return function bindTransport(exchange, next) {
-    if (exchange.era === 'modern') return next(widen(exchange, { caller: undefined as Caller | undefined }));
-    const opening = opens(exchange);
-    if (exchange.transportId === undefined) {
-      if (opening) return next(widen(exchange, { caller: undefined as Caller | undefined }));
-      throw missingTransport();
-    }
-    const caller = callers.get(exchange.transportId);
-    if (caller === undefined || caller.sessionId !== exchange.session.id || caller.server !== exchange.server) {
-      throw unknownTransport();
-    }
-    caller.lastActiveAt = Date.now();
-    return next(widen(exchange, { caller: (opening ? undefined : caller) as Caller | undefined }));
+  opensTransport: (exchange: E) => boolean,
+): BeforeStage<E, { readonly caller: Caller | undefined }> {
+  return {
+    name: 'bindTransport',
+    refuses: [-32000, -32001],
+    isNeeded: ({ era }) => era === 'handshake',
+    before(exchange) {
+      const { era, transportId, session, server } = exchange;
+      if (era === 'modern') return { caller: undefined };
+      const opens = opensTransport(exchange);
+      if (transportId === undefined) {
+        if (opens) return { caller: undefined };
+        throw missingTransport();
+      }
+      const caller = callers.get(transportId);
+      if (caller === undefined || caller.sessionId !== session.id || caller.server !== server) throw unknownTransport();
+      caller.lastActiveAt = Date.now();
+      return { caller: opens ? undefined : caller };
+    },
   };
 }

@@ -1,38 +1,40 @@
 import { capabilitiesKey } from '../../upstreams/handshake.ts';
-import type { Links } from '../../upstreams/links.ts';
 import type { Reply } from '../../wire/channel.ts';
-import { applyEdits } from '../../wire/edit.ts';
-import { readMessage } from '../../wire/message.ts';
+import { edited } from '../../wire/message.ts';
+import { allServers } from '../aggregate/for-all.ts';
+import type { ServerCallers } from '../aggregate/server-callers.ts';
 import type { CachedCalls } from '../cached-calls.ts';
-import { type Next, type Stage, widen } from '../chain.ts';
 import type { Prepared } from '../exchange.ts';
-import { askFor } from './vet-tools.ts';
+import { type AroundStage, widen } from '../stage.ts';
 
-/** Last before `forward`, so that whatever stands against a call has been asked before a result is given again. */
-export function cacheResults(cached: CachedCalls, links: Links): Stage<Prepared, Prepared, Reply> {
-  return function cacheResults(exchange, next) {
-    const { message, upstream } = exchange;
-    const concerned = message.kind === 'request' && message.method === 'tools/call';
-    return concerned && cached.concerns(upstream, message) ? answered(exchange, next) : next(exchange);
+/** Answers a call with a kept result, where the operator allows it for the tool. */
+export function cacheResults(cached: CachedCalls, serverCallers: ServerCallers): AroundStage<Prepared, unknown, Reply> {
+  return {
+    name: 'cacheResults',
+    refuses: [],
+    isNeeded: ({ upstream, isToolCall }) => isToolCall && upstream !== undefined && cached.keepsAny(upstream.name),
+    around(exchange, next) {
+      const { upstream, message, caller, era, server } = exchange;
+      if (upstream === undefined || upstream.kind === 'in-process') return next(exchange);
+      const outgoing = edited(exchange.outgoing, exchange.edits);
+      if (!cached.concerns(upstream, outgoing)) return next(exchange);
+      const { session, channel, headers, correlationId, entry } = exchange;
+      return cached.answer(
+        {
+          session,
+          upstream,
+          message: outgoing,
+          channel,
+          caller,
+          headers,
+          correlationId,
+          entry,
+          capabilities: capabilitiesKey(caller?.initialize ?? message),
+          manner: `${server === allServers ? 'all' : 'one'} ${era} ${caller?.version ?? ''}`,
+          ask: serverCallers.ask(exchange, upstream),
+        },
+        (listened) => next(widen(exchange, { channel: listened })),
+      );
+    },
   };
-
-  function answered(exchange: Prepared, next: Next<Prepared, Reply>): Promise<Reply> {
-    const { session, upstream, message, edits, channel, caller, headers, correlationId, entry, era } = exchange;
-    return cached.answer(
-      {
-        session,
-        upstream,
-        message: edits.length === 0 ? message : readMessage(applyEdits(message.bytes, edits)),
-        channel,
-        caller,
-        headers,
-        correlationId,
-        entry,
-        capabilities: capabilitiesKey(caller?.initialize ?? message),
-        manner: `one ${era} ${caller?.version ?? ''}`,
-        ask: askFor(exchange, links),
-      },
-      (listened) => next(widen(exchange, { channel: listened })),
-    );
-  }
 }

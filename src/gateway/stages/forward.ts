@@ -1,83 +1,89 @@
-import type { Caller, Callers } from '../../upstreams/caller.ts';
-import type { Call } from '../../upstreams/link.ts';
+import type { Callers } from '../../upstreams/caller.ts';
+import type { Upstream } from '../../upstreams/definition.ts';
+import type { Link } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
-import type { Acting } from '../../upstreams/relay/teller.ts';
 import { accepted, type Reply } from '../../wire/channel.ts';
-import { applyEdits } from '../../wire/edit.ts';
-import { readMessage } from '../../wire/message.ts';
+import { edited } from '../../wire/message.ts';
 import { memberOf, rawAt } from '../../wire/scan.ts';
-import type { Next } from '../chain.ts';
-import type { ConfirmCall } from '../confirm-call.ts';
-import type { Prepared } from '../exchange.ts';
+import type { Aggregate } from '../aggregate/aggregate.ts';
+import { callOf, type SendToServer } from '../aggregate/send-to-server.ts';
+import type { Prepared, ToServer } from '../exchange.ts';
 import type { RememberedTransports } from '../remembered-transports.ts';
-import { changesSubscription, requestSubscription } from '../request-subscription.ts';
+import type { Next, Refusal } from '../stage.ts';
 import { timeUpstream } from '../time-upstream.ts';
 import { answerPush, progressOfPush } from './answer-push.ts';
 
-/** The end of the inward corridor: the message goes to its upstream, and the upstream's answer comes back. */
-export function forward(
-  callers: Callers,
-  links: Links,
-  remember: RememberedTransports['remember'],
-  confirmCall: ConfirmCall,
-): Next<Prepared, Reply> {
-  function request(exchange: Prepared): Promise<Reply> {
-    const { caller } = exchange;
-    const { message, upstream } = exchange;
-    // A handshake says nothing for the session, and others may wait for the same one.
-    const confirm = message.method === 'initialize' ? undefined : confirmCall(exchange, upstream, message);
-    const call = callOf(exchange, confirm);
-    if (exchange.era === 'modern') return links.modern(exchange.session, exchange.upstream, call);
-    return caller === undefined ? initialize(exchange, call) : requestOf(caller, exchange, call);
-  }
+export interface ForwardParts {
+  readonly callers: Callers;
+  readonly links: Links;
+  readonly remember: RememberedTransports['remember'];
+  readonly send: SendToServer;
+  /** Answers what is for all servers at once. */
+  readonly aggregate: Aggregate;
+}
 
-  function requestOf(caller: Caller, exchange: Prepared, call: Call): Promise<Reply> {
-    const subscribes = changesSubscription(exchange.message.method);
-    return subscribes ? requestSubscription(callers, call, caller) : caller.link.request(call);
-  }
+/** The refusals of links and servers. The tools of Ambit's own server add those of files and state. */
+export const forwardRefuses: readonly Refusal[] = [
+  'UPSTREAM_FAILED',
+  'UPSTREAM_TIMEOUT',
+  'UPSTREAM_TOO_LARGE',
+  'SANDBOX_UNAVAILABLE',
+  'SERVER_NOT_APPROVED',
+  'LOGIN_REQUIRED',
+  'CREDENTIAL_UNUSABLE',
+  'OVERLOADED',
+  'WORKSPACE_REQUIRED',
+  -32601,
+];
 
-  async function initialize(exchange: Prepared, call: Call): Promise<Reply> {
-    const { reply, link, version } = await links.handshake(exchange.session, exchange.upstream, call);
+/** Ends the request pipeline: the message goes to its server, and the answer of the server comes back. */
+export function forward({ callers, links, remember, send, aggregate }: ForwardParts): Next<Prepared, Reply> {
+  async function initialize(exchange: ToServer): Promise<Reply> {
+    const { session, upstream, outgoing, edits, entrance, channel } = exchange;
+    // A handshake says nothing for the session, and others may wait for the same one: it is not confirmed.
+    const { reply, link, version } = await links.handshake(session, upstream, callOf(exchange, undefined));
     if (version === undefined) return reply;
-    const { id: sessionId, workspaceId } = exchange.session;
-    const initialize = readMessage(applyEdits(exchange.message.bytes, exchange.edits));
-    const caller = callers.open({ sessionId, workspaceId, server: exchange.upstream.name, version, link, initialize });
-    if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
+    const { id: sessionId, workspaceId } = session;
+    const clean = edited(outgoing, edits);
+    const caller = callers.open({ sessionId, workspaceId, server: upstream.name, version, link, initialize: clean });
+    if (entrance === 'stdio') caller.stream = channel;
     await remember(caller);
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;
   }
 
-  function notify(exchange: Prepared): Reply {
-    const { message, caller, session, upstream } = exchange;
+  function linksTo(sessionId: string, upstream: Upstream): readonly Link[] {
+    return upstream.kind === 'in-process' ? [upstream.links.modern] : links.of(sessionId, upstream.name);
+  }
+
+  function notify(exchange: ToServer): Reply {
+    const { message, caller, session, upstream, channel } = exchange;
     if (message.method === 'notifications/cancelled') {
       const requestId = memberOf(message.params?.shape, 'requestId');
       if (requestId === undefined) return accepted;
-      for (const link of links.of(session.id, upstream.name)) {
-        link.cancel(caller ?? exchange.channel.owner, rawAt(message.bytes, requestId), message);
+      for (const link of linksTo(session.id, upstream)) {
+        link.cancel(caller ?? channel.owner, rawAt(message.bytes, requestId), message);
       }
-      return accepted;
+    } else if (caller !== undefined) {
+      caller.link.notify(callOf(exchange, caller));
+    } else if (exchange.era === 'modern') {
+      links.notifyModern(session, upstream, callOf(exchange, undefined));
     }
-    if (caller === undefined) {
-      if (exchange.era === 'modern') links.notifyModern(session, upstream, callOf(exchange));
-      return accepted;
-    }
-    if (message.method === 'notifications/progress') return progressOfPush(exchange);
-    caller.link.notify(callOf(exchange));
     return accepted;
   }
 
   return async function forward(exchange) {
-    const { message } = exchange;
-    if (message.kind === 'request') {
-      if (exchange.trace?.upstreamSpanId === undefined) return request(exchange);
-      return timeUpstream(exchange, exchange.upstream.name, () => request(exchange));
+    const { message, caller, upstream } = exchange;
+    if (message.kind === 'response') return answerPush(exchange);
+    const isProgress = message.kind === 'notification' && message.method === 'notifications/progress';
+    if (caller !== undefined && isProgress) return progressOfPush(exchange);
+    if (upstream === undefined) {
+      return message.kind === 'request' ? aggregate.request(exchange) : aggregate.notify(exchange);
     }
-    return message.kind === 'notification' ? notify(exchange) : answerPush(exchange);
+    const toServer = exchange as ToServer;
+    if (message.kind === 'notification') return notify(toServer);
+    const opens = exchange.era === 'handshake' && caller === undefined;
+    if (!opens) return send(toServer);
+    const isTimed = exchange.trace?.upstreamSpanId !== undefined && upstream.kind !== 'in-process';
+    return isTimed ? timeUpstream(exchange, upstream.name, () => initialize(toServer)) : initialize(toServer);
   };
-}
-
-export function callOf(exchange: Prepared, confirm?: Acting['confirm']): Call {
-  const { message, edits, channel, headers, caller, session, correlationId, trace, entry } = exchange;
-  const acting = { session, correlationId, trace, confirm, entry };
-  return { message, edits, channel, headers, caller, acting, cancelOnGone: exchange.era === 'modern' };
 }

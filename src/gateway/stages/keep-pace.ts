@@ -1,22 +1,18 @@
 import type { RequestPace } from '../../sessions/request-pace.ts';
-import type { Stage } from '../chain.ts';
 import type { Arrived, InSession } from '../exchange.ts';
+import type { BeforeStage } from '../stage.ts';
 import type { Visit } from '../visit.ts';
 
-/**
- * Before `authorize`: what is no call of a tool is counted by no quota, and comes no faster than the pace of its
- * session. Calls of tools are counted by `admit`.
- */
-export function keepPace<E extends InSession<Arrived> | InSession<Visit>, Out>(pace: RequestPace): Stage<E, E, Out> {
-  return function keepPace(exchange, next) {
-    if (!isPacedElsewhere(exchange)) pace.take(exchange.session.id);
-    return next(exchange);
+/** Limits how fast a session sends what is not a call of a tool. No quota counts that; `admit` counts calls of tools. */
+export function keepPace(pace: RequestPace): BeforeStage<InSession<Arrived> | InSession<Visit>, void> {
+  return {
+    name: 'keepPace',
+    refuses: ['QUOTA_EXCEEDED'],
+    isNeeded: ({ isToolCall }) => !isToolCall,
+    before(exchange) {
+      // Requests that look through all sessions of a user are counted once, in `listForUser`.
+      if ('looksAs' in exchange && exchange.looksAs !== undefined) return;
+      pace.take(exchange.session.id);
+    },
   };
-}
-
-function isPacedElsewhere(exchange: InSession<Arrived> | InSession<Visit>): boolean {
-  if ('intent' in exchange) return false;
-  const { message, looksAs } = exchange;
-  // Whoever looks through the sessions of a user is counted once, where the looking begins.
-  return looksAs !== undefined || (message.method === 'tools/call' && message.kind === 'request');
 }

@@ -4,11 +4,11 @@ import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Reply } from '../../wire/channel.ts';
 import { memberOf } from '../../wire/scan.ts';
-import { type Next, type Stage, widen } from '../chain.ts';
 import { type Arrived, blankEntry, type Identified } from '../exchange.ts';
 import { atCursor, isResult, listForms, mergedList, nextCursor } from '../merge-lists.ts';
 import { otherOutlooks } from '../outlooks.ts';
 import type { SessionsOfUsers } from '../sessions-of-users.ts';
+import { type AroundStage, type Next, widen } from '../stage.ts';
 
 export interface ListOptions extends Pick<SessionsOfUsers, 'defaultFor'> {
   readonly sessions: Sessions;
@@ -22,14 +22,18 @@ const mostPages = 50;
 const lists = /^(?:server\/discover|(?:tools|prompts|resources|resources\/templates)\/list)$/;
 
 /**
- * After `authenticate`: in the modern era lists vary with the credential only, so whoever is known as a user is shown
- * what any of the user's sessions could use, whichever one the request means. To look is no use of those sessions.
+ * Shows a user what any of the user's sessions could use, whichever session the request means: in the modern era lists
+ * vary with the credential only. Looking through a session is not a use of it.
  */
-export function listForUser(options: ListOptions): Stage<Asked, Asked, Reply> {
+export function listForUser(options: ListOptions): AroundStage<Asked, unknown, Reply> {
   const { sessions } = options;
 
   /** All pages of one session's list, as they came; the refusal where it is refused. */
-  async function pagesOf(exchange: Asked, looksAs: Session, next: Next<Asked, Reply>): Promise<Reply[]> {
+  async function pagesOf<Here extends Asked>(
+    exchange: Here,
+    looksAs: Session,
+    next: Next<Here, Reply>,
+  ): Promise<Reply[]> {
     const pages: Reply[] = [];
     let { message } = exchange;
     for (let cursor: string | undefined; pages.length < mostPages; ) {
@@ -42,7 +46,11 @@ export function listForUser(options: ListOptions): Stage<Asked, Asked, Reply> {
     return pages;
   }
 
-  async function gathered(exchange: Asked, principal: UserPrincipal, next: Next<Asked, Reply>): Promise<Reply> {
+  async function gathered<Here extends Asked>(
+    exchange: Here,
+    principal: UserPrincipal,
+    next: Next<Here, Reply>,
+  ): Promise<Reply> {
     const { message, entry } = exchange;
     const own = await options.defaultFor(principal, options.workspaceMeant(principal, message));
     const others = await otherOutlooks(sessions, principal, own);
@@ -59,10 +67,14 @@ export function listForUser(options: ListOptions): Stage<Asked, Asked, Reply> {
     return form === undefined ? first : mergedList(first, rest, form);
   }
 
-  return function listForUser(exchange, next) {
-    const { principal, era, message } = exchange;
-    if (principal.kind !== 'user' || era !== 'modern' || !lists.test(message.method)) return next(exchange);
-    options.pace.take(`user ${principal.userId}`);
-    return gathered(exchange, principal, next);
+  return {
+    name: 'listForUser',
+    refuses: ['QUOTA_EXCEEDED', 'SESSION_LIMIT', 'STORE_UNAVAILABLE'],
+    around(exchange, next) {
+      const { principal, era, message } = exchange;
+      if (principal.kind !== 'user' || era !== 'modern' || !lists.test(message.method)) return next(exchange);
+      options.pace.take(`user ${principal.userId}`);
+      return gathered(exchange, principal, next);
+    },
   };
 }

@@ -8,12 +8,12 @@ import type { Reply } from '../../wire/channel.ts';
 import { errorMessage } from '../../wire/compose.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
 import { memberOf, stringAt } from '../../wire/scan.ts';
-import { type Stage, widen } from '../chain.ts';
 import { errorTypeOf } from '../error-type.ts';
 import type { Arrived } from '../exchange.ts';
 import { namingSession } from '../name-session.ts';
 import { onLatestRecord } from '../on-latest-record.ts';
 import { asAmbitError, refuse, untaken } from '../refusal.ts';
+import { type AroundStage, type Next, widen } from '../stage.ts';
 
 export interface RecordOptions {
   readonly journal: Journal;
@@ -26,13 +26,15 @@ export interface RecordOptions {
   readonly tracer: Tracer | undefined;
 }
 
-/** Outermost on the inward corridor, so that refusals are recorded too; it also gives every refusal its wire form. */
-export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
+/** Writes the journal's line, counts and spans of every request, and gives every refusal its form on the wire. */
+export function record(options: RecordOptions): AroundStage<Arrived, unknown, Reply> {
   const { journal, refusals, log, metrics, tracer } = options;
   /** Whatever a quota counts has a line. What is refused before that may come as often as its caller likes. */
   const hasLine = ({ entry, entrance }: Arrived, outcome: string) =>
     outcome === 'ok' || entry.admitted || refusals.admit(refusedCall(entry, entrance, outcome));
-  return async function record(exchange, next) {
+  return { name: 'record', refuses: ['SESSION_STALE', 'INTERNAL'], around: recorded };
+
+  async function recorded<Here extends Arrived>(exchange: Here, next: Next<Here, Reply>): Promise<Reply> {
     const started = performance.now();
     let outcome = 'ok';
     const { kind } = exchange.message;
@@ -98,7 +100,7 @@ export function record(options: RecordOptions): Stage<Arrived, Arrived, Reply> {
       ...namesOf(exchange),
     });
     return reply;
-  };
+  }
 }
 
 interface Ended {

@@ -7,9 +7,9 @@ import type { Callers } from '../../upstreams/caller.ts';
 import { chosenSession } from '../../wire/chosen-session.ts';
 import type { Message } from '../../wire/message.ts';
 import { ProtocolFault } from '../../wire/protocol-fault.ts';
-import { type Stage, widen } from '../chain.ts';
-import type { Approach, Arrived, Identified, InSession } from '../exchange.ts';
+import type { Approach, Arrived, Identified } from '../exchange.ts';
 import { isTheirs, type SessionsOfUsers } from '../sessions-of-users.ts';
+import type { BeforeStage } from '../stage.ts';
 
 export interface ResolveOptions extends SessionsOfUsers {
   readonly sessions: Sessions;
@@ -20,12 +20,14 @@ export interface ResolveOptions extends SessionsOfUsers {
   whose(userId: string, transportId: string): Promise<string | undefined>;
 }
 
-/** Third on the inward corridor: from a principal to the one session this exchange belongs to. */
-export function resolveSession<E extends Approach, Out>(
+/**
+ * Finds the one session that the request of a principal belongs to. With `strictly`, the store is always asked: that is
+ * for requests that do not pass `admit`.
+ */
+export function resolveSession(
   options: ResolveOptions,
-  // Those who do not go on to `admit` ask the store here.
   strictly = false,
-): Stage<Identified<E>, InSession<E>, Out> {
+): BeforeStage<Identified, { readonly session: Session }> {
   const { sessions, callers } = options;
 
   /** One that is not this caller's does not exist for this caller. */
@@ -37,9 +39,9 @@ export function resolveSession<E extends Approach, Out>(
     return session;
   }
 
-  async function ofUser(exchange: Identified<E>): Promise<Session> {
+  async function ofUser(exchange: Identified): Promise<Session> {
     const { principal, transportId } = exchange;
-    const { message, looksAs } = exchange as Partial<Arrived>;
+    const { message, looksAs } = exchange as Approach & Partial<Arrived>;
     if (looksAs !== undefined) return looksAs;
     if (exchange.era === 'handshake') {
       if (transportId !== undefined) return ofTransport(principal, transportId);
@@ -58,7 +60,7 @@ export function resolveSession<E extends Approach, Out>(
   }
 
   /** What is held here is answered at once: that is the path of almost every call. */
-  function sessionFor(exchange: Identified<E>): Session | Promise<Session> {
+  function sessionFor(exchange: Identified): Session | Promise<Session> {
     const { principal, credential } = exchange;
     const id =
       principal.kind === 'session'
@@ -76,14 +78,28 @@ export function resolveSession<E extends Approach, Out>(
     return session;
   }
 
-  return function resolveSession(exchange, next) {
-    const found = sessionFor(exchange);
-    return found instanceof Promise ? found.then(onward) : onward(found);
+  return {
+    name: 'resolveSession',
+    refuses: [
+      'SESSION_EXPIRED',
+      'SESSION_ENDED',
+      'SESSION_NOT_FOUND',
+      'SESSION_LIMIT',
+      'REQUEST_INVALID',
+      'STORE_UNAVAILABLE',
+      -32000,
+      -32001,
+    ],
+    settles: 'session',
+    before(exchange) {
+      const found = sessionFor(exchange);
+      return found instanceof Promise ? found.then(noted) : noted(found);
 
-    function onward(session: Session): Promise<Out> {
-      exchange.entry.sessionId = session.id;
-      return next(widen(exchange, { session }));
-    }
+      function noted(session: Session) {
+        exchange.entry.sessionId = session.id;
+        return { session };
+      }
+    },
   };
 }
 

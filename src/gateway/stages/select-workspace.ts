@@ -4,10 +4,9 @@ import { inWorkspace } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Callers } from '../../upstreams/caller.ts';
 import { createReadAnnounced, notAdmitted } from '../announced-workspace.ts';
-import type { Stage } from '../chain.ts';
-import { widen } from '../chain.ts';
-import type { Approach, Arrived, InSession } from '../exchange.ts';
+import type { Arrived, InSession } from '../exchange.ts';
 import { admittedWorkspace } from '../named-workspace.ts';
+import type { BeforeStage } from '../stage.ts';
 
 export interface SelectOptions {
   readonly config: () => Config;
@@ -15,14 +14,18 @@ export interface SelectOptions {
   readonly log: Log;
 }
 
+interface Placed {
+  readonly session: Session;
+}
+
 const longestShown = 100;
 const mostRemarks = 16;
 
 /**
- * Fourth on the inward corridor: the workspace a client announces. It chooses among what the session may use and never
- * widens it: a workspace that the orchestrator has set stays, whatever the client says.
+ * Puts the session into the workspace that its client announces. The client chooses among the workspaces that the session
+ * may use. A workspace that the orchestrator has set stays, whatever the client says.
  */
-export function selectWorkspace<Out>(options: SelectOptions): Stage<InSession<Arrived>, InSession<Arrived>, Out> {
+export function selectWorkspace(options: SelectOptions): BeforeStage<InSession<Arrived>, Placed | undefined> {
   const { config, log } = options;
   const remarks = new WeakMap<Session, Set<string>>();
   const announced = createReadAnnounced(config);
@@ -54,30 +57,34 @@ export function selectWorkspace<Out>(options: SelectOptions): Stage<InSession<Ar
     return inWorkspace(session, admitted);
   }
 
-  return function selectWorkspace(exchange, next) {
-    const { era, message } = exchange;
-    if (era === 'handshake' && message.method !== 'initialize') return next(held(options, exchange));
-    const asked = announced(message);
-    return next(asked === undefined ? exchange : widen(exchange, { session: selected(exchange, asked) }));
+  return {
+    name: 'selectWorkspace',
+    refuses: ['WORKSPACE_NOT_FOUND'],
+    before(exchange) {
+      const { era, message } = exchange;
+      if (era === 'handshake' && message.method !== 'initialize') return held(options, exchange);
+      const asked = announced(message);
+      return asked === undefined ? undefined : { session: selected(exchange, asked) };
+    },
   };
 }
 
-/** The same for those who bring no message: they stand where their transport session was opened. */
-export function standInWorkspace<E extends Approach, Out>(
-  options: SelectOptions,
-): Stage<InSession<E>, InSession<E>, Out> {
-  return function standInWorkspace(exchange, next) {
-    return next(held(options, exchange));
+/** Puts the session into the workspace in which its transport session was opened. It is for requests without a message. */
+export function useTransportWorkspace(options: SelectOptions): BeforeStage<InSession, Placed | undefined> {
+  return {
+    name: 'useTransportWorkspace',
+    refuses: ['WORKSPACE_NOT_FOUND'],
+    before: (exchange) => held(options, exchange),
   };
 }
 
 /** What was announced in the handshake holds for that client, as long as the workspace still admits its session. */
-function held<E extends Approach>({ callers, config }: SelectOptions, exchange: InSession<E>): InSession<E> {
+function held({ callers, config }: SelectOptions, exchange: InSession): Placed | undefined {
   const { session, transportId, entry } = exchange;
   const caller = transportId === undefined ? undefined : callers.get(transportId);
   const workspaceId = caller?.sessionId === session.id ? caller.workspaceId : undefined;
-  if (workspaceId === undefined || session.workspaceId !== undefined) return exchange;
+  if (workspaceId === undefined || session.workspaceId !== undefined) return undefined;
   if (admittedWorkspace(config(), session, workspaceId) === undefined) throw notAdmitted(workspaceId);
   entry.workspaceId = workspaceId;
-  return widen(exchange, { session: inWorkspace(session, workspaceId) });
+  return { session: inWorkspace(session, workspaceId) };
 }

@@ -156,7 +156,7 @@ export function bridgeToHandshake(binding: Binding, outward: Outward, connect: (
   }
 
   async function pass(given: Call): Promise<Reply> {
-    // What the corridor took out is gone before anything is looked for: an answer may go on alone, without its request.
+    // What the pipeline took out is gone before anything is looked for: an answer may go on alone, without its request.
     const message = edited(given.message, given.edits);
     const call = { ...given, message, edits: withoutEnvelope(message) };
     await handshake();

@@ -65,7 +65,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
 
   async function pass(call: Call): Promise<Reply> {
     // Read again with what was added, so that the link below sees what the server will. Each round starts from what
-    // the corridor left of the request, not from what the client sent.
+    // the pipeline left of the request, not from what the client sent.
     const clean = edited(call.message, call.edits);
     let message = described(clean);
     for (let round = 0; round < mostRounds; round++) {
@@ -116,7 +116,7 @@ export function bridgeToModern(options: ToModernOptions): Link {
     }
   }
 
-  /** Asks through the outward corridor, under a name that is the id of the question towards the bridge. */
+  /** Asks through the pipeline of server messages, under a name that is the id of the question towards the bridge. */
   async function ask(call: Call, caller: Caller, name: string, question: Question): Promise<string> {
     const { method, params = {} } = question;
     const text = `{"jsonrpc":"2.0","id":${name},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`;

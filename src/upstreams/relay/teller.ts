@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { argumentsDigest, noArgumentsDigest } from '../../context/arguments-digest.ts';
 import type { CallContext, ContextWriter } from '../../context/call-context.ts';
+import type { Principal } from '../../identity/principal.ts';
 import type { Session } from '../../sessions/session.ts';
 import { applyEdits } from '../../wire/edit.ts';
 import { insertMeta } from '../../wire/insert-meta.ts';
@@ -11,6 +12,8 @@ import type { Trace } from '../../wire/trace.ts';
 /** Whom a request acts for, and what it is called wherever it is mentioned. */
 export interface Acting {
   readonly session: Session;
+  /** Who made the request; undefined for what Ambit asks by itself. */
+  readonly principal?: Principal | undefined;
   readonly correlationId: string;
   readonly trace?: Trace | undefined;
   /**

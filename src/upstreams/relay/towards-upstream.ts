@@ -46,14 +46,14 @@ export interface Outgoing {
  */
 export function towardsUpstream(
   message: Message,
-  corridorEdits: readonly Edit[],
+  pipelineEdits: readonly Edit[],
   upstreamId: number,
   binding: Binding,
   acting?: Acting,
   tail = '',
 ): Outgoing {
   const session = acting?.confirm?.() ?? acting?.session;
-  const edits = [replaceValue(idMember(message), String(upstreamId)), ...corridorEdits];
+  const edits = [replaceValue(idMember(message), String(upstreamId)), ...pipelineEdits];
   const { bytes, meta } = message;
   const params = message.params?.shape;
   const token = memberOf(meta, 'progressToken');
@@ -66,7 +66,7 @@ export function towardsUpstream(
   const context = teller.tell(message, name, acting, session);
   const trace = teller.tracesInMeta && acting?.trace?.from === 'header' ? acting.trace : undefined;
   const members = withTrace(context?.member, trace);
-  if (members !== undefined) edits.push(insertMeta(message, members, corridorEdits));
+  if (members !== undefined) edits.push(insertMeta(message, members, pipelineEdits));
   return {
     bytes: applyEdits(bytes, edits, tail),
     progressToken: progressTokenOf(message),
@@ -85,11 +85,11 @@ function withTrace(member: string | undefined, trace: Trace | undefined): string
 /** A notification towards the upstream: only handles are opened. */
 export function notificationTowardsUpstream(
   message: Message,
-  corridorEdits: readonly Edit[],
+  pipelineEdits: readonly Edit[],
   binding: Binding,
   tail = '',
 ): Buffer {
-  const edits = [...corridorEdits];
+  const edits = [...pipelineEdits];
   pushTaskEdits(message, edits, binding);
   return applyEdits(message.bytes, edits, tail);
 }

@@ -335,10 +335,10 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       }
     },
 
-    answer(upstreamId, message, corridorEdits, sessionId) {
+    answer(upstreamId, message, pipelineEdits, sessionId) {
       const id = memberOf(message.shape, 'id');
       if (running === undefined || id === undefined) return;
-      const edits = [...corridorEdits, replaceValue(id, upstreamId)];
+      const edits = [...pipelineEdits, replaceValue(id, upstreamId)];
       tell(notificationTowardsUpstream(onOneLine(message), edits, boundTo(binding, sessionId), newline));
     },
 
@@ -346,7 +346,7 @@ export function createStdioLink(options: StdioLinkOptions): BaseLink {
       const call = pending.find(from, requestId);
       if (call === undefined || running === undefined) return;
       const reason = memberOf(message.params?.shape, 'reason');
-      // A line break inside the reason would end the message and begin another, past every stage of the corridor.
+      // A line break inside the reason would end the message and begin another, past every stage of the pipeline.
       tell(cancelled(call.upstreamId, undefined, reason && rawAt(oneLine(message.bytes), reason)));
       // Whoever cancels expects no answer; one that comes all the same is dropped.
       pending.take(call.upstreamId);

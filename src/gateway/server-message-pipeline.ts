@@ -12,7 +12,8 @@ import { applyEdits, replaceValue } from '../wire/edit.ts';
 import { readMessage } from '../wire/message.ts';
 import { memberOf, rawAt, stringAt } from '../wire/scan.ts';
 import { announcements, type Target, targetsOf } from './attribute-push.ts';
-import { journeyFrom, type Next, type Stage, widen } from './chain.ts';
+import { composeStages } from './compose.ts';
+import { type AroundStage, type BeforeStage, type Next, startPipeline, widen } from './stage.ts';
 
 type Attributed = Sent & { readonly targets: readonly Target[] };
 type Permitted = Attributed & { readonly permitted: true };
@@ -21,19 +22,24 @@ const longestMethod = 200;
 const nowhere: Delivery = { delivered: false, full: undefined };
 
 /**
- * The outward corridor. Every stage passes on synchronously: what an upstream said before an answer reaches the
- * caller before that answer.
+ * The pipeline of messages that a server sends by itself. Every stage passes on synchronously, so that a message which
+ * was sent before an answer reaches the client before that answer.
  */
-export function outwardCorridor(journal: Journal): Next<Sent, Delivery> {
-  return journeyFrom<Sent, Delivery>()
-    .through(recordPush(journal))
-    .through(attribute())
-    .through(permit())
-    .to(deliver());
+export function serverMessagePipeline(journal: Journal): Next<Sent, Delivery> {
+  const stages = startPipeline<Sent, Delivery>()
+    // First, so that every refusal has its line in the journal.
+    .use(recordPush(journal))
+    // Before `permit`: a server that only asks whether anyone is there is answered without a client.
+    .use(attribute())
+    .use(permit())
+    .end(deliver());
+  return composeStages(stages);
 }
 
-function recordPush(journal: Journal): Stage<Sent, Sent, Delivery> {
-  return async function recordPush(sent, next) {
+function recordPush(journal: Journal): AroundStage<Sent, unknown, Delivery> {
+  return { name: 'recordPush', refuses: [], around: recorded };
+
+  async function recorded<Here extends Sent>(sent: Here, next: Next<Here, Delivery>): Promise<Delivery> {
     let outcome = 'ok';
     try {
       const delivery = await next(sent);
@@ -60,7 +66,7 @@ function recordPush(journal: Journal): Stage<Sent, Sent, Delivery> {
         });
       }
     }
-  };
+  }
 }
 
 /** A server may say a thousand of these in a second, and make up the methods. */
@@ -68,8 +74,13 @@ function shortened(method: string): string {
   return method.length > longestMethod ? `${method.slice(0, longestMethod)}…` : method;
 }
 
-function attribute(): Stage<Sent, Attributed, Delivery> {
-  return async function attribute(sent, next) {
+function attribute(): AroundStage<Sent, Pick<Attributed, 'targets'>, Delivery> {
+  return { name: 'attribute', refuses: ['CLIENT_UNREACHABLE'], around: attributed };
+
+  async function attributed<Here extends Sent>(
+    sent: Here,
+    next: Next<Here & Pick<Attributed, 'targets'>, Delivery>,
+  ): Promise<Delivery> {
     const targets = targetsOf(sent);
     const held = sent.hold !== undefined && sent.sole !== null && sent.message.method !== 'ping';
     const askable = targets.length > 0 || held;
@@ -82,7 +93,7 @@ function attribute(): Stage<Sent, Attributed, Delivery> {
       throw sent.sole === null ? unattributable() : new AmbitError('CLIENT_UNREACHABLE');
     }
     return next(widen(sent, { targets }));
-  };
+  }
 }
 
 /** Whom it reached, where the link itself belongs to nobody in particular. */
@@ -98,13 +109,16 @@ function unattributable(): AmbitError {
   });
 }
 
-function permit(): Stage<Attributed, Permitted, Delivery> {
-  return async function permit(sent, next) {
-    const { upstream, message } = sent;
-    const isRequest = message.kind === 'request';
-    const refusal = isRequest ? refusalOfQuestion(upstream, message.method) : refusalOfQuestionsIn(upstream, message);
-    if (refusal !== undefined) throw refusal;
-    return next(widen(sent, { permitted: true as const }));
+function permit(): BeforeStage<Attributed, Pick<Permitted, 'permitted'>> {
+  return {
+    name: 'permit',
+    refuses: ['PUSH_DENIED', 'UPSTREAM_FAILED'],
+    before({ upstream, message }) {
+      const isRequest = message.kind === 'request';
+      const refusal = isRequest ? refusalOfQuestion(upstream, message.method) : refusalOfQuestionsIn(upstream, message);
+      if (refusal !== undefined) throw refusal;
+      return { permitted: true };
+    },
   };
 }
 

@@ -1,51 +1,55 @@
 import { AmbitError } from '../../errors.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
-import { askUpstream } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
-import type { AskServer, Offer } from '../../upstreams/catalog/offer.ts';
+import type { Offer } from '../../upstreams/catalog/offer.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { capabilitiesKey } from '../../upstreams/handshake.ts';
-import type { Links } from '../../upstreams/links.ts';
 import type { Reply } from '../../wire/channel.ts';
-import { askAsModern } from '../aggregate/ask-as.ts';
 import { listReply } from '../aggregate/lists.ts';
-import type { Stage } from '../chain.ts';
+import type { ServerCallers } from '../aggregate/server-callers.ts';
 import type { Prepared } from '../exchange.ts';
 import type { Resolution } from '../resolution.ts';
+import type { AroundStage } from '../stage.ts';
 import { toolOf } from '../tool-bounds.ts';
 
-/** Last before `forward`: of a server that had to be approved, only the tools that were approved exist. */
-export function vetTools(catalog: Catalog, links: Links, resolution: Resolution): Stage<Prepared, Prepared, Reply> {
-  return function vetTools(exchange, next) {
-    const { message, upstream } = exchange;
-    const concerned =
-      message.kind === 'request' && (message.method === 'tools/list' || message.method === 'tools/call');
-    return upstream.source === 'operator' || !concerned ? next(exchange) : vetted(exchange, next);
-  };
-
-  async function vetted(exchange: Prepared, next: (exchange: Prepared) => Promise<Reply>): Promise<Reply> {
-    const { message, upstream, session, caller } = exchange;
+/** Lets a session call only the approved tools of a server that needs an approval. To the session, only they exist. */
+export function requireApprovedTools(
+  catalog: Catalog,
+  resolution: Resolution,
+  serverCallers: ServerCallers,
+): AroundStage<Prepared, unknown, Reply> {
+  async function look(exchange: Prepared, upstream: ServerDefinition): Promise<Listed & { readonly offer: Offer }> {
+    const { session, caller, message } = exchange;
     const listed = await catalog.look(upstream, {
       capabilities: capabilitiesKey(caller?.initialize ?? message),
       owner: resolution.listOwner(session, upstream),
       place: placeOf(session),
-      ask: askFor(exchange, links),
+      ask: serverCallers.ask(exchange, upstream),
     });
     const { offer } = listed;
     if (offer === undefined) throw listed.failure ?? new AmbitError('UPSTREAM_FAILED');
-    if (message.method === 'tools/list') return listReply(exchange, 'tools', { texts: offer.tools, unavailable: [] });
-    assertToolApproved(listed, toolOf(message));
-    return next(exchange);
+    return { ...listed, offer };
   }
-}
 
-/** Asks the server of a call by ourselves, as its client would. */
-export function askFor({ message, upstream, session, caller }: Prepared, links: Links): AskServer {
-  if (caller === undefined) return askAsModern(links, session, upstream, message);
-  return (method, params) => askUpstream(caller.link, method, params, caller);
+  return {
+    name: 'requireApprovedTools',
+    refuses: ['SERVER_NOT_APPROVED'],
+    isNeeded: ({ upstream }) => upstream !== undefined && upstream.source !== 'operator',
+    async around(exchange, next) {
+      const { outgoing, upstream } = exchange;
+      const { kind, method } = outgoing;
+      const isConcerned = kind === 'request' && (method === 'tools/list' || method === 'tools/call');
+      if (!isConcerned || upstream === undefined || upstream.kind === 'in-process') return next(exchange);
+      const listed = await look(exchange, upstream);
+      if (method === 'tools/list') return listReply(exchange, 'tools', { texts: listed.offer.tools, unavailable: [] });
+      assertToolApproved(listed, toolOf(outgoing));
+      return next(exchange);
+    },
+  };
 }
 
 /** Only a tool that the server lists, and that was approved as it is listed, can be called. */
-export function assertToolApproved({ server, offer, withheld }: Listed, tool: string | undefined): void {
+function assertToolApproved({ server, offer, withheld }: Listed, tool: string | undefined): void {
   if (tool !== undefined && offer !== undefined && toolNames(offer).has(tool)) return;
   const changed = tool !== undefined && withheld.includes(tool);
   throw new AmbitError('SERVER_NOT_APPROVED', {

@@ -1,8 +1,8 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { UserPrincipal } from '../../identity/principal.ts';
 import { asTokenSays } from '../../sessions/as-token-says.ts';
-import { type Stage, widen } from '../chain.ts';
 import type { Arrived, InSession } from '../exchange.ts';
+import { type AroundStage, widen } from '../stage.ts';
 import type { Visit } from '../visit.ts';
 
 type Token = NonNullable<UserPrincipal['token']>;
@@ -10,18 +10,23 @@ type Token = NonNullable<UserPrincipal['token']>;
 const longestTimer = 2_147_483_647;
 
 /**
- * After `resolve-session`, for users with an access token: the session is what this very token makes of it. What only
- * a scope is missing for is refused so that the client can ask for it, and no stream stands open beyond the token.
+ * Narrows the session to the permissions of the user's access token. A refusal for which only a scope is missing names
+ * the scope, so that the client can ask for it. Streams close when the token expires.
  */
-export function heedToken<E extends InSession<Arrived> | InSession<Visit>, Out>(): Stage<E, E, Out> {
-  return function heedToken(exchange, next) {
-    const token = exchange.principal.kind === 'user' ? exchange.principal.token : undefined;
-    if (token === undefined) return next(exchange);
-    endWith(token, exchange);
-    const session = asTokenSays(exchange.session, token.permissions);
-    return next(widen(exchange, { session })).catch((error: unknown) => {
-      throw missingScopes(error, token) ?? error;
-    });
+export function applyTokenScopes<Out>(): AroundStage<InSession<Arrived> | InSession<Visit>, unknown, Out> {
+  return {
+    name: 'applyTokenScopes',
+    refuses: ['INSUFFICIENT_SCOPE'],
+    isNeeded: ({ principal }) => principal === 'user',
+    around(exchange, next) {
+      const token = exchange.principal.kind === 'user' ? exchange.principal.token : undefined;
+      if (token === undefined) return next(exchange);
+      endWith(token, exchange);
+      const session = asTokenSays(exchange.session, token.permissions);
+      return next(widen(exchange, { session })).catch((error: unknown) => {
+        throw missingScopes(error, token) ?? error;
+      });
+    },
   };
 }
 

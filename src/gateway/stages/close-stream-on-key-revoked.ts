@@ -1,12 +1,12 @@
 import type { Keys } from '../../directory/keys.ts';
 import { isAmbitError } from '../../errors.ts';
 import type { PresentedToken } from '../../identity/token.ts';
-import type { Stage } from '../chain.ts';
 import type { Arrived, InSession } from '../exchange.ts';
+import type { BeforeStage } from '../stage.ts';
 import type { Visit } from '../visit.ts';
-import { standsOpen } from './heed-token.ts';
+import { standsOpen } from './apply-token-scopes.ts';
 
-export interface HeedKeyOptions {
+export interface KeyRevocation {
   readonly keys: Pick<Keys, 'verify'>;
   onRevoked(listener: (userId: string, keyId: string) => void): void;
 }
@@ -14,19 +14,19 @@ export interface HeedKeyOptions {
 /** Of a key that was revoked we hear at once; that it expired or was rotated, or its user removed, is looked up. */
 const lookEveryMs = 2000;
 
+type Streaming = InSession<Arrived> | InSession<Visit>;
+
 /**
- * After `resolve-session`, for users with a key: no stream stands open for one that is no longer taken. The session it
- * belongs to may go on, when another key of the same user has opened it.
+ * Closes the open streams of a key that is no longer accepted. The session may go on, when another key of the same user
+ * has opened it.
  */
-export function heedKey<E extends InSession<Arrived> | InSession<Visit>, Out>(
-  options: HeedKeyOptions,
-): Stage<E, E, Out> {
+export function closeStreamOnKeyRevoked(options: KeyRevocation): BeforeStage<Streaming, void> {
   const looks = new Map<() => void, string>();
   options.onRevoked((_, revoked) => {
     for (const [look, keyId] of looks) if (keyId === revoked) look();
   });
 
-  function endWith(presented: PresentedToken, keyId: string, { channel }: E): void {
+  function endWith(presented: PresentedToken, keyId: string, { channel }: Streaming): void {
     const over = () => {
       clearInterval(timer);
       looks.delete(look);
@@ -43,12 +43,16 @@ export function heedKey<E extends InSession<Arrived> | InSession<Visit>, Out>(
     channel.onGone(over);
   }
 
-  return function heedKey(exchange, next) {
-    const { principal, credential } = exchange;
-    const keyId = principal.kind === 'user' ? principal.keyId : undefined;
-    if (keyId !== undefined && credential.kind === 'bearer' && standsOpen(exchange)) {
-      endWith(credential.presented, keyId, exchange);
-    }
-    return next(exchange);
+  return {
+    name: 'closeStreamOnKeyRevoked',
+    refuses: [],
+    isNeeded: ({ principal, isToolCall }) => principal === 'user' && !isToolCall,
+    before(exchange) {
+      const { principal, credential } = exchange;
+      const keyId = principal.kind === 'user' ? principal.keyId : undefined;
+      if (keyId !== undefined && credential.kind === 'bearer' && standsOpen(exchange)) {
+        endWith(credential.presented, keyId, exchange);
+      }
+    },
   };
 }

@@ -1,0 +1,61 @@
+import type { Caller, Callers } from '../../upstreams/caller.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import type { Call } from '../../upstreams/link.ts';
+import type { Links } from '../../upstreams/links.ts';
+import type { Acting } from '../../upstreams/relay/teller.ts';
+import type { Reply } from '../../wire/channel.ts';
+import type { ConfirmCall } from '../confirm-call.ts';
+import type { Prepared, ToServer } from '../exchange.ts';
+import { changesSubscription, requestSubscription } from '../request-subscription.ts';
+import { timeUpstream } from '../time-upstream.ts';
+import { allServers } from './for-all.ts';
+import { namingAskers } from './naming-askers.ts';
+import type { ServerCallers } from './server-callers.ts';
+
+export interface SendParts {
+  readonly links: Links;
+  readonly callers: Callers;
+  readonly serverCallers: ServerCallers;
+  readonly confirmCall: ConfirmCall;
+}
+
+/** Sends a request to its server and returns the answer. `shown` is what the client calls the resource. */
+export type SendToServer = (exchange: ToServer, shown?: string) => Promise<Reply>;
+
+export function createSendToServer({ links, callers, serverCallers, confirmCall }: SendParts): SendToServer {
+  async function sendTo(exchange: ToServer, server: ServerDefinition, shown: string | undefined): Promise<Reply> {
+    const confirm = confirmCall(exchange, server, exchange.outgoing);
+    const isAtAll = exchange.server === allServers;
+    if (exchange.era === 'modern') {
+      const reply = links.modern(exchange.session, server, callOf(exchange, exchange.caller, confirm));
+      return isAtAll ? namingAskers(await reply, server.name) : reply;
+    }
+    const caller = await serverCallers.find(exchange, server);
+    const call = callOf(exchange, caller, confirm);
+    return changesSubscription(call.message.method)
+      ? requestSubscription(callers, call, caller, shown)
+      : caller.link.request(call);
+  }
+
+  return (exchange, shown) => {
+    const { upstream, era, trace, caller } = exchange;
+    if (upstream.kind === 'in-process') return upstream.links[era].request(callOf(exchange, caller));
+    if (trace?.upstreamSpanId === undefined) return sendTo(exchange, upstream, shown);
+    return timeUpstream(exchange, upstream.name, () => sendTo(exchange, upstream, shown));
+  };
+}
+
+/** The exchange as its link takes it. `caller` is the client of that very server. */
+export function callOf(exchange: Prepared, caller: Caller | undefined, confirm?: Acting['confirm']): Call {
+  const { outgoing, edits, channel, headers, session, principal, correlationId, trace, entry } = exchange;
+  return {
+    message: outgoing,
+    edits,
+    channel,
+    headers,
+    caller,
+    acting: { session, principal, correlationId, trace, confirm, entry },
+    cancelOnGone: exchange.era === 'modern',
+    namesAsker: exchange.server === allServers,
+  };
+}

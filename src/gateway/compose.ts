@@ -1,0 +1,138 @@
+import type { Upstream } from '../upstreams/definition.ts';
+import { type Arrived, type Identified, isToolCall } from './exchange.ts';
+import type { ListedStage, Next, Scope, StageList } from './stage.ts';
+
+/** Hears when an exchange enters a stage, is passed on by it, comes back to it and leaves it. */
+export type StageWatch = (stage: string, step: 'in' | 'on' | 'back' | 'out') => void;
+
+/** Makes one function of a list in which everything passes all stages. */
+export function composeStages<Start, Out>({ stages, destination }: StageList<Start, Out>): Next<Start, Out> {
+  return chainStages(stages, destination);
+}
+
+type Settled = Identified<Arrived> & { readonly upstream: Upstream | undefined };
+
+/**
+ * Makes one function of the request pipeline. A request passes only the stages that it needs: they are chosen when its
+ * session is known, and again when its server is known. A choice is made once for each server and kind of request, and
+ * kept until `revision` returns another number: the configuration or an approval has changed. With a watch, every stage
+ * is told of as it is passed.
+ */
+export function composeRequestStages<Out>(
+  { stages, destination }: StageList<Arrived, Out>,
+  revision: () => number,
+  watch?: StageWatch,
+): Next<Arrived, Out> {
+  const watched = watch === undefined ? stages : stages.map((stage) => watchStage(stage, watch));
+  const end = watch === undefined ? destination : watchDestination(destination, watch);
+  const session = stages.findIndex(({ settles }) => settles === 'session') + 1;
+  const server = stages.findIndex(({ settles }) => settles === 'server') + 1;
+  const toServer = chooseStages(watched.slice(server), end, revision, ({ upstream }: Settled) => upstream);
+  const inSession = chooseStages(watched.slice(session, server), toServer, revision, () => undefined);
+  return chainStages(watched.slice(0, session), inSession as Next<Arrived, Out>);
+}
+
+function chooseStages<Out>(
+  stages: readonly ListedStage<Out>[],
+  next: Next<Settled, Out>,
+  revision: () => number,
+  upstreamOf: (exchange: Settled) => Upstream | undefined,
+): Next<Settled, Out> {
+  let chosenAt: number | undefined;
+  // By the definition of the server, not by its name: a request may still carry the one from before a reload.
+  let chains = new Map<Upstream | undefined, Next<Settled, Out>[]>();
+
+  function choose({ era, message, principal }: Settled, upstream: Upstream | undefined): Next<Settled, Out> {
+    const scope: Scope = { era, isToolCall: isToolCall(message), principal: principal.kind, upstream };
+    return chainStages(
+      stages.filter(({ isNeeded }) => isNeeded === undefined || isNeeded(scope)),
+      next,
+    );
+  }
+
+  return (exchange) => {
+    const now = revision();
+    if (now !== chosenAt) {
+      chosenAt = now;
+      chains = new Map();
+    }
+    const upstream = upstreamOf(exchange);
+    let ofServer = chains.get(upstream);
+    if (ofServer === undefined) {
+      ofServer = [];
+      chains.set(upstream, ofServer);
+    }
+    const kind = kindOf(exchange);
+    let chain = ofServer[kind];
+    if (chain === undefined) {
+      chain = choose(exchange, upstream);
+      ofServer[kind] = chain;
+    }
+    return chain(exchange);
+  };
+}
+
+const principals = ['session', 'user', 'local', 'anonymous'] as const;
+
+/** A number for everything in a scope except the server. */
+function kindOf({ era, message, principal: { kind } }: Settled): number {
+  return principals.indexOf(kind) * 4 + (era === 'modern' ? 2 : 0) + (isToolCall(message) ? 1 : 0);
+}
+
+function chainStages<Out>(
+  stages: readonly ListedStage<Out>[],
+  // biome-ignore lint/suspicious/noExplicitAny: the order of the stages was checked when they were listed.
+  destination: Next<any, Out>,
+  // biome-ignore lint/suspicious/noExplicitAny: as above.
+): Next<any, Out> {
+  return stages.reduceRight((next, stage) => connectStage(stage, next), destination);
+}
+
+function connectStage<Out>(stage: ListedStage<Out>, next: Next<object, Out>): Next<object, Out> {
+  if ('around' in stage) return (exchange) => stage.around(exchange, next);
+  if ('after' in stage) return async (exchange) => stage.after(exchange, await next(exchange));
+  return (exchange) => {
+    const more: unknown = stage.before(exchange);
+    if (more === undefined) return next(exchange);
+    if (more instanceof Promise) return more.then((late: object | undefined) => next(Object.assign(exchange, late)));
+    return next(Object.assign(exchange, more));
+  };
+}
+
+/** The same stage as an `around` stage that tells the watch of each of its steps. */
+function watchStage<Out>(stage: ListedStage<Out>, watch: StageWatch): ListedStage<Out> {
+  const { name, refuses, isNeeded, settles } = stage;
+  const optional = { ...(isNeeded === undefined ? {} : { isNeeded }), ...(settles === undefined ? {} : { settles }) };
+  return {
+    name,
+    refuses,
+    ...optional,
+    async around(exchange, next) {
+      watch(name, 'in');
+      const passOn = async (further: object) => {
+        watch(name, 'on');
+        try {
+          return await next(further);
+        } finally {
+          watch(name, 'back');
+        }
+      };
+      try {
+        return await connectStage(stage, passOn)(exchange);
+      } finally {
+        watch(name, 'out');
+      }
+    },
+  };
+}
+
+function watchDestination<E, Out>(destination: Next<E, Out>, watch: StageWatch): Next<E, Out> {
+  return async (exchange) => {
+    watch(destination.name, 'in');
+    try {
+      return await destination(exchange);
+    } finally {
+      watch(destination.name, 'out');
+    }
+  };
+}

@@ -1,0 +1,91 @@
+import type { ErrorCode } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
+import type { Upstream } from '../upstreams/definition.ts';
+import type { Era } from '../wire/channel.ts';
+
+/** Passes an exchange on to the stages that follow. */
+export type Next<E, Out> = (exchange: E) => Promise<Out>;
+
+/** The code of a refusal, or the number of a JSON-RPC error. */
+export type Refusal = ErrorCode | number;
+
+/** The facts that decide which stages a request needs. Requests with equal facts pass the same stages. */
+export interface Scope {
+  readonly era: Era;
+  /** Whether the request is a `tools/call`. */
+  readonly isToolCall: boolean;
+  readonly principal: Principal['kind'];
+  /** The server that the request is for. Undefined before `routeTool`, and for requests to all servers. */
+  readonly upstream: Upstream | undefined;
+}
+
+interface Described {
+  readonly name: string;
+  /** The refusals that the stage itself makes. */
+  readonly refuses: readonly Refusal[];
+  /** Tells whether requests of this scope need the stage. A stage without it is needed by all. */
+  readonly isNeeded?: (scope: Scope) => boolean;
+  /** The fact that is known from here on. The stages that follow are chosen by it. */
+  readonly settles?: 'session' | 'server';
+}
+
+/** Runs on the way in. It throws to refuse, or returns what it adds to the exchange. */
+export interface BeforeStage<E, More> extends Described {
+  readonly before: (exchange: E) => More | Promise<More>;
+}
+
+/** Runs on the way back. It sees the reply of the stages that follow and may change it. */
+export interface AfterStage<E, Out> extends Described {
+  readonly after: (exchange: E, reply: Out) => Out | Promise<Out>;
+}
+
+/** Runs on the way in and back. It decides itself whether, and how often, the stages that follow run. */
+export interface AroundStage<E, More, Out> extends Described {
+  readonly around: <Here extends E>(exchange: Here, next: Next<Here & More, Out>) => Promise<Out>;
+}
+
+/** One step of a pipeline. `E` is the exchange that it needs, `More` is what it adds for the stages that follow. */
+export type Stage<E, More, Out> = BeforeStage<E, More> | AfterStage<E, Out> | AroundStage<E, More, Out>;
+
+/** A stage in a list, where the types that it needs and adds have been checked. */
+// biome-ignore lint/suspicious/noExplicitAny: the builder below has checked the order of the stages.
+export type ListedStage<Out> = Stage<any, any, Out>;
+
+/** A finished pipeline: its stages from first to last, and the function that answers after them. */
+export interface StageList<Start, Out> {
+  readonly stages: readonly ListedStage<Out>[];
+  // biome-ignore lint/suspicious/noExplicitAny: as above.
+  readonly destination: Next<any, Out>;
+  /** The refusals that the destination makes. */
+  readonly refuses: readonly Refusal[];
+  /** Only a type: the exchange that the first stage takes. */
+  readonly start?: Start;
+}
+
+/**
+ * Builds a pipeline. Each stage is checked against what the stages before it add, so a stage that is put before what it
+ * needs does not compile.
+ */
+export interface Pipeline<Start, Here, Out> {
+  use<More>(stage: Stage<Here, More, Out>): Pipeline<Start, Here & More, Out>;
+  end(destination: Next<Here, Out>, refuses?: readonly Refusal[]): StageList<Start, Out>;
+}
+
+export function startPipeline<Start, Out>(): Pipeline<Start, Start, Out> {
+  return extendPipeline<Start, Start, Out>([]);
+}
+
+function extendPipeline<Start, Here, Out>(stages: readonly ListedStage<Out>[]): Pipeline<Start, Here, Out> {
+  return {
+    use: (stage) => extendPipeline([...stages, stage]),
+    end: (destination, refuses = []) => ({ stages, destination, refuses }),
+  };
+}
+
+/**
+ * Adds to an exchange in place. An exchange belongs to one request and to one stage at a time. Copies of it, stage after
+ * stage, would be the most expensive part of a call.
+ */
+export function widen<Here extends object, const More extends object>(exchange: Here, more: More): Here & More {
+  return Object.assign(exchange, more);
+}

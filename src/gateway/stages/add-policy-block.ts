@@ -1,0 +1,71 @@
+import { defused } from '../../governance/defuse.ts';
+import type { Governance } from '../../governance/governance.ts';
+import type { Session } from '../../sessions/session.ts';
+import type { Callers } from '../../upstreams/caller.ts';
+import type { Reply } from '../../wire/channel.ts';
+import { readMessage } from '../../wire/message.ts';
+import { memberOf } from '../../wire/scan.ts';
+import type { Arrived } from '../exchange.ts';
+import { ownServer } from '../own-tools.ts';
+import type { AfterStage } from '../stage.ts';
+
+/** Adds the policy block, and the policies around prompts, to replies. A forged block in a reply is marked. */
+export function addPolicyBlock(governance: Governance, callers: Callers): AfterStage<Arrived, Reply> {
+  function toCall(exchange: Arrived, reply: Reply): Reply | Promise<Reply> {
+    const cleanReply = clean(exchange, reply);
+    const session = sessionOf(exchange);
+    if (session === undefined) return cleanReply;
+    const { id: sessionId, userId, workspaceId } = session;
+    const transportId = transportOf(exchange, sessionId);
+    // A handshake-era client that has not initialized is not a client yet.
+    if (transportId === undefined && exchange.era === 'handshake') return cleanReply;
+    return governance.carry({ sessionId, userId, workspaceId, transportId }, cleanReply);
+  }
+
+  /** A transport session that is another session's, or that has ended, does not count. */
+  function transportOf({ era, transportId, server }: Arrived, sessionId: string): string | undefined {
+    const caller = era === 'modern' || transportId === undefined ? undefined : callers.get(transportId);
+    return caller?.sessionId === sessionId && caller.server === server ? caller.id : undefined;
+  }
+
+  return {
+    name: 'addPolicyBlock',
+    refuses: [],
+    after(exchange, reply) {
+      const { kind, method } = exchange.message;
+      if (kind !== 'request') return reply;
+      if (method === 'tools/call') return toCall(exchange, reply);
+      const session = sessionOf(exchange);
+      if (method === 'prompts/get') {
+        const cleanReply = clean(exchange, reply);
+        return session === undefined ? cleanReply : governance.aroundPrompt(session, cleanReply);
+      }
+      const cleanReply = cleaned(reply);
+      if (session === undefined || (method !== 'initialize' && method !== 'server/discover')) return cleanReply;
+      return governance.announced(session, cleanReply);
+    },
+  };
+}
+
+/** An exchange grows in place: once it has found its session, it is there whatever came of it. */
+function sessionOf(exchange: Arrived): Session | undefined {
+  return (exchange as Arrived & { readonly session?: Session | undefined }).session;
+}
+
+/** Marks blocks that a server has forged. Results of Ambit's own tools, files among them, stay as they are. */
+function clean({ server, entry }: Arrived, reply: Reply): Reply {
+  const isOwn = (entry.upstream ?? server) === ownServer;
+  return isOwn && !isRefusal(reply) ? reply : cleaned(reply);
+}
+
+/** Whether the reply is a refusal by Ambit, which may quote a server. */
+function isRefusal(reply: Reply): boolean {
+  if (reply.kind !== 'message' || !reply.bytes.includes('ambit/error')) return false;
+  return memberOf(readMessage(reply.bytes).meta, 'ambit/error') !== undefined;
+}
+
+function cleaned(reply: Reply): Reply {
+  if (reply.kind !== 'message') return reply;
+  const bytes = defused(reply.bytes);
+  return bytes === reply.bytes ? reply : { ...reply, bytes };
+}

@@ -1,0 +1,27 @@
+import type { Callers } from '../../upstreams/caller.ts';
+import type { Channel } from '../../wire/channel.ts';
+import type { InSession } from '../exchange.ts';
+import type { RememberedTransports } from '../remembered-transports.ts';
+import type { BeforeStage } from '../stage.ts';
+
+/**
+ * Restores a transport session that is not known here, because this session opened it before a restart or in another
+ * process. `bindTransport` checks it like any other.
+ */
+export function restoreTransport(callers: Callers, remembered: RememberedTransports): BeforeStage<InSession, void> {
+  return {
+    name: 'restoreTransport',
+    refuses: ['STORE_UNAVAILABLE'],
+    isNeeded: ({ era }) => era === 'handshake',
+    before(exchange) {
+      const { era, transportId, session } = exchange;
+      if (era === 'modern' || transportId === undefined || callers.get(transportId) !== undefined) return;
+      return remembered.recall(session, transportId).then((caller) => {
+        // On stdio the one connection also carries the messages that no request waits for.
+        if (caller !== undefined && exchange.entrance === 'stdio' && 'channel' in exchange) {
+          caller.stream = (exchange as InSession & { readonly channel: Channel }).channel;
+        }
+      });
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import { AmbitError } from '../../errors.ts';
+import type { Listed } from '../../upstreams/catalog/catalog.ts';
+import type { InProcessServer } from '../../upstreams/definition.ts';
+import { applyEdits, replaceValue } from '../../wire/edit.ts';
+import { readMessage } from '../../wire/message.ts';
+import { memberOf, stringAt } from '../../wire/scan.ts';
+import { type Found, findNamed } from '../aggregate/find-server.ts';
+import type { Prepared } from '../exchange.ts';
+import type { OwnTools } from '../own-tools.ts';
+import type { BeforeStage } from '../stage.ts';
+
+export interface RouteParts {
+  readonly server: InProcessServer;
+  readonly own: OwnTools;
+  /** What each server that this session may use lists. */
+  look(exchange: Prepared): Promise<readonly Listed[]>;
+}
+
+type Routed = Pick<Prepared, 'upstream' | 'outgoing' | 'edits'>;
+
+/** Finds the server of a tool or prompt at the address of all servers, and gives it the name that the server knows. */
+export function routeTool({ server, own, look }: RouteParts): BeforeStage<Prepared, Routed | undefined> {
+  function toServer(exchange: Prepared, name: string, found: Found | undefined): Routed {
+    const { message, edits, entry } = exchange;
+    const member = memberOf(message.params?.shape, 'name');
+    if (found === undefined || member === undefined) throw unknownName(message.method, name);
+    entry.upstream = found.server.name;
+    const renamed = [...edits, replaceValue(member, JSON.stringify(found.name))];
+    return { upstream: found.server, outgoing: readMessage(applyEdits(message.bytes, renamed)), edits: [] };
+  }
+
+  return {
+    name: 'routeTool',
+    refuses: ['SERVER_NOT_AVAILABLE'],
+    settles: 'server',
+    before(exchange) {
+      const { message, upstream, outgoing, edits, entry } = exchange;
+      const { kind, method } = message;
+      const isNamed = kind === 'request' && (method === 'tools/call' || method === 'prompts/get');
+      if (upstream !== undefined || !isNamed) return undefined;
+      const name = stringAt(message.bytes, memberOf(message.params?.shape, 'name')) ?? '';
+      if (method === 'tools/call' && own.has(name)) {
+        entry.upstream = server.name;
+        return { upstream: server, outgoing, edits };
+      }
+      const what = method === 'tools/call' ? 'tools' : 'prompts';
+      const found = findNamed(exchange, name, what, () => look(exchange));
+      return found instanceof Promise
+        ? found.then((late) => toServer(exchange, name, late))
+        : toServer(exchange, name, found);
+    },
+  };
+}
+
+function unknownName(method: string, name: string): AmbitError {
+  return new AmbitError('SERVER_NOT_AVAILABLE', {
+    what: `No server available to this session has "${name.slice(0, 100)}".`,
+    hint: `Use a name from ${method === 'tools/call' ? 'tools' : 'prompts'}/list: they are called server__name.`,
+  });
+}
