@@ -50,6 +50,7 @@ async function measureEra(era, job) {
 // A stage's own time is what passes between its coming in and its passing on, and between coming back and leaving.
 function watchCalls() {
   const calls = [];
+  let first;
   let call;
   let last = 0;
   const add = (stage, until) => {
@@ -57,10 +58,11 @@ function watchCalls() {
   };
   function hear(stage, step) {
     const now = performance.now();
-    if (stage === 'record' && step === 'in') call = new Map();
+    first ??= stage;
+    if (stage === first && step === 'in') call = new Map();
     // What lies between two stages belongs to neither: it is what watching them costs.
     else if (step === 'on' || step === 'out') add(stage, now);
-    if (stage === 'record' && step === 'out') calls.push(call);
+    if (stage === first && step === 'out') calls.push(call);
     last = performance.now();
   }
   return { hear, calls: () => calls };

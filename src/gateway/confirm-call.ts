@@ -24,9 +24,8 @@ export function createConfirmCall({ resolution, tools, approvals }: ConfirmCallP
   return ({ session, decidedAt }, { name }, message) =>
     () => {
       if (resolution.revision() === decidedAt && resolution.isLatest(session)) return session;
-      const server = resolution.permitted(session, name);
+      const { session: now, server } = resolution.current(session, name);
       assertApproved(approvals, server);
-      const now = resolution.admit(session, server);
       if (message.method === 'tools/call') tools.admit(now, name, toolOf(message), message);
       return now;
     };

@@ -203,8 +203,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       return deliver(sent);
     },
     messageBytes: config.limits.messageBytes,
-    current: (session, { name }) => resolution.permitted(session, name),
-    latest: resolution.latest,
+    current: resolution.current,
     isApart: folders.isApart,
   });
 

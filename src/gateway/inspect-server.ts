@@ -73,8 +73,7 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
     verdicts,
     outward: async () => ({ delivered: false, full: undefined }),
     messageBytes: config.limits.messageBytes,
-    current: (_session, described) => described,
-    latest: (session) => session,
+    current: (session) => ({ session, server }),
   });
   const started = performance.now();
   try {

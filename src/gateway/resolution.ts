@@ -18,6 +18,12 @@ export type Found =
   /** Without a removal there is no server of that name. */
   | { readonly server: undefined; readonly removal: Removal | undefined };
 
+/** A session and a server that it may use, both as they are now. */
+export interface Current {
+  readonly session: Session;
+  readonly server: ServerDefinition;
+}
+
 /** A server as a session finds it: either what it would be given, or why it is not for this session. */
 export type Resolved =
   | {
@@ -44,11 +50,9 @@ export interface Resolution {
   find(session: Session, name: string): Found;
   /** In the order of the configuration. */
   available(session: Session): readonly ServerDefinition[];
-  /** As `find`, for those who cannot go on without; throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
-  permitted(session: Session, name: string): ServerDefinition;
-  /** The record as it is now, standing where this one stands; throws SESSION_ENDED. */
-  latest(session: Session): Session;
-  /** The session's record as it is now; throws as `permitted` does. */
+  /** The session's record and the server as they are now. Throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
+  current(session: Session, name: string): Current;
+  /** The session's record as it is now; throws as `current` does. */
   admit(session: Session, server: ServerDefinition): Session;
   launch(session: Session, server: StdioServer): Launch;
   /** Differs where what a server says may differ, because it knows the user; else empty. */
@@ -120,17 +124,15 @@ export function createResolution(options: ResolutionOptions): Resolution {
     return (now === undefined ? undefined : outcomeFor(now).found.get(name)) ?? unknown;
   }
 
-  function permitted(session: Session, name: string): ServerDefinition {
-    const { server } = find(session, name);
-    if (server !== undefined) return server;
-    if (latest(session) === undefined) throw new AmbitError('SESSION_ENDED');
-    throw notAvailable(name);
+  function current(session: Session, name: string): Current {
+    const now = latest(session);
+    if (now === undefined) throw new AmbitError('SESSION_ENDED');
+    const server = outcomeFor(now).found.get(name)?.server;
+    if (server === undefined) throw notAvailable(name);
+    return { session: now, server };
   }
 
-  function admit(session: Session, server: ServerDefinition): Session {
-    permitted(session, server.name);
-    return latest(session) as Session;
-  }
+  const admit = (session: Session, { name }: ServerDefinition) => current(session, name).session;
 
   function unapproved(server: ServerDefinition): Removal | undefined {
     const { state } = options.approvals.check(server);
@@ -154,14 +156,8 @@ export function createResolution(options: ResolutionOptions): Resolution {
     isLatest: ({ id, version }) => options.latest(id)?.version === version,
     holds: (session) => options.latest(session.id) !== undefined,
     find,
-    permitted,
+    current,
     admit,
-
-    latest(session) {
-      const now = latest(session);
-      if (now === undefined) throw new AmbitError('SESSION_ENDED');
-      return now;
-    },
 
     available(session) {
       const now = latest(session);

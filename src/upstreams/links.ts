@@ -27,10 +27,11 @@ export interface LinksOptions {
   readonly verdicts: EraVerdicts;
   readonly outward: Outward;
   readonly messageBytes: number;
-  /** The server as it is described now, which may be later than when the call came in; throws when it is gone. */
-  current(session: Session, server: ServerDefinition): ServerDefinition;
-  /** The session as it is now: what it was may have had more trust, and shares its processes with others. */
-  latest(session: Session): Session;
+  /**
+   * The session and the server as they are now, which may be later than when the call came in: the session may have had
+   * more trust, and shares its processes with others. Throws when the session has ended or may not use the server.
+   */
+  current(session: Session, server: string): { readonly session: Session; readonly server: ServerDefinition };
   /** Whether the session works in a folder of its own. */
   readonly isApart?: (session: Session) => boolean;
 }
@@ -77,7 +78,7 @@ const mostLinks = 80;
 
 /** The live connections to upstreams. Which sessions share one is decided by the scope of its server. */
 export function createLinks(options: LinksOptions): Links {
-  const { connect, verdicts, outward, messageBytes, current, latest, isApart = () => false } = options;
+  const { connect, verdicts, outward, messageBytes, current, isApart = () => false } = options;
   const kept = createKeptLinks();
 
   function keep<L extends Link>(
@@ -144,11 +145,12 @@ export function createLinks(options: LinksOptions): Links {
   /** Until it is known which era a server speaks: a modern call is how one finds out. */
   async function findingOut(session: Session, server: ServerDefinition, call: Call): Promise<Reply> {
     try {
-      return await native(session, current(session, server)).request(call);
+      return await native(session, server).request(call);
     } catch (error) {
       if (!(error instanceof EraFault)) throw error;
     }
-    return bridged(latest(session), current(session, server), call).request(call);
+    const now = current(session, server.name);
+    return bridged(now.session, now.server, call).request(call);
   }
 
   /** One client's own, whoever shares the link it stands on. */
@@ -156,7 +158,7 @@ export function createLinks(options: LinksOptions): Links {
     const way = { binding: connect.binding(session, server.name), outward };
     const opened = await translateHandshake(server, native(session, server), call, way);
     // The session may have ended meanwhile.
-    current(session, server);
+    current(session, server.name);
     kept.add(session, 'session', `${server.name} translated ${randomUUID()}`, () => opened.link);
     return opened;
   }
@@ -202,26 +204,25 @@ export function createLinks(options: LinksOptions): Links {
   return {
     size: kept.size,
 
-    modern(opener, server, call) {
-      if (server.kind === 'in-process') return server.links.modern.request(call);
-      const session = latest(opener);
+    modern(opener, asked, call) {
+      if (asked.kind === 'in-process') return asked.links.modern.request(call);
+      const { session, server } = current(opener, asked.name);
       const verdict = verdicts.get(server.name);
       // Over HTTP a server may turn out to speak another era than it did; a process is what it was when it started.
-      if (verdict === 'modern' && server.kind === 'stdio')
-        return native(session, current(session, server)).request(call);
-      if (verdict === 'handshake') return bridged(session, current(session, server), call).request(call);
+      if (verdict === 'modern' && server.kind === 'stdio') return native(session, server).request(call);
+      if (verdict === 'handshake') return bridged(session, server, call).request(call);
       return findingOut(session, server, call);
     },
 
-    notifyModern(session, server, call) {
-      if (server.kind === 'in-process') return server.links.modern.notify(call);
-      if (verdicts.get(server.name) !== 'handshake') native(latest(session), current(session, server)).notify(call);
+    notifyModern(opener, asked, call) {
+      if (asked.kind === 'in-process') return asked.links.modern.notify(call);
+      const { session, server } = current(opener, asked.name);
+      if (verdicts.get(server.name) !== 'handshake') native(session, server).notify(call);
     },
 
     async handshake(opener, asked, call) {
       if (asked.kind === 'in-process') return handshakeInProcess(asked, call);
-      const session = latest(opener);
-      const server = current(session, asked);
+      const { session, server } = current(opener, asked.name);
       if (server.era === 'modern') return translated(session, server, call);
       const shared = sharedFor(session, server, call);
       // However many clients come at once, the process is shaken hands with once.
@@ -244,7 +245,9 @@ export function createLinks(options: LinksOptions): Links {
         (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
       if (version !== undefined) return { reply, link: shared.link, version };
       kept.discard(shared);
-      if (answer !== undefined && knowsNoHandshake(answer)) return translated(latest(session), server, call);
+      if (answer !== undefined && knowsNoHandshake(answer)) {
+        return translated(current(session, server.name).session, server, call);
+      }
       return { reply, link: shared.link, version };
     },
 

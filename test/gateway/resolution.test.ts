@@ -131,16 +131,16 @@ test('P6: a record from before a restriction decides nothing any more', async ()
     own: undefined,
     trust: 'direct',
   });
-  expect(resolution.permitted(session, 'b').name).toBe('b');
+  expect(resolution.current(session, 'b').server.name).toBe('b');
   const stale = session;
   await sessions.restrict(session.id, { trustLevel: 'sandboxed', servers: ['b', 'c'] });
-  expect(() => resolution.permitted(stale, 'b')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
-  expect(() => resolution.permitted(stale, 'a')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
+  expect(() => resolution.current(stale, 'b')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
+  expect(() => resolution.current(stale, 'a')).toThrow(expect.objectContaining({ code: 'SERVER_NOT_AVAILABLE' }));
   expect(resolution.available(stale).map(({ name }) => name)).toEqual(['c']);
-  const c = resolution.permitted(stale, 'c');
+  const { server: c } = resolution.current(stale, 'c');
   expect(c.kind === 'stdio' && resolution.launch(stale, c).env['AMBIT_TRUST_LEVEL']).toBe('sandboxed');
   await sessions.end(session.id);
-  expect(() => resolution.permitted(stale, 'c')).toThrow(expect.objectContaining({ code: 'SESSION_ENDED' }));
+  expect(() => resolution.current(stale, 'c')).toThrow(expect.objectContaining({ code: 'SESSION_ENDED' }));
   expect(resolution.available(stale)).toEqual([]);
 });
 

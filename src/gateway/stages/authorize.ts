@@ -22,8 +22,9 @@ export function authorize(
       const decidedAt = resolution.revision();
       if (server === own.name) return { decidedAt, upstream: own, available: none };
       if (server === allServers) {
-        if (!resolution.holds(session)) throw new StaleSession();
-        return { decidedAt, upstream: undefined, available: resolution.available(session) };
+        const available = resolution.available(session);
+        if (available.length === 0 && !resolution.holds(session)) throw new StaleSession();
+        return { decidedAt, upstream: undefined, available };
       }
       const found = resolution.find(session, server);
       if (found.server !== undefined) return { decidedAt, upstream: found.server, available: none };
