@@ -105,16 +105,16 @@ export function requestPipeline(parts: PipelineParts): StageList<Arrived, Reply>
       .use(keepPace(parts.pace))
       // Before `admit`, which counts every message as use and so ends the idle time.
       .use(detectIdleSession(parts.governance))
-      // Before `admit`: an address without a server is refused without a cost to the quotas.
-      .use(authorize(resolution, parts.ownServer))
-      // Before the rules: calls that a rule refuses are counted too, so that a flood of them is bounded.
+      // Before everything that may refuse this call: refused calls are counted too, so that a flood of them is bounded.
       .use(admit(parts.sessions))
+      // Before the transport: a client of a server that the session may not use learns nothing about the server.
+      .use(authorize(resolution, parts.ownServer))
       // After `admit`, so that a session that has ended says so rather than "initialize again".
       .use(bindTransport<InSession<Arrived>>(callers, opensTransport))
       // Before anything is sent, kept or compared with what was kept.
       .use(stripKeys(parts.keys))
       // Before the stages that decide about one tool of one server: they need its own name.
-      .use(routeTool({ server: parts.ownServer, own: parts.own, look: parts.aggregate.look }))
+      .use(routeTool({ server: parts.ownServer, own: parts.own, resolution, look: parts.aggregate.look }))
       // Before the server is asked for anything: a call that is denied does not start it.
       .use(enforceToolRules(parts.tools, parts.listeners))
       // After the rules, because it may have to start the server and ask for its tools.

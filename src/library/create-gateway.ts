@@ -10,6 +10,7 @@ import { allServers } from '../gateway/aggregate/for-all.ts';
 import type { StageWatch } from '../gateway/compose.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
 import { openGateway } from '../gateway/gateway.ts';
+import type { GatewayOptions } from '../gateway/gateway-options.ts';
 import type { GivenCredentials } from '../gateway/given-credentials.ts';
 import type { GivenLogins } from '../gateway/given-logins.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
@@ -56,7 +57,14 @@ export interface EmbeddedGateway {
 }
 
 /** The gateway in your process: the same pipeline, without a command line around it. */
-export async function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
+export function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
+  return embedGateway(options);
+}
+
+/** As `createGateway`, with another list of stages: for tests. */
+export async function embedGateway(
+  options: CreateGatewayOptions & Pick<GatewayOptions, 'arrangeStages'>,
+): Promise<EmbeddedGateway> {
   const log = safeLog(options.log ?? stderrLog());
   const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');
   const dataDir = options.dataDir ?? locateDataDir({ env: process.env, configFile, home: homedir() });
@@ -69,8 +77,10 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
     return loaded.config;
   }
 
-  const { watchStages } = options;
-  const gateway = await openGateway({ config: await read(options.config), configFile, dataDir, log, watchStages });
+  const { watchStages, arrangeStages } = options;
+  const config = await read(options.config);
+  const arranged = arrangeStages === undefined ? {} : { arrangeStages };
+  const gateway = await openGateway({ config, configFile, dataDir, log, watchStages, ...arranged });
   const listening = new Set<Listening>();
 
   async function live(id: string): Promise<Session> {

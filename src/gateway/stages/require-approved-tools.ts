@@ -33,7 +33,7 @@ export function requireApprovedTools(
 
   return {
     name: 'requireApprovedTools',
-    refuses: ['SERVER_NOT_APPROVED'],
+    refuses: ['SERVER_NOT_APPROVED', 'UPSTREAM_FAILED', 'UPSTREAM_TIMEOUT'],
     isNeeded: ({ upstream }) => upstream !== undefined && upstream.source !== 'operator',
     async around(exchange, next) {
       const { outgoing, upstream } = exchange;

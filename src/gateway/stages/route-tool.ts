@@ -1,5 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
+import { splitName } from '../../upstreams/catalog/tool-names.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import { applyEdits, replaceValue } from '../../wire/edit.ts';
 import { readMessage } from '../../wire/message.ts';
@@ -7,11 +8,13 @@ import { memberOf, stringAt } from '../../wire/scan.ts';
 import { type Found, findNamed } from '../aggregate/find-server.ts';
 import type { Prepared } from '../exchange.ts';
 import type { OwnTools } from '../own-tools.ts';
+import type { Resolution } from '../resolution.ts';
 import type { BeforeStage } from '../stage.ts';
 
 export interface RouteParts {
   readonly server: InProcessServer;
   readonly own: OwnTools;
+  readonly resolution: Resolution;
   /** What each server that this session may use lists. */
   look(exchange: Prepared): Promise<readonly Listed[]>;
 }
@@ -19,11 +22,19 @@ export interface RouteParts {
 type Routed = Pick<Prepared, 'upstream' | 'outgoing' | 'edits'>;
 
 /** Finds the server of a tool or prompt at the address of all servers, and gives it the name that the server knows. */
-export function routeTool({ server, own, look }: RouteParts): BeforeStage<Prepared, Routed | undefined> {
+export function routeTool({ server, own, resolution, look }: RouteParts): BeforeStage<Prepared, Routed | undefined> {
+  /** Tools named `session_…` are Ambit's own, those too that do not exist. */
+  const isOwn = (name: string) => own.has(name) || (name.startsWith('session_') && splitName(name) === undefined);
+
   function toServer(exchange: Prepared, name: string, found: Found | undefined): Routed {
-    const { message, edits, entry } = exchange;
+    const { message, edits, entry, session } = exchange;
     const member = memberOf(message.params?.shape, 'name');
-    if (found === undefined || member === undefined) throw unknownName(message.method, name);
+    if (found === undefined || member === undefined) {
+      // The journal says why; the caller is not told.
+      const meant = resolution.find(session, splitName(name)?.server ?? '');
+      if (meant.server === undefined) entry.rule = meant.removal?.rule;
+      throw unknownName(message.method, name);
+    }
     entry.upstream = found.server.name;
     const renamed = [...edits, replaceValue(member, JSON.stringify(found.name))];
     return { upstream: found.server, outgoing: readMessage(applyEdits(message.bytes, renamed)), edits: [] };
@@ -39,7 +50,7 @@ export function routeTool({ server, own, look }: RouteParts): BeforeStage<Prepar
       const isNamed = kind === 'request' && (method === 'tools/call' || method === 'prompts/get');
       if (upstream !== undefined || !isNamed) return undefined;
       const name = stringAt(message.bytes, memberOf(message.params?.shape, 'name')) ?? '';
-      if (method === 'tools/call' && own.has(name)) {
+      if (method === 'tools/call' && isOwn(name)) {
         entry.upstream = server.name;
         return { upstream: server, outgoing, edits };
       }

@@ -1,0 +1,55 @@
+import { isAmbitError } from '../../../src/errors.ts';
+import type { Arrived, Prepared } from '../../../src/gateway/exchange.ts';
+import type { ListedStage, Next, Refusal, StageList } from '../../../src/gateway/stage.ts';
+import type { Reply } from '../../../src/wire/channel.ts';
+import { ProtocolFault } from '../../../src/wire/protocol-fault.ts';
+
+export type RequestStages = StageList<Arrived, Reply>;
+
+/** The same stages. `tell` hears of each refusal that a stage makes and does not declare. */
+export function checkRefusals(list: RequestStages, tell: (refusal: string) => void): RequestStages {
+  /** Errors that have a stage already: further out they only pass by. */
+  const known = new WeakSet<object>();
+
+  function check(name: string, refuses: readonly Refusal[], error: unknown): never {
+    const code = isAmbitError(error) ? error.code : error instanceof ProtocolFault ? error.rpc : undefined;
+    if (code !== undefined && !known.has(error as object)) {
+      known.add(error as object);
+      if (!refuses.includes(code)) tell(`${name}: ${code}`);
+    }
+    throw error;
+  }
+
+  function checked(stage: ListedStage<Reply>): ListedStage<Reply> {
+    const { name, refuses } = stage;
+    if ('after' in stage) return stage;
+    const failed = (error: unknown) => check(name, refuses, error);
+    if ('around' in stage) {
+      const { around } = stage;
+      return {
+        ...stage,
+        around: async (exchange, next) => around(exchange, next as never).catch(failed),
+      };
+    }
+    const { before } = stage;
+    return {
+      ...stage,
+      before(exchange) {
+        try {
+          const more: unknown = before(exchange);
+          return more instanceof Promise ? more.catch(failed) : more;
+        } catch (error) {
+          return failed(error);
+        }
+      },
+    };
+  }
+
+  const destination: Next<Prepared, Reply> = (exchange) =>
+    list.destination(exchange).catch((error: unknown) => {
+      // Ambit's own tools have many refusals of their own.
+      const isOwn = exchange.upstream?.kind === 'in-process';
+      return isOwn ? known.add(error as object) && Promise.reject(error) : check('forward', list.refuses, error);
+    });
+  return { ...list, stages: list.stages.map(checked), destination };
+}
