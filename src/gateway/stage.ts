@@ -23,7 +23,10 @@ interface Described {
   readonly name: string;
   /** The refusals that the stage itself makes. */
   readonly refuses: readonly Refusal[];
-  /** Tells whether requests of this scope need the stage. A stage without it is needed by all. */
+  /**
+   * Tells whether requests of this scope need the stage. A stage without it is needed by all. The answer is kept, so it
+   * may depend only on the scope, the configuration and the approvals.
+   */
   readonly isNeeded?: (scope: Scope) => boolean;
   /** The fact that is known from here on. The stages that follow are chosen by it. */
   readonly settles?: 'session' | 'server';
