@@ -24,7 +24,7 @@ async function describePipeline() {
     ];
     return `| ${cells.join(' | ')} |`;
   });
-  return ['| # | stage | runs | why here | refuses with |', '|---|---|---|---|---|', ...rows].join('\n');
+  return ['| # | stage | kind | why here | refuses with |', '|---|---|---|---|---|', ...rows].join('\n');
 }
 
 /** The page with the table in its place. */

@@ -5,18 +5,18 @@ import type { ListedStage, Next, Scope, StageList } from './stage.ts';
 /** Hears when an exchange enters a stage, is passed on by it, comes back to it and leaves it. */
 export type StageWatch = (stage: string, step: 'in' | 'on' | 'back' | 'out') => void;
 
-/** Makes one function of a list in which everything passes all stages. */
+/** Makes one function of a list. Everything passes all of its stages; `isNeeded` is not asked. */
 export function composeStages<Start, Out>({ stages, destination }: StageList<Start, Out>): Next<Start, Out> {
   return chainStages(stages, destination);
 }
 
-type Settled = Identified<Arrived> & { readonly upstream: Upstream | undefined };
+type Routable = Identified<Arrived> & { readonly upstream: Upstream | undefined };
 
 /**
  * Makes one function of the request pipeline. A request passes only the stages that it needs: they are chosen when its
  * session is known, and again when its server is known. A choice is made once for each server and kind of request, and
- * kept until `revision` returns another number: the configuration or an approval has changed. With a watch, every stage
- * is told of as it is passed.
+ * kept until `revision` returns another number: the configuration or an approval has changed. The
+ * watch is called at each step of each stage.
  */
 export function composeRequestStages<Out>(
   { stages, destination }: StageList<Arrived, Out>,
@@ -25,24 +25,24 @@ export function composeRequestStages<Out>(
 ): Next<Arrived, Out> {
   const watched = watch === undefined ? stages : stages.map((stage) => watchStage(stage, watch));
   const end = watch === undefined ? destination : watchDestination(destination, watch);
-  const session = stages.findIndex(({ settles }) => settles === 'session') + 1;
-  const server = stages.findIndex(({ settles }) => settles === 'server') + 1;
-  const toServer = chooseStages(watched.slice(server), end, revision, ({ upstream }: Settled) => upstream);
-  const inSession = chooseStages(watched.slice(session, server), toServer, revision, () => undefined);
-  return chainStages(watched.slice(0, session), inSession as Next<Arrived, Out>);
+  const afterSession = stages.findIndex(({ finds }) => finds === 'session') + 1;
+  const afterServer = stages.findIndex(({ finds }) => finds === 'server') + 1;
+  const toServer = chooseStages(watched.slice(afterServer), end, revision, ({ upstream }: Routable) => upstream);
+  const inSession = chooseStages(watched.slice(afterSession, afterServer), toServer, revision, () => undefined);
+  return chainStages(watched.slice(0, afterSession), inSession as Next<Arrived, Out>);
 }
 
 function chooseStages<Out>(
   stages: readonly ListedStage<Out>[],
-  next: Next<Settled, Out>,
+  next: Next<Routable, Out>,
   revision: () => number,
-  upstreamOf: (exchange: Settled) => Upstream | undefined,
-): Next<Settled, Out> {
+  upstreamOf: (exchange: Routable) => Upstream | undefined,
+): Next<Routable, Out> {
   let chosenAt: number | undefined;
   // By the definition of the server, not by its name: a request may still carry the one from before a reload.
-  let chains = new Map<Upstream | undefined, Next<Settled, Out>[]>();
+  let chains = new Map<Upstream | undefined, Next<Routable, Out>[]>();
 
-  function choose({ era, message, principal }: Settled, upstream: Upstream | undefined): Next<Settled, Out> {
+  function choose({ era, message, principal }: Routable, upstream: Upstream | undefined): Next<Routable, Out> {
     const scope: Scope = { era, isToolCall: isToolCall(message), principal: principal.kind, upstream };
     return chainStages(
       stages.filter(({ isNeeded }) => isNeeded === undefined || isNeeded(scope)),
@@ -62,11 +62,11 @@ function chooseStages<Out>(
       ofServer = [];
       chains.set(upstream, ofServer);
     }
-    const kind = kindOf(exchange);
-    let chain = ofServer[kind];
+    const index = scopeIndex(exchange);
+    let chain = ofServer[index];
     if (chain === undefined) {
       chain = choose(exchange, upstream);
-      ofServer[kind] = chain;
+      ofServer[index] = chain;
     }
     return chain(exchange);
   };
@@ -75,7 +75,7 @@ function chooseStages<Out>(
 const principals = ['session', 'user', 'local', 'anonymous'] as const;
 
 /** A number for everything in a scope except the server. */
-function kindOf({ era, message, principal: { kind } }: Settled): number {
+function scopeIndex({ era, message, principal: { kind } }: Routable): number {
   return principals.indexOf(kind) * 4 + (era === 'modern' ? 2 : 0) + (isToolCall(message) ? 1 : 0);
 }
 
@@ -101,8 +101,8 @@ function connectStage<Out>(stage: ListedStage<Out>, next: Next<object, Out>): Ne
 
 /** The same stage as an `around` stage that tells the watch of each of its steps. */
 function watchStage<Out>(stage: ListedStage<Out>, watch: StageWatch): ListedStage<Out> {
-  const { name, refuses, isNeeded, settles } = stage;
-  const optional = { ...(isNeeded === undefined ? {} : { isNeeded }), ...(settles === undefined ? {} : { settles }) };
+  const { name, refuses, isNeeded, finds } = stage;
+  const optional = { ...(isNeeded === undefined ? {} : { isNeeded }), ...(finds === undefined ? {} : { finds }) };
   return {
     name,
     refuses,

@@ -17,9 +17,9 @@ export interface EntryDraft {
   rule: string | undefined;
   /** It came as far as the quotas and was not refused by them. */
   admitted: boolean;
-  /** Where the call stood, when its client chose. */
+  /** The workspace, if the client has chosen it. */
   workspaceId: string | undefined;
-  /** What its client announced, when the session stays where it was put. */
+  /** The workspace that the client announced and Ambit ignored. */
   ignoredWorkspace: string | undefined;
   /** The server it went to, where it was sent to all. */
   upstream: string | undefined;
@@ -27,7 +27,7 @@ export interface EntryDraft {
   pid: number | undefined;
   /** The exchange whose result was given again. */
   cached: string | undefined;
-  /** Which server was asked, and how long it took; only where spans are told. */
+  /** Which server was asked, and how long it took; only where tracing is on. */
   asked: { readonly server: string; readonly from: number; readonly until: number } | undefined;
 }
 
@@ -81,7 +81,7 @@ type NewExchange = Omit<Arrived, 'looksAs' | 'entry' | 'correlationId' | 'trace'
   readonly traceHeaders?: TraceHeaders | undefined;
 };
 
-/** Anything that arrives at an entrance: where it knocks, and what it carries to prove who it is. */
+/** A request as it comes in at an entrance: the address that it is for, and its credential. */
 export interface Approach {
   readonly entrance: 'http' | 'stdio';
   readonly era: Era;

@@ -47,7 +47,6 @@ import { announceChange } from './announce.ts';
 import { announceLists, noteListChange } from './announce-lists.ts';
 import { createCachedCalls } from './cached-calls.ts';
 import { composeRequestStages, composeStages } from './compose.ts';
-import { createConfirmCall } from './confirm-call.ts';
 import { explainCall } from './explain-call.ts';
 import { fetchedInto, packagesIn } from './fetch-package.ts';
 import { createFilesOfSessions } from './files-of-sessions.ts';
@@ -64,6 +63,7 @@ import type { Gateway } from './opened-gateway.ts';
 import { createOwnServer } from './own-link.ts';
 import { createOwnTools, ownServer } from './own-tools.ts';
 import { requestPipeline, transportPipeline } from './pipeline.ts';
+import { createRecheckCall } from './recheck-call.ts';
 import { createRememberedTransports } from './remembered-transports.ts';
 import { createResolution } from './resolution.ts';
 import { lookForSandbox } from './sandbox-state.ts';
@@ -176,7 +176,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const lists = { catalog, callers, sessions, servers: settings.servers, resolution };
   const tools = createToolBounds({ config: settings.config, latest: sessions.get });
-  const confirmCall = createConfirmCall({ resolution, tools, approvals });
+  const recheckCall = createRecheckCall(resolution, () => stages.stages);
   const listeners = createToolListeners();
   const sandbox = lookForSandbox(runners);
   const links = createLinks({
@@ -248,10 +248,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     forgotten: governance.forget,
   });
   const serverCallers = createServerCallers(links);
-  const send = createSendToServer({ links, callers, serverCallers, confirmCall });
-  const { remember } = remembered;
+  const send = createSendToServer({ links, callers, serverCallers, recheckCall });
   const routing = { links, callers, catalog, resolution, tools, own, serverCallers, send };
-  const aggregate = createAggregate({ ...routing, remember });
+  const aggregate = createAggregate({ ...routing, remember: remembered.remember });
   const kept = { links, callers, aggregate, resolution, tools, listeners };
   const bounds = createKeepInBounds({ ...kept, servers: settings.servers });
   announceLists(lists);
@@ -296,6 +295,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     aggregate,
     own,
     governance,
+    approvals,
     catalog,
     cached,
     ownServer: inProcess,
@@ -308,13 +308,14 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     tracer: telemetry?.tracer,
     resolving: opened.resolving(callers, remembered),
   };
+  const stages = arrange(requestPipeline(parts));
   journal.record({ kind: 'gateway', event: 'opened', pid: process.pid });
 
   return {
     get config() {
       return settings.config();
     },
-    serve: composeRequestStages(arrange(requestPipeline(parts)), resolution.revision, options.watchStages),
+    serve: composeRequestStages(stages, resolution.revision, options.watchStages),
     visit: composeStages(transportPipeline(parts)),
     identify,
     refused: refusals.record,

@@ -1,3 +1,4 @@
+import type { Approvals } from '../approvals/approvals.ts';
 import type { Governance } from '../governance/governance.ts';
 import type { RequestPace } from '../sessions/request-pace.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -60,6 +61,7 @@ export interface PipelineParts extends RecordOptions {
   readonly ownServer: InProcessServer;
   readonly serverCallers: ServerCallers;
   readonly send: SendToServer;
+  readonly approvals: Approvals;
   readonly catalog: Catalog;
   readonly cached: CachedCalls;
   readonly identify: Identify;
@@ -72,63 +74,64 @@ export interface PipelineParts extends RecordOptions {
 }
 
 /**
- * The request pipeline. Every message passes these stages in this order, at every address, over HTTP and stdio and from
- * the library. The reply passes them in the opposite order. A new protection is one file in `stages/` and one line here.
+ * The request pipeline. Every message of a client passes these stages in this order, at every address, over HTTP and stdio
+ * and from the library. Stages that it does not need are skipped (`compose.ts`). The reply passes them in the opposite
+ * order. A new protection is one file in `stages/` and one line here.
  */
 export function requestPipeline(parts: PipelineParts): StageList<Arrived, Reply> {
   const { callers, resolution, resolving, serverCallers } = parts;
   return (
     startPipeline<Arrived, Reply>()
-      // First, so that a refusal carries the policy block too: the model reads a refusal like any other result.
+      // Outside of `record`, which turns a refusal into a reply, so that refusals carry the policy block too.
       .use(addPolicyBlock(parts.governance, callers))
-      // Before everything that can refuse, so that every refusal has its line in the journal.
+      // Before everything that can refuse, so that it sees every refusal and writes it to the journal.
       .use(record(parts))
-      // Before anything reads the message: a stranger must not cost more than the check of the credential.
+      // Before anything is decided by the message. The HTTP entrance has checked the credential once already.
       .use(authenticate(parts.identify))
-      // Before the first decision on the message: all later stages must read the same name in it.
+      // Before the first decision about the message, so that all later stages read the same tool name.
       .use(checkParams())
       // Before the session is chosen, because a user's list is made from several sessions.
       .use(listForUser({ ...resolving, pace: parts.pace }))
       // The stages that follow decide about a session.
       .use(resolveSession(resolving))
-      // Before the session is used for anything: a stolen token must not work at another address.
+      // Before the session is used for anything: a stolen token must not work from another network address.
       .use(bindAddress(parts.bindsAddress, parts.marks))
-      // Before the workspace is chosen, which may be the one that the transport session was opened in.
+      // Before `selectWorkspace`, which may need the workspace of the transport session.
       .use(restoreTransport(callers, parts.remembered))
-      // Before every decision about the session, which is narrowed here; outside of them, to add the missing scope.
+      // Around all stages that check permissions: the token narrows them, and the missing scope is added to their refusals.
       .use(applyTokenScopes<Reply>())
-      // Where a stream begins, whatever becomes of it.
+      // As soon as the session is known, so that every open stream is watched.
       .use(closeStreamOnKeyRevoked(parts.identity))
       // Before `authorize`, because the workspace decides which servers the session may use.
       .use(selectWorkspace(parts.selecting))
-      // Before the first stage that may be expensive for what no quota counts.
+      // Before servers are involved. It limits all requests except calls of tools, which `admit` counts.
       .use(keepPace(parts.pace))
-      // Before `admit`, which counts every message as use and so ends the idle time.
+      // Before `admit`, which resets the idle time.
       .use(detectIdleSession(parts.governance))
-      // Before everything that may refuse this call: refused calls are counted too, so that a flood of them is bounded.
+      // Before the stages that decide about servers and tools, so that the calls that they refuse are counted too.
       .use(admit(parts.sessions))
-      // Before the transport: a client of a server that the session may not use learns nothing about the server.
+      // Before `bindTransport`, so that a client learns nothing about a server that it may not use.
       .use(authorize(resolution, parts.ownServer))
-      // After `admit`, so that a session that has ended says so rather than "initialize again".
+      // After `admit`, so that the client of an ended session gets `SESSION_ENDED` rather than "initialize again".
       .use(bindTransport<InSession<Arrived>>(callers, opensTransport))
-      // Before anything is sent, kept or compared with what was kept.
+      // Before anything is sent, cached or looked up in the cache.
       .use(stripKeys(parts.keys))
-      // Before the stages that decide about one tool of one server: they need its own name.
+      // Before the stages that decide about one tool of one server: they need the name that the server uses.
       .use(routeTool({ server: parts.ownServer, own: parts.own, resolution, look: parts.aggregate.look }))
-      // Before the server is asked for anything: a call that is denied does not start it.
+      // Before `requireApprovedTools`, which may start the server: a call that is denied does not start it.
       .use(enforceToolRules(parts.tools, parts.listeners))
       // After the rules, because it may have to start the server and ask for its tools.
-      .use(requireApprovedTools(parts.catalog, resolution, serverCallers))
-      // Last, so that everything that can refuse a call has been asked before a kept result is given again.
+      .use(requireApprovedTools(parts.approvals, parts.catalog, resolution, serverCallers))
+      // After everything that can refuse a call, so that a cached result is returned only for a permitted call.
       .use(cacheResults(parts.cached, serverCallers))
-      // The end: after the last decision, the message goes to its server.
+      // The end: the message goes to its server, or the aggregate answers it. The link checks once more before it sends.
       .end(forward({ ...parts, remember: parts.remembered.remember }), forwardRefuses)
   );
 }
 
 /**
- * The pipeline of requests without a message: a stream to open (GET), a transport session to end (DELETE). The stages
- * stand in the same order as above.
+ * The pipeline of requests without a message: a stream to open (GET), a transport session to end (DELETE), the check
+ * before a batch (POST). The stages that are in both lists have the same order.
  */
 export function transportPipeline(parts: PipelineParts): StageList<Visit, Visited> {
   const { callers, remembered, sessions } = parts;

@@ -1,7 +1,9 @@
 import type { ErrorCode } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
-import type { Upstream } from '../upstreams/definition.ts';
+import type { Session } from '../sessions/session.ts';
+import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
 import type { Era } from '../wire/channel.ts';
+import type { Message } from '../wire/message.ts';
 
 /** Passes an exchange on to the stages that follow. */
 export type Next<E, Out> = (exchange: E) => Promise<Out>;
@@ -19,31 +21,47 @@ export interface Scope {
   readonly upstream: Upstream | undefined;
 }
 
-interface Described {
+/** A request that has waited, with its session and its server as they are now. */
+export interface WaitingRequest {
+  readonly session: Session;
+  readonly server: ServerDefinition;
+  readonly message: Message;
+}
+
+export interface StageInfo {
   readonly name: string;
   /** The refusals that the stage itself makes. */
   readonly refuses: readonly Refusal[];
   /**
-   * Tells whether requests of this scope need the stage. A stage without it is needed by all. The answer is kept, so it
-   * may depend only on the scope, the configuration and the approvals.
+   * Tells whether requests of this scope need the stage. A stage without it is needed by all. Only the request pipeline
+   * asks, and only for stages after `resolveSession`. The answer is kept until the configuration or an approval changes,
+   * so it may depend only on these and on the scope.
    */
   readonly isNeeded?: (scope: Scope) => boolean;
-  /** The fact that is known from here on. The stages that follow are chosen by it. */
-  readonly settles?: 'session' | 'server';
+  /**
+   * Checks a request again, right before it is sent to its server. It is called if the session, the configuration or an
+   * approval has changed since the request passed the stages. Throws to refuse.
+   */
+  readonly recheck?: (request: WaitingRequest) => void;
+  /** The stage finds the session or the server. The stages up to the next such stage are chosen after it. */
+  readonly finds?: 'session' | 'server';
 }
 
 /** Runs on the way in. It throws to refuse, or returns what it adds to the exchange. */
-export interface BeforeStage<E, More> extends Described {
+export interface BeforeStage<E, More> extends StageInfo {
   readonly before: (exchange: E) => More | Promise<More>;
 }
 
-/** Runs on the way back. It sees the reply of the stages that follow and may change it. */
-export interface AfterStage<E, Out> extends Described {
+/**
+ * Runs on the way back. It sees the reply of the stages that follow and may change it. It does not run when one of them
+ * throws: `record` makes a reply of that further out.
+ */
+export interface AfterStage<E, Out> extends StageInfo {
   readonly after: (exchange: E, reply: Out) => Out | Promise<Out>;
 }
 
 /** Runs on the way in and back. It decides itself whether, and how often, the stages that follow run. */
-export interface AroundStage<E, More, Out> extends Described {
+export interface AroundStage<E, More, Out> extends StageInfo {
   readonly around: <Here extends E>(exchange: Here, next: Next<Here & More, Out>) => Promise<Out>;
 }
 
@@ -61,7 +79,7 @@ export interface StageList<Start, Out> {
   readonly destination: Next<any, Out>;
   /** The refusals that the destination makes. */
   readonly refuses: readonly Refusal[];
-  /** Only a type: the exchange that the first stage takes. */
+  /** Never set. It carries the type of the exchange that the first stage takes. */
   readonly start?: Start;
 }
 

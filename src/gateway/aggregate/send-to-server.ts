@@ -4,8 +4,8 @@ import type { Call } from '../../upstreams/link.ts';
 import type { Links } from '../../upstreams/links.ts';
 import type { Acting } from '../../upstreams/relay/teller.ts';
 import type { Reply } from '../../wire/channel.ts';
-import type { ConfirmCall } from '../confirm-call.ts';
 import type { Prepared, ToServer } from '../exchange.ts';
+import type { RecheckCall } from '../recheck-call.ts';
 import { changesSubscription, requestSubscription } from '../request-subscription.ts';
 import { timeUpstream } from '../time-upstream.ts';
 import { allServers } from './for-all.ts';
@@ -16,19 +16,19 @@ export interface SendParts {
   readonly links: Links;
   readonly callers: Callers;
   readonly serverCallers: ServerCallers;
-  readonly confirmCall: ConfirmCall;
+  readonly recheckCall: RecheckCall;
 }
 
 /** Sends a request to its server and returns the answer. `shown` is what the client calls the resource. */
 export type SendToServer = (exchange: ToServer, shown?: string) => Promise<Reply>;
 
-export function createSendToServer({ links, callers, serverCallers, confirmCall }: SendParts): SendToServer {
+export function createSendToServer({ links, callers, serverCallers, recheckCall }: SendParts): SendToServer {
   async function sendTo(exchange: ToServer, server: ServerDefinition, shown: string | undefined): Promise<Reply> {
-    const confirm = confirmCall(exchange, server, exchange.outgoing);
-    const isAtAll = exchange.server === allServers;
+    const confirm = recheckCall(exchange, server, exchange.outgoing);
+    const isForAllServers = exchange.server === allServers;
     if (exchange.era === 'modern') {
       const reply = links.modern(exchange.session, server, callOf(exchange, exchange.caller, confirm));
-      return isAtAll ? namingAskers(await reply, server.name) : reply;
+      return isForAllServers ? namingAskers(await reply, server.name) : reply;
     }
     const caller = await serverCallers.find(exchange, server);
     const call = callOf(exchange, caller, confirm);

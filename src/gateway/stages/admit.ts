@@ -17,7 +17,7 @@ export function admit(sessions: Sessions): AroundStage<InSession<Arrived>, unkno
     refuses: ['SESSION_EXPIRED', 'SESSION_ENDED', 'QUOTA_EXCEEDED', 'STORE_UNAVAILABLE'],
     around(exchange, next) {
       const { entry, message, session, looksAs } = exchange;
-      // Looking through a session is not a use of it.
+      // Listing on behalf of a user does not count as use.
       if (looksAs !== undefined) {
         entry.admitted = true;
         return next(exchange);

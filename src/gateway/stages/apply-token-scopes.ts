@@ -30,16 +30,16 @@ export function applyTokenScopes<Out>(): AroundStage<InSession<Arrived> | InSess
   };
 }
 
-/** Calls under way are answered; what stands open for what may come is not. */
+/** Closes listen streams when the token expires. Running calls finish. */
 function endWith({ until }: Token, exchange: InSession<Arrived> | InSession<Visit>): void {
-  if (!standsOpen(exchange)) return;
+  if (!isListenStream(exchange)) return;
   const { channel } = exchange;
   const timer = setTimeout(() => channel.close(), Math.min(Math.max(0, until - Date.now()), longestTimer)).unref();
   channel.onGone(() => clearTimeout(timer));
 }
 
-/** Whether it is a stream for what may come, rather than for one answer. */
-export function standsOpen(exchange: InSession<Arrived> | InSession<Visit>): boolean {
+/** Tells whether the request opens a stream that listens, rather than one for a single answer. */
+export function isListenStream(exchange: InSession<Arrived> | InSession<Visit>): boolean {
   return 'intent' in exchange ? exchange.intent === 'stream' : exchange.message.method === 'subscriptions/listen';
 }
 

@@ -4,14 +4,14 @@ import type { PresentedToken } from '../../identity/token.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 import type { Visit } from '../visit.ts';
-import { standsOpen } from './apply-token-scopes.ts';
+import { isListenStream } from './apply-token-scopes.ts';
 
 export interface KeyRevocation {
   readonly keys: Pick<Keys, 'verify'>;
   onRevoked(listener: (userId: string, keyId: string) => void): void;
 }
 
-/** Of a key that was revoked we hear at once; that it expired or was rotated, or its user removed, is looked up. */
+/** A revoked key is reported at once. Expiry, rotation and removed users are polled. */
 const lookEveryMs = 2000;
 
 type Streaming = InSession<Arrived> | InSession<Visit>;
@@ -50,7 +50,7 @@ export function closeStreamOnKeyRevoked(options: KeyRevocation): BeforeStage<Str
     before(exchange) {
       const { principal, credential } = exchange;
       const keyId = principal.kind === 'user' ? principal.keyId : undefined;
-      if (keyId !== undefined && credential.kind === 'bearer' && standsOpen(exchange)) {
+      if (keyId !== undefined && credential.kind === 'bearer' && isListenStream(exchange)) {
         endWith(credential.presented, keyId, exchange);
       }
     },

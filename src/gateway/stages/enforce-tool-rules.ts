@@ -15,6 +15,9 @@ export function enforceToolRules(tools: ToolBounds, listeners: ToolListeners): A
     refuses: ['PERMISSION_DENIED'],
     isNeeded: ({ upstream, isToolCall }) =>
       upstream !== undefined && (!isToolCall || tools.of(upstream.name) !== undefined),
+    recheck({ session, server, message }) {
+      if (message.method === 'tools/call') tools.admit(session, server.name, toolOf(message), message);
+    },
     async around(exchange, next) {
       const { upstream, session, outgoing, entry } = exchange;
       if (upstream === undefined) return next(exchange);

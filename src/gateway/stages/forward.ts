@@ -40,7 +40,7 @@ export const forwardRefuses: readonly Refusal[] = [
 export function forward({ callers, links, remember, send, aggregate }: ForwardParts): Next<Prepared, Reply> {
   async function initialize(exchange: ToServer): Promise<Reply> {
     const { session, upstream, outgoing, edits, entrance, channel } = exchange;
-    // A handshake says nothing for the session, and others may wait for the same one: it is not confirmed.
+    // A handshake does nothing for the session and may be shared, so it is not checked again.
     const { reply, link, version } = await links.handshake(session, upstream, callOf(exchange, undefined));
     if (version === undefined) return reply;
     const { id: sessionId, workspaceId } = session;

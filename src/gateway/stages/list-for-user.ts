@@ -62,7 +62,7 @@ export function listForUser(options: ListOptions): AroundStage<Asked, unknown, R
     const found = await Promise.allSettled([own, ...others].map((session) => pagesOf(exchange, session, next)));
     const pages = found.flatMap((each) => (each.status === 'fulfilled' ? each.value : [])).filter(isResult);
     const [first, ...rest] = pages;
-    // None of them may: then it is refused as if there were no others.
+    // All were refused: the refusal of the default session is returned.
     if (first === undefined) return next(widen(exchange, { looksAs: own }));
     return form === undefined ? first : mergedList(first, rest, form);
   }

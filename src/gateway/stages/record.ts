@@ -22,14 +22,14 @@ export interface RecordOptions {
   readonly metrics: Metrics;
   /** Whether results name the session to the client. */
   readonly includeMeta: () => boolean;
-  /** Only where somebody wants spans. */
+  /** Undefined where tracing is off. */
   readonly tracer: Tracer | undefined;
 }
 
 /** Writes the journal's line, counts and spans of every request, and gives every refusal its form on the wire. */
 export function record(options: RecordOptions): AroundStage<Arrived, unknown, Reply> {
   const { journal, refusals, log, metrics, tracer } = options;
-  /** Whatever a quota counts has a line. What is refused before that may come as often as its caller likes. */
+  /** Every call that a quota counts has a line. Refusals before that are limited, because no quota limits them. */
   const hasLine = ({ entry, entrance }: Arrived, outcome: string) =>
     outcome === 'ok' || entry.admitted || refusals.admit(refusedCall(entry, entrance, outcome));
   return { name: 'record', refuses: ['SESSION_STALE', 'INTERNAL'], around: recorded };

@@ -1,3 +1,5 @@
+import type { Approvals } from '../../approvals/approvals.ts';
+import { assertApproved } from '../../approvals/assert-approved.ts';
 import { AmbitError } from '../../errors.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
@@ -14,6 +16,7 @@ import { toolOf } from '../tool-bounds.ts';
 
 /** Lets a session call only the approved tools of a server that needs an approval. To the session, only they exist. */
 export function requireApprovedTools(
+  approvals: Approvals,
   catalog: Catalog,
   resolution: Resolution,
   serverCallers: ServerCallers,
@@ -35,6 +38,7 @@ export function requireApprovedTools(
     name: 'requireApprovedTools',
     refuses: ['SERVER_NOT_APPROVED', 'UPSTREAM_FAILED', 'UPSTREAM_TIMEOUT'],
     isNeeded: ({ upstream }) => upstream !== undefined && upstream.source !== 'operator',
+    recheck: ({ server }) => assertApproved(approvals, server),
     async around(exchange, next) {
       const { outgoing, upstream } = exchange;
       const { kind, method } = outgoing;

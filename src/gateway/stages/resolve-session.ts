@@ -90,7 +90,7 @@ export function resolveSession(
       -32000,
       -32001,
     ],
-    settles: 'session',
+    finds: 'session',
     before(exchange) {
       const found = sessionFor(exchange);
       return found instanceof Promise ? found.then(noted) : noted(found);

@@ -21,9 +21,9 @@ export interface RouteParts {
 
 type Routed = Pick<Prepared, 'upstream' | 'outgoing' | 'edits'>;
 
-/** Finds the server of a tool or prompt at the address of all servers, and gives it the name that the server knows. */
+/** Finds the server of a tool or prompt at the address of all servers, and replaces the public name by the server's own. */
 export function routeTool({ server, own, resolution, look }: RouteParts): BeforeStage<Prepared, Routed | undefined> {
-  /** Tools named `session_…` are Ambit's own, those too that do not exist. */
+  /** A name that begins with `session_` and has no `__` is Ambit's own, even if there is no such tool. */
   const isOwn = (name: string) => own.has(name) || (name.startsWith('session_') && splitName(name) === undefined);
 
   function toServer(exchange: Prepared, name: string, found: Found | undefined): Routed {
@@ -43,7 +43,7 @@ export function routeTool({ server, own, resolution, look }: RouteParts): Before
   return {
     name: 'routeTool',
     refuses: ['SERVER_NOT_AVAILABLE'],
-    settles: 'server',
+    finds: 'server',
     before(exchange) {
       const { message, upstream, outgoing, edits, entry } = exchange;
       const { kind, method } = message;
