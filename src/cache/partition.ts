@@ -1,13 +1,9 @@
+import type { ActingSession } from '../trust/session-base.ts';
+
 export type Sharing = 'session' | 'user' | 'workspace';
 
-/** As much of a session as decides with whom it may share a result. */
-export interface PartitionFacts {
-  readonly id: string;
-  readonly userId: string;
-  readonly workspaceId: string | undefined;
-  readonly trustLevel: string;
-  readonly permissions: readonly string[];
-}
+/** The part of a session that decides with whom it may share a result. */
+export type PartitionFacts = Omit<ActingSession, 'agentId'>;
 
 export interface Partition {
   /** Equal for those who may share, and for nobody else. */

@@ -1,20 +1,10 @@
 import { randomUUID, sign } from 'node:crypto';
-import type { TrustLevel } from '../trust/trust-level.ts';
+import type { ActingSession } from '../trust/session-base.ts';
 import type { Pseudonyms } from './pseudonyms.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
 /** How much of a session a server is told. */
 export type Disclosure = 'full' | 'pseudonymous' | 'none';
-
-/** Whom a call acts for. */
-export interface ActingSession {
-  readonly id: string;
-  readonly userId: string;
-  readonly agentId: string | undefined;
-  readonly workspaceId: string | undefined;
-  readonly trustLevel: TrustLevel;
-  readonly permissions: readonly string[];
-}
 
 /** The request that a context is bound to. */
 export interface BoundRequest {

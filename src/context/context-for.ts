@@ -1,14 +1,6 @@
-import type { TrustLevel } from '../trust/trust-level.ts';
+import type { ActingSession } from '../trust/session-base.ts';
 import type { SessionContext } from './context-names.ts';
 import type { PseudonymKind, Pseudonyms } from './pseudonyms.ts';
-
-/** What of a session a tool may be told. */
-export interface ToldSession {
-  readonly id: string;
-  readonly userId: string;
-  readonly agentId: string | undefined;
-  readonly trustLevel: TrustLevel;
-}
 
 export interface ToldWorkspace {
   readonly id: string;
@@ -18,7 +10,7 @@ export interface ToldWorkspace {
 
 /** What a process is told that serves this one session, in this workspace. */
 export function contextFor(
-  session: ToldSession,
+  session: Pick<ActingSession, 'id' | 'userId' | 'agentId' | 'trustLevel'>,
   workspace: ToldWorkspace | undefined,
   jwks?: string | undefined,
 ): SessionContext {

@@ -5,7 +5,7 @@ import { anonymousUser } from '../identity/principal.ts';
 import type { Log } from '../log.ts';
 import { standingAs } from '../sessions/in-workspace.ts';
 import type { Session } from '../sessions/session.ts';
-import { type Removal, removalOf, type SessionFacts } from '../trust/permitted-server.ts';
+import { type Removal, removalOf, type SessionInWorkspace } from '../trust/permitted-server.ts';
 import { type ListOwner, listOwner } from '../upstreams/catalog/list-owner.ts';
 import type { ServerDefinition, StdioServer } from '../upstreams/definition.ts';
 import { isWide, scopeFor } from '../upstreams/process-key.ts';
@@ -220,10 +220,10 @@ export function createResolution(options: ResolutionOptions): Resolution {
   };
 }
 
-function factsOf({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionFacts {
+function factsOf({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionInWorkspace {
   const known = id !== undefined && Object.hasOwn(config.workspaces, id) ? config.workspaces[id] : undefined;
   const workspace = id === undefined ? undefined : { id, servers: known?.capabilities.servers };
-  return { trustLevel, servers, workspace: workspace as SessionFacts['workspace'] };
+  return { trustLevel, servers, workspace: workspace as SessionInWorkspace['workspace'] };
 }
 
 /** To the agent, a server it may not use and one that is not there look alike. */

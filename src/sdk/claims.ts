@@ -1,22 +1,19 @@
+import type { ActingSession } from '../trust/session-base.ts';
 import { isObject } from './call.ts';
-import { type TrustLevel, trustLevelOf } from './context.ts';
+import { trustLevelOf } from './context.ts';
 import { Refusal } from './refusal.ts';
 
 /** What a token says, each member of the kind it has to be. */
-export interface Claims {
+export interface Claims extends Omit<ActingSession, 'id'> {
   readonly issuer: string;
   readonly audience: string;
   /** Seconds since 1970, as in the token. */
   readonly issuedAt: number;
   readonly expiresAt: number;
+  /** The id of the token. */
   readonly id: string;
-  readonly userId: string;
-  readonly agentId: string | undefined;
   readonly sessionId: string;
   readonly correlationId: string;
-  readonly workspaceId: string | undefined;
-  readonly trustLevel: TrustLevel;
-  readonly permissions: readonly string[];
   readonly method: string;
   readonly name: string | undefined;
   readonly argumentsDigest: string | undefined;

@@ -1,6 +1,8 @@
+import type { ActingSession } from '../trust/session-base.ts';
+import type { TrustLevel } from '../trust/trust-level.ts';
 import { noState, type SessionState } from './session-state.ts';
 
-export type TrustLevel = 'direct' | 'sandboxed';
+export type { TrustLevel };
 
 /** Why a call has no context that holds. `NO_CONTEXT` means that nothing was sent; all others, that what was sent failed. */
 export type ContextProblem =
@@ -29,23 +31,18 @@ export type ContextProblem =
   | 'TOKEN_REPLAYED'
   | 'REPLAYS_UNKNOWN';
 
-interface Facts {
-  readonly agentId: string | undefined;
-  readonly workspaceId: string | undefined;
+interface Facts extends Pick<ActingSession, 'agentId' | 'workspaceId' | 'permissions'> {
   /** Where the workspace lies, as this process sees it. Known over stdio only. */
   readonly workspacePath: string | undefined;
-  readonly permissions: readonly string[];
   /** What the calls of this session keep; only inside `withSessions()` of `ambit/server`. Not shown when it is printed. */
   readonly state: SessionState;
 }
 
 /** Signed by Ambit, for this server, for this very call. Times are milliseconds since 1970. */
-export interface VerifiedContext extends Facts {
+export interface VerifiedContext extends Facts, Pick<ActingSession, 'userId' | 'trustLevel'> {
   readonly status: 'verified';
   readonly sessionId: string;
   readonly correlationId: string;
-  readonly userId: string;
-  readonly trustLevel: TrustLevel;
   readonly issuedAt: number;
   readonly expiresAt: number;
   /** Set where the plain object beside the token said otherwise; what is signed holds. */
@@ -68,12 +65,10 @@ export interface InheritedContext extends Facts {
 }
 
 /** A session of the server's own, opened by `withSessions()` where there is no Ambit in front. */
-export interface OwnContext extends Facts {
+export interface OwnContext extends Facts, Pick<ActingSession, 'userId' | 'trustLevel'> {
   readonly status: 'own';
   readonly sessionId: string;
   readonly correlationId: string;
-  readonly userId: string;
-  readonly trustLevel: TrustLevel;
   readonly issuedAt: undefined;
   readonly expiresAt: undefined;
   readonly reason: undefined;

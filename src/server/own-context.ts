@@ -3,13 +3,10 @@ import { frozen, type OwnContext } from '../sdk/context.ts';
 import type { SessionState } from '../sdk/session-state.ts';
 import type { Session } from '../sessions/session.ts';
 import { lowest } from '../trust/bounds.ts';
-import type { TrustLevel } from '../trust/trust-level.ts';
+import type { ActingSession } from '../trust/session-base.ts';
 
 /** How far the credential of one call reaches; the session may reach less far. */
-export interface Ceiling {
-  readonly trustLevel: TrustLevel;
-  readonly permissions: readonly string[];
-}
+export type Ceiling = Pick<ActingSession, 'trustLevel' | 'permissions'>;
 
 /** What a handler is told of a session of the server's own. */
 export function ownContext(session: Session, state: SessionState, ceiling: Ceiling = session): OwnContext {

@@ -1,18 +1,11 @@
 import type { EndReason, Session, SessionView } from '../sessions/session.ts';
 import { viewOf } from '../sessions/session.ts';
 import type { SessionRecord } from '../stores/record.ts';
-import type { TrustLevel } from '../trust/trust-level.ts';
+import type { ActingSession } from '../trust/session-base.ts';
 import { isKeptForAmbit, knownId } from './behind-ambit.ts';
 
 /** What listeners are told of a session; the id is the one that handlers are told. */
-export interface SessionFacts {
-  readonly id: string;
-  readonly userId: string;
-  readonly agentId: string | undefined;
-  readonly workspaceId: string | undefined;
-  readonly trustLevel: TrustLevel;
-  readonly permissions: readonly string[];
-}
+export interface SessionFacts extends ActingSession {}
 
 export type { EndReason, SessionView };
 

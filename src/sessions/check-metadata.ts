@@ -1,9 +1,9 @@
 import { AmbitError } from '../errors.ts';
-import type { Metadata } from './session.ts';
+import type { SessionDraft } from './session.ts';
 
 const keyPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-export function checkMetadata(metadata: Metadata | undefined, mostBytes: number): void {
+export function checkMetadata(metadata: SessionDraft['metadata'], mostBytes: number): void {
   if (metadata === undefined) return;
   const odd = Object.keys(metadata).find((key) => !keyPattern.test(key));
   if (odd !== undefined) {

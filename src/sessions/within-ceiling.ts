@@ -1,11 +1,10 @@
 import type { Ceiling } from '../identity/principal.ts';
 import { isAtMost } from '../trust/bounds.ts';
+import type { SessionBase } from '../trust/session-base.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 
-interface Bounded {
-  readonly trustLevel: TrustLevel;
-  readonly workspaceId?: string | null | undefined;
-  readonly permissions: readonly string[];
+interface Bounded extends Pick<SessionBase, 'trustLevel' | 'permissions'> {
+  readonly workspaceId?: SessionBase['workspaceId'] | undefined;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { AmbitError } from '../errors.ts';
-import type { TrustLevel } from '../trust/trust-level.ts';
+import type { SessionBase } from '../trust/session-base.ts';
 
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
 
@@ -7,22 +7,15 @@ export type JsonValue = string | number | boolean | null | JsonValue[] | { [key:
  * A session as a store keeps it. Plain data that survives JSON: what is absent is null, never undefined. Times are
  * milliseconds since 1970, by the store's clock.
  */
-export interface SessionRecord {
-  readonly id: string;
+export interface SessionRecord extends SessionBase {
   /** Counts the changes of everything but `lastActiveAt`; it starts at 1. */
   readonly version: number;
   readonly name: string | null;
-  readonly userId: string;
-  readonly agentId: string | null;
-  readonly workspaceId: string | null;
   /** The session that opened this one. */
   readonly parentId: string | null;
   /** The API key it was opened with: when that is revoked, it ends. */
   readonly keyId: string | null;
-  readonly trustLevel: TrustLevel;
-  readonly permissions: readonly string[];
-  /** The only servers it may use; null when it is not limited to some. */
-  readonly servers: readonly string[] | null;
+  /** Notes of the orchestrator. Tools are not told. */
   readonly metadata: { readonly [key: string]: JsonValue };
   /** One for each token that proves this session. */
   readonly tokenDigests: readonly string[];

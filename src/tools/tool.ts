@@ -118,6 +118,11 @@ function isShown(answer: Structured | Shown<Structured>): answer is Shown<Struct
 }
 
 function schemaOf(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io });
+  // Strict validators refuse formats that they do not know.
+  const withoutFormat = ({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }) => {
+    if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+    delete jsonSchema.format;
+  };
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: withoutFormat });
   return { ...rest, type: 'object' };
 }

@@ -1,14 +1,4 @@
-import type { TrustLevel } from './trust-level.ts';
-
-/** What of a session a rule can read. Nothing is ever missing: what there is none of is empty. */
-export interface SessionClaims {
-  readonly id: string;
-  readonly userId: string;
-  readonly agentId: string;
-  readonly workspaceId: string;
-  readonly trustLevel: TrustLevel;
-  readonly permissions: readonly string[];
-}
+import type { SessionClaims } from './session-base.ts';
 
 export interface CallFacts {
   readonly session: SessionClaims;

@@ -1,3 +1,4 @@
+import type { Loaded, SessionBase } from './session-base.ts';
 import type { TrustLevel } from './trust-level.ts';
 
 /** What of a server decides who may use it. */
@@ -7,11 +8,8 @@ export interface ServerFacts {
   readonly trust: readonly TrustLevel[];
 }
 
-/** What of a session, and of the workspace it works in, decides which servers it may use. */
-export interface SessionFacts {
-  readonly trustLevel: TrustLevel;
-  /** The session's own list; undefined when it has none. An empty one means no server at all. */
-  readonly servers: readonly string[] | undefined;
+/** The part of a session, and of the workspace it works in, that decides which servers it may use. */
+export interface SessionInWorkspace extends Pick<Loaded<SessionBase>, 'trustLevel' | 'servers'> {
   readonly workspace:
     | { readonly id: string; readonly servers: 'all' | 'none' | readonly string[] }
     /** The session is in a workspace that is no longer configured: nobody can say what may be used there. */
@@ -25,15 +23,15 @@ export interface Removal {
   readonly reason: string;
 }
 
-type Filter = (server: ServerFacts, session: SessionFacts) => Removal | undefined;
+type Filter = (server: ServerFacts, session: SessionInWorkspace) => Removal | undefined;
 
-function byTrust({ name, trust }: ServerFacts, { trustLevel }: SessionFacts): Removal | undefined {
+function byTrust({ name, trust }: ServerFacts, { trustLevel }: SessionInWorkspace): Removal | undefined {
   if (trust.includes(trustLevel)) return undefined;
   const whom = trust.length === 0 ? 'no session' : `${trust.join(' and ')} sessions only`;
   return { rule: `servers.${name}.trust`, reason: `it is for ${whom}; this session is ${trustLevel}` };
 }
 
-function byWorkspace({ name }: ServerFacts, { workspace }: SessionFacts): Removal | undefined {
+function byWorkspace({ name }: ServerFacts, { workspace }: SessionInWorkspace): Removal | undefined {
   if (workspace === undefined) return undefined;
   const { id, servers } = workspace;
   if (servers === undefined) return { rule: `workspaces.${id}`, reason: `there is no workspace "${id}" any more` };
@@ -43,7 +41,7 @@ function byWorkspace({ name }: ServerFacts, { workspace }: SessionFacts): Remova
   return { rule: `workspaces.${id}.capabilities.servers`, reason };
 }
 
-function byOwnList({ name }: ServerFacts, { servers }: SessionFacts): Removal | undefined {
+function byOwnList({ name }: ServerFacts, { servers }: SessionInWorkspace): Removal | undefined {
   if (servers === undefined || servers.includes(name)) return undefined;
   return { rule: 'session.servers', reason: 'it is not among the servers this session was limited to' };
 }
@@ -52,7 +50,7 @@ function byOwnList({ name }: ServerFacts, { servers }: SessionFacts): Removal | 
 const filters: readonly Filter[] = [byTrust, byWorkspace, byOwnList];
 
 /** Undefined when the session may use the server; else why not. */
-export function removalOf(server: ServerFacts, session: SessionFacts): Removal | undefined {
+export function removalOf(server: ServerFacts, session: SessionInWorkspace): Removal | undefined {
   for (const filter of filters) {
     const removal = filter(server, session);
     if (removal !== undefined) return removal;

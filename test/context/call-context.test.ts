@@ -4,15 +4,11 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { argumentsDigest, noArgumentsDigest } from '../../src/context/arguments-digest.ts';
-import {
-  type ActingSession,
-  type BoundRequest,
-  type ContextWriters,
-  createContextWriters,
-} from '../../src/context/call-context.ts';
+import { type BoundRequest, type ContextWriters, createContextWriters } from '../../src/context/call-context.ts';
 import { createPseudonyms } from '../../src/context/pseudonyms.ts';
 import { inlineKeys, openSigningKeys, type SigningKeys } from '../../src/context/signing-keys.ts';
 import { createReplayMemory, type ReadOptions, readContext } from '../../src/sdk/index.ts';
+import type { ActingSession } from '../../src/trust/session-base.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-writer-'));
 const start = Date.UTC(2026, 0, 1);

@@ -6,7 +6,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   '(hall)': [],
   text: [],
   trust: ['text'],
-  sdk: [],
+  sdk: ['trust'],
   context: ['(hall)', 'trust'],
   logging: ['(hall)'],
   metrics: [],
@@ -17,7 +17,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   saferoot: ['(hall)'],
   runners: ['(hall)', 'wire'],
   stores: ['(hall)', 'trust'],
-  cache: ['(hall)', 'context', 'wire'],
+  cache: ['(hall)', 'context', 'trust', 'wire'],
   credentials: ['(hall)', 'context', 'stores'],
   logins: ['(hall)', 'credentials', 'stores'],
   config: ['(hall)', 'context', 'text', 'trust'],
@@ -101,6 +101,13 @@ describe('doors between rooms', () => {
       .flatMap((file) => importsOf(file).map((target) => ({ from: file.path, target })))
       .filter(({ target }) => roomOf(target) !== room && !open.includes(roomOf(target)));
     expect(wrong).toEqual([]);
+  });
+
+  test('the sdk takes only types from other rooms', () => {
+    const lines = files
+      .filter((file) => roomOf(file.path) === 'sdk')
+      .flatMap((file) => [...file.text.matchAll(/^(?:import|export) .* from '\.\.\/.*$/gm)].map(([line]) => line));
+    expect(lines.filter((line) => !/^(?:import|export) type /.test(line))).toEqual([]);
   });
 
   test('no door leads in a circle', () => {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { removalOf, type ServerFacts, type SessionFacts } from '../../src/trust/permitted-server.ts';
+import { removalOf, type ServerFacts, type SessionInWorkspace } from '../../src/trust/permitted-server.ts';
 
 const both = ['direct', 'sandboxed'] as const;
 const server = (facts: Partial<ServerFacts> = {}): ServerFacts => ({ name: 'notes', trust: both, ...facts });
-const session = (facts: Partial<SessionFacts> = {}): SessionFacts => ({
+const session = (facts: Partial<SessionInWorkspace> = {}): SessionInWorkspace => ({
   trustLevel: 'direct',
   servers: undefined,
   workspace: undefined,
@@ -38,7 +38,7 @@ describe('P7: what a workspace allows', () => {
     // A workspace that a reload took away allows nothing.
     [undefined, 'workspaces.w'],
   ] as const)('%j', (servers, rule) => {
-    const facts = session({ workspace: { id: 'w', servers } as SessionFacts['workspace'] });
+    const facts = session({ workspace: { id: 'w', servers } as SessionInWorkspace['workspace'] });
     expect(removalOf(server(), facts)?.rule).toBe(rule);
   });
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { SessionClaims } from '../../src/trust/decision.ts';
 import type { RuleText } from '../../src/trust/policy.ts';
+import type { SessionClaims } from '../../src/trust/session-base.ts';
 import { toolPattern } from '../../src/trust/tool-pattern.ts';
 import { counts } from '../proof.ts';
 import { judging, policy, someone, unread } from './rules.ts';

@@ -1,6 +1,7 @@
 import { loadConditions } from '../../src/trust/conditions.ts';
-import type { Arguments, SessionClaims } from '../../src/trust/decision.ts';
+import type { Arguments } from '../../src/trust/decision.ts';
 import { createPolicy, type RuleText } from '../../src/trust/policy.ts';
+import type { SessionClaims } from '../../src/trust/session-base.ts';
 import type { ToolFilterTexts } from '../../src/trust/tool-filters.ts';
 import { readJudged } from '../../src/wire/judged-value.ts';
 

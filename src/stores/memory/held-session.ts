@@ -17,13 +17,8 @@ export interface HeldEntry {
 }
 
 /** A session in memory. The body is kept as text, so that nobody outside holds a part of it. */
-export interface HeldSession {
-  readonly id: string;
-  readonly name: string | null;
-  readonly userId: string;
-  readonly workspaceId: string | null;
-  readonly parentId: string | null;
-  readonly createdAt: number;
+export interface HeldSession
+  extends Pick<SessionRecord, 'id' | 'name' | 'userId' | 'workspaceId' | 'parentId' | 'createdAt'> {
   body: string;
   version: number;
   ttlSeconds: number;
