@@ -1,28 +1,17 @@
-import { z } from 'zod';
 import type { Gateway } from '../gateway/gateway.ts';
-import type { AdminAnswer } from './handle.ts';
-import type { Asked } from './routes.ts';
-import { readBody } from './sessions.ts';
+import type { Asked } from './route.ts';
+import type { credentialName, newCredential } from './schemas/credentials.ts';
 
-export const nameShape = z.strictObject({
-  userId: z.string(),
-  server: z.string(),
-  env: z.string().optional(),
-  header: z.string().optional(),
-});
-export const credentialShape = z.strictObject({ ...nameShape.shape, value: z.string() });
-
-export function listCredentials(gateway: Gateway): AdminAnswer {
-  return { status: 200, body: { credentials: gateway.credentials.list() } };
+export function listCredentials(gateway: Gateway) {
+  return { credentials: gateway.credentials.list() };
 }
 
-export async function setCredential(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
-  const { value, ...which } = readBody(credentialShape, body);
+export async function setCredential(gateway: Gateway, { body }: Asked<{ body: typeof newCredential }>) {
+  const { value, ...which } = body;
   await gateway.credentials.set(which, value);
-  return { status: 200, body: { ...which, set: true } };
+  return { ...which, set: true as const };
 }
 
-export async function removeCredential(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
-  const which = readBody(nameShape, body);
-  return { status: 200, body: { ...which, removed: await gateway.credentials.remove(which) } };
+export async function removeCredential(gateway: Gateway, { body }: Asked<{ body: typeof credentialName }>) {
+  return { ...body, removed: await gateway.credentials.remove(body) };
 }

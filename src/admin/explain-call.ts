@@ -1,13 +1,8 @@
-import { z } from 'zod';
 import type { Gateway } from '../gateway/gateway.ts';
-import type { AdminAnswer } from './handle.ts';
-import type { Asked } from './routes.ts';
-import { heldSession, readBody } from './sessions.ts';
+import type { Asked } from './route.ts';
+import type { callToExplain } from './schemas/sessions.ts';
+import { heldSession } from './sessions.ts';
 
-/** `args` is JSON as text: it is judged as it was written, not as somebody has read it. */
-export const askedShape = z.strictObject({ tool: z.string(), args: z.string().optional() });
-
-export async function explainCall(gateway: Gateway, { parameter, body }: Asked): Promise<AdminAnswer> {
-  const { tool, args } = readBody(askedShape, body);
-  return { status: 200, body: gateway.explainCall(await heldSession(gateway, parameter), tool, args) };
+export async function explainCall(gateway: Gateway, { parameter, body }: Asked<{ body: typeof callToExplain }>) {
+  return gateway.explainCall(await heldSession(gateway, parameter), body.tool, body.args);
 }

@@ -1,42 +1,30 @@
-import { z } from 'zod';
 import { AmbitError, errorTable } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
-import type { AdminAnswer } from './handle.ts';
-import type { Asked } from './routes.ts';
-import { notFound, readBody } from './sessions.ts';
-
-export const mergeShape = z.strictObject({
-  workspace: z.string().optional(),
-  dryRun: z.boolean().optional(),
-  prefer: z.enum(['session', 'workspace']).optional(),
-});
+import { DetailedRefusal } from './problem.ts';
+import type { Asked } from './route.ts';
+import type { folderQuery, mergeRequest } from './schemas/folders.ts';
+import { notFound } from './sessions.ts';
 
 type Folders = Gateway['folders'];
 type FolderName = Parameters<Folders['diff']>[0];
 
-export async function diffFolder(gateway: Gateway, { parameter, query }: Asked): Promise<AdminAnswer> {
-  const which = await namedFolder(gateway, parameter, query.get('workspace') ?? undefined);
-  return { status: 200, body: await gateway.folders.diff(which) };
+export async function diffFolder(gateway: Gateway, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
+  return gateway.folders.diff(await namedFolder(gateway, parameter, query.workspace));
 }
 
-export async function mergeFolder(gateway: Gateway, { parameter, body }: Asked): Promise<AdminAnswer> {
-  const { workspace, ...request } = readBody(mergeShape, body);
+export async function mergeFolder(gateway: Gateway, { parameter, body }: Asked<{ body: typeof mergeRequest }>) {
+  const { workspace, ...request } = body;
   const merge = await gateway.folders.merge(await namedFolder(gateway, parameter, workspace), request);
-  if (merge.fits || merge.dryRun) return { status: 200, body: merge };
-  const { http: status, sentence, hint } = errorTable.WORKSPACE_CONFLICT;
-  const inTheWay = merge.files.filter(({ outcome }) => outcome === 'conflict');
+  if (merge.fits || merge.dryRun) return merge;
+  const { files } = merge;
+  const inTheWay = files.filter(({ outcome }) => outcome === 'conflict');
   const lines = inTheWay.map(({ path, reason }) => `  ${JSON.stringify(path)}: ${reason}`);
-  const detail = [sentence, ...lines].join('\n');
-  const code = 'WORKSPACE_CONFLICT';
-  return {
-    status,
-    problem: true,
-    body: { type: 'about:blank', title: code, status, code, detail, hint, files: merge.files },
-  };
+  const what = [errorTable.WORKSPACE_CONFLICT.sentence, ...lines].join('\n');
+  throw new DetailedRefusal('WORKSPACE_CONFLICT', what, { files });
 }
 
-export async function discardFolder(gateway: Gateway, { parameter, query }: Asked): Promise<AdminAnswer> {
-  const which = await namedFolder(gateway, parameter, query.get('workspace') ?? undefined);
+export async function discardFolder(gateway: Gateway, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
+  const which = await namedFolder(gateway, parameter, query.workspace);
   // Its servers would go on in a folder that is not there.
   if ((await gateway.sessions.find(which.sessionId)) !== undefined) {
     throw new AmbitError('REQUEST_INVALID', {
@@ -45,7 +33,7 @@ export async function discardFolder(gateway: Gateway, { parameter, query }: Aske
     });
   }
   await gateway.folders.discard(which);
-  return { status: 200, body: { ...which, discarded: true } };
+  return { ...which, discarded: true as const };
 }
 
 /** The folder of a live session, or one that was kept when its session ended. */

@@ -1,32 +1,21 @@
-import { z } from 'zod';
 import type { Gateway } from '../gateway/gateway.ts';
-import type { AdminAnswer } from './handle.ts';
-import type { Asked } from './routes.ts';
-import { readBody } from './sessions.ts';
+import type { Asked } from './route.ts';
+import type { loginCallback, loginName, newLogin } from './schemas/credentials.ts';
 
-export const whoseShape = z.strictObject({ userId: z.string(), server: z.string() });
-export const startShape = z.strictObject({
-  ...whoseShape.shape,
-  /** Where a command waits for the browser on its own machine; without one the browser comes back to the gateway. */
-  port: z.number().int().min(1).max(65_535).optional(),
-});
-export const callbackShape = z.strictObject({ ...whoseShape.shape, callback: z.string().max(16_384) });
-
-export function listLogins(gateway: Gateway): AdminAnswer {
-  return { status: 200, body: { logins: gateway.logins.list() } };
+export function listLogins(gateway: Gateway) {
+  return { logins: gateway.logins.list() };
 }
 
-export async function startLogin(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
-  const { port, ...which } = readBody(startShape, body);
-  return { status: 201, body: await gateway.logins.start(which, port) };
+export async function startLogin(gateway: Gateway, { body }: Asked<{ body: typeof newLogin }>) {
+  const { port, ...which } = body;
+  return gateway.logins.start(which, port);
 }
 
-export async function completeLogin(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
-  const { callback, ...which } = readBody(callbackShape, body);
-  return { status: 200, body: await gateway.logins.complete(callback, which) };
+export async function completeLogin(gateway: Gateway, { body }: Asked<{ body: typeof loginCallback }>) {
+  const { callback, ...which } = body;
+  return gateway.logins.complete(callback, which);
 }
 
-export async function removeLogin(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
-  const which = readBody(whoseShape, body);
-  return { status: 200, body: { ...which, removed: await gateway.logins.remove(which) } };
+export async function removeLogin(gateway: Gateway, { body }: Asked<{ body: typeof loginName }>) {
+  return { ...body, removed: await gateway.logins.remove(body) };
 }

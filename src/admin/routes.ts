@@ -1,10 +1,9 @@
-import type { Gateway } from '../gateway/gateway.ts';
+import { z } from 'zod';
 import { listCredentials, removeCredential, setCredential } from './credentials.ts';
 import { explainCall } from './explain-call.ts';
 import { diffFolder, discardFolder, mergeFolder } from './folders.ts';
-import type { AdminAnswer } from './handle.ts';
 import { completeLogin, listLogins, removeLogin, startLogin } from './logins.ts';
-import { openApi } from './openapi.ts';
+import { openApiDocument } from './openapi.ts';
 import {
   addUser,
   changeUser,
@@ -27,73 +26,338 @@ import {
   removePolicy,
   setPolicy,
 } from './policies.ts';
+import { type Description, route } from './route.ts';
+import * as credentials from './schemas/credentials.ts';
+import * as folders from './schemas/folders.ts';
+import * as people from './schemas/people.ts';
+import * as policies from './schemas/policies.ts';
+import * as sessions from './schemas/sessions.ts';
 import { resolveSession, resolveViaGateway } from './servers.ts';
 import { createSession, endSession, listCalls, listSessions, restrictSession, showSession } from './sessions.ts';
 
-export interface Asked {
-  /** The part of the path that names one of them. */
-  readonly parameter: string;
-  readonly query: URLSearchParams;
-  readonly body: unknown;
-  /** Where clients reach the gateway, if it listens. */
-  readonly address: string | undefined;
-}
+const ofSession = 'The id, a unique name, or a unique prefix of the id.';
+const ofFolder = 'The session: its id, a unique name or prefix; the whole id of one that has ended.';
+const ofUser = 'The name of the user.';
+const ofKey = 'The id, or a beginning of it that fits only one.';
 
-export interface Route {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  /** With the name of its parameter in braces. */
-  readonly path: string;
-  readonly handle: (gateway: Gateway, asked: Asked) => AdminAnswer | Promise<AdminAnswer>;
-}
-
-const sessions = '/api/v1/sessions';
-const credentials = '/api/v1/credentials';
-const users = '/api/v1/users';
-const keys = '/api/v1/keys';
-const logins = '/api/v1/logins';
-const policies = '/api/v1/policies';
-const objectives = '/api/v1/objectives';
-
-/** The table of contents of the control API; beside it stands the stream of events, which is no question. */
-export const routes: readonly Route[] = [
-  { method: 'GET', path: sessions, handle: listSessions },
-  { method: 'POST', path: sessions, handle: createSession },
-  { method: 'GET', path: `${sessions}/{id}`, handle: showSession },
-  { method: 'PATCH', path: `${sessions}/{id}`, handle: restrictSession },
-  { method: 'DELETE', path: `${sessions}/{id}`, handle: endSession },
-  { method: 'GET', path: `${sessions}/{id}/servers`, handle: resolveSession },
-  { method: 'POST', path: `${sessions}/{id}/servers`, handle: resolveViaGateway },
-  { method: 'GET', path: `${sessions}/{id}/calls`, handle: listCalls },
-  { method: 'POST', path: `${sessions}/{id}/explain`, handle: explainCall },
-  { method: 'GET', path: `${sessions}/{id}/diff`, handle: diffFolder },
-  { method: 'POST', path: `${sessions}/{id}/merge`, handle: mergeFolder },
-  { method: 'DELETE', path: `${sessions}/{id}/folder`, handle: discardFolder },
-  { method: 'GET', path: credentials, handle: listCredentials },
-  { method: 'POST', path: credentials, handle: setCredential },
-  { method: 'DELETE', path: credentials, handle: removeCredential },
-  { method: 'GET', path: users, handle: listUsers },
-  { method: 'POST', path: users, handle: addUser },
-  { method: 'GET', path: `${users}/{id}`, handle: showUser },
-  { method: 'PATCH', path: `${users}/{id}`, handle: changeUser },
-  { method: 'DELETE', path: `${users}/{id}`, handle: removeUser },
-  { method: 'GET', path: '/api/v1/teams', handle: listTeams },
-  { method: 'GET', path: keys, handle: listKeys },
-  { method: 'POST', path: keys, handle: createKey },
-  { method: 'GET', path: `${keys}/{id}`, handle: showKey },
-  { method: 'DELETE', path: `${keys}/{id}`, handle: revokeKey },
-  { method: 'POST', path: `${keys}/{id}/rotate`, handle: rotateKey },
-  { method: 'GET', path: logins, handle: listLogins },
-  { method: 'POST', path: logins, handle: startLogin },
-  { method: 'DELETE', path: logins, handle: removeLogin },
-  { method: 'POST', path: `${logins}/complete`, handle: completeLogin },
-  { method: 'GET', path: policies, handle: listPolicies },
-  { method: 'POST', path: policies, handle: setPolicy },
-  { method: 'DELETE', path: policies, handle: removePolicy },
-  { method: 'GET', path: `${policies}/effective`, handle: previewPolicies },
-  { method: 'GET', path: objectives, handle: listObjectives },
-  { method: 'POST', path: objectives, handle: addObjective },
-  { method: 'DELETE', path: objectives, handle: removeObjective },
-  { method: 'GET', path: '/api/v1/openapi.json', handle: () => ({ status: 200, body: openApi() }) },
-];
+/**
+ * The table of contents of the control API. A row says all there is to say about its address: requests are read by it,
+ * answers are typed by it, and the OpenAPI document, the reference page and the types of the command line come from it.
+ */
+export const routes = {
+  'GET /api/v1/sessions': route({
+    summary: 'Lists the live sessions, the oldest first',
+    query: sessions.sessionsQuery,
+    returns: 'A page of sessions',
+    answer: sessions.sessionsPage,
+    handle: listSessions,
+  }),
+  'POST /api/v1/sessions': route({
+    summary: 'Opens a session; its token is shown only here',
+    description: 'More trust than the bounds allow is refused, not lowered.',
+    body: sessions.draft,
+    status: 201,
+    returns: 'The session and its token',
+    answer: sessions.openedSession,
+    handle: createSession,
+  }),
+  'GET /api/v1/sessions/{id}': route({
+    summary: 'Shows a session, with what it has used and what it runs in',
+    parameter: ofSession,
+    returns: 'The session',
+    answer: sessions.sessionDetails,
+    handle: showSession,
+  }),
+  'PATCH /api/v1/sessions/{id}': route({
+    summary: 'Narrows a session, and ends what no longer fits',
+    description: 'Whatever would widen it is refused, and then nothing of the request holds.',
+    parameter: ofSession,
+    body: sessions.narrowing,
+    returns: 'The session as it is now',
+    answer: sessions.session,
+    handle: restrictSession,
+  }),
+  'DELETE /api/v1/sessions/{id}': route({
+    summary: 'Ends a session, and those it opened',
+    parameter: ofSession,
+    returns: 'The session as it was',
+    answer: sessions.endedSession,
+    handle: endSession,
+  }),
+  'GET /api/v1/sessions/{id}/servers': route({
+    summary: 'Lists the servers a session may use, for an agent SDK, and why others are out',
+    parameter: ofSession,
+    returns: 'mcpServers, and how the session finds each server',
+    answer: sessions.sessionServers,
+    handle: resolveSession,
+  }),
+  'POST /api/v1/sessions/{id}/servers': route({
+    summary: 'Lists the same with addresses of the gateway and a further token',
+    description: 'Ambit\u2019s own tools are among them where rules leave any. The token is another one each time.',
+    parameter: ofSession,
+    body: sessions.via,
+    status: 201,
+    returns: 'mcpServers, and how the session finds each server',
+    answer: sessions.sessionServers,
+    handle: resolveViaGateway,
+  }),
+  'GET /api/v1/sessions/{id}/calls': route({
+    summary: 'Lists the calls of a session, the newest first, from the journal of this gateway',
+    description:
+      'One page looks through 16 MB of the journal. A session that is gone is named by its whole id, and so are its calls.',
+    parameter: ofSession,
+    query: sessions.callsQuery,
+    returns: 'A page of calls; it may be empty and not the last',
+    answer: sessions.callsPage,
+    handle: listCalls,
+  }),
+  'POST /api/v1/sessions/{id}/explain': route({
+    summary: 'Says what a call would get, by which rule, from which claims',
+    parameter: ofSession,
+    body: sessions.callToExplain,
+    returns: 'The decision',
+    answer: sessions.callExplanation,
+    handle: explainCall,
+  }),
+  'GET /api/v1/sessions/{id}/diff': route({
+    summary: 'Shows what a session changed in the folder it has for itself, and was not merged',
+    parameter: ofFolder,
+    query: folders.folderQuery,
+    returns: 'The files and a patch',
+    answer: folders.folderDiff,
+    handle: diffFolder,
+  }),
+  'POST /api/v1/sessions/{id}/merge': route({
+    summary: 'Brings that into the workspace: all of it or, where anything conflicts, nothing',
+    parameter: ofFolder,
+    body: folders.mergeRequest,
+    returns: 'What became of each file',
+    answer: folders.merge,
+    refusals: { 409: { returns: 'Files conflict; nothing was changed', answer: folders.mergeConflict } },
+    handle: mergeFolder,
+  }),
+  'DELETE /api/v1/sessions/{id}/folder': route({
+    summary: 'Removes the folder of a session that has ended, with what was not merged',
+    parameter: ofFolder,
+    query: folders.folderQuery,
+    returns: 'Which one is gone',
+    answer: folders.discardedFolder,
+    handle: discardFolder,
+  }),
+  'GET /api/v1/credentials': route({
+    summary: 'Lists what servers are given on behalf of users; never the values',
+    returns: 'The credentials',
+    answer: credentials.credentials,
+    handle: listCredentials,
+  }),
+  'POST /api/v1/credentials': route({
+    summary: 'Keeps a value for a user and a server, sealed',
+    body: credentials.newCredential,
+    returns: 'Which one was set',
+    answer: credentials.setCredential,
+    handle: setCredential,
+  }),
+  'DELETE /api/v1/credentials': route({
+    summary: 'Forgets a value',
+    body: credentials.credentialName,
+    returns: 'Whether there was one',
+    answer: credentials.removedCredential,
+    handle: removeCredential,
+  }),
+  'GET /api/v1/users': route({
+    summary: 'Lists the users there are, declared or added',
+    returns: 'The organisation and its users',
+    answer: people.users,
+    handle: listUsers,
+  }),
+  'POST /api/v1/users': route({
+    summary: 'Adds a user; one who is there joins the teams named',
+    body: people.newUser,
+    returns: 'The user',
+    answer: people.user,
+    handle: addUser,
+  }),
+  'GET /api/v1/users/{id}': route({
+    summary: 'Shows a user',
+    parameter: ofUser,
+    returns: 'The user',
+    answer: people.user,
+    handle: showUser,
+  }),
+  'PATCH /api/v1/users/{id}': route({
+    summary: 'Puts a user into these teams and no others',
+    parameter: ofUser,
+    body: people.teamsOfUser,
+    returns: 'The user',
+    answer: people.user,
+    handle: changeUser,
+  }),
+  'DELETE /api/v1/users/{id}': route({
+    summary: 'Removes a user, revokes the keys, and ends the sessions opened with them',
+    parameter: ofUser,
+    returns: 'How many keys and sessions that were',
+    answer: people.removedUser,
+    handle: removeUser,
+  }),
+  'GET /api/v1/teams': route({
+    summary: 'Lists the teams there are, and who is in them',
+    returns: 'The teams',
+    answer: people.teams,
+    handle: listTeams,
+  }),
+  'GET /api/v1/keys': route({
+    summary: 'Lists the keys there are; never what proves them',
+    query: people.keysQuery,
+    returns: 'The keys',
+    answer: people.keys,
+    handle: listKeys,
+  }),
+  'POST /api/v1/keys': route({
+    summary: 'Makes a key for a user; it is shown only here',
+    body: people.newKey,
+    status: 201,
+    returns: 'The key',
+    answer: people.mintedKey,
+    handle: createKey,
+  }),
+  'GET /api/v1/keys/{id}': route({
+    summary: 'Shows a key',
+    parameter: ofKey,
+    returns: 'The key',
+    answer: people.key,
+    handle: showKey,
+  }),
+  'DELETE /api/v1/keys/{id}': route({
+    summary: 'Revokes a key for good, and ends the sessions opened with it',
+    parameter: ofKey,
+    returns: 'The key, and how many sessions that were',
+    answer: people.revokedKey,
+    handle: revokeKey,
+  }),
+  'POST /api/v1/keys/{id}/rotate': route({
+    summary: 'Makes another secret for the same key; the one before is taken for as long as is said',
+    parameter: ofKey,
+    body: people.rotation,
+    status: 201,
+    returns: 'The key',
+    answer: people.mintedKey,
+    handle: rotateKey,
+  }),
+  'GET /api/v1/logins': route({
+    summary: 'Lists who is logged in to which server',
+    returns: 'The logins; never tokens',
+    answer: credentials.logins,
+    handle: listLogins,
+  }),
+  'POST /api/v1/logins': route({
+    summary: 'Starts a login; the browser of the user goes to the address in the answer',
+    body: credentials.newLogin,
+    status: 201,
+    returns: 'Where the browser goes, and where it comes back to',
+    answer: credentials.startedLogin,
+    handle: startLogin,
+  }),
+  'DELETE /api/v1/logins': route({
+    summary: 'Ends a login, here and at the authorization server',
+    body: credentials.loginName,
+    returns: 'Whether there was one',
+    answer: credentials.removedLogin,
+    handle: removeLogin,
+  }),
+  'POST /api/v1/logins/complete': route({
+    summary: 'Ends what was started, with the address that the browser was sent back to',
+    body: credentials.loginCallback,
+    returns: 'The login',
+    answer: credentials.login,
+    handle: completeLogin,
+  }),
+  'GET /api/v1/policies': route({
+    summary: 'Lists the policies there are; those declared in the configuration are changed only there',
+    returns: 'The policies',
+    answer: policies.policies,
+    handle: listPolicies,
+  }),
+  'POST /api/v1/policies': route({
+    summary: 'Sets a policy, in place of one of the same name in the same scope',
+    body: policies.newPolicy,
+    returns: 'The policy',
+    answer: policies.policy,
+    handle: setPolicy,
+  }),
+  'DELETE /api/v1/policies': route({
+    summary: 'Removes a policy',
+    body: policies.policyName,
+    returns: 'Whether there was one',
+    answer: policies.removedPolicy,
+    handle: removePolicy,
+  }),
+  'GET /api/v1/policies/effective': route({
+    summary: 'Shows what a user in a workspace gets, and why: every policy weighed, and the block',
+    query: policies.effectiveQuery,
+    returns: 'Policies with what became of each, objectives, and the block',
+    answer: policies.effectivePolicies,
+    handle: previewPolicies,
+  }),
+  'GET /api/v1/objectives': route({
+    summary: 'Lists the objectives there are',
+    returns: 'The objectives',
+    answer: policies.objectives,
+    handle: listObjectives,
+  }),
+  'POST /api/v1/objectives': route({
+    summary: 'Adds an objective',
+    body: policies.newObjective,
+    status: 201,
+    returns: 'The objective, with its id',
+    answer: policies.objective,
+    handle: addObjective,
+  }),
+  'DELETE /api/v1/objectives': route({
+    summary: 'Removes an objective',
+    body: policies.objectiveId,
+    returns: 'Whether there was one',
+    answer: policies.removedObjective,
+    handle: removeObjective,
+  }),
+  'GET /api/v1/openapi.json': route({
+    summary: 'Describes all of this for programs',
+    returns: 'OpenAPI 3.1',
+    answer: z.record(z.string(), z.unknown()),
+    handle: describeApi,
+  }),
+};
 
 export const eventsPath = '/api/v1/events';
+
+/** The stream of events stands beside the table: it is no question with one answer. */
+const events: Description = {
+  summary: 'Streams what happens to sessions, as it happens (server-sent events)',
+  headers: { 'Last-Event-ID': 'The id of the last event that was heard: what came after it is told first.' },
+  returns: 'Events; the data of each is one',
+  answer: sessions.event,
+  type: 'text/event-stream',
+};
+
+let document: Record<string, unknown> | undefined;
+
+/** The OpenAPI document, made when somebody asks for it. */
+export function describeApi(): Record<string, unknown> {
+  document ??= openApiDocument({ ...routes, [`GET ${eventsPath}`]: events });
+  return document;
+}
+
+/** A row of the table by its name, as `GET /api/v1/sessions`. */
+export type RouteName = keyof typeof routes;
+type RouteNamed<Name extends RouteName> = (typeof routes)[Name];
+export type AnswerOf<Name extends RouteName> = z.output<RouteNamed<Name>['answer']>;
+
+/** A value that is not there may be said to be undefined: it does not go into JSON. */
+type WithUndefined<T> = { [Key in keyof T]: object extends Pick<T, Key> ? T[Key] | undefined : T[Key] };
+type InputOf<Schema> = Schema extends z.ZodType ? WithUndefined<z.input<Schema>> : undefined;
+
+/** The parts of a request to a row. */
+export interface RequestOf<Name extends RouteName> {
+  readonly id?: Name extends `${string}{id}${string}` ? string : undefined;
+  readonly query?: InputOf<NonNullable<RouteNamed<Name>['query']>>;
+  readonly body?: InputOf<NonNullable<RouteNamed<Name>['body']>>;
+}

@@ -1,27 +1,23 @@
-import { z } from 'zod';
 import { AmbitError } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
-import { gatewayServersOf, mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
-import type { AdminAnswer } from './handle.ts';
-import type { Asked } from './routes.ts';
-import { heldSession, readBody } from './sessions.ts';
+import { gatewayServersOf, mcpServersOf, serverViewOf } from '../gateway/mcp-servers.ts';
+import type { Asked } from './route.ts';
+import type { via } from './schemas/sessions.ts';
+import { heldSession } from './sessions.ts';
 
-export const viaShape = z.strictObject({ via: z.literal('gateway') });
-
-export async function resolveSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
+export async function resolveSession(gateway: Gateway, { parameter }: Asked) {
   const session = await heldSession(gateway, parameter);
   // Whoever is handed the servers starts them there.
   await gateway.folders.folderFor(session);
   const resolved = gateway.explain(session);
-  return answer(200, {
+  return {
     mcpServers: mcpServersOf(session, resolved, gateway.places, gateway.narrowsTools),
     servers: resolved.map((each) => serverViewOf(each, gateway.narrowsTools)),
-  });
+  };
 }
 
 /** Gateway addresses with a further token of the session: each time another, so this is no GET. */
-export async function resolveViaGateway(gateway: Gateway, { parameter, body, address }: Asked): Promise<AdminAnswer> {
-  readBody(viaShape, body);
+export async function resolveViaGateway(gateway: Gateway, { parameter, address }: Asked<{ body: typeof via }>) {
   const { id } = await heldSession(gateway, parameter);
   if (address === undefined) {
     throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
@@ -29,12 +25,8 @@ export async function resolveViaGateway(gateway: Gateway, { parameter, body, add
   const token = await gateway.furtherToken(id);
   const session = await heldSession(gateway, id);
   const resolved = gateway.explain(session);
-  return answer(201, {
+  return {
     mcpServers: gatewayServersOf(resolved, address, token, gateway.hasOwnTools(session)),
     servers: resolved.map((each) => serverViewOf(each)),
-  });
-}
-
-function answer(status: number, body: SessionServers): AdminAnswer {
-  return { status, body };
+  };
 }

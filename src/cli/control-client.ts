@@ -1,18 +1,27 @@
 import { request } from 'node:http';
+import type { AnswerOf, RequestOf, RouteName } from '../admin/routes.ts';
 import { controlSocketPath, openSocketWay, type SocketWay } from '../entrances/control/socket-path.ts';
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../errors.ts';
 import type { Invocation } from './command.ts';
 import { placesOf } from './places.ts';
 
 /** Asks the running gateway of this configuration, through its control socket; without one, the store itself. */
-export async function askGateway<T>(invocation: Invocation, method: string, path: string, body?: unknown): Promise<T> {
+export async function controlRequest<Name extends RouteName>(
+  invocation: Invocation,
+  route: Name,
+  { id = '', query, body }: RequestOf<Name> = {},
+): Promise<AnswerOf<Name>> {
+  const [method = '', template = ''] = route.split(' ');
+  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined);
+  const search = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]));
+  const path = `${template.replace('{id}', encodeURIComponent(id))}${given.length === 0 ? '' : `?${search}`}`;
   const answer = await askSocket(invocation, method, path, body).catch(async (error: unknown) => {
     if (!isAmbitError(error) || error.code !== 'GATEWAY_UNREACHABLE') throw error;
     // A gateway takes longer to load than the question takes: only for those who need it.
     const { askStore } = await import('./ask-store.ts');
     return askStore(invocation, { method, path, body: body === undefined ? undefined : JSON.stringify(body) });
   });
-  if (answer.status < 400) return answer.body as T;
+  if (answer.status < 400) return answer.body as AnswerOf<Name>;
   const { code: word, detail, hint } = answer.body as { code?: string; detail?: string; hint?: string };
   const code = word !== undefined && word in errorTable ? (word as ErrorCode) : 'INTERNAL';
   throw new AmbitError(code, { ...(detail === undefined ? {} : { what: detail }), ...(hint ? { hint } : {}) });

@@ -1,7 +1,6 @@
-import type { CredentialView } from '../gateway/given-credentials.ts';
-import type { LoginView } from '../gateway/given-logins.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { type Command, jsonFlag, text } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { credentialFlags } from './credential-name.ts';
 import { print, table } from './output.ts';
 
@@ -17,8 +16,8 @@ export const credentialList: Command = {
     const [user, server] = [text(invocation, 'user'), text(invocation, 'server')];
     const fits = (each: { readonly userId: string; readonly server: string }) =>
       (user === undefined || each.userId === user) && (server === undefined || each.server === server);
-    const given = await askGateway<{ credentials: CredentialView[] }>(invocation, 'GET', '/api/v1/credentials');
-    const made = await askGateway<{ logins: LoginView[] }>(invocation, 'GET', '/api/v1/logins');
+    const given = await controlRequest(invocation, 'GET /api/v1/credentials');
+    const made = await controlRequest(invocation, 'GET /api/v1/logins');
     const [credentials, logins] = [given.credentials.filter(fits), made.logins.filter(fits)];
     const rows = [...credentials.map(credentialRow), ...logins.map(loginRow)];
     const show = () =>
@@ -30,13 +29,15 @@ export const credentialList: Command = {
   },
 };
 
-function credentialRow({ userId, server, env, header, setAt, usable }: CredentialView): string[] {
+type Credential = AnswerOf<'GET /api/v1/credentials'>['credentials'][number];
+
+function credentialRow({ userId, server, env, header, setAt, usable }: Credential): string[] {
   const state = usable ? '' : 'cannot be opened with the key here';
   return [userId, server, env ?? `${header}:`, setAt.slice(0, 10), state];
 }
 
 const loginStates = { active: '', lost: 'lost: log in again', wanted: 'log in again: more is wanted' };
 
-function loginRow({ userId, server, madeAt, state }: LoginView): string[] {
+function loginRow({ userId, server, madeAt, state }: AnswerOf<'GET /api/v1/logins'>['logins'][number]): string[] {
   return [userId, server, '(login)', madeAt.slice(0, 10), loginStates[state]];
 }

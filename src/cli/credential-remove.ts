@@ -1,6 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import { type Command, type Invocation, jsonFlag, text, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { credentialFlags, credentialName } from './credential-name.ts';
 import { print } from './output.ts';
 
@@ -15,7 +15,7 @@ export const credentialRemove: Command = {
   async run(invocation) {
     if (invocation.flags['login'] === true) return removeLogin(invocation);
     const which = credentialName(invocation);
-    const { removed } = await askGateway<{ removed: boolean }>(invocation, 'DELETE', '/api/v1/credentials', which);
+    const { removed } = await controlRequest(invocation, 'DELETE /api/v1/credentials', { body: which });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such credential.' });
     print(invocation, { ...which, removed }, () => `Removed for ${which.userId} at ${which.server}.`);
     return 0;
@@ -29,7 +29,7 @@ async function removeLogin(invocation: Invocation): Promise<number> {
     throw new UsageFault('say either --login or the name of a credential');
   }
   const which = { userId, server };
-  const { removed } = await askGateway<{ removed: boolean }>(invocation, 'DELETE', '/api/v1/logins', which);
+  const { removed } = await controlRequest(invocation, 'DELETE /api/v1/logins', { body: which });
   if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such login.' });
   print(invocation, { ...which, login: true, removed }, () => `${userId} is logged out of ${server}.`);
   return 0;

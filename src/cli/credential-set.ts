@@ -1,6 +1,6 @@
 import { isTerminal } from './ask.ts';
 import { type Command, jsonFlag } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { credentialFlags, credentialName } from './credential-name.ts';
 import { print } from './output.ts';
 import { readSecret } from './read-secret.ts';
@@ -12,7 +12,7 @@ export const credentialSet: Command = {
   async run(invocation) {
     const which = credentialName(invocation);
     const value = await readSecret(process.stdin, isTerminal() ? process.stderr : undefined);
-    await askGateway(invocation, 'POST', '/api/v1/credentials', { ...which, value });
+    await controlRequest(invocation, 'POST /api/v1/credentials', { body: { ...which, value } });
     print(invocation, { ...which, set: true }, () => `Kept for ${which.userId} at ${which.server}.`);
     return 0;
   },

@@ -1,6 +1,5 @@
-import type { CallExplanation } from '../gateway/explain-call.ts';
 import { type Command, jsonFlag, text, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 import { showExplanation } from './show-explanation.ts';
 
@@ -17,10 +16,9 @@ export const explainCommand: Command = {
     const [reference, tool] = [text(invocation, 'session'), text(invocation, 'tool')];
     if (reference === undefined) throw new UsageFault('--session ID is missing');
     if (tool === undefined) throw new UsageFault('--tool T is missing');
-    const path = `/api/v1/sessions/${encodeURIComponent(reference)}/explain`;
-    const explained = await askGateway<CallExplanation>(invocation, 'POST', path, {
-      tool,
-      args: text(invocation, 'args'),
+    const explained = await controlRequest(invocation, 'POST /api/v1/sessions/{id}/explain', {
+      id: reference,
+      body: { tool, args: text(invocation, 'args') },
     });
     print(invocation, explained, () => showExplanation(explained));
     return 0;

@@ -1,5 +1,5 @@
 import { type Command, jsonFlag, text, texts, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { durationOrDay } from './duration.ts';
 
 export const keyCreate: Command = {
@@ -16,12 +16,14 @@ export const keyCreate: Command = {
   async run(invocation) {
     const userId = text(invocation, 'user');
     if (userId === undefined) throw new UsageFault('--user U is missing');
-    const { id, key } = await askGateway<{ id: string; key: string }>(invocation, 'POST', '/api/v1/keys', {
-      userId,
-      trustLevel: text(invocation, 'trust'),
-      workspaces: texts(invocation, 'workspace'),
-      scopes: texts(invocation, 'scope'),
-      lifeSeconds: durationOrDay(invocation, 'expires'),
+    const { id, key } = await controlRequest(invocation, 'POST /api/v1/keys', {
+      body: {
+        userId,
+        trustLevel: text(invocation, 'trust'),
+        workspaces: texts(invocation, 'workspace'),
+        scopes: texts(invocation, 'scope'),
+        lifeSeconds: durationOrDay(invocation, 'expires'),
+      },
     });
     showKey(id, key);
     return 0;

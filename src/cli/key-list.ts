@@ -1,6 +1,6 @@
-import type { KeyView } from '../gateway/people.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { type Command, jsonFlag, text } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print, table } from './output.ts';
 import { fromNow } from './show-session.ts';
 
@@ -9,17 +9,16 @@ export const keyList: Command = {
   help: 'the keys there are; never what proves them',
   flags: { user: { type: 'string', value: 'U', help: 'only of this user' }, json: jsonFlag },
   async run(invocation) {
-    const user = text(invocation, 'user');
-    const path = user === undefined ? '/api/v1/keys' : `/api/v1/keys?user=${encodeURIComponent(user)}`;
-    const listed = await askGateway<{ keys: readonly KeyView[] }>(invocation, 'GET', path);
+    const query = { user: text(invocation, 'user') };
+    const listed = await controlRequest(invocation, 'GET /api/v1/keys', { query });
     print(invocation, listed, () =>
-      listed.keys.length === 0 ? 'No keys. Make one with "ambit key create --user U".' : shown(listed.keys),
+      listed.keys.length === 0 ? 'No keys. Make one with "ambit key create --user U".' : shown(listed),
     );
     return 0;
   },
 };
 
-function shown(keys: readonly KeyView[]): string {
+function shown({ keys }: AnswerOf<'GET /api/v1/keys'>): string {
   const rows = keys.map(({ id, userId, state, trustLevel, workspaces, lastUsedAt, expiresAt }) => [
     id.slice(0, 8),
     userId,

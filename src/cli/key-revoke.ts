@@ -1,6 +1,5 @@
-import type { KeyView } from '../gateway/people.ts';
 import { type Command, jsonFlag, onlyWord } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 
 export const keyRevoke: Command = {
@@ -9,8 +8,7 @@ export const keyRevoke: Command = {
   operands: 'ID',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const path = `/api/v1/keys/${encodeURIComponent(onlyWord(invocation, 'ID'))}`;
-    const view = await askGateway<KeyView & { sessions: number }>(invocation, 'DELETE', path);
+    const view = await controlRequest(invocation, 'DELETE /api/v1/keys/{id}', { id: onlyWord(invocation, 'ID') });
     print(invocation, view, () => `Revoked ${view.id.slice(0, 8)} of ${view.userId}; ${view.sessions} sessions ended.`);
     return 0;
   },

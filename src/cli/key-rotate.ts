@@ -1,5 +1,5 @@
 import { type Command, jsonFlag, onlyWord } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { duration } from './duration.ts';
 import { showKey } from './key-create.ts';
 
@@ -12,9 +12,10 @@ export const keyRotate: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const path = `/api/v1/keys/${encodeURIComponent(onlyWord(invocation, 'ID'))}/rotate`;
-    const overlapSeconds = duration(invocation, 'overlap');
-    const { id, key } = await askGateway<{ id: string; key: string }>(invocation, 'POST', path, { overlapSeconds });
+    const { id, key } = await controlRequest(invocation, 'POST /api/v1/keys/{id}/rotate', {
+      id: onlyWord(invocation, 'ID'),
+      body: { overlapSeconds: duration(invocation, 'overlap') },
+    });
     showKey(id, key);
     return 0;
   },

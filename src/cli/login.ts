@@ -1,8 +1,7 @@
-import type { LoginView } from '../gateway/given-logins.ts';
 import { tell } from './ask.ts';
 import { awaitCallback } from './await-callback.ts';
 import { type Command, jsonFlag, onlyWord, text, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 
 const patienceMs = 600_000;
@@ -19,8 +18,8 @@ export const loginCommand: Command = {
     const which = { userId, server };
     const back = await awaitCallback(patienceMs);
     try {
-      const asked = { ...which, port: back.port };
-      const started = await askGateway<{ authorizationUrl: string }>(invocation, 'POST', '/api/v1/logins', asked);
+      const body = { ...which, port: back.port };
+      const started = await controlRequest(invocation, 'POST /api/v1/logins', { body });
       const state = new URL(started.authorizationUrl).searchParams.get('state') ?? '';
       tell([
         `Open this address in a browser on this machine, and log in as ${userId}:`,
@@ -29,7 +28,7 @@ export const loginCommand: Command = {
         '',
       ]);
       const view = await back.come(state, (callback) =>
-        askGateway<LoginView>(invocation, 'POST', '/api/v1/logins/complete', { ...which, callback }),
+        controlRequest(invocation, 'POST /api/v1/logins/complete', { body: { ...which, callback } }),
       );
       print(invocation, view, () => `${userId} is logged in to ${server}, at ${view.issuer}.`);
       return 0;

@@ -1,6 +1,5 @@
-import type { ObjectiveView } from '../gateway/governing.ts';
 import { type Command, jsonFlag } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 import { placeFlags, placeOf, scopeFlag, scopeOf, textOf } from './policy-flags.ts';
 
@@ -10,10 +9,8 @@ export const objectiveAdd: Command = {
   help: 'what the work is for, in words for the model',
   flags: { scope: scopeFlag, ...placeFlags, json: jsonFlag },
   async run(invocation) {
-    const objective = await askGateway<ObjectiveView>(invocation, 'POST', '/api/v1/objectives', {
-      scope: scopeOf(invocation),
-      text: textOf(invocation),
-      ...placeOf(invocation),
+    const objective = await controlRequest(invocation, 'POST /api/v1/objectives', {
+      body: { scope: scopeOf(invocation), text: textOf(invocation), ...placeOf(invocation) },
     });
     print(invocation, objective, () =>
       objective.enabled

@@ -1,6 +1,5 @@
-import type { ObjectiveView } from '../gateway/governing.ts';
 import { type Command, jsonFlag } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print, table } from './output.ts';
 
 export const objectiveList: Command = {
@@ -8,7 +7,7 @@ export const objectiveList: Command = {
   help: 'the objectives there are',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const found = await askGateway<{ objectives: readonly ObjectiveView[] }>(invocation, 'GET', '/api/v1/objectives');
+    const found = await controlRequest(invocation, 'GET /api/v1/objectives');
     const rows = found.objectives.map(({ id, scope, text, enabled, declared }) => {
       const notes = [enabled ? '' : 'disabled', declared ? 'in the configuration' : ''];
       return [id, scope, notes.filter((note) => note !== '').join(', '), text];

@@ -1,6 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import { type Command, jsonFlag, onlyWord } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 
 export const objectiveRemove: Command = {
@@ -10,7 +10,7 @@ export const objectiveRemove: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const id = onlyWord(invocation, 'ID');
-    const { removed } = await askGateway<{ removed: boolean }>(invocation, 'DELETE', '/api/v1/objectives', { id });
+    const { removed } = await controlRequest(invocation, 'DELETE /api/v1/objectives', { body: { id } });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such objective.' });
     print(invocation, { id, removed }, () => `Objective ${id} is gone.`);
     return 0;

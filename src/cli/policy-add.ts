@@ -1,6 +1,5 @@
-import type { PolicyView } from '../gateway/governing.ts';
 import { type Command, jsonFlag, text, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 import { placeFlags, placeOf, scopeFlag, scopeOf, textOf } from './policy-flags.ts';
 
@@ -20,13 +19,15 @@ export const policyAdd: Command = {
     const [name, mode = 'prepend'] = [text(invocation, 'name'), text(invocation, 'mode')];
     if (name === undefined) throw new UsageFault('--name N is missing');
     if (mode !== 'prepend' && mode !== 'append') throw new UsageFault('--mode is prepend or append');
-    const policy = await askGateway<PolicyView>(invocation, 'POST', '/api/v1/policies', {
-      scope: scopeOf(invocation),
-      name,
-      mode,
-      text: textOf(invocation),
-      locked: invocation.flags['locked'] === true,
-      ...placeOf(invocation),
+    const policy = await controlRequest(invocation, 'POST /api/v1/policies', {
+      body: {
+        scope: scopeOf(invocation),
+        name,
+        mode,
+        text: textOf(invocation),
+        locked: invocation.flags['locked'] === true,
+        ...placeOf(invocation),
+      },
     });
     print(invocation, policy, () =>
       policy.enabled

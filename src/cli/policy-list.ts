@@ -1,14 +1,11 @@
+import type { AnswerOf } from '../admin/routes.ts';
 import { escapeControls } from '../escape-controls.ts';
-import type { ObjectiveView, PolicyView } from '../gateway/governing.ts';
 import { type Command, type Invocation, jsonFlag, text, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print, table } from './output.ts';
 
-interface Effective {
-  readonly policies: readonly (PolicyView & { readonly outcome: string; readonly by: string | null })[];
-  readonly objectives: readonly ObjectiveView[];
-  readonly block: string;
-}
+type Policy = AnswerOf<'GET /api/v1/policies'>['policies'][number];
+type JudgedPolicy = AnswerOf<'GET /api/v1/policies/effective'>['policies'][number];
 
 export const policyList: Command = {
   path: ['policy', 'list'],
@@ -23,7 +20,7 @@ export const policyList: Command = {
 };
 
 async function all(invocation: Invocation): Promise<number> {
-  const found = await askGateway<{ policies: readonly PolicyView[] }>(invocation, 'GET', '/api/v1/policies');
+  const found = await controlRequest(invocation, 'GET /api/v1/policies');
   const { policies } = found;
   print(invocation, found, () =>
     policies.length === 0 ? 'No policies. Add one with "ambit policy add".' : shown(policies, noteOn),
@@ -34,8 +31,7 @@ async function all(invocation: Invocation): Promise<number> {
 async function effective(invocation: Invocation): Promise<number> {
   const [user, workspace] = [text(invocation, 'user'), text(invocation, 'workspace')];
   if (user === undefined) throw new UsageFault('--user U is missing');
-  const query = new URLSearchParams({ user, ...(workspace === undefined ? {} : { workspace }) });
-  const found = await askGateway<Effective>(invocation, 'GET', `/api/v1/policies/effective?${query}`);
+  const found = await controlRequest(invocation, 'GET /api/v1/policies/effective', { query: { user, workspace } });
   const { policies, objectives, block } = found;
   print(invocation, found, () => {
     const plain = block.split('\n').map(escapeControls).join('\n');
@@ -52,17 +48,17 @@ async function effective(invocation: Invocation): Promise<number> {
   return 0;
 }
 
-function shown<P extends PolicyView>(policies: readonly P[], note: (policy: P) => string): string {
+function shown<P extends Policy>(policies: readonly P[], note: (policy: P) => string): string {
   const rows = policies.map((each) => [each.scope, each.name, each.mode, note(each), each.text]);
   return table(['FROM', 'POLICY', 'MODE', 'NOTE', 'TEXT'], rows, { precious: ['FROM', 'POLICY', 'NOTE'] });
 }
 
-function noteOn({ declared, enabled, locked }: PolicyView): string {
+function noteOn({ declared, enabled, locked }: Policy): string {
   const notes = [enabled ? '' : 'disabled', locked ? 'locked' : '', declared ? 'in the configuration' : ''];
   return notes.filter((note) => note !== '').join(', ');
 }
 
-function reasonOf({ outcome, by, locked }: Effective['policies'][number]): string {
+function reasonOf({ outcome, by, locked }: JudgedPolicy): string {
   if (outcome === 'given') return locked ? 'given, locked' : 'given';
   return by === null ? outcome : `${outcome} by ${by}`;
 }

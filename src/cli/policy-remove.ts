@@ -1,6 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import { type Command, jsonFlag, text, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 import { scopeFlag, scopeOf } from './policy-flags.ts';
 
@@ -13,7 +13,7 @@ export const policyRemove: Command = {
     const name = text(invocation, 'name') ?? invocation.words[0];
     if (name === undefined) throw new UsageFault('--name N is missing');
     const which = { scope: scopeOf(invocation), name };
-    const { removed } = await askGateway<{ removed: boolean }>(invocation, 'DELETE', '/api/v1/policies', which);
+    const { removed } = await controlRequest(invocation, 'DELETE /api/v1/policies', { body: which });
     if (!removed) throw new AmbitError('REQUEST_INVALID', { what: 'There is no such policy.' });
     print(invocation, { ...which, removed }, () => `Policy ${name} is gone from ${which.scope}.`);
     return 0;

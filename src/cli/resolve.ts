@@ -1,6 +1,6 @@
-import type { SessionServers } from '../gateway/mcp-servers.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { type Command, jsonFlag, text, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { showResolved } from './show-resolved.ts';
 
 export const resolveCommand: Command = {
@@ -19,16 +19,19 @@ export const resolveCommand: Command = {
     const json = invocation.flags['json'] === true;
     if (reference === undefined) throw new UsageFault('--session ID is missing');
     if (via !== undefined && via !== 'gateway') throw new UsageFault('--via takes "gateway"');
-    const path = `/api/v1/sessions/${encodeURIComponent(reference)}/servers`;
     // Words need no token: none is made where none is shown.
-    const body = via === undefined || (explain && !json) ? undefined : { via };
-    const answer = await askGateway<SessionServers>(invocation, body === undefined ? 'GET' : 'POST', path, body);
+    const needsToken = via !== undefined && (!explain || json);
+    const answer = needsToken
+      ? await controlRequest(invocation, 'POST /api/v1/sessions/{id}/servers', { id: reference, body: { via } })
+      : await controlRequest(invocation, 'GET /api/v1/sessions/{id}/servers', { id: reference });
     process.stdout.write(`${shown(answer, explain, json)}\n`);
     return 0;
   },
 };
 
-function shown({ mcpServers, servers }: SessionServers, explain: boolean, json: boolean): string {
+type Servers = AnswerOf<'GET /api/v1/sessions/{id}/servers'>;
+
+function shown({ mcpServers, servers }: Servers, explain: boolean, json: boolean): string {
   if (explain && !json) return showResolved(servers);
   return JSON.stringify(explain ? { mcpServers, servers } : { mcpServers }, undefined, json ? 0 : 2);
 }

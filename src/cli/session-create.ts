@@ -1,6 +1,5 @@
-import type { SessionView } from '../sessions/session.ts';
 import { type Command, jsonFlag, seconds, text, texts, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 import { showOne } from './show-session.ts';
 
@@ -21,17 +20,19 @@ export const sessionCreate: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const view = await askGateway<SessionView & { token: string }>(invocation, 'POST', '/api/v1/sessions', {
-      workspaceId: text(invocation, 'workspace'),
-      trustLevel: text(invocation, 'trust'),
-      userId: text(invocation, 'user'),
-      agentId: text(invocation, 'agent'),
-      name: text(invocation, 'name'),
-      ttlSeconds: seconds(invocation, 'ttl'),
-      parentId: text(invocation, 'parent'),
-      servers: texts(invocation, 'server'),
-      permissions: texts(invocation, 'permission'),
-      metadata: metadataOf(texts(invocation, 'meta')),
+    const view = await controlRequest(invocation, 'POST /api/v1/sessions', {
+      body: {
+        workspaceId: text(invocation, 'workspace'),
+        trustLevel: text(invocation, 'trust'),
+        userId: text(invocation, 'user'),
+        agentId: text(invocation, 'agent'),
+        name: text(invocation, 'name'),
+        ttlSeconds: seconds(invocation, 'ttl'),
+        parentId: text(invocation, 'parent'),
+        servers: texts(invocation, 'server'),
+        permissions: texts(invocation, 'permission'),
+        metadata: metadataOf(texts(invocation, 'meta')),
+      },
     });
     print(invocation, view, () => showOne(view));
     return 0;

@@ -1,10 +1,10 @@
+import type { AnswerOf } from '../admin/routes.ts';
 import { escapeControls } from '../escape-controls.ts';
-import type { Gateway } from '../gateway/gateway.ts';
 import { type Command, jsonFlag, onlyWord, text } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print, table } from './output.ts';
 
-type FolderDiff = Awaited<ReturnType<Gateway['folders']['diff']>>;
+type FolderDiff = AnswerOf<'GET /api/v1/sessions/{id}/diff'>;
 
 export const sessionDiff: Command = {
   path: ['session', 'diff'],
@@ -16,10 +16,10 @@ export const sessionDiff: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const reference = encodeURIComponent(onlyWord(invocation, 'ID'));
-    const workspace = text(invocation, 'workspace');
-    const query = workspace === undefined ? '' : `?workspace=${encodeURIComponent(workspace)}`;
-    const diff = await askGateway<FolderDiff>(invocation, 'GET', `/api/v1/sessions/${reference}/diff${query}`);
+    const diff = await controlRequest(invocation, 'GET /api/v1/sessions/{id}/diff', {
+      id: onlyWord(invocation, 'ID'),
+      query: { workspace: text(invocation, 'workspace') },
+    });
     const words = notes(diff);
     if (words.length > 0) process.stderr.write(words.map((line) => `ambit: ${line}\n`).join(''));
     if (invocation.flags['json'] === true || invocation.flags['stat'] === true) {

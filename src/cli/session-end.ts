@@ -1,6 +1,5 @@
-import type { SessionView } from '../sessions/session.ts';
 import { type Command, jsonFlag, onlyWord } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 
 export const sessionEnd: Command = {
@@ -9,8 +8,7 @@ export const sessionEnd: Command = {
   help: 'end a session and everything that runs for it',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const reference = encodeURIComponent(onlyWord(invocation, 'ID'));
-    const view = await askGateway<SessionView>(invocation, 'DELETE', `/api/v1/sessions/${reference}`);
+    const view = await controlRequest(invocation, 'DELETE /api/v1/sessions/{id}', { id: onlyWord(invocation, 'ID') });
     print(invocation, view, () => `Session ${view.id.slice(0, 8)} has ended.`);
     return 0;
   },

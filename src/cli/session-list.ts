@@ -1,24 +1,21 @@
-import type { SessionView } from '../sessions/session.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { type Command, jsonFlag } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print, table } from './output.ts';
 import { howLong } from './show-session.ts';
 
-interface Page {
-  readonly sessions: readonly SessionView[];
-  readonly next: string | null;
-}
+type Page = AnswerOf<'GET /api/v1/sessions'>;
 
 export const sessionList: Command = {
   path: ['session', 'list'],
   help: 'the live sessions',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const sessions: SessionView[] = [];
-    for (let path: string | undefined = '/api/v1/sessions'; path !== undefined; ) {
-      const page: Page = await askGateway<Page>(invocation, 'GET', path);
+    const sessions: Page['sessions'][number][] = [];
+    for (let after: string | null | undefined; after !== null; ) {
+      const page: Page = await controlRequest(invocation, 'GET /api/v1/sessions', { query: { after } });
       sessions.push(...page.sessions);
-      path = page.next === null ? undefined : `/api/v1/sessions?after=${encodeURIComponent(page.next)}`;
+      after = page.next;
     }
     const isLimited = sessions.some(({ servers }) => servers !== null);
     print(invocation, { sessions }, () =>

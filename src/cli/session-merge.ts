@@ -1,9 +1,9 @@
-import type { Gateway } from '../gateway/gateway.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { type Command, jsonFlag, onlyWord, text, UsageFault } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print, table } from './output.ts';
 
-type Merge = Awaited<ReturnType<Gateway['folders']['merge']>>;
+type Merge = AnswerOf<'POST /api/v1/sessions/{id}/merge'>;
 
 export const sessionMerge: Command = {
   path: ['session', 'merge'],
@@ -16,15 +16,18 @@ export const sessionMerge: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const reference = encodeURIComponent(onlyWord(invocation, 'ID'));
+    const id = onlyWord(invocation, 'ID');
     const prefer = text(invocation, 'prefer');
     if (prefer !== undefined && prefer !== 'session' && prefer !== 'workspace') {
       throw new UsageFault('--prefer takes "session" or "workspace"');
     }
-    const merge = await askGateway<Merge>(invocation, 'POST', `/api/v1/sessions/${reference}/merge`, {
-      workspace: text(invocation, 'workspace'),
-      dryRun: invocation.flags['dry-run'] === true ? true : undefined,
-      prefer,
+    const merge = await controlRequest(invocation, 'POST /api/v1/sessions/{id}/merge', {
+      id,
+      body: {
+        workspace: text(invocation, 'workspace'),
+        dryRun: invocation.flags['dry-run'] === true ? true : undefined,
+        prefer,
+      },
     });
     print(invocation, merge, () => shown(merge));
     return merge.fits ? 0 : 1;

@@ -1,6 +1,5 @@
-import type { SessionView } from '../sessions/session.ts';
 import { type Command, jsonFlag, onlyWord, seconds, text, texts } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 import { showOne } from './show-session.ts';
 
@@ -17,12 +16,14 @@ export const sessionRestrict: Command = {
     json: jsonFlag,
   },
   async run(invocation) {
-    const reference = encodeURIComponent(onlyWord(invocation, 'ID'));
-    const view = await askGateway<SessionView>(invocation, 'PATCH', `/api/v1/sessions/${reference}`, {
-      trustLevel: text(invocation, 'trust'),
-      ttlSeconds: seconds(invocation, 'ttl'),
-      servers: texts(invocation, 'server'),
-      permissions: invocation.flags['no-permissions'] === true ? [] : texts(invocation, 'permission'),
+    const view = await controlRequest(invocation, 'PATCH /api/v1/sessions/{id}', {
+      id: onlyWord(invocation, 'ID'),
+      body: {
+        trustLevel: text(invocation, 'trust'),
+        ttlSeconds: seconds(invocation, 'ttl'),
+        servers: texts(invocation, 'server'),
+        permissions: invocation.flags['no-permissions'] === true ? [] : texts(invocation, 'permission'),
+      },
     });
     print(invocation, view, () => showOne(view));
     return 0;

@@ -1,7 +1,5 @@
-import type { CallsPage } from '../journal/read-calls.ts';
-import type { SessionView } from '../sessions/session.ts';
 import { type Command, jsonFlag, onlyWord } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 import { showCalls } from './show-calls.ts';
 import { showOne } from './show-session.ts';
@@ -15,11 +13,10 @@ export const sessionShow: Command = {
   help: 'one session, by id, name or unique prefix',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const reference = encodeURIComponent(onlyWord(invocation, 'ID'));
-    const view = await askGateway<SessionView>(invocation, 'GET', `/api/v1/sessions/${reference}`);
+    const view = await controlRequest(invocation, 'GET /api/v1/sessions/{id}', { id: onlyWord(invocation, 'ID') });
     const forPeople = invocation.flags.json !== true;
-    const path = `/api/v1/sessions/${view.id}/calls?limit=${latest}`;
-    const calls = forPeople ? (await askGateway<CallsPage>(invocation, 'GET', path)).calls : [];
+    const page = { id: view.id, query: { limit: latest } };
+    const calls = forPeople ? (await controlRequest(invocation, 'GET /api/v1/sessions/{id}/calls', page)).calls : [];
     print(invocation, view, () => [showOne(view), ...(calls.length === 0 ? [] : ['', showCalls(calls)])].join('\n'));
     return 0;
   },

@@ -1,8 +1,11 @@
-import type { RecordedCall } from '../journal/read-calls.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { table } from './output.ts';
 import { fromNow } from './show-session.ts';
 
-export function showCalls(calls: readonly RecordedCall[]): string {
+type Call = AnswerOf<'GET /api/v1/sessions/{id}/calls'>['calls'][number];
+type ShownCall = Pick<Call, 'at' | 'server' | 'method' | 'name' | 'outcome' | 'ms'>;
+
+export function showCalls(calls: readonly ShownCall[]): string {
   return table(
     ['CALLED', 'SERVER', 'METHOD', 'NAME', 'OUTCOME', 'MS'],
     calls.map(({ at, server, method, name, outcome, ms }) => [

@@ -1,10 +1,10 @@
-import type { CallExplanation } from '../gateway/explain-call.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { columns, cut, table, wrap } from './output.ts';
 
 const widest = { claim: 26, value: 24, rule: 26 };
 
 /** The answer first, then what it was decided from, then each rule that names the tool. */
-export function showExplanation(explained: CallExplanation): string {
+export function showExplanation(explained: AnswerOf<'POST /api/v1/sessions/{id}/explain'>): string {
   const { server, tool, allowed, rule, reason, claims, rules } = explained;
   const answer = [
     ['tool', `${server}__${tool}`],

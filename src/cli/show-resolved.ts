@@ -1,11 +1,11 @@
-import type { ServerView } from '../gateway/mcp-servers.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { columns, cut, table, wrap } from './output.ts';
 
 const widestName = 30;
 const widestVariable = 34;
 
 /** Which servers a session may use and why not the others, then where each variable comes from. No values. */
-export function showResolved(servers: readonly ServerView[]): string {
+export function showResolved(servers: AnswerOf<'GET /api/v1/sessions/{id}/servers'>['servers']): string {
   if (servers.length === 0) return 'No servers.';
   const width = Math.max('SERVER'.length, ...servers.map(({ name }) => cut(name, widestName).length));
   const room = columns - width - '  STATE  '.length;

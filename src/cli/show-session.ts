@@ -1,16 +1,14 @@
-import type { SandboxState } from '../gateway/sandbox-state.ts';
-import type { SessionView } from '../sessions/session.ts';
-import type { Use } from '../stores/admission.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { facts } from './output.ts';
 
-interface Besides {
-  readonly token?: string;
-  readonly usage?: Use;
-  /** Null for a direct session. */
-  readonly sandbox?: SandboxState | null;
-}
+type Session = AnswerOf<'PATCH /api/v1/sessions/{id}'>;
+type Details = AnswerOf<'GET /api/v1/sessions/{id}'>;
+type Opened = AnswerOf<'POST /api/v1/sessions'>;
 
-export function showOne(view: SessionView & Besides): string {
+/** What only some answers have beside the session. */
+type Besides = Partial<Pick<Details, 'usage' | 'sandbox'> & Pick<Opened, 'token'>>;
+
+export function showOne(view: Session & Besides): string {
   const { usage } = view;
   return facts([
     ['id', view.id],
@@ -35,7 +33,7 @@ export function showOne(view: SessionView & Besides): string {
 }
 
 /** Which sandbox, and who keeps it within which limits. */
-function sandboxFacts(sandbox: SandboxState | undefined): (readonly [string, string])[] {
+function sandboxFacts(sandbox: Exclude<Details['sandbox'], null> | undefined): (readonly [string, string])[] {
   if (sandbox === undefined) return [];
   const keepers = new Map<string, string[]>();
   for (const [limit, means] of Object.entries(sandbox.limits ?? {}))

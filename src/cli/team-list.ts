@@ -1,6 +1,6 @@
-import type { TeamView } from '../gateway/people.ts';
+import type { AnswerOf } from '../admin/routes.ts';
 import { type Command, jsonFlag } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print, table } from './output.ts';
 
 export const teamList: Command = {
@@ -8,17 +8,17 @@ export const teamList: Command = {
   help: 'the teams there are, and who is in them',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const listed = await askGateway<{ teams: readonly TeamView[] }>(invocation, 'GET', '/api/v1/teams');
+    const listed = await controlRequest(invocation, 'GET /api/v1/teams');
     print(invocation, listed, () =>
       listed.teams.length === 0
         ? 'No teams. Put somebody into one with "ambit user add NAME --team T".'
-        : shown(listed.teams),
+        : shown(listed),
     );
     return 0;
   },
 };
 
-function shown(teams: readonly TeamView[]): string {
+function shown({ teams }: AnswerOf<'GET /api/v1/teams'>): string {
   const rows = teams.map(({ name, declared, members }) => [
     name,
     members.length === 0 ? '-' : members.join(', '),

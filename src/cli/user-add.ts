@@ -1,6 +1,5 @@
-import type { UserView } from '../gateway/people.ts';
 import { type Command, jsonFlag, onlyWord, texts } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
 
 export const userAdd: Command = {
@@ -10,9 +9,8 @@ export const userAdd: Command = {
   flags: { team: { type: 'string', value: 'T', help: 'in this team; repeatable', multiple: true }, json: jsonFlag },
   async run(invocation) {
     const name = onlyWord(invocation, 'NAME');
-    const view = await askGateway<UserView>(invocation, 'POST', '/api/v1/users', {
-      name,
-      teams: texts(invocation, 'team'),
+    const view = await controlRequest(invocation, 'POST /api/v1/users', {
+      body: { name, teams: texts(invocation, 'team') },
     });
     print(invocation, view, () => (view.teams.length === 0 ? view.name : `${view.name} in ${view.teams.join(', ')}`));
     return 0;

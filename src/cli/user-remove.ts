@@ -1,13 +1,6 @@
-import type { UserView } from '../gateway/people.ts';
 import { type Command, jsonFlag, onlyWord, texts } from './command.ts';
-import { askGateway } from './control-client.ts';
+import { controlRequest } from './control-client.ts';
 import { print } from './output.ts';
-
-interface Removed {
-  readonly name: string;
-  readonly keys: number;
-  readonly sessions: number;
-}
 
 export const userRemove: Command = {
   path: ['user', 'remove'],
@@ -19,17 +12,17 @@ export const userRemove: Command = {
   },
   async run(invocation) {
     const name = onlyWord(invocation, 'NAME');
-    const path = `/api/v1/users/${encodeURIComponent(name)}`;
     const left = texts(invocation, 'team');
     if (left === undefined) {
-      const removed = await askGateway<Removed>(invocation, 'DELETE', path);
+      const removed = await controlRequest(invocation, 'DELETE /api/v1/users/{id}', { id: name });
       const { keys, sessions } = removed;
       print(invocation, removed, () => `Removed ${name}: ${keys} keys revoked, ${sessions} sessions ended.`);
       return 0;
     }
-    const { teams } = await askGateway<UserView>(invocation, 'GET', path);
-    const view = await askGateway<UserView>(invocation, 'PATCH', path, {
-      teams: teams.filter((team) => !left.includes(team)),
+    const { teams } = await controlRequest(invocation, 'GET /api/v1/users/{id}', { id: name });
+    const view = await controlRequest(invocation, 'PATCH /api/v1/users/{id}', {
+      id: name,
+      body: { teams: teams.filter((team) => !left.includes(team)) },
     });
     print(invocation, view, () => `${name} in ${view.teams.length === 0 ? 'no team' : view.teams.join(', ')}`);
     return 0;

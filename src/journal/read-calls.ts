@@ -10,8 +10,8 @@ export interface RecordedCall {
   readonly name?: string;
   readonly outcome: string;
   readonly rule?: string;
-  readonly entrance: string;
-  readonly era: string;
+  readonly entrance: 'http' | 'stdio';
+  readonly era: 'modern' | 'handshake';
   readonly workspaceId?: string;
   readonly cached?: string;
   readonly traceId?: string;

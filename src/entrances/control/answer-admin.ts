@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type AdminAnswer, handleAdmin, problem } from '../../admin/handle.ts';
+import { handleAdmin } from '../../admin/handle.ts';
+import { type AdminAnswer, problem } from '../../admin/problem.ts';
 import { eventsPath } from '../../admin/routes.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';

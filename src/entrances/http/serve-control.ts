@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { problem } from '../../admin/handle.ts';
+import { problem } from '../../admin/problem.ts';
 import { eventsPath } from '../../admin/routes.ts';
 import { AmbitError } from '../../errors.ts';
 import { type AdminDoor, respond } from '../control/answer-admin.ts';
