@@ -11,6 +11,7 @@ import type { SandboxState } from '../../src/gateway/sandbox-state.ts';
 import type { SessionServers } from '../../src/index.ts';
 import type { SessionView } from '../../src/sessions/session.ts';
 import { hasBwrap } from '../needs/bwrap.ts';
+import { checkAnswer } from './check-answer.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-admin-'));
 const configFile = join(folder, 'ambit.yaml');
@@ -36,6 +37,7 @@ async function ask(
 ): Promise<{ status: number; body: unknown }> {
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const { status, body: answer } = await handleAdmin(gateway, { method, path: base + path, body: bytes }, address);
+  checkAnswer(method, base + path, status, answer);
   return { status, body: answer };
 }
 const open = async (draft: Record<string, unknown> = {}) =>

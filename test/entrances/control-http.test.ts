@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { describeApi, eventsPath, routes } from '../../src/admin/routes.ts';
 import { openAdminToken } from '../../src/identity/admin-token.ts';
 import { createGateway, type EmbeddedGateway } from '../../src/index.ts';
+import { checkAnswer } from '../admin/check-answer.ts';
 import { callModern, textOf } from '../journeys/forgery/speaking.ts';
 import { readEvents } from './event-reader.ts';
 
@@ -34,14 +35,14 @@ interface Told {
   readonly body: Record<string, unknown>;
 }
 
-function ask(
+async function ask(
   method: string,
   path: string,
   { body, headers = {} }: { readonly body?: unknown; readonly headers?: Record<string, string> } = {},
 ): Promise<Told> {
   const own = { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers };
   const given = Object.fromEntries(Object.entries(own).filter(([, value]) => value !== ''));
-  return new Promise((resolve, reject) => {
+  const told = await new Promise<Told>((resolve, reject) => {
     const sent = request(url + path, { method, headers: given, agent: false }, async (response) => {
       const text = (await response.toArray()).join('');
       const parsed = text === '' ? {} : (JSON.parse(text) as Record<string, unknown>);
@@ -50,6 +51,9 @@ function ask(
     sent.on('error', reject);
     sent.end(body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body));
   });
+  // The guards in front of all addresses answer in their own form.
+  if (told.status !== 403) checkAnswer(method, path, told.status, told.body);
+  return told;
 }
 
 describe('the control API over HTTP', () => {
