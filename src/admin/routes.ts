@@ -92,7 +92,7 @@ export const routes = {
     handle: resolveSession,
   }),
   'POST /api/v1/sessions/{id}/servers': route({
-    summary: 'Lists the same with addresses of the gateway and a further token',
+    summary: 'Lists those servers with addresses of the gateway and a further token',
     description: 'Ambit\u2019s own tools are among them where rules leave any. The token is another one each time.',
     parameter: ofSession,
     body: sessions.via,
@@ -104,7 +104,7 @@ export const routes = {
   'GET /api/v1/sessions/{id}/calls': route({
     summary: 'Lists the calls of a session, the newest first, from the journal of this gateway',
     description:
-      'One page looks through 16 MB of the journal. A session that is gone is named by its whole id, and so are its calls.',
+      'One page looks through 16 MB of the journal. A session that is gone has its calls here too, by its whole id.',
     parameter: ofSession,
     query: sessions.callsQuery,
     returns: 'A page of calls; it may be empty and not the last',
@@ -128,7 +128,7 @@ export const routes = {
     handle: diffFolder,
   }),
   'POST /api/v1/sessions/{id}/merge': route({
-    summary: 'Brings that into the workspace: all of it or, where anything conflicts, nothing',
+    summary: 'Brings what a session changed into its workspace: all of it or, where anything conflicts, nothing',
     parameter: ofFolder,
     body: folders.mergeRequest,
     returns: 'What became of each file',
@@ -265,7 +265,7 @@ export const routes = {
     handle: removeLogin,
   }),
   'POST /api/v1/logins/complete': route({
-    summary: 'Ends what was started, with the address that the browser was sent back to',
+    summary: 'Completes a login with the address that the browser was sent back to',
     body: credentials.loginCallback,
     returns: 'The login',
     answer: credentials.login,

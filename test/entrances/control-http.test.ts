@@ -159,6 +159,10 @@ describe('the control API over HTTP', () => {
     const { status, body } = await ask('GET', '/api/v1/openapi.json');
     expect(status).toBe(200);
     expect(body).toEqual(JSON.parse(JSON.stringify(describeApi())));
+    const { schemas } = body['components'] as { schemas: object };
+    for (const [, name = ''] of JSON.stringify(body).matchAll(/"\$ref":"([^"]*)"/g)) {
+      expect(Object.keys(schemas).map((each) => `#/components/schemas/${each}`)).toContain(name);
+    }
     const described = Object.entries(body['paths'] as Record<string, object>).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );

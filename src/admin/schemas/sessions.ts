@@ -33,7 +33,7 @@ export const sessionsQuery = z.object({
     .string()
     .transform(Number)
     .default(1000)
-    .meta({ type: 'integer', minimum: 1, maximum: 1000, default: 1000, description: 'At most this many.' }),
+    .meta({ type: 'integer', minimum: 1, maximum: 1000, description: 'At most this many; 1000 unless said.' }),
 });
 
 export const session = sessionSchema.meta({ id: 'Session' });
