@@ -7,8 +7,8 @@ const file = new URL('../docs/reference/api.md', import.meta.url);
 const mark = '<!-- From here on generated: node scripts/write-api-page.js -->\n';
 
 /** The page as it has to be, given the page as it is: what stands above the mark is written by hand. */
-export function renderPage(page) {
-  const { paths, components } = describeApi();
+export async function renderPage(page) {
+  const { paths, components } = await describeApi();
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
   );
@@ -109,4 +109,5 @@ function capitalize(word) {
   return word === 'openapi' ? 'OpenAPI' : `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(file, renderPage(readFileSync(file, 'utf8')));
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  writeFileSync(file, await renderPage(readFileSync(file, 'utf8')));

@@ -1,6 +1,6 @@
 import type { Gateway } from '../gateway/gateway.ts';
+import type { credentialName, newCredential } from './requests.ts';
 import type { Asked } from './route.ts';
-import type { credentialName, newCredential } from './schemas/credentials.ts';
 
 export function listCredentials(gateway: Gateway) {
   return { credentials: gateway.credentials.list() };

@@ -1,6 +1,6 @@
 import type { Gateway } from '../gateway/gateway.ts';
+import type { callToExplain } from './requests.ts';
 import type { Asked } from './route.ts';
-import type { callToExplain } from './schemas/sessions.ts';
 import { heldSession } from './sessions.ts';
 
 export async function explainCall(gateway: Gateway, { parameter, body }: Asked<{ body: typeof callToExplain }>) {

@@ -1,8 +1,8 @@
 import { AmbitError, errorTable } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import { DetailedRefusal } from './problem.ts';
+import type { folderQuery, mergeRequest } from './requests.ts';
 import type { Asked } from './route.ts';
-import type { folderQuery, mergeRequest } from './schemas/folders.ts';
 import { notFound } from './sessions.ts';
 
 type Folders = Gateway['folders'];

@@ -1,6 +1,6 @@
 import type { Gateway } from '../gateway/gateway.ts';
+import type { loginCallback, loginName, newLogin } from './requests.ts';
 import type { Asked } from './route.ts';
-import type { loginCallback, loginName, newLogin } from './schemas/credentials.ts';
 
 export function listLogins(gateway: Gateway) {
   return { logins: gateway.logins.list() };

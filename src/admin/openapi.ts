@@ -1,15 +1,16 @@
 import { z } from 'zod';
-import type { Description } from './route.ts';
-import { problemSchema } from './schemas/parts.ts';
+import type { Answers, Description } from './route.ts';
 
 type Json = Record<string, unknown>;
 type JsonSchema = z.core.JSONSchema.BaseSchema;
 
 /** Describes rows, by method and path, as an OpenAPI document. */
-export function openApiDocument(rows: Readonly<Record<string, Description>>): Json {
+export async function openApiDocument(rows: Readonly<Record<string, Description>>): Promise<Json> {
+  const answers: Answers = await import('./answers.ts');
   const schemas: Json = {};
-  const schemaOf = (schema: z.ZodType, side: 'request' | 'answer'): JsonSchema => {
-    const { properties, $defs } = readSchema(schema, side);
+  const schemaOf = (schema: z.ZodType | keyof Answers): JsonSchema => {
+    const { properties, $defs } =
+      typeof schema === 'string' ? readSchema(answers[schema], 'answer') : readSchema(schema, 'request');
     Object.assign(schemas, $defs);
     return (properties as Record<string, JsonSchema>)['it'] as JsonSchema;
   };
@@ -41,16 +42,13 @@ export function openApiDocument(rows: Readonly<Record<string, Description>>): Js
   };
 }
 
-type SchemaOf = (schema: z.ZodType, side: 'request' | 'answer') => JsonSchema;
+type SchemaOf = (schema: z.ZodType | keyof Answers) => JsonSchema;
 
 function describeOperation(method: string, path: string, row: Description, schemaOf: SchemaOf): Json {
   const { summary, description, body, status = 200, returns, answer, type = 'application/json', refusals = {} } = row;
   const parameters = describeParameters(row, schemaOf);
-  const problems = Object.entries({ ...refusals, default: { returns: 'Refused', answer: problemSchema } }).map(
-    ([code, refusal]) => [
-      code,
-      describeAnswer(refusal.returns, 'application/problem+json', schemaOf(refusal.answer, 'answer')),
-    ],
+  const problems = Object.entries({ ...refusals, default: { returns: 'Refused', answer: 'problem' as const } }).map(
+    ([code, refusal]) => [code, describeAnswer(refusal.returns, 'application/problem+json', schemaOf(refusal.answer))],
   );
   const words = path.split(/[^a-zA-Z]+/).slice(3);
   return {
@@ -61,9 +59,9 @@ function describeOperation(method: string, path: string, row: Description, schem
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined
       ? {}
-      : { requestBody: { required: true, content: { 'application/json': { schema: schemaOf(body, 'request') } } } }),
+      : { requestBody: { required: true, content: { 'application/json': { schema: schemaOf(body) } } } }),
     responses: {
-      [status]: describeAnswer(returns, type, schemaOf(answer, 'answer')),
+      [status]: describeAnswer(returns, type, schemaOf(answer)),
       ...Object.fromEntries(problems),
     },
   };
@@ -74,7 +72,7 @@ function describeAnswer(description: string, type: string, schema: JsonSchema): 
 }
 
 function describeParameters({ parameter, query, headers = {} }: Description, schemaOf: SchemaOf): Json[] {
-  const { properties = {}, required = [] } = query === undefined ? {} : schemaOf(query, 'request');
+  const { properties = {}, required = [] } = query === undefined ? {} : schemaOf(query);
   const inPath = parameter === undefined ? [] : [['id', { type: 'string', description: parameter }] as const];
   const inHeaders = Object.entries(headers).map(
     ([name, description]) => [name, { type: 'string', description }] as const,

@@ -1,7 +1,7 @@
 import { AmbitError } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
+import type { keysQuery, newKey, newUser, rotation, teamsOfUser } from './requests.ts';
 import type { Asked } from './route.ts';
-import type { keysQuery, newKey, newUser, rotation, teamsOfUser } from './schemas/people.ts';
 
 export async function listUsers({ people }: Gateway) {
   return { organisation: people.organisation() ?? null, users: await people.users.list() };

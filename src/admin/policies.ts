@@ -1,6 +1,6 @@
 import type { Gateway } from '../gateway/gateway.ts';
+import type { effectiveQuery, newObjective, newPolicy, objectiveId, policyName } from './requests.ts';
 import type { Asked } from './route.ts';
-import type { effectiveQuery, newObjective, newPolicy, objectiveId, policyName } from './schemas/policies.ts';
 
 export async function listPolicies(gateway: Gateway) {
   return { policies: await gateway.policies.list() };

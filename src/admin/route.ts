@@ -1,5 +1,10 @@
 import type { z } from 'zod';
 import type { Gateway } from '../gateway/gateway.ts';
+import type * as answers from './answers.ts';
+
+export type Answers = typeof answers;
+/** The name of a schema in answers.ts. */
+export type AnswerName = keyof Answers;
 
 /** The schemas by which the query and the body of a request are read. */
 interface Reads {
@@ -32,13 +37,13 @@ export interface Description {
   readonly status?: 200 | 201;
   /** What the answer is, in words. */
   readonly returns: string;
-  readonly answer: z.ZodType;
+  readonly answer: AnswerName;
   /** The media type of the answer; JSON unless said. */
   readonly type?: 'text/event-stream';
   /** The headers that it takes, by name, with what each says. */
   readonly headers?: Readonly<Record<string, string>>;
   /** The refusals whose problem document has further members, by status. */
-  readonly refusals?: Readonly<Record<number, { readonly returns: string; readonly answer: z.ZodType }>>;
+  readonly refusals?: Readonly<Record<number, { readonly returns: string; readonly answer: AnswerName }>>;
 }
 
 export interface Route extends Description {
@@ -46,7 +51,7 @@ export interface Route extends Description {
   handle(gateway: Gateway, asked: Asked): unknown;
 }
 
-type Row<Query extends z.ZodObject, Body extends z.ZodType, Answer extends z.ZodType> = Omit<
+type Row<Query extends z.ZodObject, Body extends z.ZodType, Answer extends AnswerName> = Omit<
   Description,
   'query' | 'body' | 'answer'
 > & {
@@ -56,14 +61,12 @@ type Row<Query extends z.ZodObject, Body extends z.ZodType, Answer extends z.Zod
   readonly handle: (
     gateway: Gateway,
     asked: Asked<{ query: Query; body: Body }>,
-  ) => z.input<Answer> | Promise<z.input<Answer>>;
+  ) => z.input<Answers[Answer]> | Promise<z.input<Answers[Answer]>>;
 };
 
 /** A row of the table whose handler takes what its schemas read, and answers what its schema says. */
-export function route<
-  Query extends z.ZodObject = never,
-  Body extends z.ZodType = never,
-  Answer extends z.ZodType = z.ZodType,
->(row: Row<Query, Body, Answer>): Row<Query, Body, Answer> & Route {
+export function route<Answer extends AnswerName, Query extends z.ZodObject = never, Body extends z.ZodType = never>(
+  row: Row<Query, Body, Answer>,
+): Row<Query, Body, Answer> & Route {
   return row as Row<Query, Body, Answer> & Route;
 }

@@ -1,8 +1,8 @@
 import { AmbitError } from '../errors.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import { gatewayServersOf, mcpServersOf, serverViewOf } from '../gateway/mcp-servers.ts';
+import type { via } from './requests.ts';
 import type { Asked } from './route.ts';
-import type { via } from './schemas/sessions.ts';
 import { heldSession } from './sessions.ts';
 
 export async function resolveSession(gateway: Gateway, { parameter }: Asked) {

@@ -4,8 +4,8 @@ import { anonymousUser } from '../identity/principal.ts';
 import { isGivenId } from '../sessions/given-id.ts';
 import { type Session, viewOf } from '../sessions/session.ts';
 import type { SessionRecord } from '../stores/record.ts';
+import type { callsQuery, draft, narrowing, sessionsQuery } from './requests.ts';
 import type { Asked } from './route.ts';
-import type { callsQuery, draft, narrowing, sessionsQuery } from './schemas/sessions.ts';
 
 export async function createSession(gateway: Gateway, { body }: Asked<{ body: typeof draft }>) {
   if (body.userId === anonymousUser) {

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { event } from '../../src/admin/answers.ts';
 import type { AnswerOf, RequestOf, RouteName } from '../../src/admin/routes.ts';
 import { routes } from '../../src/admin/routes.ts';
-import { event } from '../../src/admin/schemas/sessions.ts';
 import { createGateway, type EmbeddedGateway } from '../../src/index.ts';
 import { readEvents } from '../entrances/event-reader.ts';
 import { callModern, textOf } from '../journeys/forgery/speaking.ts';

@@ -158,7 +158,7 @@ describe('the control API over HTTP', () => {
   test('describes itself', async () => {
     const { status, body } = await ask('GET', '/api/v1/openapi.json');
     expect(status).toBe(200);
-    expect(body).toEqual(JSON.parse(JSON.stringify(describeApi())));
+    expect(body).toEqual(JSON.parse(JSON.stringify(await describeApi())));
     const { schemas } = body['components'] as { schemas: object };
     for (const [, name = ''] of JSON.stringify(body).matchAll(/"\$ref":"([^"]*)"/g)) {
       expect(Object.keys(schemas).map((each) => `#/components/schemas/${each}`)).toContain(name);
