@@ -1,17 +1,15 @@
 import { AmbitError } from '../errors.ts';
+import type { Optional, SessionBase } from '../trust/session-base.ts';
 import { normalizeTrust, type TrustLevel } from '../trust/trust-level.ts';
 
 /**
  * What a tool is told about its session. A field that is not given is left out; an empty string says that there is
  * none. Whoever is told a session is always told its workspace.
  */
-export interface SessionContext {
+export interface SessionContext extends Optional<Pick<SessionBase, 'userId' | 'agentId' | 'workspaceId'>> {
   readonly sessionId?: string | undefined;
-  readonly workspaceId?: string | null | undefined;
   /** Any spelling that is understood; what is not known is refused. */
   readonly trustLevel?: TrustLevel | (string & {}) | undefined;
-  readonly userId?: string | undefined;
-  readonly agentId?: string | null | undefined;
   /** As the process sees it. */
   readonly workspacePath?: string | null | undefined;
   /** The public keys, as the text of a JWK Set. */

@@ -9,8 +9,6 @@ import type { SessionStore } from '../stores/store.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
 import type { Links } from '../upstreams/links.ts';
 
-export type { CredentialView };
-
 /** Which credential is meant; either the variable or the header is named. */
 export interface CredentialName {
   readonly userId: string;

@@ -9,8 +9,6 @@ import { type Logins, openLogins, type Started, type UnderWay } from '../logins/
 import type { SessionStore } from '../stores/store.ts';
 import type { HttpServer, ServerDefinition } from '../upstreams/definition.ts';
 
-export type { LoginView };
-
 export interface WhoseLogin {
   readonly userId: string;
   readonly server: string;

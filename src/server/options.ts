@@ -1,6 +1,7 @@
 import type { ContextOptions } from '../sdk/options.ts';
 import type { Quotas } from '../sessions/grant-size.ts';
 import type { SessionStore } from '../stores/store.ts';
+import type { ActingSession, Optional } from '../trust/session-base.ts';
 import type { TrustLevel } from '../trust/trust-level.ts';
 
 /** What the SDK hands on about the credential of an HTTP request; the server in front of it has verified it. */
@@ -73,12 +74,7 @@ export interface GivenGovernance {
   readonly teamsOf?: ((userId: string) => readonly string[] | Promise<readonly string[]>) | undefined;
 }
 
-export interface LocalSessions {
-  readonly userId?: string | undefined;
-  readonly agentId?: string | undefined;
-  readonly trustLevel?: TrustLevel | undefined;
-  readonly permissions?: readonly string[] | undefined;
-}
+export interface LocalSessions extends Optional<Omit<ActingSession, 'id' | 'workspaceId'>> {}
 
 export interface ServerSessionsOptions extends OwnOptions {
   /** Over HTTP without Ambit in front. Without it such calls are refused. */

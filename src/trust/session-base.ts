@@ -21,6 +21,9 @@ export type Loaded<T> = {
   readonly [Key in keyof T]: null extends T[Key] ? Exclude<T[Key], null> | undefined : T[Key];
 };
 
+/** A shape of which anything may be left out. */
+export type Optional<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
+
 /** A shape in which nothing is null. */
 export type NonNull<T> = { readonly [Key in keyof T]: NonNullable<T[Key]> };
 
