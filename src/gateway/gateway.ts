@@ -255,13 +255,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const bounds = createKeepInBounds({ ...kept, servers: settings.servers });
   announceLists(lists);
   const lives = followSessions({
+    ...kept,
     sessions,
     journal,
     observer,
-    callers,
     catalog,
     cache,
-    links,
+    ownServer: inProcess,
     warden,
     bounds,
     files,

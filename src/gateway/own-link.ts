@@ -15,6 +15,14 @@ import { quietLink } from './quiet-link.ts';
 import { toolOf } from './tool-bounds.ts';
 import { asksForTools, subscriptionKey } from './tool-listeners.ts';
 
+interface ListenStream {
+  readonly owner: object;
+  readonly id: string;
+  readonly sessionId: string | undefined;
+  end(): void;
+  fail(reason: AmbitError): void;
+}
+
 /** The server of Ambit's own tools. It runs in this process; the pipeline treats it like any other server. */
 export function createOwnServer(tools: Toolset): InProcessServer {
   const links = { modern: createOwnLink(tools, 'modern'), handshake: createOwnLink(tools, 'handshake') };
@@ -24,7 +32,7 @@ export function createOwnServer(tools: Toolset): InProcessServer {
 /** A link to Ambit's own tools, for clients of one era. All sessions share it. */
 function createOwnLink(tools: Toolset, era: Era): Link {
   /** The open listen streams. On stdio they end by being cancelled. */
-  const listening = new Set<{ readonly owner: object; readonly id: string; end(): void }>();
+  const listening = new Set<ListenStream>();
   const listed = tools.list().map((definition) => JSON.stringify(definition));
 
   async function callTool({ message, acting }: Call): Promise<Reply> {
@@ -36,23 +44,17 @@ function createOwnLink(tools: Toolset, era: Era): Link {
   }
 
   /** Acknowledges a listen stream. The tools never change; `enforceToolRules` tells when the session may use others. */
-  function listen({ message, channel }: Call): Promise<Reply> {
+  function listen({ message, channel, acting }: Call): Promise<Reply> {
     const id = message.id as string;
     const notifications = asksForTools({ era, message }) ? { toolsListChanged: true } : {};
     const _meta = { [subscriptionKey]: JSON.parse(id) as unknown };
     channel.emit(notificationMessage('notifications/subscriptions/acknowledged', { notifications, _meta }));
-    return new Promise((resolve) => {
-      const stream = {
-        owner: channel.owner,
-        id,
-        end() {
-          listening.delete(stream);
-          resolve(accepted);
-        },
-      };
+    let stream: ListenStream | undefined;
+    return new Promise<Reply>((resolve, fail) => {
+      stream = { owner: channel.owner, id, sessionId: acting?.session.id, end: () => resolve(accepted), fail };
       listening.add(stream);
       channel.onGone(stream.end);
-    });
+    }).finally(() => stream && listening.delete(stream));
   }
 
   return {
@@ -73,6 +75,9 @@ function createOwnLink(tools: Toolset, era: Era): Link {
     },
     cancel(from, requestId) {
       for (const stream of listening) if (stream.owner === from && stream.id === requestId) stream.end();
+    },
+    leave(sessionId, reason) {
+      for (const stream of listening) if (stream.sessionId === sessionId) stream.fail(reason);
     },
     // The sessions share it: that one of its clients leaves does not close it.
     detach() {},

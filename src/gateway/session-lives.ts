@@ -8,8 +8,10 @@ import type { Session } from '../sessions/session.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Callers } from '../upstreams/caller.ts';
 import type { Catalog } from '../upstreams/catalog/catalog.ts';
+import type { InProcessServer } from '../upstreams/definition.ts';
 import type { Links } from '../upstreams/links.ts';
 import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
+import type { Aggregate } from './aggregate/aggregate.ts';
 import type { FilesOfSessions } from './files-of-sessions.ts';
 import type { KeepInBounds } from './keep-in-bounds.ts';
 import type { Observer } from './observe.ts';
@@ -23,6 +25,8 @@ export interface LifeParts {
   readonly catalog: Catalog;
   readonly cache: ResultCache;
   readonly links: Links;
+  readonly aggregate: Pick<Aggregate, 'leave'>;
+  readonly ownServer: InProcessServer;
   readonly warden: Warden;
   readonly bounds: KeepInBounds;
   readonly files: Pick<FilesOfSessions, 'forget'>;
@@ -43,7 +47,7 @@ const leftBehindMs = 2000;
 
 export function followSessions(parts: LifeParts): SessionLives {
   const { sessions, journal, observer, callers, catalog, cache, links, warden } = parts;
-  const { bounds, files, folders, sandbox, dataDir } = parts;
+  const { bounds, files, folders, sandbox, dataDir, aggregate, ownServer } = parts;
   /** For each session that is just ending: when it is all over, and before that, when its processes have ended. */
   const ending = new Map<Promise<unknown>, Promise<void>>();
   let waitNoLonger: () => void = () => {};
@@ -73,7 +77,11 @@ export function followSessions(parts: LifeParts): SessionLives {
     callers.endSession(session.id);
     catalog.forget(session.id);
     cache.forget(session.id);
-    const stopped = links.endSession(session.id, goneBecause(reason));
+    const why = goneBecause(reason);
+    // The listen streams behind which there is no link of the session.
+    aggregate.leave(session.id, why);
+    ownServer.links.modern.leave(session.id, why);
+    const stopped = links.endSession(session.id, why);
     const over = stopped
       // Whoever a process left behind may still be writing there.
       .then(() => Promise.race([warden.settled(), waitedLongEnough]))

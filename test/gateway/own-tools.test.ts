@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { callModern } from '../journeys/forgery/speaking.ts';
 import { until } from '../runners/tagged-processes.ts';
@@ -194,6 +195,24 @@ test.each(['ambit', undefined])(
     expect(mine.client.heard.map(({ method }) => method)).not.toContain('notifications/tools/list_changed');
   },
 );
+
+test('a listen stream ends with its session at every address, and those of other sessions go on', async () => {
+  await on.start('modern');
+  for (const server of ['ambit', undefined, 'keep']) {
+    const listen = async () => {
+      const { id } = await on.gateway.createSession();
+      const client = await on.connect(id, 'modern', server);
+      const acknowledged = client.told('notifications/subscriptions/acknowledged');
+      const answer = client.request('subscriptions/listen', { notifications: { toolsListChanged: true } });
+      await acknowledged;
+      return { id, answer };
+    };
+    const [mine, theirs] = [await listen(), await listen()];
+    await on.gateway.endSession(mine.id);
+    expect(JSON.stringify(await mine.answer), server).toContain('SESSION_ENDED');
+    expect(await Promise.race([theirs.answer, pause(50, 'open')]), server).toBe('open');
+  }
+});
 
 test('L13: a token reaches its own session and descendants over the wire, and nothing else', async () => {
   await on.start('modern', { servers: {} });

@@ -1,3 +1,4 @@
+import type { AmbitError } from '../../errors.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import { ownCall } from '../../upstreams/bridge/ask-upstream.ts';
 import type { Callers } from '../../upstreams/caller.ts';
@@ -27,6 +28,15 @@ import { createResources } from './resources.ts';
 import type { SendToServer } from './send-to-server.ts';
 import type { ServerCallers } from './server-callers.ts';
 
+interface ListenStream {
+  readonly owner: object;
+  readonly id: string;
+  readonly sessionId: string;
+  end(): void;
+  fail(reason: AmbitError): void;
+  tellAll(): void;
+}
+
 export interface AggregateParts {
   readonly links: Links;
   readonly callers: Callers;
@@ -47,13 +57,15 @@ export interface Aggregate {
   look(exchange: ForAll): Promise<readonly Listed[]>;
   /** A session may use other servers than before: those who listen in it are told. */
   boundsChanged(sessionId: string): void;
+  /** A session has ended: its listen streams fail for that reason. */
+  leave(sessionId: string, reason: AmbitError): void;
 }
 
 export function createAggregate(parts: AggregateParts): Aggregate {
   const { links, callers, catalog, resolution, tools, own, serverCallers, send } = parts;
   const resources = createResources({ look, askOf: (exchange) => (server) => serverCallers.ask(exchange, server) });
   /** Listen streams, which on stdio end by being cancelled. */
-  const listening = new Set<{ owner: object; id: string; sessionId: string; end(): void; tellAll(): void }>();
+  const listening = new Set<ListenStream>();
 
   async function initialize(exchange: ForAll): Promise<Reply> {
     const { message, session } = exchange;
@@ -149,8 +161,12 @@ export function createAggregate(parts: AggregateParts): Aggregate {
 
   async function listen(exchange: ForAll): Promise<Reply> {
     const { channel, message, session } = exchange;
-    const stream = { owner: channel.owner, id: message.id as string, sessionId: session.id, end() {}, tellAll() {} };
+    const about = { owner: channel.owner, id: message.id as string, sessionId: session.id };
+    const stream: ListenStream = { ...about, end() {}, fail() {}, tellAll() {} };
     listening.add(stream);
+    const failed = new Promise<never>((_, fail) => {
+      stream.fail = fail;
+    });
     const onCancel = (end: () => void) => {
       stream.end = end;
     };
@@ -159,7 +175,10 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     };
     const findAll = async (uris: readonly string[]) => (await resources.findAll(exchange, uris)).found;
     const parts = { links, catalog, resolution, findAll, onCancel, onBoundsChange };
-    return listenToAll(exchange, parts).finally(() => listening.delete(stream));
+    return Promise.race([failed, listenToAll(exchange, parts)]).finally(() => {
+      listening.delete(stream);
+      stream.end();
+    });
   }
 
   async function request(exchange: ForAll): Promise<Reply> {
@@ -237,6 +256,9 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     look,
     boundsChanged(sessionId) {
       for (const stream of listening) if (stream.sessionId === sessionId) stream.tellAll();
+    },
+    leave(sessionId, reason) {
+      for (const stream of listening) if (stream.sessionId === sessionId) stream.fail(reason);
     },
   };
 }
