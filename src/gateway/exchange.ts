@@ -15,7 +15,7 @@ export interface EntryDraft {
   /** The API key it came with. */
   keyId: string | undefined;
   rule: string | undefined;
-  /** It came as far as the quotas and was not refused by them. */
+  /** A quota has counted it, or it has found its server: it has a line of its own, whatever becomes of it. */
   admitted: boolean;
   /** The workspace, if the client has chosen it. */
   workspaceId: string | undefined;

@@ -36,7 +36,10 @@ test('S7: requests that are no calls of tools have a pace of their own, and a fl
   expect(await client.call('session_info', { session: 'current' })).toContain(id);
   const { id: other } = await on.gateway.createSession();
   expect(await (await on.connect(other, 'handshake', 'ambit')).request('ping')).toMatchObject({ result: {} });
+  const stranger = await on.connect(other, 'modern', 'nobody');
+  await many(() => stranger.request('tools/list'));
   await on.close();
+  expect(on.journal(other).filter(({ outcome }) => outcome === 'SERVER_NOT_AVAILABLE').length).toBeLessThan(100);
   const lines = on.journal(id);
   const [told, counted] = ['call', 'refusal'].map((kind) => lines.filter((line) => line['kind'] === kind));
   const unserved = told?.filter(({ outcome }) => outcome !== 'ok') ?? [];

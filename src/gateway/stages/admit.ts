@@ -18,16 +18,13 @@ export function admit(sessions: Sessions): AroundStage<InSession<Arrived>, unkno
     around(exchange, next) {
       const { entry, message, session, looksAs } = exchange;
       // Listing on behalf of a user does not count as use.
-      if (looksAs !== undefined) {
-        entry.admitted = true;
-        return next(exchange);
-      }
+      if (looksAs !== undefined) return next(exchange);
       const isCounted = isToolCall(message);
       const grant = sessions.enter(session, isCounted);
       return 'then' in grant ? grant.then(run) : run(grant);
 
       async function run(given: Grant): Promise<Reply> {
-        entry.admitted = true;
+        if (isCounted) entry.admitted = true;
         let bytes = isCounted ? message.bytes.length : 0;
         // A stream that only listens is no activity: it must not keep a session alive.
         const listens = message.method === 'subscriptions/listen';

@@ -18,14 +18,16 @@ export function applyTokenScopes<Out>(): AroundStage<InSession<Arrived> | InSess
     name: 'applyTokenScopes',
     refuses: ['INSUFFICIENT_SCOPE'],
     isNeeded: ({ principal }) => principal === 'user',
-    around(exchange, next) {
+    async around(exchange, next) {
       const token = exchange.principal.kind === 'user' ? exchange.principal.token : undefined;
       if (token === undefined) return next(exchange);
       endWith(token, exchange);
       const session = asTokenSays(exchange.session, token.permissions);
-      return next(widen(exchange, { session })).catch((error: unknown) => {
+      try {
+        return await next(widen(exchange, { session }));
+      } catch (error) {
         throw missingScopes(error, token) ?? error;
-      });
+      }
     },
   };
 }

@@ -20,17 +20,20 @@ export function authorize(
     refuses: ['SERVER_NOT_AVAILABLE'],
     before({ session, server, entry }) {
       const decidedAt = resolution.revision();
-      if (server === own.name) return { decidedAt, upstream: own, available: none };
       if (server === allServers) {
         const available = resolution.available(session);
         if (available.length === 0 && !resolution.holds(session)) throw new StaleSession();
+        entry.admitted = true;
         return { decidedAt, upstream: undefined, available };
       }
-      const found = resolution.find(session, server);
-      if (found.server !== undefined) return { decidedAt, upstream: found.server, available: none };
+      const found = server === own.name ? { server: own } : resolution.find(session, server);
+      if (found.server !== undefined) {
+        entry.admitted = true;
+        return { decidedAt, upstream: found.server, available: none };
+      }
       if (!resolution.holds(session)) throw new StaleSession();
       // The journal says why; the caller is not told.
-      if (found.removal !== undefined) entry.rule = found.removal.rule;
+      entry.rule = found.removal?.rule;
       throw notAvailable(server);
     },
   };

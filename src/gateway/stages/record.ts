@@ -29,7 +29,7 @@ export interface RecordOptions {
 /** Writes the journal's line, counts and spans of every request, and gives every refusal its form on the wire. */
 export function record(options: RecordOptions): AroundStage<Arrived, unknown, Reply> {
   const { journal, refusals, log, metrics, tracer } = options;
-  /** Every call that a quota counts has a line. Refusals before that are limited, because no quota limits them. */
+  /** Requests that were admitted have a line each. Lines of other refusals are limited, because no quota limits those. */
   const hasLine = ({ entry, entrance }: Arrived, outcome: string) =>
     outcome === 'ok' || entry.admitted || refusals.admit(refusedCall(entry, entrance, outcome));
   return { name: 'record', refuses: ['SESSION_STALE', 'INTERNAL'], around: recorded };
