@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import type { AdminAnswer } from './handle.ts';
 import type { Asked } from './routes.ts';
 import { readBody } from './sessions.ts';
@@ -12,17 +12,17 @@ export const nameShape = z.strictObject({
 });
 export const credentialShape = z.strictObject({ ...nameShape.shape, value: z.string() });
 
-export function listCredentials(gateway: Gateway): AdminAnswer {
+export function listCredentials(gateway: Operator): AdminAnswer {
   return { status: 200, body: { credentials: gateway.credentials.list() } };
 }
 
-export async function setCredential(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function setCredential(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const { value, ...which } = readBody(credentialShape, body);
   await gateway.credentials.set(which, value);
   return { status: 200, body: { ...which, set: true } };
 }
 
-export async function removeCredential(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function removeCredential(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const which = readBody(nameShape, body);
   return { status: 200, body: { ...which, removed: await gateway.credentials.remove(which) } };
 }

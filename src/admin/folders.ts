@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AmbitError, errorTable } from '../errors.ts';
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import type { AdminAnswer } from './handle.ts';
 import type { Asked } from './routes.ts';
 import { notFound, readBody } from './sessions.ts';
@@ -11,15 +11,15 @@ export const mergeShape = z.strictObject({
   prefer: z.enum(['session', 'workspace']).optional(),
 });
 
-type Folders = Gateway['folders'];
+type Folders = Operator['folders'];
 type FolderName = Parameters<Folders['diff']>[0];
 
-export async function diffFolder(gateway: Gateway, { parameter, query }: Asked): Promise<AdminAnswer> {
+export async function diffFolder(gateway: Operator, { parameter, query }: Asked): Promise<AdminAnswer> {
   const which = await namedFolder(gateway, parameter, query.get('workspace') ?? undefined);
   return { status: 200, body: await gateway.folders.diff(which) };
 }
 
-export async function mergeFolder(gateway: Gateway, { parameter, body }: Asked): Promise<AdminAnswer> {
+export async function mergeFolder(gateway: Operator, { parameter, body }: Asked): Promise<AdminAnswer> {
   const { workspace, ...request } = readBody(mergeShape, body);
   const merge = await gateway.folders.merge(await namedFolder(gateway, parameter, workspace), request);
   if (merge.fits || merge.dryRun) return { status: 200, body: merge };
@@ -35,7 +35,7 @@ export async function mergeFolder(gateway: Gateway, { parameter, body }: Asked):
   };
 }
 
-export async function discardFolder(gateway: Gateway, { parameter, query }: Asked): Promise<AdminAnswer> {
+export async function discardFolder(gateway: Operator, { parameter, query }: Asked): Promise<AdminAnswer> {
   const which = await namedFolder(gateway, parameter, query.get('workspace') ?? undefined);
   // Its servers would go on in a folder that is not there.
   if ((await gateway.sessions.find(which.sessionId)) !== undefined) {
@@ -49,7 +49,7 @@ export async function discardFolder(gateway: Gateway, { parameter, query }: Aske
 }
 
 /** The folder of a live session, or one that was kept when its session ended. */
-async function namedFolder(gateway: Gateway, reference: string, workspace: string | undefined): Promise<FolderName> {
+async function namedFolder(gateway: Operator, reference: string, workspace: string | undefined): Promise<FolderName> {
   const { sessions, folders } = gateway;
   const record = await sessions.find(reference);
   const session = record === undefined ? undefined : sessions.get(record.id);

@@ -1,5 +1,5 @@
 import { isAmbitError } from '../errors.ts';
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import { asAmbitError } from '../gateway/refusal.ts';
 import { routes } from './routes.ts';
 
@@ -25,7 +25,7 @@ export interface AdminAnswer {
  * Plain data in, plain data out: whatever carries it, the control socket or HTTP, only translates. `address` is where
  * clients reach the gateway, if it listens.
  */
-export async function handleAdmin(gateway: Gateway, request: AdminRequest, address?: string): Promise<AdminAnswer> {
+export async function handleAdmin(gateway: Operator, request: AdminRequest, address?: string): Promise<AdminAnswer> {
   const [path = '', query = ''] = request.path.split('?', 2);
   const fitting = known.filter(({ pattern }) => pattern.test(path));
   const route = fitting.find((each) => each.method === request.method);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import type { AdminAnswer } from './handle.ts';
 import type { Asked } from './routes.ts';
 import { readBody } from './sessions.ts';
@@ -12,21 +12,21 @@ export const startShape = z.strictObject({
 });
 export const callbackShape = z.strictObject({ ...whoseShape.shape, callback: z.string().max(16_384) });
 
-export function listLogins(gateway: Gateway): AdminAnswer {
+export function listLogins(gateway: Operator): AdminAnswer {
   return { status: 200, body: { logins: gateway.logins.list() } };
 }
 
-export async function startLogin(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function startLogin(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const { port, ...which } = readBody(startShape, body);
   return { status: 201, body: await gateway.logins.start(which, port) };
 }
 
-export async function completeLogin(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function completeLogin(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const { callback, ...which } = readBody(callbackShape, body);
   return { status: 200, body: await gateway.logins.complete(callback, which) };
 }
 
-export async function removeLogin(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function removeLogin(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const which = readBody(whoseShape, body);
   return { status: 200, body: { ...which, removed: await gateway.logins.remove(which) } };
 }

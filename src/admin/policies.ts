@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AmbitError } from '../errors.ts';
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import type { AdminAnswer } from './handle.ts';
 import type { Asked } from './routes.ts';
 import { readBody } from './sessions.ts';
@@ -18,21 +18,21 @@ export const policyNameShape = z.strictObject({ scope: z.string(), name: z.strin
 export const objectiveShape = z.strictObject({ ...placeShape, text: z.string() });
 export const objectiveIdShape = z.strictObject({ id: z.string() });
 
-export async function listPolicies(gateway: Gateway): Promise<AdminAnswer> {
+export async function listPolicies(gateway: Operator): Promise<AdminAnswer> {
   return { status: 200, body: { policies: await gateway.policies.list() } };
 }
 
-export async function setPolicy(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function setPolicy(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   return { status: 200, body: await gateway.policies.set(given(readBody(policyShape, body))) };
 }
 
-export async function removePolicy(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function removePolicy(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const { scope, name } = readBody(policyNameShape, body);
   return { status: 200, body: { scope, name, removed: await gateway.policies.remove(scope, name) } };
 }
 
 /** What a user in a workspace gets, and why. */
-export async function previewPolicies(gateway: Gateway, { query }: Asked): Promise<AdminAnswer> {
+export async function previewPolicies(gateway: Operator, { query }: Asked): Promise<AdminAnswer> {
   const userId = query.get('user');
   if (userId === null || userId === '') {
     throw new AmbitError('REQUEST_INVALID', { what: 'Say for which user.', hint: 'Add ?user=NAME.' });
@@ -46,15 +46,15 @@ export async function previewPolicies(gateway: Gateway, { query }: Asked): Promi
   };
 }
 
-export async function listObjectives(gateway: Gateway): Promise<AdminAnswer> {
+export async function listObjectives(gateway: Operator): Promise<AdminAnswer> {
   return { status: 200, body: { objectives: await gateway.policies.objectives() } };
 }
 
-export async function addObjective(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function addObjective(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   return { status: 201, body: await gateway.policies.addObjective(given(readBody(objectiveShape, body))) };
 }
 
-export async function removeObjective(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function removeObjective(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const { id } = readBody(objectiveIdShape, body);
   return { status: 200, body: { id, removed: await gateway.policies.removeObjective(id) } };
 }

@@ -1,4 +1,4 @@
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import { listCredentials, removeCredential, setCredential } from './credentials.ts';
 import { explainCall } from './explain-call.ts';
 import { diffFolder, discardFolder, mergeFolder } from './folders.ts';
@@ -43,7 +43,7 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** With the name of its parameter in braces. */
   readonly path: string;
-  readonly handle: (gateway: Gateway, asked: Asked) => AdminAnswer | Promise<AdminAnswer>;
+  readonly handle: (gateway: Operator, asked: Asked) => AdminAnswer | Promise<AdminAnswer>;
 }
 
 const sessions = '/api/v1/sessions';

@@ -1,26 +1,27 @@
 import { z } from 'zod';
 import { AmbitError } from '../errors.ts';
-import type { Gateway } from '../gateway/gateway.ts';
 import { gatewayServersOf, mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
+import type { Operator } from '../gateway/operator.ts';
 import type { AdminAnswer } from './handle.ts';
 import type { Asked } from './routes.ts';
 import { heldSession, readBody } from './sessions.ts';
 
 export const viaShape = z.strictObject({ via: z.literal('gateway') });
 
-export async function resolveSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
+export async function resolveSession(gateway: Operator, { parameter }: Asked): Promise<AdminAnswer> {
   const session = await heldSession(gateway, parameter);
   // Whoever is handed the servers starts them there.
   await gateway.folders.folderFor(session);
-  const resolved = gateway.explain(session);
+  const { explain, narrowsTools } = await gateway.openAccess();
+  const resolved = explain(session);
   return answer(200, {
-    mcpServers: mcpServersOf(session, resolved, gateway.places, gateway.narrowsTools),
-    servers: resolved.map((each) => serverViewOf(each, gateway.narrowsTools)),
+    mcpServers: mcpServersOf(session, resolved, gateway.places, narrowsTools),
+    servers: resolved.map((each) => serverViewOf(each, narrowsTools)),
   });
 }
 
 /** Gateway addresses with a further token of the session: each time another, so this is no GET. */
-export async function resolveViaGateway(gateway: Gateway, { parameter, body, address }: Asked): Promise<AdminAnswer> {
+export async function resolveViaGateway(gateway: Operator, { parameter, body, address }: Asked): Promise<AdminAnswer> {
   readBody(viaShape, body);
   const { id } = await heldSession(gateway, parameter);
   if (address === undefined) {
@@ -28,9 +29,10 @@ export async function resolveViaGateway(gateway: Gateway, { parameter, body, add
   }
   const token = await gateway.furtherToken(id);
   const session = await heldSession(gateway, id);
-  const resolved = gateway.explain(session);
+  const { explain, hasOwnTools } = await gateway.openAccess();
+  const resolved = explain(session);
   return answer(201, {
-    mcpServers: gatewayServersOf(resolved, address, token, gateway.hasOwnTools(session)),
+    mcpServers: gatewayServersOf(resolved, address, token, hasOwnTools(session)),
     servers: resolved.map((each) => serverViewOf(each)),
   });
 }

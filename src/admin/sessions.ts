@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AmbitError } from '../errors.ts';
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import { anonymousUser } from '../identity/principal.ts';
 import { isGivenId } from '../sessions/given-id.ts';
 import { type Session, type SessionDraft, viewOf } from '../sessions/session.ts';
@@ -29,7 +29,7 @@ export const draftShape = z.strictObject({
 
 const mostShown = 1000;
 
-export async function createSession(gateway: Gateway, { body }: Asked): Promise<AdminAnswer> {
+export async function createSession(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const { parentId, ...draft } = readDraft(body);
   const parent = parentId === undefined ? {} : { parentId: (await foundRecord(gateway, parentId)).id };
   const { record, token } = await gateway.openSession({ ...draft, ...parent });
@@ -37,7 +37,7 @@ export async function createSession(gateway: Gateway, { body }: Asked): Promise<
 }
 
 /** Oldest first; `next` names the page after, for `after`. */
-export async function listSessions(gateway: Gateway, { query }: Asked): Promise<AdminAnswer> {
+export async function listSessions(gateway: Operator, { query }: Asked): Promise<AdminAnswer> {
   const limit = query.get('limit');
   const filter = Object.fromEntries(
     [
@@ -54,20 +54,20 @@ export async function listSessions(gateway: Gateway, { query }: Asked): Promise<
   return { status: 200, body: { sessions: sessions.map(viewOf), next } };
 }
 
-export async function showSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
+export async function showSession(gateway: Operator, { parameter }: Asked): Promise<AdminAnswer> {
   const record = await foundRecord(gateway, parameter);
   const usage = await gateway.usage(record.id);
   const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
   return { status: 200, body: { ...viewOf(record), ...(usage === undefined ? {} : { usage }), sandbox } };
 }
 
-export async function endSession(gateway: Gateway, { parameter }: Asked): Promise<AdminAnswer> {
+export async function endSession(gateway: Operator, { parameter }: Asked): Promise<AdminAnswer> {
   const record = await foundRecord(gateway, parameter);
   if (!(await gateway.sessions.end(record.id))) throw notFound();
   return { status: 200, body: { ...viewOf(record), ended: true } };
 }
 
-export async function restrictSession(gateway: Gateway, { parameter, body }: Asked): Promise<AdminAnswer> {
+export async function restrictSession(gateway: Operator, { parameter, body }: Asked): Promise<AdminAnswer> {
   const { id } = await foundRecord(gateway, parameter);
   await gateway.restrictSession(id, withTrust(readBody(narrowingShape, body)));
   return { status: 200, body: viewOf(await foundRecord(gateway, id)) };
@@ -76,7 +76,7 @@ export async function restrictSession(gateway: Gateway, { parameter, body }: Ask
 const mostCalls = 200;
 
 /** Newest first, from the journal of this gateway; of one that is gone too, for whoever knows its id. */
-export async function listCalls(gateway: Gateway, { parameter, query }: Asked): Promise<AdminAnswer> {
+export async function listCalls(gateway: Operator, { parameter, query }: Asked): Promise<AdminAnswer> {
   const limit = Number(query.get('limit') ?? 50);
   const before = query.get('before') ?? undefined;
   if (!Number.isInteger(limit) || limit < 1 || limit > mostCalls) {
@@ -90,14 +90,14 @@ export async function listCalls(gateway: Gateway, { parameter, query }: Asked): 
   return { status: 200, body: await gateway.calls(id, { limit, before }) };
 }
 
-async function foundRecord(gateway: Gateway, reference: string): Promise<SessionRecord> {
+async function foundRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
   const record = await gateway.sessions.find(reference);
   if (record === undefined) throw notFound();
   return record;
 }
 
 /** As this process holds it, for those who decide on it. */
-export async function heldSession(gateway: Gateway, reference: string): Promise<Session> {
+export async function heldSession(gateway: Operator, reference: string): Promise<Session> {
   const session = gateway.sessions.get((await foundRecord(gateway, reference)).id);
   if (session === undefined) throw notFound();
   return session;

@@ -59,6 +59,7 @@ import { createKeepInBounds } from './keep-in-bounds.ts';
 import { createObserver } from './observe.ts';
 import { openDirectory } from './open-directory.ts';
 import type { Gateway } from './opened-gateway.ts';
+import type { ServerAccess } from './operator.ts';
 import { outwardCorridor } from './outward.ts';
 import { createOwnTools, ownServer } from './own-tools.ts';
 import { quietLink } from './quiet-link.ts';
@@ -310,7 +311,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   };
   journal.record({ kind: 'gateway', event: 'opened', pid: process.pid });
 
+  const access: ServerAccess = {
+    explain: resolution.explain,
+    narrowsTools: (server) => tools.of(server) !== undefined,
+    explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
+    hasOwnTools: (session) => own.texts(session).length > 0,
+  };
   return {
+    ...access,
+    openAccess: async () => access,
     get config() {
       return settings.config();
     },
@@ -338,12 +347,9 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       journal.record({ kind: 'session', event: 'token-made', sessionId: id });
       return token;
     },
-    explain: resolution.explain,
     credentials: given.credentials,
     logins: given.logins,
     policies,
-    narrowsTools: (server) => tools.of(server) !== undefined,
-    explainCall: (session, tool, args) => explainCall({ resolution, tools, own }, session, tool, args),
     reload(next) {
       assertOutOfReach({ configFile, dataDir, config: next });
       const follow = bounds.beforeReload(sessions.held(), settings.config());
@@ -363,7 +369,6 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     usage: (id) => store.usage(id),
     calls: journal.calls,
     controlled: (what) => journal.record({ kind: 'gateway', event: 'control', ...what }),
-    hasOwnTools: (session) => own.texts(session).length > 0,
     async close() {
       // What was done last reaches the feed a moment later.
       const heard = heardAll(store);

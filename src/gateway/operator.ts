@@ -1,0 +1,54 @@
+import type { Journal } from '../journal/journal.ts';
+import type { Log } from '../log.ts';
+import type { OpenedSession } from '../sessions/open-session.ts';
+import type { Narrowing, Session, SessionDraft } from '../sessions/session.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import type { Use } from '../stores/admission.ts';
+import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
+import type { CallExplanation } from './explain-call.ts';
+import type { GivenCredentials } from './given-credentials.ts';
+import type { GivenLogins } from './given-logins.ts';
+import type { Policies } from './governing.ts';
+import type { People } from './people.ts';
+import type { Resolved } from './resolution.ts';
+import type { SandboxState } from './sandbox-state.ts';
+
+/** Which servers and tools a session may use, and why. */
+export interface ServerAccess {
+  /** Every server there is, as this session finds it. */
+  explain(session: Session): Resolved[];
+  /** Whether rules or lists narrow which tools of this server may be called. */
+  narrowsTools(server: string): boolean;
+  /** What a call of this tool with these arguments, JSON text, would get, and why. */
+  explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
+  /** Whether a session may call any of Ambit's own tools. */
+  hasOwnTools(session: Session): boolean;
+}
+
+/** The parts that the control API works on. A gateway has them, and a command without a gateway opens only these. */
+export interface Operator {
+  /** Shortens and scrubs whatever is said through it. */
+  readonly log: Log;
+  readonly sessions: Sessions;
+  /** The directory for whoever runs Ambit: what is changed here is done everywhere, and written down. */
+  readonly people: People;
+  readonly credentials: GivenCredentials;
+  readonly logins: GivenLogins;
+  readonly policies: Policies;
+  /** Folders that sessions have for themselves. */
+  readonly folders: SessionFolders;
+  readonly calls: Journal['calls'];
+  /** Where another process finds the configuration and the data. */
+  readonly places: { readonly configFile: string; readonly dataDir: string };
+  openSession(draft: SessionDraft): Promise<OpenedSession>;
+  /** Narrows a session, and ends what no longer fits. */
+  restrictSession(id: string, change: Narrowing): Promise<Session>;
+  /** A further token for a session; that one was made is recorded. */
+  furtherToken(id: string): Promise<string>;
+  /** What a session has used of its quotas. */
+  usage(id: string): Promise<Use | undefined>;
+  /** What a sandboxed session's servers run in; null where nobody has examined that. */
+  sandbox(): Promise<SandboxState | null>;
+  /** Few requests need it, so a command without a gateway loads it only for them. */
+  openAccess(): Promise<ServerAccess>;
+}
