@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { FetchedPackage } from '../approvals/pinned.ts';
 import { takeDataDir } from '../private-files.ts';
+import { removeFolder } from '../remove-folder.ts';
 import { packagePin } from '../runners/packages/packages.ts';
-import { removeFolder } from '../runners/remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';

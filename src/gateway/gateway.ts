@@ -15,7 +15,7 @@ import { createRefusals } from '../journal/refusals.ts';
 import { safeLog } from '../logging/safe-log.ts';
 import { createMetrics } from '../metrics/metrics.ts';
 import { takeDataDir } from '../private-files.ts';
-import { removeFolder } from '../runners/remove-folder.ts';
+import { removeFolder } from '../remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';

@@ -5,7 +5,7 @@ import type { Config } from '../config/schema.ts';
 import { AmbitError, isAmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
 import { takeDataDir } from '../private-files.ts';
-import { removeFolder } from '../runners/remove-folder.ts';
+import { removeFolder } from '../remove-folder.ts';
 import { createRunners } from '../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
 import { createWarden } from '../runners/warden.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { ResultCache } from '../cache/result-cache.ts';
 import type { Journal } from '../journal/journal.ts';
-import { removeFolder } from '../runners/remove-folder.ts';
+import { removeFolder } from '../remove-folder.ts';
 import type { Warden } from '../runners/warden.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
 import type { Session } from '../sessions/session.ts';
