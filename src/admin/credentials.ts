@@ -12,17 +12,17 @@ export const nameShape = z.strictObject({
 });
 export const credentialShape = z.strictObject({ ...nameShape.shape, value: z.string() });
 
-export function listCredentials(gateway: Operator): AdminAnswer {
-  return { status: 200, body: { credentials: gateway.credentials.list() } };
+export async function listCredentials(gateway: Operator): Promise<AdminAnswer> {
+  return { status: 200, body: { credentials: (await gateway.openAuth()).credentials.list() } };
 }
 
 export async function setCredential(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const { value, ...which } = readBody(credentialShape, body);
-  await gateway.credentials.set(which, value);
+  await (await gateway.openAuth()).credentials.set(which, value);
   return { status: 200, body: { ...which, set: true } };
 }
 
 export async function removeCredential(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const which = readBody(nameShape, body);
-  return { status: 200, body: { ...which, removed: await gateway.credentials.remove(which) } };
+  return { status: 200, body: { ...which, removed: await (await gateway.openAuth()).credentials.remove(which) } };
 }

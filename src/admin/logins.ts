@@ -12,21 +12,21 @@ export const startShape = z.strictObject({
 });
 export const callbackShape = z.strictObject({ ...whoseShape.shape, callback: z.string().max(16_384) });
 
-export function listLogins(gateway: Operator): AdminAnswer {
-  return { status: 200, body: { logins: gateway.logins.list() } };
+export async function listLogins(gateway: Operator): Promise<AdminAnswer> {
+  return { status: 200, body: { logins: (await gateway.openAuth()).logins.list() } };
 }
 
 export async function startLogin(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const { port, ...which } = readBody(startShape, body);
-  return { status: 201, body: await gateway.logins.start(which, port) };
+  return { status: 201, body: await (await gateway.openAuth()).logins.start(which, port) };
 }
 
 export async function completeLogin(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const { callback, ...which } = readBody(callbackShape, body);
-  return { status: 200, body: await gateway.logins.complete(callback, which) };
+  return { status: 200, body: await (await gateway.openAuth()).logins.complete(callback, which) };
 }
 
 export async function removeLogin(gateway: Operator, { body }: Asked): Promise<AdminAnswer> {
   const which = readBody(whoseShape, body);
-  return { status: 200, body: { ...which, removed: await gateway.logins.remove(which) } };
+  return { status: 200, body: { ...which, removed: await (await gateway.openAuth()).logins.remove(which) } };
 }

@@ -25,6 +25,12 @@ export interface ServerAccess {
   hasOwnTools(session: Session): boolean;
 }
 
+/** What servers are given on behalf of users, as an operator handles it. */
+export interface OperatorAuth {
+  readonly credentials: GivenCredentials;
+  readonly logins: GivenLogins;
+}
+
 /** The parts that the control API works on. A gateway has them, and a command without a gateway opens only these. */
 export interface Operator {
   /** Shortens and scrubs whatever is said through it. */
@@ -32,8 +38,6 @@ export interface Operator {
   readonly sessions: Sessions;
   /** The directory for whoever runs Ambit: what is changed here is done everywhere, and written down. */
   readonly people: People;
-  readonly credentials: GivenCredentials;
-  readonly logins: GivenLogins;
   readonly policies: Policies;
   /** Folders that sessions have for themselves. */
   readonly folders: SessionFolders;
@@ -49,6 +53,7 @@ export interface Operator {
   usage(id: string): Promise<Use | undefined>;
   /** What a sandboxed session's servers run in; null where nobody has examined that. */
   sandbox(): Promise<SandboxState | null>;
-  /** Few requests need it, so a command without a gateway loads it only for them. */
+  /** Few requests need these, so a command without a gateway opens them only for those. */
+  openAuth(): Promise<OperatorAuth>;
   openAccess(): Promise<ServerAccess>;
 }

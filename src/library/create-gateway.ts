@@ -7,9 +7,9 @@ import type { ConfigInput } from '../config/schema.ts';
 import { type Listening, listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { allServers } from '../gateway/aggregate/for-all.ts';
+import { openGateway } from '../gateway/assembly/open-gateway.ts';
 import type { StageWatch } from '../gateway/chain.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
-import { openGateway } from '../gateway/gateway.ts';
 import type { GivenCredentials } from '../gateway/given-credentials.ts';
 import type { GivenLogins } from '../gateway/given-logins.ts';
 import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/mcp-servers.ts';
@@ -71,6 +71,7 @@ export async function createGateway(options: CreateGatewayOptions): Promise<Embe
 
   const { watchStages } = options;
   const gateway = await openGateway({ config: await read(options.config), configFile, dataDir, log, watchStages });
+  gateway.prepare();
   const listening = new Set<Listening>();
 
   async function live(id: string): Promise<Session> {
