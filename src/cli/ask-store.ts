@@ -1,8 +1,5 @@
 import { existsSync } from 'node:fs';
-import { handleAdmin } from '../admin/handle.ts';
-import { loadConfig } from '../config/load.ts';
 import { AmbitError } from '../errors.ts';
-import { openOperator } from '../gateway/assembly/open-operator.ts';
 import type { Invocation } from './command.ts';
 import { logOf } from './log-flags.ts';
 import { configOf, placesOf } from './places.ts';
@@ -18,6 +15,13 @@ export async function askStore(
   invocation: Invocation,
   { method, path, body }: Question,
 ): Promise<{ readonly status: number; readonly body: unknown }> {
+  // A process that checks few values and leaves: generating code for its schemas would take longer than it saves.
+  (await import('zod')).config({ jitless: true });
+  const [{ loadConfig }, { handleAdmin }, { openOperator }] = await Promise.all([
+    import('../config/load.ts'),
+    import('../admin/handle.ts'),
+    import('../gateway/assembly/open-operator.ts'),
+  ]);
   const places = placesOf(invocation);
   const config = existsSync(places.configFile)
     ? await configOf(places)

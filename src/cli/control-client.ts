@@ -1,4 +1,4 @@
-import { request } from 'node:http';
+import { existsSync } from 'node:fs';
 import { controlSocketPath, openSocketWay, type SocketWay } from '../entrances/control/socket-path.ts';
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../errors.ts';
 import type { Invocation } from './command.ts';
@@ -27,6 +27,8 @@ async function askSocket(
   const { dataDir } = placesOf(invocation);
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const way = findWay(controlSocketPath(dataDir, invocation.env));
+  // Loading it takes longer than most commands take without a gateway.
+  const { request } = await import('node:http');
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
     const asking = request(
       {
@@ -52,8 +54,11 @@ async function askSocket(
 
 function findWay(socket: string): SocketWay {
   try {
-    return openSocketWay(socket);
+    const way = openSocketWay(socket);
+    if (existsSync(way.path)) return way;
+    way.release();
   } catch (cause) {
     throw isAmbitError(cause) ? cause : new AmbitError('GATEWAY_UNREACHABLE', { cause });
   }
+  throw new AmbitError('GATEWAY_UNREACHABLE');
 }
