@@ -27,7 +27,7 @@ async function askSocket(
   const { dataDir } = placesOf(invocation);
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const way = findWay(controlSocketPath(dataDir, invocation.env));
-  // Loading it takes longer than most commands take without a gateway.
+  // Loading it takes a while, for nothing where there is no socket.
   const { request } = await import('node:http');
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
     const asking = request(

@@ -6,9 +6,9 @@ import { createRunners } from '../../runners/runners.ts';
 import { createTmpRoot, sweepLeftovers } from '../../runners/sweep-leftovers.ts';
 import { createWarden, type Warden } from '../../runners/warden.ts';
 import { createGitRunner, type RunGit } from '../../workspaces/isolation/git.ts';
-import { packagesIn } from '../fetch-package.ts';
+import { packagesIn } from '../packages-in.ts';
 import { lookForSandbox, type SandboxLook } from '../sandbox-state.ts';
-import type { ClosingStack } from './closing-stack.ts';
+import { type ClosingStack, createClosingStack } from './closing-stack.ts';
 
 /** Everything that starts programs. Opening it starts none: each waits for its first need. */
 export interface Sandbox {
@@ -41,4 +41,14 @@ export async function openSandbox(dataDir: string, closing: ClosingStack): Promi
     git: createGitRunner({ sandbox: runners.sandbox, tmpRoot }),
     isAlone: async () => (await readdir(tmpParent)).length <= 1,
   };
+}
+
+/** Opens it for one piece of work. */
+export async function withSandbox<T>(dataDir: string, work: (sandbox: Sandbox) => Promise<T>): Promise<T> {
+  const closing = createClosingStack();
+  try {
+    return await work(await openSandbox(dataDir, closing));
+  } finally {
+    await closing.close();
+  }
 }
