@@ -21,7 +21,7 @@ const programs = ['runners/warden-process', 'runners/egress/forwarder', 'workspa
 const placed = { name: 'own-files', file: join(source, 'own-files.ts') };
 
 /**
- * What is loaded together. Without this, every module that several commands share would become a file of its own, and
+ * Modules that are loaded together. Without this, every module that several commands share would become a file of its own, and
  * a command without a gateway would open sixty of them.
  */
 const together = {

@@ -13,19 +13,19 @@ import type { People } from './people.ts';
 import type { Resolved } from './resolution.ts';
 import type { SandboxState } from './sandbox-state.ts';
 
-/** Which servers and tools a session may use, and why. */
+/** Tells which servers and tools a session may use, and why. */
 export interface ServerAccess {
   /** Every server there is, as this session finds it. */
   explain(session: Session): Resolved[];
-  /** Whether rules or lists narrow which tools of this server may be called. */
+  /** True when rules or lists narrow which tools of this server may be called. */
   narrowsTools(server: string): boolean;
-  /** What a call of this tool with these arguments, JSON text, would get, and why. */
+  /** Tells what a call of this tool with these arguments, JSON text, would get, and why. */
   explainCall(session: Session, tool: string, args: string | undefined): CallExplanation;
-  /** Whether a session may call any of Ambit's own tools. */
+  /** True when a session may call any of Ambit's own tools. */
   hasOwnTools(session: Session): boolean;
 }
 
-/** What servers are given on behalf of users, as an operator handles it. */
+/** The credentials and logins that servers are given on behalf of users, as an operator handles them. */
 export interface OperatorAuth {
   readonly credentials: GivenCredentials;
   readonly logins: GivenLogins;
@@ -42,18 +42,18 @@ export interface Operator {
   /** Folders that sessions have for themselves. */
   readonly folders: SessionFolders;
   readonly calls: Journal['calls'];
-  /** Where another process finds the configuration and the data. */
+  /** The configuration and the data, for another process to find. */
   readonly places: { readonly configFile: string; readonly dataDir: string };
   openSession(draft: SessionDraft): Promise<OpenedSession>;
   /** Narrows a session, and ends what no longer fits. */
   restrictSession(id: string, change: Narrowing): Promise<Session>;
   /** A further token for a session; that one was made is recorded. */
   furtherToken(id: string): Promise<string>;
-  /** What a session has used of its quotas. */
+  /** Tells what a session has used of its quotas. */
   usage(id: string): Promise<Use | undefined>;
-  /** What a sandboxed session's servers run in; null where nobody has examined that. */
+  /** Examines what a sandboxed session's servers run in; null without a gateway, which alone does that. */
   sandbox(): Promise<SandboxState | null>;
-  /** Few requests need these, so a command without a gateway opens them only for those. */
+  /** Opens what few requests need; a command without a gateway loads it only for those. */
   openAuth(): Promise<OperatorAuth>;
   openAccess(): Promise<ServerAccess>;
 }

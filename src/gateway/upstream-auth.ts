@@ -15,12 +15,12 @@ export interface UpstreamAuth {
   readonly logins: GivenLogins;
   /** Hears of what is another now, or gone; whoever changed it waits for the listener. */
   onChange(listener: (server: string, concerns: Concerns) => Promise<void>): void;
-  /** Whoever is added under this name later is somebody else. */
+  /** Removes everything of a user: a user who is added under this name later is somebody else. */
   removeAllOf(userId: string): Promise<void>;
   close(): void;
 }
 
-/** Whether something of this user for this server is meant. */
+/** True when something of this user for this server is meant. */
 export type Concerns = (userId: string, server: string) => boolean;
 
 export interface UpstreamAuthOptions {

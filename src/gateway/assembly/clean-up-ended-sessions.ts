@@ -18,7 +18,7 @@ export interface CleanUpParts {
   readonly dataDir: string;
 }
 
-/** What is at work for sessions in this process. */
+/** The work of this process for sessions, as it follows their lives. */
 export interface SessionWork {
   opened(session: Session): void;
   /** Resolves when the processes of the session have ended. */
@@ -37,14 +37,14 @@ export const noWork: SessionWork = {
   restricted: async () => {},
 };
 
-/** What is live of a session follows its life: it ends with it, and is narrowed with it. */
+/** Records the lives of sessions, ends or narrows the work for them, and removes their files when they end. */
 export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionWork): void {
   const { sessions, endings, journal, observer, files, folders, dataDir } = parts;
 
   async function removeAllOf({ id }: Session): Promise<void> {
     await files.forget(id);
     await removeFolder(join(dataDir, 'run', id));
-    // What cannot be settled now is at the next start.
+    // The next start tries again.
     await folders.ended(id).catch(() => {});
   }
 
@@ -60,7 +60,7 @@ export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionWork): vo
       observer.sessionEnded(session, reason);
     }
     const stopped = work.ended(session, reason);
-    // Whoever a process left behind may still be writing there.
+    // A process that was left behind may still be writing there.
     const settled = stopped.then(() => endings.waitFor(work.settled()));
     endings.add(
       settled.then(() => (reason === 'unloaded' ? undefined : removeAllOf(session))),

@@ -1,12 +1,12 @@
-/** What is still being cleared up after sessions that have ended, or were narrowed. */
+/** The clearing up after sessions that have just ended, or were narrowed. */
 export interface Endings {
-  /** `over` resolves when nothing is left; `stopped` before that, when its processes have ended. */
+  /** Adds one: `over` resolves when nothing of the session is left, `stopped` earlier, when its processes have ended. */
   add(over: Promise<unknown>, stopped: Promise<unknown>): void;
-  /** Waits for what processes left behind, two seconds at most after closing has begun. */
+  /** Waits for the end of what processes left behind; once `over` was called, two seconds at most. */
   waitFor(settled: Promise<unknown>): Promise<unknown>;
-  /** Resolves when the processes of all that is just ending have ended. */
+  /** Resolves when the processes of all of them have ended. */
   stopped(): Promise<unknown>;
-  /** Resolves when nothing is left of it. */
+  /** Resolves when nothing is left of any. */
   over(): Promise<unknown>;
 }
 

@@ -4,7 +4,7 @@ import { openUpstreamAuth, type UpstreamAuth } from '../upstream-auth.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Storage } from './open-storage.ts';
 
-/** Which servers are approved, and what they are given on behalf of users. */
+/** The approvals of servers, and what servers are given on behalf of users. */
 export interface AuthParts {
   readonly approvals: Approvals;
   readonly auth: UpstreamAuth;

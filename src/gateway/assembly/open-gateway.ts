@@ -29,7 +29,7 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
 }
 
-/** What lies about may belong to another process that has its own sessions in memory. */
+/** Folders without a session may belong to another process that has its sessions in its own memory. */
 async function mayClearUp({ storage, sandbox }: Pick<AllParts, 'storage' | 'sandbox'>): Promise<boolean> {
   return storage.store.capabilities.shared !== 'process' || (await sandbox.isAlone());
 }

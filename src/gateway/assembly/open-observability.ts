@@ -8,7 +8,7 @@ import type { ClosingStack } from './closing-stack.ts';
 import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
 
-/** What others watch the gateway by. */
+/** The parts that others watch the gateway by. */
 export interface Observability {
   readonly refusals: Refusals;
   readonly metrics: Metrics;
@@ -19,7 +19,7 @@ export interface Observability {
 export interface ObservabilityOptions {
   readonly storage: Storage;
   readonly sessions: SessionParts;
-  /** Where OpenTelemetry's own names are looked for beside the configuration. */
+  /** OpenTelemetry's own names are looked for here, beside the configuration. */
   readonly environment: NodeJS.ProcessEnv | undefined;
 }
 

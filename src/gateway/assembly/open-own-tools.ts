@@ -12,7 +12,7 @@ import type { Storage } from './open-storage.ts';
 export interface OwnToolParts {
   readonly files: FilesOfSessions;
   readonly own: OwnTools;
-  /** What sessions may use, these tools included. */
+  /** Tells what sessions may use, these tools included. */
   readonly access: ServerAccess;
 }
 

@@ -10,7 +10,7 @@ import { packagesIn } from '../packages-in.ts';
 import { lookForSandbox, type SandboxLook } from '../sandbox-state.ts';
 import { type ClosingStack, createClosingStack } from './closing-stack.ts';
 
-/** Everything that starts programs. Opening it starts none: each waits for its first need. */
+/** The parts that start programs. Opening them starts none: each waits for its first need. */
 export interface Sandbox {
   /** The folder of this process in the data directory, where the warden finds the folders of programs. */
   readonly tmpRoot: string;
@@ -18,11 +18,11 @@ export interface Sandbox {
   readonly runners: Runners;
   readonly sandbox: SandboxLook;
   readonly git: RunGit;
-  /** Whether no other process of Ambit works in this data directory. */
+  /** True when no other process of Ambit works in this data directory. */
   isAlone(): Promise<boolean>;
 }
 
-/** Opens what starts programs, and ends what processes left behind that were killed. */
+/** Opens the parts, and ends what earlier processes left behind when they were killed. */
 export async function openSandbox(dataDir: string, closing: ClosingStack): Promise<Sandbox> {
   const tmpParent = join(dataDir, 'tmp');
   await sweepLeftovers(tmpParent);
@@ -43,7 +43,7 @@ export async function openSandbox(dataDir: string, closing: ClosingStack): Promi
   };
 }
 
-/** Opens it for one piece of work. */
+/** Opens the parts for one piece of work, and closes them after it. */
 export async function withSandbox<T>(dataDir: string, work: (sandbox: Sandbox) => Promise<T>): Promise<T> {
   const closing = createClosingStack();
   try {

@@ -18,7 +18,7 @@ import type { Storage } from './open-storage.ts';
 /** Sessions, who they are for, and what belongs to them. */
 export interface SessionParts {
   readonly sessions: Sessions;
-  /** What is still being cleared up after sessions. */
+  /** The clearing up after sessions that is still under way. */
   readonly endings: Endings;
   readonly folders: SessionFolders;
   readonly directory: Directory;
@@ -36,7 +36,7 @@ export interface SessionParts {
 
 export interface SessionOptions {
   readonly storage: Storage;
-  /** Makes the folders of sessions; it may start on its first use. */
+  /** Makes the folders of sessions. */
   readonly git: RunGit;
 }
 

@@ -13,7 +13,7 @@ import type { GatewayOptions } from '../gateway-options.ts';
 import { createSettings, type Settings } from '../settings.ts';
 import type { ClosingStack } from './closing-stack.ts';
 
-/** Everything that lies in the data directory and concerns all parts. */
+/** The configuration, and the parts in the data directory that all others use. */
 export interface Storage {
   readonly places: { readonly configFile: string; readonly dataDir: string };
   readonly settings: Settings;

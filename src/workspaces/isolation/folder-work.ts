@@ -1,4 +1,4 @@
-/** Everything that works on the files in the folder of a session; see `loadWork`. */
+/** The work on the files in the folder of a session, which is loaded on its first use. */
 export { openRoot } from '../../saferoot/open-root.ts';
 export { createPathGuard } from '../path-guard.ts';
 export { pathRules } from '../path-rules.ts';

@@ -9,7 +9,7 @@ import { spawnAmbit } from '../abandoned/ambit-command.ts';
 
 const tracer = pathToFileURL(join(import.meta.dirname, 'fixtures', 'trace.js')).href;
 
-/** What a process of `ambit` did by itself. */
+/** The doings of one process of `ambit`, without those of its children. */
 export interface Trace {
   /** The programs that it started, with their arguments. */
   readonly programs: readonly string[];
