@@ -20,9 +20,65 @@ const programs = ['runners/warden-process', 'runners/egress/forwarder', 'workspa
 /** Looks for files from where it lies itself, and so stays a file of its own. */
 const placed = { name: 'own-files', file: join(source, 'own-files.ts') };
 
-async function write(names) {
+/**
+ * Modules that are loaded together. Without this, every module that several commands share would become a file of its own, and
+ * a command without a gateway would open sixty of them.
+ */
+const together = {
+  command: ['main', 'log-flags', 'session-create', 'session-list', 'session-show', 'session-end'].map(
+    (name) => `cli/${name}`,
+  ),
+  offline: ['config/load', 'admin/handle', 'gateway/assembly/open-operator', 'stores/sqlite/sqlite-store'],
+  server: ['server/index'],
+  stores: ['stores/index'],
+};
+
+/** Puts modules that the same of them need into one file. */
+function groupModules() {
+  const imports = new Map();
+  const sets = Object.keys(together).map((name) => ({ name, ids: new Set() }));
+  const visit = (id, ids) => {
+    if (ids.has(id)) return;
+    ids.add(id);
+    for (const next of imports.get(id) ?? []) visit(next, ids);
+  };
+  const needing = (id) => sets.filter(({ ids }) => ids.has(id)).map(({ name }) => name);
+  const plugin = {
+    name: 'together',
+    moduleParsed: ({ id, importedIds }) => void imports.set(id, importedIds),
+    buildEnd() {
+      for (const { name, ids } of sets) for (const each of together[name]) visit(join(source, `${each}.ts`), ids);
+    },
+  };
+  const all = [[]];
+  for (const { name } of sets) all.push(...all.map((each) => [...each, name]));
+  const groups = all
+    .filter((names) => names.includes('command') || names.includes('offline'))
+    // What more of them need comes first: it is what the others are built on.
+    .map((names) => ({
+      name: `for-${names.join('-')}`,
+      test: (id) => `${needing(id)}` === `${names}`,
+      priority: names.length,
+    }));
+  // A command tells it how to work before schemas are made with it.
+  const zod = { name: 'zod', test: /\/node_modules\/zod\//, priority: sets.length + 1 };
+  return { plugin, groups: [zod, ...groups] };
+}
+
+/** Its own modules instead of CommonJS, which takes longer to load and cannot be left out in part. */
+const alias = { yaml: join(project, 'node_modules/yaml/browser/dist/index.js') };
+
+async function write(names, { plugin, groups } = { groups: [] }) {
   const input = Object.fromEntries(names.map((name) => [name, join(source, `${name}.ts`)]));
-  const bundle = await rolldown({ input, cwd: project, platform: 'node', external: outside });
+  const bundle = await rolldown({
+    input,
+    cwd: project,
+    platform: 'node',
+    external: outside,
+    resolve: { alias },
+    plugins: [plugin],
+    checks: { ineffectiveDynamicImport: false },
+  });
   const { output } = await bundle.write({
     dir: target,
     format: 'esm',
@@ -30,7 +86,7 @@ async function write(names) {
     sourcemapExcludeSources: true,
     entryFileNames: '[name].js',
     chunkFileNames: ({ name }) => (name === placed.name ? '[name].js' : 'shared/[name].js'),
-    codeSplitting: { groups: [{ name: placed.name, test: (id) => id === placed.file }] },
+    codeSplitting: { groups: [{ name: placed.name, test: (id) => id === placed.file, priority: 9 }, ...groups] },
   });
   await bundle.close();
   return output;
@@ -61,7 +117,7 @@ function thirdParties(names) {
   });
 }
 
-const output = [...(await write(doors))];
+const output = [...(await write(doors, groupModules()))];
 const holder = output.find((file) => file.moduleIds?.includes(placed.file));
 if (holder?.fileName !== `${placed.name}.js`) throw new Error('Files would be looked for in the wrong place.');
 for (const program of programs) {

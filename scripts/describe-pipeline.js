@@ -35,7 +35,7 @@ function withPipeline(page, table) {
 }
 
 async function readStages() {
-  const { openGateway } = await import('../build/gateway/gateway.js');
+  const { openGateway } = await import('../build/gateway/assembly/open-gateway.js');
   const { loadConfig } = await import('../build/config/load.js');
   const folder = mkdtempSync(join(tmpdir(), 'ambit-pipeline-'));
   const configFile = join(folder, 'ambit.yaml');

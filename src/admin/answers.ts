@@ -42,7 +42,7 @@ export const sessionDetails = session.and(
         refusal: z.string().nullable().describe('Why there is none.'),
       })
       .nullable()
-      .describe('What its servers run in; null for a direct session.'),
+      .describe('What its servers run in; null for a direct session, and for every session without a running gateway.'),
   }),
 );
 

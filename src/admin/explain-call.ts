@@ -1,8 +1,9 @@
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import type { callToExplain } from './requests.ts';
 import type { Asked } from './route.ts';
 import { heldSession } from './sessions.ts';
 
-export async function explainCall(gateway: Gateway, { parameter, body }: Asked<{ body: typeof callToExplain }>) {
-  return gateway.explainCall(await heldSession(gateway, parameter), body.tool, body.args);
+export async function explainCall(gateway: Operator, { parameter, body }: Asked<{ body: typeof callToExplain }>) {
+  const session = await heldSession(gateway, parameter);
+  return (await gateway.openAccess()).explainCall(session, body.tool, body.args);
 }

@@ -1,18 +1,18 @@
 import { AmbitError, errorTable } from '../errors.ts';
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import { DetailedRefusal } from './problem.ts';
 import type { folderQuery, mergeRequest } from './requests.ts';
 import type { Asked } from './route.ts';
 import { notFound } from './sessions.ts';
 
-type Folders = Gateway['folders'];
+type Folders = Operator['folders'];
 type FolderName = Parameters<Folders['diff']>[0];
 
-export async function diffFolder(gateway: Gateway, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
+export async function diffFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
   return gateway.folders.diff(await namedFolder(gateway, parameter, query.workspace));
 }
 
-export async function mergeFolder(gateway: Gateway, { parameter, body }: Asked<{ body: typeof mergeRequest }>) {
+export async function mergeFolder(gateway: Operator, { parameter, body }: Asked<{ body: typeof mergeRequest }>) {
   const { workspace, ...request } = body;
   const merge = await gateway.folders.merge(await namedFolder(gateway, parameter, workspace), request);
   if (merge.fits || merge.dryRun) return merge;
@@ -23,7 +23,7 @@ export async function mergeFolder(gateway: Gateway, { parameter, body }: Asked<{
   throw new DetailedRefusal('WORKSPACE_CONFLICT', what, { files });
 }
 
-export async function discardFolder(gateway: Gateway, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
+export async function discardFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
   const which = await namedFolder(gateway, parameter, query.workspace);
   // Its servers would go on in a folder that is not there.
   if ((await gateway.sessions.find(which.sessionId)) !== undefined) {
@@ -37,7 +37,7 @@ export async function discardFolder(gateway: Gateway, { parameter, query }: Aske
 }
 
 /** The folder of a live session, or one that was kept when its session ended. */
-async function namedFolder(gateway: Gateway, reference: string, workspace: string | undefined): Promise<FolderName> {
+async function namedFolder(gateway: Operator, reference: string, workspace: string | undefined): Promise<FolderName> {
   const { sessions, folders } = gateway;
   const record = await sessions.find(reference);
   const session = record === undefined ? undefined : sessions.get(record.id);

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { AmbitError, isAmbitError } from '../errors.ts';
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import { asAmbitError } from '../gateway/refusal.ts';
 import { type AdminAnswer, DetailedRefusal, problem } from './problem.ts';
 import type { Route } from './route.ts';
@@ -22,7 +22,7 @@ export interface AdminRequest {
  * Plain data in, plain data out: whatever carries it, the control socket or HTTP, only translates. `address` is where
  * clients reach the gateway, if it listens.
  */
-export async function handleAdmin(gateway: Gateway, request: AdminRequest, address?: string): Promise<AdminAnswer> {
+export async function handleAdmin(gateway: Operator, request: AdminRequest, address?: string): Promise<AdminAnswer> {
   const [path = '', search = ''] = request.path.split('?', 2);
   const fitting = known.filter(({ pattern }) => pattern.test(path));
   const found = fitting.find(({ method }) => method === request.method);

@@ -1,21 +1,21 @@
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import type { loginCallback, loginName, newLogin } from './requests.ts';
 import type { Asked } from './route.ts';
 
-export function listLogins(gateway: Gateway) {
-  return { logins: gateway.logins.list() };
+export async function listLogins(gateway: Operator) {
+  return { logins: (await gateway.openAuth()).logins.list() };
 }
 
-export async function startLogin(gateway: Gateway, { body }: Asked<{ body: typeof newLogin }>) {
+export async function startLogin(gateway: Operator, { body }: Asked<{ body: typeof newLogin }>) {
   const { port, ...which } = body;
-  return gateway.logins.start(which, port);
+  return (await gateway.openAuth()).logins.start(which, port);
 }
 
-export async function completeLogin(gateway: Gateway, { body }: Asked<{ body: typeof loginCallback }>) {
+export async function completeLogin(gateway: Operator, { body }: Asked<{ body: typeof loginCallback }>) {
   const { callback, ...which } = body;
-  return gateway.logins.complete(callback, which);
+  return (await gateway.openAuth()).logins.complete(callback, which);
 }
 
-export async function removeLogin(gateway: Gateway, { body }: Asked<{ body: typeof loginName }>) {
-  return { ...body, removed: await gateway.logins.remove(body) };
+export async function removeLogin(gateway: Operator, { body }: Asked<{ body: typeof loginName }>) {
+  return { ...body, removed: await (await gateway.openAuth()).logins.remove(body) };
 }

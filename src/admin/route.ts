@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { Gateway } from '../gateway/gateway.ts';
+import type { Operator } from '../gateway/operator.ts';
 import type * as answers from './answers.ts';
 
 export type Answers = typeof answers;
@@ -48,7 +48,7 @@ export interface Description {
 
 export interface Route extends Description {
   /** Returns the body of the answer. */
-  handle(gateway: Gateway, asked: Asked): unknown;
+  handle(gateway: Operator, asked: Asked): unknown;
 }
 
 type Row<Query extends z.ZodObject, Body extends z.ZodType, Answer extends AnswerName> = Omit<
@@ -59,7 +59,7 @@ type Row<Query extends z.ZodObject, Body extends z.ZodType, Answer extends Answe
   readonly body?: Body;
   readonly answer: Answer;
   readonly handle: (
-    gateway: Gateway,
+    gateway: Operator,
     asked: Asked<{ query: Query; body: Body }>,
   ) => z.input<Answers[Answer]> | Promise<z.input<Answers[Answer]>>;
 };

@@ -1,4 +1,4 @@
-import { request } from 'node:http';
+import { existsSync } from 'node:fs';
 import type { AnswerOf, RequestOf, RouteName } from '../admin/routes.ts';
 import { controlSocketPath, openSocketWay, type SocketWay } from '../entrances/control/socket-path.ts';
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../errors.ts';
@@ -36,6 +36,8 @@ async function askSocket(
   const { dataDir } = placesOf(invocation);
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const way = findWay(controlSocketPath(dataDir, invocation.env));
+  // Loading it takes a while, for nothing where there is no socket.
+  const { request } = await import('node:http');
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
     const asking = request(
       {
@@ -61,8 +63,11 @@ async function askSocket(
 
 function findWay(socket: string): SocketWay {
   try {
-    return openSocketWay(socket);
+    const way = openSocketWay(socket);
+    if (existsSync(way.path)) return way;
+    way.release();
   } catch (cause) {
     throw isAmbitError(cause) ? cause : new AmbitError('GATEWAY_UNREACHABLE', { cause });
   }
+  throw new AmbitError('GATEWAY_UNREACHABLE');
 }

@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config/schema.ts';
 import { serveStdio } from '../entrances/stdio/serve-stdio.ts';
 import { AmbitError, isAmbitError } from '../errors.ts';
-import { type Gateway, openGateway } from '../gateway/gateway.ts';
+import { openGateway } from '../gateway/assembly/open-gateway.ts';
+import type { Gateway } from '../gateway/gateway.ts';
 import { goneBecause } from '../sessions/gone-because.ts';
 import { type Flag, type Invocation, text, UsageFault } from './command.ts';
 import { logFlags, logOf } from './log-flags.ts';
@@ -47,6 +48,7 @@ export async function serveOnPipes(
     credentials,
     ...(storeDir === undefined ? {} : { storeDir }),
   });
+  gateway.prepare();
   let own: string | undefined;
   try {
     const joined = await joinedSession(gateway, config, reference, named);

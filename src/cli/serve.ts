@@ -3,7 +3,7 @@ import { listenProblems } from '../config/listen-rules.ts';
 import { listenControlOf } from '../entrances/control/listen.ts';
 import { listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
-import { openGateway } from '../gateway/gateway.ts';
+import { openGateway } from '../gateway/assembly/open-gateway.ts';
 import { askForApprovals } from './ask-for-approvals.ts';
 import { type Command, text, UsageFault } from './command.ts';
 import { logFlags, logOf } from './log-flags.ts';
@@ -46,6 +46,7 @@ export const serveCommand: Command = {
         });
       });
       url ??= http.url;
+      gateway.prepare();
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info('listening', { url: http.url });

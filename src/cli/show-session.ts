@@ -27,14 +27,15 @@ export function showOne(view: Session & Besides): string {
     ...Object.entries(view.metadata).map(([key, value]) => [`meta ${key}`, shown(value)] as const),
     ...(usage === undefined ? [] : ([['calls', `${usage.calls}, ${usage.underWay} under way`]] as const)),
     ...(usage === undefined ? [] : ([['bytes', String(usage.bytes)]] as const)),
-    ...sandboxFacts(view.sandbox ?? undefined),
+    ...sandboxFacts(view),
     ...(view.token === undefined ? [] : ([['token', view.token]] as const)),
   ]);
 }
 
 /** Which sandbox, and who keeps it within which limits. */
-function sandboxFacts(sandbox: Exclude<Details['sandbox'], null> | undefined): (readonly [string, string])[] {
-  if (sandbox === undefined) return [];
+function sandboxFacts({ sandbox, trustLevel }: Session & Besides): (readonly [string, string])[] {
+  if (sandbox === undefined || trustLevel === 'direct') return [];
+  if (sandbox === null) return [['sandbox', 'not examined: no gateway is running']];
   const keepers = new Map<string, string[]>();
   for (const [limit, means] of Object.entries(sandbox.limits ?? {}))
     keepers.set(means, [...(keepers.get(means) ?? []), limit]);

@@ -2,9 +2,7 @@ import { join } from 'node:path';
 import type { Config } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import type { Lifecycle } from './lifecycle.ts';
-import { openWaitingEvents } from './waiting-events.ts';
-import { createWebhook, type Webhook } from './webhook.ts';
-import { openWebhookKey } from './webhook-secret.ts';
+import type { Webhook } from './webhook.ts';
 
 export interface OpenWebhookOptions {
   readonly dataDir: string;
@@ -18,6 +16,11 @@ export async function openWebhook(
   { dataDir, lifecycle, log }: OpenWebhookOptions,
 ): Promise<Webhook | undefined> {
   if (settings === undefined) return undefined;
+  const [{ openWaitingEvents }, { createWebhook }, { openWebhookKey }] = await Promise.all([
+    import('./waiting-events.ts'),
+    import('./webhook.ts'),
+    import('./webhook-secret.ts'),
+  ]);
   const key = await openWebhookKey(join(dataDir, 'webhook-secret'), settings.secretFile);
   const waiting = openWaitingEvents(join(dataDir, 'webhook'), log);
   return createWebhook({ url: settings.url, key, lifecycle, log, waiting });

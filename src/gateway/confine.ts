@@ -9,7 +9,7 @@ import type { StdioServer } from '../upstreams/definition.ts';
 import { createPathGuard } from '../workspaces/path-guard.ts';
 import { pathRules } from '../workspaces/path-rules.ts';
 import type { WorkspaceConfig } from '../workspaces/workspaces.ts';
-import { packagesIn } from './fetch-package.ts';
+import { packagesIn } from './packages-in.ts';
 
 /** Where a process in a sandbox finds the public keys. */
 export const keysInside = '/run/ambit/jwks.json';

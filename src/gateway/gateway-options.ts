@@ -15,8 +15,6 @@ export interface GatewayOptions {
   readonly credentials?: boolean;
   /** Instead of the one the configuration names; closed with the gateway. */
   readonly store?: SessionStore;
-  /** For a look or a change without serving anybody: nothing is started ahead. */
-  readonly brief?: boolean;
   /** Where a store that is a file lies, if not in the data directory. */
   readonly storeDir?: string;
   readonly watchStages?: StageWatch | undefined;

@@ -76,21 +76,20 @@ export function giveCredentials({ credentials, servers, prefixes, journal }: Giv
   };
 }
 
-/** What was started or opened with a credential that is another now, or gone, ends at once. */
-export function endWhatCarries(
-  credentials: Pick<Credentials, 'onChange'>,
-  servers: GivenParts['servers'],
-  links: Links,
-): void {
-  credentials.onChange(async (concerns, name) => {
-    const server = servers().get(name);
-    if (server !== undefined && !isForOneUser(server)) return;
-    const reason = new AmbitError('UPSTREAM_FAILED', {
-      what: `A credential for the server "${name}" has changed while it was at work; what carried the old one has ended.`,
-      hint: 'Try again: what starts now is given the new one.',
-    });
-    await links.end(name, reason, ({ userId }) => concerns(userId, name));
+/** Ends what carries a credential or login of a user that is another now, or gone. */
+export async function closeLinksUsing(
+  links: Pick<Links, 'end'>,
+  servers: ReadonlyMap<string, ServerDefinition>,
+  name: string,
+  concerns: (userId: string, server: string) => boolean,
+): Promise<void> {
+  const server = servers.get(name);
+  if (server !== undefined && !isForOneUser(server)) return;
+  const reason = new AmbitError('UPSTREAM_FAILED', {
+    what: `A credential for the server "${name}" has changed while it was at work; what carried the old one has ended.`,
+    hint: 'Try again: what starts now is given the new one.',
   });
+  await links.end(name, reason, ({ userId }) => concerns(userId, name));
 }
 
 function namedPlace({ userId, server, env, header }: CredentialName): CredentialPlace {

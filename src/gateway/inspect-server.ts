@@ -1,14 +1,9 @@
-import { join } from 'node:path';
 import type { Approvals } from '../approvals/approvals.ts';
 import { assertApproved } from '../approvals/assert-approved.ts';
 import type { Config } from '../config/schema.ts';
 import { AmbitError, isAmbitError } from '../errors.ts';
 import type { Journal } from '../journal/journal.ts';
 import { takeDataDir } from '../private-files.ts';
-import { removeFolder } from '../runners/remove-folder.ts';
-import { createRunners } from '../runners/runners.ts';
-import { createTmpRoot, sweepLeftovers } from '../runners/sweep-leftovers.ts';
-import { createWarden } from '../runners/warden.ts';
 import type { Session } from '../sessions/session.ts';
 import { listAll } from '../upstreams/catalog/offer.ts';
 import { isSoundTool } from '../upstreams/catalog/sound-tool.ts';
@@ -23,7 +18,7 @@ import { readMessage } from '../wire/message.ts';
 import { ProtocolFault } from '../wire/protocol-fault.ts';
 import { within } from '../within.ts';
 import { askAsModern } from './aggregate/ask-as.ts';
-import { packagesIn } from './fetch-package.ts';
+import { type Sandbox, withSandbox } from './assembly/open-sandbox.ts';
 import { launchOf } from './launch.ts';
 
 export interface Inspected {
@@ -47,12 +42,15 @@ const introduction = readMessage(
 );
 
 /** Starts or calls a server as a direct session would, lists its tools, and ends it. Only what is approved starts. */
-export async function inspectServer({ config, dataDir, server, approvals }: InspectOptions): Promise<Inspected> {
-  takeDataDir(dataDir);
-  const tmpParent = join(dataDir, 'tmp');
-  await sweepLeftovers(tmpParent);
-  const tmpRoot = await createTmpRoot(tmpParent);
-  const warden = createWarden({ tmpRoot });
+export async function inspectServer(options: InspectOptions): Promise<Inspected> {
+  takeDataDir(options.dataDir);
+  return withSandbox(options.dataDir, (sandbox) => inspectIn(sandbox, options));
+}
+
+async function inspectIn(
+  { tmpRoot, runners }: Sandbox,
+  { config, server, approvals }: InspectOptions,
+): Promise<Inspected> {
   const said: string[] = [];
   const verdicts = createEraVerdicts();
   verdicts.describe(server.name, server.era, server.definitionHash);
@@ -60,7 +58,7 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
     connect: createConnect({
       config: () => config,
       tmpRoot,
-      runners: createRunners({ warden, tmpRoot, packages: packagesIn(dataDir) }),
+      runners,
       journal: lastWords(said),
       seals: createSeals(),
       contexts: undefined,
@@ -88,8 +86,6 @@ export async function inspectServer({ config, dataDir, server, approvals }: Insp
     throw explained(error, server.name, said);
   } finally {
     await links.close();
-    await warden.close();
-    await removeFolder(tmpRoot);
   }
 }
 

@@ -12,10 +12,11 @@ export interface Observer {
   processOf(server: string, sessionId: string | undefined): ProcessWatch;
 }
 
-export function createObserver(log: Log, metrics: Metrics): Observer {
+/** A process that nobody reads metrics from has none. */
+export function createObserver(log: Log, metrics?: Metrics): Observer {
   return {
     sessionOpened(session) {
-      metrics.sessionOpened(session.trustLevel);
+      metrics?.sessionOpened(session.trustLevel);
       log.debug?.('session opened', { ...bounds(session), ...metadataFields(session.metadata ?? {}) });
     },
     sessionRestricted(session) {
@@ -23,24 +24,24 @@ export function createObserver(log: Log, metrics: Metrics): Observer {
     },
     sessionEnded(session, reason) {
       const seconds = (Date.now() - session.createdAt) / 1000;
-      metrics.sessionEnded(session.id, reason, seconds);
+      metrics?.sessionEnded(session.id, reason, seconds);
       log.debug?.('session ended', { session: session.id, user: session.userId, reason, seconds: Math.round(seconds) });
     },
 
     processOf(server, session) {
       const whose = { server, session };
       return {
-        spawned: () => metrics.processSpawned(server),
+        spawned: () => metrics?.processSpawned(server),
         ready(pid, ms, again) {
-          metrics.processReady(server, ms / 1000, again);
+          metrics?.processReady(server, ms / 1000, again);
           log.debug?.('server started', { ...whose, pid, ms: Math.round(ms), again: again || undefined });
         },
         failed(error) {
-          metrics.processFailed(server);
+          metrics?.processFailed(server);
           log.warn('server not started', { ...whose, error: String(error) });
         },
         ended(pid, exit) {
-          metrics.processEnded(server);
+          metrics?.processEnded(server);
           log.debug?.('server ended', { ...whose, pid, ...how(exit) });
         },
         lost(pid, exit) {

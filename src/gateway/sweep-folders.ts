@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isAmbitError } from '../errors.ts';
-import { removeFolder } from '../runners/remove-folder.ts';
+import { removeFolder } from '../remove-folder.ts';
 import type { SessionStore } from '../stores/store.ts';
 import type { SessionFolders } from '../workspaces/isolation/session-folders.ts';
 

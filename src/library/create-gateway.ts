@@ -7,9 +7,9 @@ import type { ConfigInput } from '../config/schema.ts';
 import { type Listening, listenHttp } from '../entrances/http/listen.ts';
 import { AmbitError } from '../errors.ts';
 import { allServers } from '../gateway/aggregate/for-all.ts';
+import { openGateway } from '../gateway/assembly/open-gateway.ts';
 import type { StageWatch } from '../gateway/compose.ts';
 import type { CallExplanation } from '../gateway/explain-call.ts';
-import { openGateway } from '../gateway/gateway.ts';
 import type { GatewayOptions } from '../gateway/gateway-options.ts';
 import type { GivenCredentials } from '../gateway/given-credentials.ts';
 import type { GivenLogins } from '../gateway/given-logins.ts';
@@ -81,6 +81,7 @@ export async function embedGateway(
   const config = await read(options.config);
   const arranged = arrangeStages === undefined ? {} : { arrangeStages };
   const gateway = await openGateway({ config, configFile, dataDir, log, watchStages, ...arranged });
+  gateway.prepare();
   const listening = new Set<Listening>();
 
   async function live(id: string): Promise<Session> {

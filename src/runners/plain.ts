@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
+import { removeFolder } from '../remove-folder.ts';
 import { startNpxApart } from './packages/npx-apart.ts';
 import { makePrivateFolder } from './private-folder.ts';
-import { removeFolder } from './remove-folder.ts';
 import type { EndTiming, Launch, Runner } from './runner.ts';
 import { type StartedChild, spawnWatched } from './spawn-watched.ts';
 import { supervise } from './supervise.ts';

@@ -1,12 +1,12 @@
 import { lstat, mkdtemp, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { makePrivateFolder } from '../private-files.ts';
+import { removeFolder } from '../remove-folder.ts';
 import { removeAllContainers } from './container/container-list.ts';
 import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
 import { removeAllGroups } from './limits/group-list.ts';
 import { killUntilGone } from './process-family.ts';
 import { readProcess } from './process-table.ts';
-import { removeFolder } from './remove-folder.ts';
 
 export interface Leftovers {
   /** Folders of instances that had died, now gone. */

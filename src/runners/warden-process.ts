@@ -2,12 +2,12 @@
 // closes, Ambit is gone, and it kills everything Ambit had started.
 import { closeSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { removeFolder } from '../remove-folder.ts';
 import { removeAllContainers, removeContainerOf } from './container/container-list.ts';
 import { isOwnedBy } from './instance-owner.ts';
 import { removeAllGroups, removeGroupsOf } from './limits/group-list.ts';
 import { type Family, killUntilGone } from './process-family.ts';
 import { type ProcessEntry, readProcess, startTimeOf } from './process-table.ts';
-import { removeFolder } from './remove-folder.ts';
 import { formatSwept, parseCommand, type Ward, wardKey } from './warden-protocol.ts';
 
 const [root = '', ambitPid = '', ambitStart = '', processTable = ''] = process.argv.slice(2);

@@ -1,8 +1,8 @@
 import { basename, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { removeFolder } from '../remove-folder.ts';
 import { isOwnedBy, thisProcess } from './instance-owner.ts';
 import { startTimeOf } from './process-table.ts';
-import { removeFolder } from './remove-folder.ts';
 import { type Post, startPost } from './warden-post.ts';
 import { type Ward, wardKey, wardName } from './warden-protocol.ts';
 

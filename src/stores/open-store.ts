@@ -1,9 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AmbitError } from '../errors.ts';
-import { openMemoryStore } from './memory/memory-store.ts';
-import { openRedisStore } from './redis/redis-store.ts';
-import { openSqliteStore } from './sqlite/sqlite-store.ts';
 import type { SessionStore, StoreOptions } from './store.ts';
 
 /** The shape of `store` in the configuration. */
@@ -12,17 +9,19 @@ export interface StoreSettings {
   readonly redis?: { readonly url: string };
 }
 
-/** The store the configuration names; a file lies in the data directory. */
+/** The store the configuration names; a file lies in the data directory. Only that one is loaded. */
 export async function openStore(
   settings: StoreSettings,
   dataDir: string,
   options: StoreOptions = {},
 ): Promise<SessionStore> {
-  if (settings.kind === 'memory') return openMemoryStore(options);
+  if (settings.kind === 'memory') return (await import('./memory/memory-store.ts')).openMemoryStore(options);
   if (settings.kind === 'redis') {
     if (settings.redis === undefined) throw new AmbitError('CONFIG_INVALID', { what: 'store.redis.url is missing.' });
+    const { openRedisStore } = await import('./redis/redis-store.ts');
     return openRedisStore({ ...options, url: settings.redis.url });
   }
+  const { openSqliteStore } = await import('./sqlite/sqlite-store.ts');
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   return openSqliteStore({ ...options, file: join(dataDir, 'sessions.db') });
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { openGateway } from '../../src/gateway/gateway.ts';
+import { openGateway } from '../../src/gateway/assembly/open-gateway.ts';
 import { repository } from '../house/source-files.ts';
 
 const script = join(repository, 'test/fixtures/reloaded/server.js');
@@ -46,7 +46,7 @@ test('a wrapped server finds the credential by itself; another command, or one n
   writeFileSync(join(folder, '.mcp.json'), JSON.stringify({ mcpServers: { project: server } }));
   const { config } = await loadConfig({ file });
   const places = { configFile: file, dataDir: join(folder, 'data') };
-  const stored = await openGateway({ ...places, config, log: { info() {}, warn() {} }, brief: true });
+  const stored = await openGateway({ ...places, config, log: { info() {}, warn() {} } });
   for (const name of ['notes', 'project']) {
     await stored.credentials.set({ userId: 'local', server: name, env: 'MARK' }, 'own');
   }

@@ -7,7 +7,7 @@ import { readSecret } from '../../src/cli/read-secret.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { listenControl } from '../../src/entrances/control/listen.ts';
 import { controlSocketPath } from '../../src/entrances/control/socket-path.ts';
-import { openGateway } from '../../src/gateway/gateway.ts';
+import { openGateway } from '../../src/gateway/assembly/open-gateway.ts';
 import { ambitInProcess } from './in-process.ts';
 
 const secret = 'planted-secret-value-4711';

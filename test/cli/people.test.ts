@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { listenControl } from '../../src/entrances/control/listen.ts';
 import { controlSocketPath } from '../../src/entrances/control/socket-path.ts';
-import { openGateway } from '../../src/gateway/gateway.ts';
+import { openGateway } from '../../src/gateway/assembly/open-gateway.ts';
 import type { KeyView, TeamView, UserView } from '../../src/gateway/people.ts';
 import { ambitInProcess } from './in-process.ts';
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { listenControl } from '../../src/entrances/control/listen.ts';
 import { controlSocketPath } from '../../src/entrances/control/socket-path.ts';
-import { openGateway } from '../../src/gateway/gateway.ts';
+import { openGateway } from '../../src/gateway/assembly/open-gateway.ts';
 import { repository } from '../journeys/start-ambit.ts';
 import { ambitInProcess } from './in-process.ts';
 
@@ -126,7 +126,7 @@ describe('policies on the command line', () => {
     at('running', 'version: 1\n');
     const [, configFile = '', , dataDir = ''] = places;
     const { config } = await loadConfig({ file: configFile });
-    const gateway = await openGateway({ config, configFile, dataDir, log: { info() {}, warn() {} }, brief: true });
+    const gateway = await openGateway({ config, configFile, dataDir, log: { info() {}, warn() {} } });
     const control = await listenControl(gateway, controlSocketPath(dataDir, process.env));
     try {
       await ambit('user', 'add', 'ann', '--team', 'core');

@@ -9,7 +9,8 @@ import { listenControl } from '../../src/entrances/control/listen.ts';
 import { type Listening, listenHttp } from '../../src/entrances/http/listen.ts';
 import { serveStdio } from '../../src/entrances/stdio/serve-stdio.ts';
 import { allServers } from '../../src/gateway/aggregate/for-all.ts';
-import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
+import { openGateway } from '../../src/gateway/assembly/open-gateway.ts';
+import type { Gateway } from '../../src/gateway/gateway.ts';
 import { ask } from '../journeys/control-api.ts';
 import { modernHeaders, modernRequest } from '../journeys/hostile/mcp-calls.ts';
 import { head, openWire } from '../journeys/hostile/raw-http.ts';
@@ -28,7 +29,7 @@ beforeAll(async () => {
   const text = JSON.stringify({ version: 1, limits: { bodyBytes }, listen: { publicUrl: 'http://127.0.0.1' } });
   const configFile = join(folder, 'ambit.yaml');
   const { config } = await loadConfig({ text, file: configFile });
-  gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log, brief: true });
+  gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log });
   http = await listenHttp(gateway, { host: '127.0.0.1', port: 0 }, log);
   const opened = await gateway.openSession({});
   ({ token } = opened);

@@ -6,7 +6,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { createLifecycle } from '../../src/events/lifecycle.ts';
 import { createWebhook } from '../../src/events/webhook.ts';
 import { openWebhookKey } from '../../src/events/webhook-secret.ts';
-import { openGateway } from '../../src/gateway/gateway.ts';
+import { openGateway } from '../../src/gateway/assembly/open-gateway.ts';
 import type { Narrowing, SessionDraft } from '../../src/sessions/session.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { draft } from '../../src/testing/store-suite/harness.ts';
@@ -39,7 +39,7 @@ async function prepare({ onTestFinished }: TestContext) {
     const sessions = { defaultTrust: 'direct' };
     const text = JSON.stringify({ version: 1, sessions, events: { webhook: { url: receiver.url, ...more } } });
     const { config } = await loadConfig({ text, file: configFile });
-    const gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log, brief: true });
+    const gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log });
     const made: WatchedGateway = {
       async createSession(draft = {}) {
         const { session, token } = await gateway.openSession(draft);

@@ -5,7 +5,8 @@ import { afterEach } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import type { ConfigInput } from '../../src/config/schema.ts';
 import { listenHttp } from '../../src/entrances/http/listen.ts';
-import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
+import { openGateway } from '../../src/gateway/assembly/open-gateway.ts';
+import type { Gateway } from '../../src/gateway/gateway.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 
 export interface ServedGateway {
@@ -63,7 +64,7 @@ export function sharedData(): SharedData {
       const text = JSON.stringify({ version: 1, ...input, sessions });
       const { config } = await loadConfig({ text, file: configFile });
       const given = store === undefined ? {} : { store };
-      const gateway = await openGateway({ config, configFile, dataDir, log: quiet, brief: true, ...given });
+      const gateway = await openGateway({ config, configFile, dataDir, log: quiet, ...given });
       const http = await listenHttp(gateway, { host, port: 0 }, quiet);
       const one: ServedGateway = {
         gateway,

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import type { ConfigInput } from '../../src/config/schema.ts';
-import { type Gateway, openGateway } from '../../src/gateway/gateway.ts';
+import { openGateway } from '../../src/gateway/assembly/open-gateway.ts';
+import type { Gateway } from '../../src/gateway/gateway.ts';
 import { inProcessTransport } from '../../src/library/in-process-transport.ts';
 import { type RawClient, rawClient } from '../gateway/raw-client.ts';
 import { governedServers } from './governed-server.ts';
@@ -50,7 +51,7 @@ export function governedGateway() {
     const input = { version: 1, store: { kind: 'memory' }, sessions: { defaultTrust: 'direct' }, servers, ...more };
     const { config } = await loadConfig({ text: JSON.stringify(input), file: configFile });
     const log = { info() {}, warn: (event: string) => void warnings.push(event) };
-    return openGateway({ config, configFile, dataDir: join(own, 'data'), log, brief: true });
+    return openGateway({ config, configFile, dataDir: join(own, 'data'), log });
   }
 
   function start(era: Era, more: Partial<ConfigInput> = { governance: somePolicies }): Promise<Gateway> {

@@ -30,7 +30,7 @@ const rooms: Readonly<Record<string, string>> = {
 
 /** Where a path of a session is nearest, each file answers for itself. */
 const files: Readonly<Record<string, readonly string[]>> = {
-  gateway: ['confine.ts', 'fetch-package.ts', 'gateway.ts', 'sweep-folders.ts'],
+  gateway: ['assembly/open-sandbox.ts', 'confine.ts', 'sweep-folders.ts'],
   // The path of a workspace as the operator gave it; folders that Ambit makes and removes whole; programs it starts; what
   // git is configured by, to know what is closed.
   workspaces: ['container/', 'isolation/', 'local/marks.ts', 'local/open-local.ts', 'search/ripgrep.ts'],

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { AmbitError } from '../../errors.ts';
-import type { Gateway, Refusal } from '../../gateway/opened-gateway.ts';
+import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
 import type { Principal } from '../../identity/principal.ts';
 import type { Connections } from './connections.ts';

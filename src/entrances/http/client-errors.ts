@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { Gateway } from '../../gateway/opened-gateway.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
 import type { Connections } from './connections.ts';
 import { recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Gateway, Refusal } from '../../gateway/opened-gateway.ts';
+import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import type { AdmitCaller } from './admit-caller.ts';
 import type { BodyBudget } from './body-budget.ts';
 import type { Connections } from './connections.ts';

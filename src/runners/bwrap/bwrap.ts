@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { removeFolder } from '../../remove-folder.ts';
 import type { Confinement } from '../confinement.ts';
 import { removeGroupsOf } from '../limits/group-list.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
@@ -8,7 +9,6 @@ import type { Limits } from '../limits/limits.ts';
 import { superviseBounded } from '../limits/supervise-bounded.ts';
 import { lookUpTool } from '../look-up.ts';
 import { makePrivateFolder } from '../private-folder.ts';
-import { removeFolder } from '../remove-folder.ts';
 import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
 import type { StartedChild } from '../spawn-watched.ts';
 import { supervise } from '../supervise.ts';

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { removeFolder } from '../../runners/remove-folder.ts';
+import { removeFolder } from '../../remove-folder.ts';
 import type { Change } from './changes.ts';
 import type { FolderPlace, FolderRecord } from './folder-record.ts';
 import type { RunGit } from './git.ts';

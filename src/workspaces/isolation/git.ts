@@ -6,6 +6,7 @@ import { makePrivateFolder } from '../../runners/private-folder.ts';
 import type { RunningProcess, SandboxRunner } from '../../runners/runner.ts';
 import { readBounded } from '../read-bounded.ts';
 import { confinementFor, type GitPlace, type GitSight } from './git-confinement.ts';
+import { GitError } from './git-error.ts';
 
 export type { GitPlace };
 
@@ -23,23 +24,6 @@ export interface GitRunnerOptions {
   readonly sandbox: () => Promise<SandboxRunner>;
   /** The instance's folder, where the warden finds the folders of processes. */
   readonly tmpRoot: string;
-}
-
-/** Git said no, or is not there. What it says names paths of the host: for the log, not for agents. */
-export class GitError extends Error {
-  readonly missing: boolean;
-  /** What git left with; undefined where it did not come to an end by itself. */
-  readonly code: number | undefined;
-
-  constructor(
-    message: string,
-    more: { readonly missing?: boolean; readonly code?: number; readonly cause?: unknown } = {},
-  ) {
-    super(message, { cause: more.cause });
-    this.name = 'GitError';
-    this.missing = more.missing === true;
-    this.code = more.code;
-  }
 }
 
 /** Whatever of a repository's configuration would run a program, fetch something, or look further than it must. */

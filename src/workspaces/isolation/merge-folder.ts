@@ -4,7 +4,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { withLongLock } from '../../file-lock.ts';
-import { removeFolder } from '../../runners/remove-folder.ts';
+import { removeFolder } from '../../remove-folder.ts';
 import type { Admit } from '../../saferoot/admit.ts';
 import { openRoot, type SafeRoot } from '../../saferoot/open-root.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';

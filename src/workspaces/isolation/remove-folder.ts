@@ -1,5 +1,5 @@
 import { basename, dirname } from 'node:path';
-import { removeFolder } from '../../runners/remove-folder.ts';
+import { removeFolder } from '../../remove-folder.ts';
 import { openRoot } from '../../saferoot/open-root.ts';
 import { type FolderPlace, readRecord } from './folder-record.ts';
 import type { RunGit } from './git.ts';

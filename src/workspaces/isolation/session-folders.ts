@@ -5,14 +5,9 @@ import type { Config } from '../../config/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { withLongLock } from '../../file-lock.ts';
 import type { Log } from '../../log.ts';
-import { openRoot } from '../../saferoot/open-root.ts';
 import type { Session } from '../../sessions/session.ts';
-import { createPathGuard } from '../path-guard.ts';
-import { pathRules } from '../path-rules.ts';
 import type { WorkspaceConfig } from '../workspaces.ts';
-import { withBefore } from './base-content.ts';
-import { changesOf, missingFrom } from './folder-changes.ts';
-import { diffOf, type ShownDiff } from './folder-diff.ts';
+import type { ShownDiff } from './folder-diff.ts';
 import {
   type FolderKind,
   type FolderPlace,
@@ -24,12 +19,8 @@ import {
   writeRecord,
 } from './folder-record.ts';
 import type { RunGit } from './git.ts';
-import { sweepKept } from './kept-content.ts';
-import { makeFolder } from './make-folder.ts';
-import { type Merge, mergeFolder } from './merge-folder.ts';
-import { removeSessionFolder } from './remove-folder.ts';
+import type { Merge } from './merge-folder.ts';
 import { findRepository } from './repository.ts';
-import { readBase } from './snapshot.ts';
 
 export type Standing = Pick<Session, 'id' | 'name' | 'workspaceId'>;
 
@@ -84,6 +75,9 @@ export type FolderEvent = 'folder-made' | 'folder-kept' | 'folder-merged' | 'fol
 
 const patienceMs = 600_000;
 
+/** Most sessions have no folder of their own, so what works on folders is loaded for those that have. */
+const loadWork = () => import('./folder-work.ts');
+
 export function createSessionFolders(options: SessionFoldersOptions): SessionFolders {
   const { config, dataDir, log, git, record: note } = options;
   const folders = join(realpathSync.native(dataDir), 'folders');
@@ -129,6 +123,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
   }
 
   async function make(which: FolderName, name: string | undefined, kind: FolderKind, path: string): Promise<string> {
+    const { makeFolder, removeSessionFolder } = await loadWork();
     const record = await alone(which, async (place) => {
       const there = readRecord(place);
       if (there?.state === 'ready' && existsSync(there.path)) return there;
@@ -153,6 +148,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
   }
 
   async function unmerged(place: FolderPlace, record: FolderRecord): Promise<number> {
+    const { changesOf, missingFrom, openRoot, readBase } = await loadWork();
     const session = openRoot(record.path);
     try {
       const changes = await changesOf(git, session, readBase(place.base), place, record);
@@ -164,6 +160,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
   }
 
   async function remove(which: FolderName, place: FolderPlace): Promise<void> {
+    const { removeSessionFolder, sweepKept } = await loadWork();
     known.delete(keyOf(which));
     const was = readRecord(place)?.state;
     await removeSessionFolder(git, place);
@@ -230,6 +227,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
     },
 
     async diff(which) {
+      const { changesOf, diffOf, openRoot, readBase, withBefore } = await loadWork();
       const [place, record] = [placeFor(which), must(which)];
       const root = openRoot(record.path);
       try {
@@ -244,6 +242,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
     },
 
     async merge(which, { dryRun, prefer }) {
+      const { createPathGuard, mergeFolder, pathRules } = await loadWork();
       const merged = await alone(which, async (place) => {
         const record = must(which);
         const workspace = workspaceOf(which.workspaceId);

@@ -2,7 +2,8 @@ import { lstatSync } from 'node:fs';
 import { mkdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import { GitError, type GitPlace, type RunGit } from './git.ts';
+import type { GitPlace, RunGit } from './git.ts';
+import { GitError } from './git-error.ts';
 import { openUnmoved } from './open-unmoved.ts';
 import type { Repository } from './repository.ts';
 

@@ -1,9 +1,10 @@
 import { createReadStream, lstatSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { removeFolder } from '../../runners/remove-folder.ts';
+import { removeFolder } from '../../remove-folder.ts';
 import type { FolderPlace, WorktreeOrigin } from './folder-record.ts';
-import { GitError, type RunGit } from './git.ts';
+import type { RunGit } from './git.ts';
+import { GitError } from './git-error.ts';
 import { openUnmoved } from './open-unmoved.ts';
 import { pointerIn, type Repository, readNote } from './repository.ts';
 import { checkOut, makeShadow, throughShadow } from './shadow.ts';

@@ -4,7 +4,8 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createContainerRunner } from '../../../src/runners/container/container.ts';
-import { createGitRunner, GitError } from '../../../src/workspaces/isolation/git.ts';
+import { createGitRunner } from '../../../src/workspaces/isolation/git.ts';
+import { GitError } from '../../../src/workspaces/isolation/git-error.ts';
 import { everythingIn } from '../../fixtures/hostile/linked-repository.ts';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';

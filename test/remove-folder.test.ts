@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { removeFolder } from '../../src/runners/remove-folder.ts';
+import { removeFolder } from '../src/remove-folder.ts';
 
 let base: string;
 beforeEach(() => {

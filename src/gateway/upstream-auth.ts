@@ -2,29 +2,28 @@ import type { Approvals } from '../approvals/approvals.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { SessionStore } from '../stores/store.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
-import type { Links } from '../upstreams/links.ts';
 import { createCarrying } from './carry-credentials.ts';
 import { type CarryingLogins, carryLogins } from './carry-logins.ts';
-import { credentialsIn, endWhatCarries, type GivenCredentials, giveCredentials } from './given-credentials.ts';
+import { credentialsIn, type GivenCredentials, giveCredentials } from './given-credentials.ts';
 import { type GivenLogins, giveLogins, loginsIn } from './given-logins.ts';
 import type { Settings } from './settings.ts';
 
 /** All that servers are given on behalf of users: what was set for them, and what they logged in for. */
-export interface GivenToServers {
-  readonly carrying: CarryingLogins;
+export interface UpstreamAuth {
+  readonly authFor: CarryingLogins;
   readonly credentials: GivenCredentials;
   readonly logins: GivenLogins;
-  /** From now on, what carries something that is another or gone ends at once; `announce` hears whose lists may be others. */
-  follow(links: Links, announce: (server: string, concerns: Concerns) => void): void;
-  /** Whoever is added under this name later is somebody else. */
+  /** Hears of what is another now, or gone; whoever changed it waits for the listener. */
+  onChange(listener: (server: string, concerns: Concerns) => Promise<void>): void;
+  /** Removes everything of a user: a user who is added under this name later is somebody else. */
   removeAllOf(userId: string): Promise<void>;
   close(): void;
 }
 
-/** Whether something of this user for this server is meant. */
-type Concerns = (userId: string, server: string) => boolean;
+/** True when something of this user for this server is meant. */
+export type Concerns = (userId: string, server: string) => boolean;
 
-export interface GivenOptions {
+export interface UpstreamAuthOptions {
   /** False where nobody's may be given to any server. */
   readonly any: boolean;
   readonly store: SessionStore;
@@ -34,7 +33,7 @@ export interface GivenOptions {
   readonly approvals: Approvals;
 }
 
-export async function openGiven(options: GivenOptions): Promise<GivenToServers> {
+export async function openUpstreamAuth(options: UpstreamAuthOptions): Promise<UpstreamAuth> {
   const { any, store, settings, dataDir, journal, approvals } = options;
   const { servers } = settings;
   const first = settings.config();
@@ -46,7 +45,7 @@ export async function openGiven(options: GivenOptions): Promise<GivenToServers> 
   const given = giveCredentials({ credentials, servers, prefixes, journal });
   const loggedIn = giveLogins({ logins, servers, publicUrl, isApproved });
   return {
-    carrying: carryLogins({
+    authFor: carryLogins({
       carrying: createCarrying({ credentials, prefixes, isApproved }),
       logins,
       isApproved,
@@ -57,12 +56,8 @@ export async function openGiven(options: GivenOptions): Promise<GivenToServers> 
     }),
     credentials: given,
     logins: loggedIn,
-    follow(links, announce) {
-      for (const kept of [credentials, logins]) {
-        if (kept === undefined) continue;
-        endWhatCarries(kept, servers, links);
-        kept.onChange(async (concerns, server) => announce(server, concerns));
-      }
+    onChange(listener) {
+      for (const kept of [credentials, logins]) kept?.onChange((concerns, server) => listener(server, concerns));
     },
     async removeAllOf(userId) {
       if (!any) return;

@@ -1,0 +1,90 @@
+import { join } from 'node:path';
+import type { Journal } from '../../journal/journal.ts';
+import { removeFolder } from '../../remove-folder.ts';
+import type { LeaveReason, Session } from '../../sessions/session.ts';
+import type { Sessions } from '../../sessions/sessions.ts';
+import type { SessionFolders } from '../../workspaces/isolation/session-folders.ts';
+import type { FilesOfSessions } from '../files-of-sessions.ts';
+import type { Observer } from '../observe.ts';
+import type { Endings } from './endings.ts';
+
+export interface CleanUpParts {
+  readonly sessions: Sessions;
+  readonly endings: Endings;
+  readonly journal: Journal;
+  readonly observer: Pick<Observer, 'sessionOpened' | 'sessionEnded' | 'sessionRestricted'>;
+  readonly files: Pick<FilesOfSessions, 'forget'>;
+  readonly folders: Pick<SessionFolders, 'ended'>;
+  readonly dataDir: string;
+}
+
+/** The work of this process for sessions, as it follows their lives. */
+export interface SessionWork {
+  opened(session: Session): void;
+  /** Resolves when the processes of the session have ended. */
+  ended(session: Session, reason: LeaveReason): Promise<void>;
+  /** Resolves when what its processes left behind is gone too. */
+  settled(): Promise<unknown>;
+  /** Ends what no longer fits. */
+  restricted(session: Session, before: Session): Promise<void>;
+}
+
+/** A command without a gateway serves nobody. */
+export const noWork: SessionWork = {
+  opened: () => {},
+  ended: async () => {},
+  settled: async () => {},
+  restricted: async () => {},
+};
+
+/** Records the lives of sessions, ends or narrows the work for them, and removes their files when they end. */
+export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionWork): void {
+  const { sessions, endings, journal, observer, files, folders, dataDir } = parts;
+
+  async function removeAllOf({ id }: Session): Promise<void> {
+    await files.forget(id);
+    await removeFolder(join(dataDir, 'run', id));
+    // The next start tries again.
+    await folders.ended(id).catch(() => {});
+  }
+
+  sessions.onOpened((session) => {
+    journal.record({ kind: 'session', event: 'created', ...facts(session) });
+    observer.sessionOpened(session);
+    work.opened(session);
+  });
+
+  sessions.onEnded((session, reason) => {
+    if (reason !== 'unloaded') {
+      journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
+      observer.sessionEnded(session, reason);
+    }
+    const stopped = work.ended(session, reason);
+    // A process that was left behind may still be writing there.
+    const settled = stopped.then(() => endings.waitFor(work.settled()));
+    endings.add(
+      settled.then(() => (reason === 'unloaded' ? undefined : removeAllOf(session))),
+      stopped,
+    );
+  });
+
+  sessions.onRestricted((session, before) => {
+    journal.record({ kind: 'session', event: 'restricted', ...facts(session) });
+    observer.sessionRestricted(session);
+    const over = work.restricted(session, before);
+    endings.add(over, over);
+  });
+}
+
+function facts(session: Session): Record<string, string | number | undefined> {
+  return {
+    sessionId: session.id,
+    userId: session.userId,
+    agentId: session.agentId,
+    workspaceId: session.workspaceId,
+    keyId: session.keyId,
+    trustLevel: session.trustLevel,
+    ttlSeconds: session.ttlSeconds,
+    servers: session.servers?.join(' '),
+  };
+}

@@ -1,0 +1,47 @@
+import { createPseudonyms, type Pseudonyms } from '../../context/pseudonyms.ts';
+import { inlineKeys } from '../../context/signing-keys.ts';
+import { fetchedInto } from '../fetch-package.ts';
+import { createResolution, type Resolution } from '../resolution.ts';
+import { createToolBounds, type ToolBounds } from '../tool-bounds.ts';
+import type { ClosingStack } from './closing-stack.ts';
+import { type AuthParts, openAuth } from './open-auth.ts';
+import type { SessionParts } from './open-sessions.ts';
+import type { Storage } from './open-storage.ts';
+
+/** The parts that decide which servers and tools a session may use, and what those servers are given. */
+export interface AccessParts extends AuthParts {
+  readonly pseudonyms: Pseudonyms;
+  readonly resolution: Resolution;
+  readonly tools: ToolBounds;
+}
+
+export interface AccessOptions {
+  readonly storage: Storage;
+  readonly sessions: SessionParts;
+  readonly credentials: boolean;
+}
+
+export async function openAccess(options: AccessOptions, closing: ClosingStack): Promise<AccessParts> {
+  const { storage, sessions: parts, credentials } = options;
+  const { settings, places, keys, log } = storage;
+  const { sessions, folders } = parts;
+  const { approvals, auth } = await openAuth(
+    { storage, fetchedPackage: fetchedInto(places.dataDir), credentials },
+    closing,
+  );
+  const { config, servers } = settings;
+  const pseudonyms = createPseudonyms(keys.pseudonymSecret);
+  const resolution = createResolution({
+    config,
+    servers,
+    latest: sessions.get,
+    approvals,
+    ...places,
+    log,
+    telling: { pseudonyms, jwks: (file) => inlineKeys(keys, file), jwksFile: keys.jwksFile },
+    carrying: auth.authFor,
+    folders,
+  });
+  const tools = createToolBounds({ config, latest: sessions.get });
+  return { approvals, auth, pseudonyms, resolution, tools };
+}

@@ -1,0 +1,30 @@
+import { type Approvals, createApprovals } from '../../approvals/approvals.ts';
+import type { FetchedPackage } from '../../approvals/pinned.ts';
+import { openUpstreamAuth, type UpstreamAuth } from '../upstream-auth.ts';
+import type { ClosingStack } from './closing-stack.ts';
+import type { Storage } from './open-storage.ts';
+
+/** The approvals of servers, and what servers are given on behalf of users. */
+export interface AuthParts {
+  readonly approvals: Approvals;
+  readonly auth: UpstreamAuth;
+}
+
+export interface AuthOptions {
+  readonly storage: Storage;
+  /** Left out where no server that is started from a package is looked at. */
+  readonly fetchedPackage?: FetchedPackage;
+  /** False where a server may not be what the configuration says: then it is given nobody's credential. */
+  readonly credentials: boolean;
+}
+
+export async function openAuth(options: AuthOptions, closing: ClosingStack): Promise<AuthParts> {
+  const { settings, places, journal, store } = options.storage;
+  const { dataDir } = places;
+  const { fetchedPackage, credentials: any } = options;
+  const approvals = createApprovals({ dataDir, ...(fetchedPackage === undefined ? {} : { fetchedPackage }) });
+  closing.push(approvals.close);
+  const auth = await openUpstreamAuth({ any, store, settings, dataDir, journal, approvals });
+  closing.push(auth.close);
+  return { approvals, auth };
+}

@@ -1,0 +1,76 @@
+import type { Gateway } from '../gateway.ts';
+import type { GatewayOptions } from '../gateway-options.ts';
+import { sweepFolders } from '../sweep-folders.ts';
+import { openOnStack } from './closing-stack.ts';
+import { createOperator } from './create-operator.ts';
+import { openObservability } from './open-observability.ts';
+import { openPipeline } from './open-pipeline.ts';
+import { openSandbox } from './open-sandbox.ts';
+import { openSessions } from './open-sessions.ts';
+import { openStorage } from './open-storage.ts';
+import { openUpstreams } from './open-upstreams.ts';
+import { type AllParts, reactToChange } from './react-to-change.ts';
+
+/** Opens a gateway without entrances. Its parts close in the reverse of this order. */
+export function openGateway(options: GatewayOptions): Promise<Gateway> {
+  const { credentials = true, environment } = options;
+  return openOnStack(async (closing) => {
+    const storage = await openStorage(options, closing);
+    const sandbox = await openSandbox(options.dataDir, closing);
+    const sessions = await openSessions({ storage, git: sandbox.git }, closing);
+    if (await mayClearUp({ storage, sandbox })) await sweepFolders(options.dataDir, storage.store, sessions.folders);
+    const observability = openObservability({ storage, sessions, environment }, closing);
+    const upstreams = await openUpstreams({ storage, sandbox, sessions, observability, credentials }, closing);
+    const pipeline = openPipeline({ storage, sandbox, sessions, observability, upstreams, options }, closing);
+    const parts = { storage, sandbox, sessions, observability, upstreams, pipeline };
+    const { reload } = reactToChange(parts, closing);
+    storage.recordOpened();
+    return createGateway(parts, { reload, close: closing.close });
+  });
+}
+
+/** Folders without a session may belong to another process that has its sessions in its own memory. */
+async function mayClearUp({ storage, sandbox }: Pick<AllParts, 'storage' | 'sandbox'>): Promise<boolean> {
+  return storage.store.capabilities.shared !== 'process' || (await sandbox.isAlone());
+}
+
+function createGateway(parts: AllParts, more: Pick<Gateway, 'reload' | 'close'>): Gateway {
+  const { storage, sandbox, sessions: own, observability, upstreams, pipeline } = parts;
+  const { settings, journal, keys, store } = storage;
+  const { sessions, lifecycle, directory } = own;
+  const { callers, links, auth } = upstreams;
+  const { serve, visit, identify, jwt, access } = pipeline;
+  const { credentials, logins } = auth;
+  return {
+    ...createOperator(storage, own),
+    ...access,
+    ...more,
+    get config() {
+      return settings.config();
+    },
+    serve,
+    visit,
+    identify,
+    jwt,
+    credentials,
+    logins,
+    openAuth: async () => auth,
+    openAccess: async () => access,
+    sandbox: sandbox.sandbox.look,
+    metrics: observability.metrics,
+    refused: observability.refusals.record,
+    lifecycle,
+    directory,
+    servers: settings.servers,
+    transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
+    jwks: keys.jwks,
+    prepare() {
+      const hasPrograms = Object.values(settings.config().servers).some(({ command }) => command !== undefined);
+      // If it cannot be started, the first call says so.
+      if (hasPrograms) void sandbox.warden.start().catch(() => {});
+    },
+    ready: () => store.ping(),
+    live: () => ({ sessions: sessions.held().length, links: links.size(), transports: callers.size }),
+    controlled: (what) => journal.record({ kind: 'gateway', event: 'control', ...what }),
+  };
+}

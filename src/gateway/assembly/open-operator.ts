@@ -1,0 +1,105 @@
+import { join } from 'node:path';
+import { catalogFile } from '../../upstreams/catalog/catalog-file.ts';
+import type { RunGit } from '../../workspaces/isolation/git.ts';
+import { createWrittenSoFar } from '../../workspaces/written-so-far.ts';
+import type { GatewayOptions } from '../gateway-options.ts';
+import { createObserver } from '../observe.ts';
+import type { Operator, ServerAccess } from '../operator.ts';
+import { cleanUpEndedSessions, noWork } from './clean-up-ended-sessions.ts';
+import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
+import { createOperator } from './create-operator.ts';
+import type { AuthParts } from './open-auth.ts';
+import type { Sandbox } from './open-sandbox.ts';
+import { openSessions, type SessionParts } from './open-sessions.ts';
+import { openStorage, type Storage } from './open-storage.ts';
+
+export interface OpenedOperator extends Operator {
+  close(): Promise<void>;
+}
+
+/**
+ * Opens what a command without a gateway works on. It starts no process, but for git where a session has a folder of its
+ * own; what only some commands need is loaded when they ask for it.
+ */
+export function openOperator(options: GatewayOptions): Promise<OpenedOperator> {
+  return openOnStack(async (closing) => {
+    const storage = await openStorage(options, closing);
+    const openSandbox = openWhenNeeded(closing, async (later) => {
+      const module = await import('./open-sandbox.ts');
+      return module.openSandbox(options.dataDir, later);
+    });
+    const git: RunGit = async (...run) => (await openSandbox()).git(...run);
+    const sessions = await openSessions({ storage, git }, closing);
+    const openAuth = openWhenNeeded(closing, async (later) => {
+      const module = await import('./open-auth.ts');
+      return module.openAuth({ storage, credentials: true }, later);
+    });
+    const openAccess = openWhenNeeded(closing, (later) => loadAccess({ storage, sessions, openSandbox }, later));
+    followSessions(storage, sessions, openAuth, closing);
+    storage.recordOpened();
+    return {
+      ...createOperator(storage, sessions),
+      // A look would start programs; a gateway that runs says what its sessions are given.
+      sandbox: async () => null,
+      openAuth: async () => (await openAuth()).auth,
+      openAccess,
+      close: closing.close,
+    };
+  });
+}
+
+interface AccessNeeds {
+  readonly storage: Storage;
+  readonly sessions: SessionParts;
+  readonly openSandbox: () => Promise<Sandbox>;
+}
+
+async function loadAccess(needs: AccessNeeds, closing: ClosingStack): Promise<ServerAccess> {
+  const { storage, sessions } = needs;
+  const [{ openAccess }, { openOwnTools }] = await Promise.all([
+    import('./open-access.ts'),
+    import('./open-own-tools.ts'),
+  ]);
+  const sandbox = await needs.openSandbox();
+  const access = await openAccess({ storage, sessions, credentials: true }, closing);
+  return openOwnTools({ storage, sandbox, sessions, access }, closing).access;
+}
+
+function followSessions(
+  storage: Storage,
+  parts: SessionParts,
+  openAuth: () => Promise<AuthParts>,
+  closing: ClosingStack,
+): void {
+  const { journal, store, log, places } = storage;
+  const { dataDir } = places;
+  const files = createWrittenSoFar({
+    documents: store.documents,
+    isGone: async (id) => (await store.get(id)) === undefined,
+  });
+  cleanUpEndedSessions({ ...parts, journal, observer: createObserver(log), files, dataDir }, noWork);
+  parts.onUserRemoved(async (userId) => {
+    const offers = catalogFile(join(dataDir, 'catalog.json'));
+    offers.remove((_, owner) => owner.userId === userId);
+    await offers.close();
+    await (await openAuth()).auth.removeAllOf(userId);
+  });
+  closing.push(async () => {
+    await parts.sessions.close();
+    parts.deliverLastEvents();
+  });
+}
+
+/** Opens a part on its first use. It keeps its place in the order of closing, however late it is opened. */
+function openWhenNeeded<T>(closing: ClosingStack, open: (later: ClosingStack) => Promise<T>): () => Promise<T> {
+  const later = createClosingStack();
+  let opened: Promise<T> | undefined;
+  closing.push(async () => {
+    await opened?.catch(() => {});
+    await later.close();
+  });
+  return () => {
+    opened ??= open(later);
+    return opened;
+  };
+}

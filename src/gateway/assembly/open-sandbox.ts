@@ -1,0 +1,54 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { removeFolder } from '../../remove-folder.ts';
+import type { Runners } from '../../runners/runner.ts';
+import { createRunners } from '../../runners/runners.ts';
+import { createTmpRoot, sweepLeftovers } from '../../runners/sweep-leftovers.ts';
+import { createWarden, type Warden } from '../../runners/warden.ts';
+import { createGitRunner, type RunGit } from '../../workspaces/isolation/git.ts';
+import { packagesIn } from '../packages-in.ts';
+import { lookForSandbox, type SandboxLook } from '../sandbox-state.ts';
+import { type ClosingStack, createClosingStack } from './closing-stack.ts';
+
+/** The parts that start programs. Opening them starts none: each waits for its first need. */
+export interface Sandbox {
+  /** The folder of this process in the data directory, where the warden finds the folders of programs. */
+  readonly tmpRoot: string;
+  readonly warden: Warden;
+  readonly runners: Runners;
+  readonly sandbox: SandboxLook;
+  readonly git: RunGit;
+  /** True when no other process of Ambit works in this data directory. */
+  isAlone(): Promise<boolean>;
+}
+
+/** Opens the parts, and ends what earlier processes left behind when they were killed. */
+export async function openSandbox(dataDir: string, closing: ClosingStack): Promise<Sandbox> {
+  const tmpParent = join(dataDir, 'tmp');
+  await sweepLeftovers(tmpParent);
+  const tmpRoot = await createTmpRoot(tmpParent);
+  closing.push(() => removeFolder(tmpRoot));
+  const warden = createWarden({ tmpRoot });
+  closing.push(warden.close);
+  const runners = createRunners({ warden, tmpRoot, packages: packagesIn(dataDir) });
+  const sandbox = lookForSandbox(runners);
+  closing.push(sandbox.settled);
+  return {
+    tmpRoot,
+    warden,
+    runners,
+    sandbox,
+    git: createGitRunner({ sandbox: runners.sandbox, tmpRoot }),
+    isAlone: async () => (await readdir(tmpParent)).length <= 1,
+  };
+}
+
+/** Opens the parts for one piece of work, and closes them after it. */
+export async function withSandbox<T>(dataDir: string, work: (sandbox: Sandbox) => Promise<T>): Promise<T> {
+  const closing = createClosingStack();
+  try {
+    return await work(await openSandbox(dataDir, closing));
+  } finally {
+    await closing.close();
+  }
+}

@@ -1,0 +1,70 @@
+import { dirname, join } from 'node:path';
+import { assertOutOfReach } from '../../config/protect.ts';
+import type { Config } from '../../config/schema.ts';
+import { openSigningKeys, type SigningKeys } from '../../context/signing-keys.ts';
+import { heardAll } from '../../events/lifecycle.ts';
+import { type Journal, openJournal } from '../../journal/journal.ts';
+import type { Log } from '../../log.ts';
+import { safeLog } from '../../logging/safe-log.ts';
+import { takeDataDir } from '../../private-files.ts';
+import { openStore } from '../../stores/open-store.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import type { GatewayOptions } from '../gateway-options.ts';
+import { createSettings, type Settings } from '../settings.ts';
+import type { ClosingStack } from './closing-stack.ts';
+
+/** The configuration, and the parts in the data directory that all others use. */
+export interface Storage {
+  readonly places: { readonly configFile: string; readonly dataDir: string };
+  readonly settings: Settings;
+  /** The configuration as it was at the start; bounds, identity and addresses keep it. */
+  readonly config: Config;
+  /** Shortens and scrubs whatever is said through it. */
+  readonly log: Log;
+  readonly journal: Journal;
+  readonly keys: SigningKeys;
+  readonly store: SessionStore;
+  /** Records that everything is open; then its end is recorded too. */
+  recordOpened(): void;
+  /** Resolves when what was written before the first call has most likely been heard of. */
+  feedFlushed(): Promise<void>;
+}
+
+export async function openStorage(options: GatewayOptions, closing: ClosingStack): Promise<Storage> {
+  const { config, configFile, dataDir, storeDir = dataDir } = options;
+  const settings = createSettings(config, dirname(configFile));
+  for (const dir of new Set([dataDir, storeDir])) {
+    assertOutOfReach({ configFile, dataDir: dir, config });
+    takeDataDir(dir);
+  }
+  const log = safeLog(options.log);
+  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);
+  const note = (event: 'opened' | 'closed') => journal.record({ kind: 'gateway', event, pid: process.pid });
+  let isOpened = false;
+  closing.push(() => {
+    if (isOpened) note('closed');
+    return journal.close();
+  });
+  const keys = await openSigningKeys(join(dataDir, 'keys'));
+  closing.push(keys.close);
+  const store = options.store ?? (await openStore(config.store, storeDir));
+  closing.push(() => store.close());
+  let flushed: Promise<void> | undefined;
+  return {
+    places: { configFile, dataDir },
+    settings,
+    config,
+    log,
+    journal,
+    keys,
+    store,
+    recordOpened() {
+      isOpened = true;
+      note('opened');
+    },
+    feedFlushed() {
+      flushed ??= heardAll(store);
+      return flushed;
+    },
+  };
+}

@@ -1,0 +1,110 @@
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { assertApproved } from '../../approvals/assert-approved.ts';
+import { createContextWriters } from '../../context/call-context.ts';
+import { type Callers, createCallers } from '../../upstreams/caller.ts';
+import { type Catalog, createCatalog } from '../../upstreams/catalog/catalog.ts';
+import { catalogFile } from '../../upstreams/catalog/catalog-file.ts';
+import { createConnect } from '../../upstreams/connect.ts';
+import { createEraVerdicts, type EraVerdicts } from '../../upstreams/era-verdicts.ts';
+import { createLinks, type Links } from '../../upstreams/links.ts';
+import { createProcessAllowance } from '../../upstreams/process-allowance.ts';
+import { createSeals } from '../../upstreams/relay/seals.ts';
+import { noteListChange } from '../announce-lists.ts';
+import { createForgetLists, type ForgetLists } from '../forget-lists.ts';
+import { serverMessagePipeline } from '../server-message-pipeline.ts';
+import { createVetting, type Vetting } from '../vet-tools.ts';
+import type { ClosingStack } from './closing-stack.ts';
+import { type AccessParts, openAccess } from './open-access.ts';
+import type { Observability } from './open-observability.ts';
+import type { Sandbox } from './open-sandbox.ts';
+import type { SessionParts } from './open-sessions.ts';
+import type { Storage } from './open-storage.ts';
+
+/** The servers: what they offer, and the links to them. */
+export interface Upstreams extends AccessParts {
+  readonly callers: Callers;
+  readonly verdicts: EraVerdicts;
+  readonly vetting: Vetting;
+  readonly catalog: Catalog;
+  readonly forgetLists: ForgetLists;
+  readonly links: Links;
+}
+
+export interface UpstreamOptions {
+  readonly storage: Storage;
+  readonly sandbox: Sandbox;
+  readonly sessions: SessionParts;
+  readonly observability: Observability;
+  readonly credentials: boolean;
+}
+
+export async function openUpstreams(options: UpstreamOptions, closing: ClosingStack): Promise<Upstreams> {
+  const { storage, sessions: parts } = options;
+  const { settings, places, journal, store, log } = storage;
+  const { config, servers } = settings;
+  const access = await openAccess(options, closing);
+  const callers = createCallers();
+  const verdicts = createEraVerdicts(join(places.dataDir, 'eras.json'));
+  verdicts.describeAll(servers().values());
+  const vetting = createVetting(access.approvals, journal, log);
+  const offers = catalogFile(join(places.dataDir, 'catalog.json'));
+  closing.push(offers.close);
+  const catalog = createCatalog(offers, vetting.vet);
+  const forgetLists = createForgetLists({ catalog, config, users: parts.directory.users, store });
+  closing.push(async () => {
+    await storage.feedFlushed();
+    await forgetLists.close();
+  });
+  forgetLists.ofLostWorkspaces();
+  const links = openLinks(options, access, { catalog, callers, verdicts });
+  closing.push(links.close);
+  return { ...access, callers, verdicts, vetting, catalog, forgetLists, links };
+}
+
+function openLinks(
+  { storage, sandbox, sessions: parts, observability }: UpstreamOptions,
+  { approvals, auth, pseudonyms, resolution }: AccessParts,
+  { catalog, callers, verdicts }: Pick<Upstreams, 'catalog' | 'callers' | 'verdicts'>,
+): Links {
+  const { settings, config: first, journal, keys } = storage;
+  const { config, servers } = settings;
+  const { sessions, folders } = parts;
+  const { tmpRoot, runners } = sandbox;
+  const deliver = serverMessagePipeline(journal);
+  const lists = { catalog, callers, sessions, servers, resolution };
+  const links = createLinks({
+    connect: createConnect({
+      config,
+      tmpRoot,
+      runners,
+      journal,
+      seals: createSeals(),
+      keys: settings.keys,
+      contexts: createContextWriters({
+        keys,
+        pseudonyms,
+        issuer: first.listen.publicUrl ?? keys.name,
+        workload: `ambit:${randomBytes(8).toString('hex')}`,
+        pathOf: folders.path,
+      }),
+      assertApproved: (server) => assertApproved(approvals, server),
+      admit: resolution.admit,
+      launch: resolution.launch,
+      allowance: createProcessAllowance(() => config().processes),
+      watch: observability.observer.processOf,
+      toldNothing: observability.metrics.toldNothing,
+      headersFor: auth.authFor.headers,
+      refusedBy: auth.authFor.refused,
+    }),
+    verdicts,
+    outward(sent) {
+      noteListChange(sent, links, lists);
+      return deliver(sent);
+    },
+    messageBytes: first.limits.messageBytes,
+    current: resolution.current,
+    isApart: folders.isApart,
+  });
+  return links;
+}
