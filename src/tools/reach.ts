@@ -15,8 +15,11 @@ import type { ToolCaller } from './tool.ts';
  * answer nor its time tells of it.
  */
 export interface Reach {
-  /** By id, unique name, unique prefix, or `current`. */
-  find(reference: string, caller: ToolCaller): Promise<SessionRecord>;
+  /**
+   * Finds a session by id, unique name, unique prefix, or `current`. Without a reference it is the caller's own session; a
+   * user, whose credential is bound to no session, has to name one.
+   */
+  find(reference: string | undefined, caller: ToolCaller): Promise<SessionRecord>;
   /** The oldest first. */
   list(caller: ToolCaller, options: ListOptions): Promise<Page>;
 }
@@ -41,6 +44,10 @@ export function createReach(store: SessionStore): Reach {
 
   return {
     async find(reference, caller) {
+      if (reference === undefined) {
+        if (caller.principal.kind === 'user') throw unnamed();
+        return own(caller);
+      }
       if (reference === 'current' || reference === caller.session.id) return own(caller);
       const userId = userOf(caller);
       const found =
@@ -97,6 +104,13 @@ function matches(sessions: readonly SessionRecord[], reference: string): readonl
 
 function filterOf({ userId, workspaceId }: { userId: string; workspaceId: string | undefined }): SessionFilter {
   return { userId, ...(workspaceId === undefined ? {} : { workspaceId }) };
+}
+
+function unnamed(): AmbitError {
+  return new AmbitError('REQUEST_INVALID', {
+    what: 'Your key can reach several sessions, so the call has to name one.',
+    hint: 'Give "session": "current" for the one of this call, or an id as session_list shows it.',
+  });
 }
 
 export function notFound(): AmbitError {

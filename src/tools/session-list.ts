@@ -24,7 +24,7 @@ export function sessionList(reach: Reach): Tool {
       next: z.string().nullable().describe('The cursor of the next page; null when this is the last.'),
     }),
     async run({ session, workspace, cursor, limit = usual }, caller) {
-      await reach.find(session, caller);
+      if (session !== undefined) await reach.find(session, caller);
       const page = await reach.list(caller, { workspaceId: workspace, after: cursor, limit });
       return { sessions: page.sessions.map((record) => showSession(record, caller.session)), next: page.next };
     },

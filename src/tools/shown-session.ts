@@ -8,7 +8,10 @@ import type { SessionRecord } from '../stores/record.ts';
 export const sessionArgument = z
   .string()
   .min(1)
-  .describe('The session: its id, a unique name or prefix of the id, or "current" for the one this call belongs to.');
+  .optional()
+  .describe(
+    'The session: its id, a unique name or prefix of the id, or "current" (the default) for the one of this call.',
+  );
 
 export const shownSession = sessionSchema
   .omit({ metadata: true })

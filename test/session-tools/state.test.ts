@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Session } from '../../src/sessions/session.ts';
 import type { ToolCaller } from '../../src/tools/tool.ts';
-import { codeIn, holder, type SomeSessions, someSessions } from './some-sessions.ts';
+import { codeIn, holder, type SomeSessions, sitting, someSessions } from './some-sessions.ts';
 
 let all: SomeSessions;
 let session: Session;
@@ -102,17 +102,7 @@ describe('state', () => {
 
 describe('arguments', () => {
   test('that do not fit are refused in words', async () => {
-    const wrong: unknown[] = [
-      undefined,
-      null,
-      1,
-      'current',
-      [],
-      {},
-      { session: 1 },
-      { session: '' },
-      { session: null },
-    ];
+    const wrong: unknown[] = [1, 'current', [], { session: 1 }, { session: '' }, { session: null }];
     wrong.push({ session: ['current'] }, { session: { toString: 'current' } }, { session: 'current', userId: 'bob' });
     for (const { name } of all.tools.list()) {
       for (const args of wrong) {
@@ -124,15 +114,32 @@ describe('arguments', () => {
     expect(codeIn(await all.tools.call('session_nothing', {}, holder(session)))).toBe('REQUEST_INVALID');
   });
 
+  test('"session" may be left out by whoever is bound to one session; a user has to name one', async () => {
+    const child = await all.open('ada', { parentId: session.id });
+    for (const caller of [holder(session), sitting(session), sitting(session, 'anonymous')]) {
+      const info = await all.tools.call('session_info', {}, caller);
+      expect(info.structuredContent).toMatchObject({ session: { id: session.id, current: true } });
+    }
+    const ceiling = { trustLevel: 'direct', workspaces: null, scopes: null } as const;
+    const user: ToolCaller = { session, principal: { kind: 'user', userId: 'ada', via: 'key', ceiling } };
+    for (const { name } of all.tools.list().filter((each) => each.name !== 'session_list')) {
+      const args = /state/.test(name) ? { key: 'k', value: 1 } : {};
+      expect(codeIn(await all.tools.call(name, args, user))).toBe('REQUEST_INVALID');
+    }
+    const { structuredContent } = await all.tools.call('session_list', {}, user);
+    expect(structuredContent?.['sessions']).toHaveLength([session, child].length);
+  });
+
   test('every tool takes "session", and says what it does', () => {
     for (const { name, inputSchema, outputSchema, annotations } of all.tools.list()) {
-      expect(inputSchema['required']).toContain('session');
+      expect(inputSchema['properties']).toHaveProperty('session');
+      expect(inputSchema['required'] ?? []).not.toContain('session');
       expect(inputSchema['additionalProperties']).toBe(false);
       expect(outputSchema.type).toBe('object');
       const reads = /info|list|get$/.test(name);
       expect(annotations).toMatchObject({ readOnlyHint: reads, destructiveHint: /end$|delete$/.test(name) });
     }
     const set = all.tools.list().find(({ name }) => name === 'session_state_set');
-    expect(set?.inputSchema['required']).toEqual(['session', 'key', 'value']);
+    expect(set?.inputSchema['required']).toEqual(['key', 'value']);
   });
 });

@@ -13,7 +13,7 @@ const instructions =
 
 const ownToolsToo = 'Tools named session_… are Ambit’s own.';
 const ownInstructions =
-  'Ambit’s own tools. Every one takes "session": the id of a session, a unique name or prefix of it, or "current".';
+  'Ambit’s own tools. Every one takes "session": the id of a session, a unique name or prefix of it, or "current", the default.';
 
 interface Said {
   readonly capabilities: object;

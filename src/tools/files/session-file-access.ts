@@ -22,7 +22,7 @@ export interface FilesForTools {
 }
 
 export function createFileAccess(reach: Reach, { workspaces, tell }: FilesForTools): FileAccess {
-  async function named(reference: string, caller: ToolCaller): Promise<Session> {
+  async function named(reference: string | undefined, caller: ToolCaller): Promise<Session> {
     // The one it belongs to was found to be live on the way in, and stands in the workspace that its client chose.
     if (reference === 'current' || reference === caller.session.id) return caller.session;
     const record = sessionOf(await reach.find(reference, caller));
