@@ -50,7 +50,8 @@ const phases: Record<string, (wire: Wire) => Promise<unknown>> = {
   'with an answer half read': async (wire) => {
     const text = body('echo', { text: 'x'.repeat(1 << 20) });
     await wire.say(head('/mcp/calm', { ...auth, 'content-length': text.length }) + text);
-    await wire.hears(/HTTP\/1\.1 200/);
+    // Hundreds of such requests at once are more bytes than the gateway keeps: some of them are refused.
+    await wire.hears(proof ? /HTTP\/1\.1 (?:200|503)/ : /HTTP\/1\.1 200/);
   },
   'in the middle of a pipeline': (wire) => wire.say(request.repeat(20) + request.slice(0, 50)),
 };
