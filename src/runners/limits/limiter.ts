@@ -204,7 +204,8 @@ function boundsOf(
     check(_, processes) {
       // Of several processes the kernel may have ended one: what is left is not the server any more.
       if (below !== undefined) return below.refusals().memory > 0 ? outOfMemory(owner.limits()) : undefined;
-      if (slice !== undefined) return undefined;
+      // The last process may have left since the look began: then there is nothing to bound.
+      if (slice !== undefined || owner.size === 0) return undefined;
       const { memoryMb, pids } = owner.usage(processes());
       return overLimit({ memoryMb, pids: pids - besidesSeen * owner.size }, owner.limits());
     },
