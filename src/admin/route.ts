@@ -27,15 +27,15 @@ export interface Asked<R extends Reads = Reads> {
 /** The words and schemas of a row: enough to describe it. */
 export interface Description {
   readonly summary: string;
-  /** What the summary leaves out. */
+  /** More than the summary says. */
   readonly description?: string;
-  /** What `{id}` in the path stands for. */
+  /** The meaning of `{id}` in the path. */
   readonly parameter?: string;
   readonly query?: z.ZodObject;
   readonly body?: z.ZodType;
   /** The status of the answer; 200 unless said. */
   readonly status?: 200 | 201;
-  /** What the answer is, in words. */
+  /** The answer in words. */
   readonly returns: string;
   readonly answer: AnswerName;
   /** The media type of the answer; JSON unless said. */

@@ -5,7 +5,7 @@ type Session = AnswerOf<'PATCH /api/v1/sessions/{id}'>;
 type Details = AnswerOf<'GET /api/v1/sessions/{id}'>;
 type Opened = AnswerOf<'POST /api/v1/sessions'>;
 
-/** What only some answers have beside the session. */
+/** Members that only some answers have beside the session. */
 type Besides = Partial<Pick<Details, 'usage' | 'sandbox'> & Pick<Opened, 'token'>>;
 
 export function showOne(view: Session & Besides): string {

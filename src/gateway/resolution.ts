@@ -19,7 +19,7 @@ export type Found =
   | { readonly server: undefined; readonly removal: Removal | undefined };
 
 /** A session and a server that it may use, both as they are now. */
-export interface Current {
+export interface CurrentAccess {
   readonly session: Session;
   readonly server: ServerDefinition;
 }
@@ -51,7 +51,7 @@ export interface Resolution {
   /** In the order of the configuration. */
   available(session: Session): readonly ServerDefinition[];
   /** The session's record and the server as they are now. Throws SERVER_NOT_AVAILABLE, or SESSION_ENDED. */
-  current(session: Session, name: string): Current;
+  current(session: Session, name: string): CurrentAccess;
   /** The session's record as it is now; throws as `current` does. */
   admit(session: Session, server: ServerDefinition): Session;
   launch(session: Session, server: StdioServer): Launch;
@@ -124,7 +124,7 @@ export function createResolution(options: ResolutionOptions): Resolution {
     return (now === undefined ? undefined : outcomeFor(now).found.get(name)) ?? unknown;
   }
 
-  function current(session: Session, name: string): Current {
+  function current(session: Session, name: string): CurrentAccess {
     const now = latest(session);
     if (now === undefined) throw new AmbitError('SESSION_ENDED');
     const server = outcomeFor(now).found.get(name)?.server;

@@ -10,7 +10,7 @@ export interface GuardRefusal {
 const loopbackNames = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 /**
- * What stands before the pipeline. A web page in the user's browser can reach a local port by a name of its own
+ * The checks before the pipeline. A web page in the user's browser can reach a local port by a name of its own
  * (DNS rebinding): so the name a request was sent to, and the page it came from, must be ones we expect.
  */
 export function createGuards(listen: Config['listen']): (request: IncomingMessage) => GuardRefusal | undefined {

@@ -53,7 +53,7 @@ export interface AggregateParts {
 export interface Aggregate {
   request(exchange: ForAll): Promise<Reply>;
   notify(exchange: ForAll): Reply;
-  /** What each server that the session may use lists. */
+  /** The lists of each server that the session may use. */
   look(exchange: ForAll): Promise<readonly Listed[]>;
   /** A session may use other servers than before: those who listen in it are told. */
   boundsChanged(sessionId: string): void;
