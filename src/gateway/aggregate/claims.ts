@@ -39,7 +39,7 @@ export function placeOfTemplate(template: string): Place | undefined {
   return isOpen ? { scheme, authority: undefined } : placeOf(prefix);
 }
 
-/** What a server claims by these places. */
+/** Collects the schemes and authorities that a server claims by these places. */
 export function claimsOf(places: Iterable<Place>): Claims {
   const claims = { schemes: new Set<string>(), wideSchemes: new Set<string>(), places: new Set<string>() };
   for (const place of places) {

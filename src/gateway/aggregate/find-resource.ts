@@ -9,7 +9,7 @@ import type { ForAll } from './for-all.ts';
 import { readNamedUri } from './public-uri.ts';
 import { allClaims, templatesOf } from './templates.ts';
 
-/** What servers list. */
+/** The resource addresses that servers list. */
 export interface Routes {
   /** By the address that clients are shown, where it names no server: the name of the only server that it can be of. */
   readonly plain: ReadonlyMap<string, string>;
@@ -22,7 +22,7 @@ export const noRoutes: Routes = { plain: new Map(), claims: new Map() };
 
 export interface FoundUris {
   readonly found: ReadonlyMap<string, Found>;
-  /** Those that several servers may have, with the names of these. */
+  /** Addresses that several servers may have, each with the names of these servers. */
   readonly ambiguous: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -33,7 +33,7 @@ interface Known {
   readonly effort: Effort;
 }
 
-/** What it takes at least to look at an address, and at a template. */
+/** The least number of steps that one address and one template cost. */
 const [stepsForUri, stepsForTemplate] = [500, 10];
 
 /**
@@ -121,7 +121,7 @@ async function fitsOne(uri: string, templates: readonly UriTemplate[], effort: E
   return false;
 }
 
-/** Where only one server has resources at all, an address can be of no other. One that nothing is known of may have some. */
+/** Finds the only server that has resources. A server whose lists are unknown may have some, so then there is no answer. */
 function onlyOne(offers: readonly Listed[]): ServerDefinition[] {
   if (offers.some(({ offer }) => offer === undefined)) return [];
   const having = offers.filter(({ offer }) => offer?.hasResources).map(({ server }) => server);

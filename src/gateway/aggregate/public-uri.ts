@@ -7,7 +7,7 @@ export function namingServer(server: string, uri: string): string {
 }
 
 /**
- * What an address with `ambit+NAME:` in front means: the server, where it is available, and the server's own address.
+ * Reads an address with `ambit+NAME:` in front: the server, where it is available, and the server's own address.
  * Undefined for any other address. No server can have such an address itself.
  */
 export function readNamedUri(

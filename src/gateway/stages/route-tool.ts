@@ -15,7 +15,7 @@ export interface RouteParts {
   readonly server: InProcessServer;
   readonly own: OwnTools;
   readonly resolution: Resolution;
-  /** What each server that this session may use lists. */
+  /** The lists of each server that this session may use. */
   look(exchange: Prepared): Promise<readonly Listed[]>;
 }
 
