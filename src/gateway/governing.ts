@@ -1,8 +1,13 @@
-import type { Config } from '../config/schema.ts';
 import type { SigningKeys } from '../context/signing-keys.ts';
 import type { Directory } from '../directory/directory.ts';
 import { userCollection } from '../directory/users.ts';
-import { createGovernance, type Governance, type Person, type Preview } from '../governance/governance.ts';
+import {
+  createGovernance,
+  type Governance,
+  type GovernanceSettings,
+  type Person,
+  type Preview,
+} from '../governance/governance.ts';
 import type { ObjectiveDraft, PolicyDraft } from '../governance/governed-texts.ts';
 import type { People } from '../governance/in-use.ts';
 import type { Declared, Objective, Policy } from '../governance/policy.ts';
@@ -28,7 +33,9 @@ export interface Policies {
 
 export interface GoverningParts {
   readonly store: SessionStore;
-  readonly config: () => Config;
+  readonly settings: () => GovernanceSettings & { readonly users: readonly unknown[] };
+  /** The address that signed blocks name as their issuer; the name of the keys without one. */
+  readonly publicUrl: string | undefined;
   readonly directory: Directory;
   readonly keys: SigningKeys;
   readonly journal: Journal;
@@ -36,13 +43,13 @@ export interface GoverningParts {
 }
 
 export function govern(parts: GoverningParts): { readonly governance: Governance; readonly policies: Policies } {
-  const { store, config, directory, keys, journal, log } = parts;
+  const { store, settings, publicUrl, directory, keys, journal, log } = parts;
   const governance = createGovernance({
     store,
-    settings: () => config().governance,
-    people: peopleOf(directory, config, store),
+    settings,
+    people: peopleOf(directory, settings, store),
     keys,
-    issuer: config().listen.publicUrl ?? keys.name,
+    issuer: publicUrl ?? keys.name,
     log,
     told: ({ sessionId, userId }, kind) =>
       journal.record({
@@ -85,11 +92,11 @@ export function govern(parts: GoverningParts): { readonly governance: Governance
   return { governance, policies };
 }
 
-function peopleOf({ teamsOf }: Directory, config: () => Config, { documents }: SessionStore): People {
+function peopleOf({ teamsOf }: Directory, settings: GoverningParts['settings'], { documents }: SessionStore): People {
   return {
     teamsOf,
     async any() {
-      if (config().governance.users.length > 0) return true;
+      if (settings().users.length > 0) return true;
       return (await documents.list(userCollection, { limit: 1 })).documents.length > 0;
     },
     collections: [userCollection],

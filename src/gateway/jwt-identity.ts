@@ -1,5 +1,5 @@
-import type { Config } from '../config/schema.ts';
 import { AmbitError } from '../errors.ts';
+import type { JwtIssuer } from '../identity/jwt/issuer.ts';
 import { createJwtVerifier, type VerifiedJwt } from '../identity/jwt/verify-jwt.ts';
 import type { UserPrincipal } from '../identity/principal.ts';
 import type { PresentedToken } from '../identity/token.ts';
@@ -22,7 +22,7 @@ export interface JwtIdentity {
 const remarkEveryMs = 60_000;
 
 /** Undefined where no identity provider is configured. */
-export function createJwtIdentity(issuers: Config['auth']['jwt'], log: Log): JwtIdentity | undefined {
+export function createJwtIdentity(issuers: readonly JwtIssuer[], log: Log): JwtIdentity | undefined {
   if (issuers.length === 0) return undefined;
   const remarked = new Map<string, number>();
 

@@ -1,7 +1,6 @@
-import type { Config } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import { createExporter, type ExporterOptions } from './exporter.ts';
-import { otlpSettings } from './otlp-settings.ts';
+import { otlpSettings, type TelemetryConfig } from './otlp-settings.ts';
 import { createTracer, type Tracer } from './tracer.ts';
 
 export interface Telemetry {
@@ -11,7 +10,7 @@ export interface Telemetry {
 
 /** Spans of each exchange, where somebody wants them. */
 export function openTelemetry(
-  config: Config['telemetry'],
+  config: TelemetryConfig,
   env: NodeJS.ProcessEnv | undefined,
   log: Log,
   count: ExporterOptions['count'],

@@ -1,5 +1,3 @@
-import type { Config } from '../config/schema.ts';
-
 /** Where spans go, and which. */
 export interface OtlpSettings {
   readonly url: URL;
@@ -7,6 +5,13 @@ export interface OtlpSettings {
   /** Of the traces that start here; whoever calls decides about its own. */
   readonly sampleRatio: number;
   readonly serviceName: string;
+}
+
+/** The `telemetry` section of the configuration. */
+export interface TelemetryConfig {
+  readonly otlpUrl?: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly sampleRatio: number;
 }
 
 const tracesPath = '/v1/traces';
@@ -17,7 +22,7 @@ const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
  * The environment comes before the file, as everywhere, under the names that OpenTelemetry gives these things. Each place
  * brings its own headers: a key that was meant for one collector does not go to another.
  */
-export function otlpSettings(config: Config['telemetry'], env: NodeJS.ProcessEnv = {}): OtlpSettings | undefined {
+export function otlpSettings(config: TelemetryConfig, env: NodeJS.ProcessEnv = {}): OtlpSettings | undefined {
   if (env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true') return undefined;
   const common = { sampleRatio: config.sampleRatio, serviceName: env['OTEL_SERVICE_NAME'] || 'ambit' };
   const whole = readUrl(env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']);

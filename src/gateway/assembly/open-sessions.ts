@@ -72,7 +72,15 @@ export async function openSessions({ storage, git }: SessionOptions, closing: Cl
   const ofSeveralUsers = async () => config().auth.jwt.length > 0 || keys.areOfSeveralUsers();
   const removal: ((userId: string) => Promise<void>)[] = [];
   const onUserRemoved = async (userId: string) => void (await Promise.all(removal.map((hear) => hear(userId))));
-  const { governance, policies } = govern({ store, config, directory, keys: signing, journal, log });
+  const { governance, policies } = govern({
+    store,
+    settings: () => config().governance,
+    publicUrl: config().listen.publicUrl,
+    directory,
+    keys: signing,
+    journal,
+    log,
+  });
   closing.push(governance.close);
   return {
     sessions,
