@@ -11,22 +11,22 @@ import { seed } from './test/random-seed.ts';
  * nothing behind there. Those that count every descriptor of their process have one to themselves.
  */
 const apart = [
-  'test/saferoot/**/*.test.ts',
-  'test/workspaces/{kept-open,local-only}.test.ts',
-  'test/workspaces/isolation/merge-attacks.test.ts',
+  'test/workspaces/saferoot/**/*.test.ts',
+  'test/workspaces/backends/{kept-open,local-only}.test.ts',
+  'test/workspaces/session-folders/merge-attacks.test.ts',
   'test/journeys/sandbox/churned-sessions.test.ts',
-  'test/runners/bwrap/ends.test.ts',
+  'test/sandbox/bwrap/ends.test.ts',
 ];
 /** The longest files start first, so that none of them is still running when all others have finished. */
 const longest = [
-  'runners/container/ends',
+  'sandbox/container/ends',
   'journeys/cells/cells',
   'journeys/conformance/through-all',
-  'workspaces/container/life',
-  'runners/bwrap/limits',
+  'workspaces/backends/container/life',
+  'sandbox/bwrap/limits',
   'journeys/hostile/clients',
   'journeys/sandbox/container-session',
-  'workspaces/container/container',
+  'workspaces/backends/container/container',
   'journeys/files/race',
   'journeys/abandoned/silent',
 ].map((name) => `/test/${name}.test.ts`);

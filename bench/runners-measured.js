@@ -1,8 +1,8 @@
 // Every runner this machine has, each with the limits it has by itself and with less.
-import { createBwrapRunner } from '../build/runners/bwrap/bwrap.js';
-import { createContainerRunner } from '../build/runners/container/container.js';
-import { createLimiter } from '../build/runners/limits/limiter.js';
-import { createPlainRunner } from '../build/runners/plain.js';
+import { createBwrapRunner } from '../build/sandbox/bwrap/bwrap.js';
+import { createContainerRunner } from '../build/sandbox/container/container.js';
+import { createLimiter } from '../build/sandbox/limits/limiter.js';
+import { createPlainRunner } from '../build/sandbox/plain/plain.js';
 
 /** Nothing is kept: what the other figures are held against. */
 const unbounded = {

@@ -5,9 +5,9 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { linuxGround } from '../build/saferoot/linux-ground.js';
-import { openRoot } from '../build/saferoot/open-root.js';
-import { walk } from '../build/saferoot/walk.js';
+import { openRoot } from '../build/workspaces/saferoot/open-root.js';
+import { linuxGround } from '../build/workspaces/saferoot/platform/linux-ground.js';
+import { walk } from '../build/workspaces/saferoot/walk.js';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
 const rounds = Number(values.rounds);

@@ -13,9 +13,13 @@ const { dependencies, optionalDependencies } = JSON.parse(readFileSync(join(proj
 const inside = ['@marcbachmann/cel-js', 're2js', 'yaml', 'zod'];
 const outside = Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !inside.includes(name));
 
-const doors = ['index', 'sdk/index', 'server/index', 'stores/index', 'testing/index', 'cli/main'];
+const doors = ['index', 'public/sdk/index', 'public/server/index', 'stores/index', 'public/testing/index', 'cli/main'];
 /** Started by their path, and shown alone inside a sandbox: each is one file that needs no other of ours. */
-const programs = ['runners/warden-process', 'runners/egress/forwarder', 'workspaces/container/files-process'];
+const programs = [
+  'sandbox/reaper/warden-process',
+  'sandbox/egress/forwarder',
+  'workspaces/backends/container/files-process',
+];
 
 /** Looks for files from where it lies itself, and so stays a file of its own. */
 const placed = { name: 'own-files', file: join(source, 'own-files.ts') };
@@ -25,11 +29,16 @@ const placed = { name: 'own-files', file: join(source, 'own-files.ts') };
  * a command without a gateway would open sixty of them.
  */
 const together = {
-  command: ['main', 'log-flags', 'session-create', 'session-list', 'session-show', 'session-end'].map(
+  command: ['main', 'io/log-flags', ...['create', 'list', 'show', 'end'].map((name) => `commands/session/${name}`)].map(
     (name) => `cli/${name}`,
   ),
-  offline: ['config/load', 'admin/handle', 'gateway/assembly/open-operator', 'stores/sqlite/sqlite-store'],
-  server: ['server/index'],
+  offline: [
+    'config/load/load',
+    'entrances/control/handle',
+    'gateway/assembly/open-operator',
+    'stores/sqlite/sqlite-store',
+  ],
+  server: ['public/server/index'],
   stores: ['stores/index'],
 };
 

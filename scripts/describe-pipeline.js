@@ -36,7 +36,7 @@ function withPipeline(page, table) {
 
 async function readStages() {
   const { openGateway } = await import('../build/gateway/assembly/open-gateway.js');
-  const { loadConfig } = await import('../build/config/load.js');
+  const { loadConfig } = await import('../build/config/load/load.js');
   const folder = mkdtempSync(join(tmpdir(), 'ambit-pipeline-'));
   const configFile = join(folder, 'ambit.yaml');
   const { config } = await loadConfig({ text: '{"version":1,"store":{"kind":"memory"}}', file: configFile });

@@ -1,7 +1,7 @@
 // Writes the generated part of docs/reference/api.md from the route table of the build: node scripts/write-api-page.js
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { describeApi } from '../build/admin/routes.js';
+import { describeApi } from '../build/entrances/control/routes.js';
 
 const file = new URL('../docs/reference/api.md', import.meta.url);
 const mark = '<!-- From here on generated: node scripts/write-api-page.js -->\n';

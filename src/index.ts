@@ -1,5 +1,5 @@
-export type { ConfigInput } from './config/schema.ts';
-export type { SessionContext } from './context/context-names.ts';
+export type { ConfigInput } from './config/schema/schema.ts';
+export type { SessionContext } from './context/for-tools/context-names.ts';
 export {
   type EnvSource,
   explainInjection,
@@ -9,12 +9,12 @@ export {
   type InjectionOptions,
   injectSessionContext,
   type Provenance,
-} from './context/inject.ts';
+} from './context/for-tools/inject.ts';
 export { AmbitError, type ErrorCode, isAmbitError } from './errors.ts';
 export type { StageWatch } from './gateway/compose.ts';
-export type { CallExplanation } from './gateway/explain-call.ts';
-export type { McpServer, McpServers, ServerView, SessionServers } from './gateway/mcp-servers.ts';
-export { type CreateGatewayOptions, createGateway, type EmbeddedGateway } from './library/create-gateway.ts';
-export type { McpTransport } from './library/in-process-transport.ts';
-export type { Log, LogFields } from './log.ts';
+export type { CallExplanation } from './gateway/inspect/explain-call.ts';
+export type { McpServer, McpServers, ServerView, SessionServers } from './gateway/inspect/mcp-servers.ts';
+export type { Log, LogFields } from './observability/log/log.ts';
+export { type CreateGatewayOptions, createGateway, type EmbeddedGateway } from './public/create-gateway.ts';
+export type { McpTransport } from './public/in-process-transport.ts';
 export type { Narrowing, SessionDraft, SessionView } from './sessions/session.ts';

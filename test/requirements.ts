@@ -1,6 +1,6 @@
 /**
  * What Ambit promises, line by line. `claimed` means that it is built; then at least one test must cite the id at the
- * start of its title (`'P8: …'`), or `test/house/requirements.test.ts` fails.
+ * start of its title (`'P8: …'`), or `test/structure/requirements.test.ts` fails.
  */
 export interface Requirement {
   readonly id: string;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { locateDataDir } from '../../build/config/locate.js';
+import { locateDataDir } from '../../build/config/load/locate.js';
 
 const ambit = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
 const config = fileURLToPath(new URL('ambit.yaml', import.meta.url));

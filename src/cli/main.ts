@@ -1,10 +1,10 @@
 import { isAmbitError } from '../errors.ts';
-import { escapeControls } from '../escape-controls.ts';
+import { escapeControls } from '../lib/text/escape-controls.ts';
 import { type Command, type Invocation, UsageFault } from './command.ts';
+import { version } from './commands/version.ts';
 import { readInvocation } from './read-invocation.ts';
 import { usage } from './usage.ts';
 import { verbs } from './verbs.ts';
-import { version } from './version.ts';
 
 /** Finds the command and gives back the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
 export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {

@@ -1,9 +1,9 @@
 import type { AmbitError } from '../errors.ts';
-import type { Caller } from '../upstreams/caller.ts';
-import { errorMessage, resultMessage } from '../wire/compose.ts';
-import { type Edit, removeMembers } from '../wire/edit.ts';
-import type { Message } from '../wire/message.ts';
-import { type Member, memberOf, type Shape, shapeAt } from '../wire/scan.ts';
+import { errorMessage, resultMessage } from '../protocol/compose.ts';
+import { type Edit, removeMembers } from '../protocol/json/edit.ts';
+import { type Member, memberOf, type Shape, shapeAt } from '../protocol/json/scan.ts';
+import type { Message } from '../protocol/message.ts';
+import type { Caller } from '../upstreams/links/caller.ts';
 import type { Arrived } from './exchange.ts';
 
 /** What the question is called between us and a modern client. */

@@ -1,6 +1,6 @@
-import type { Reply } from '../wire/channel.ts';
-import { readMessage } from '../wire/message.ts';
-import { memberOf, rawAt } from '../wire/scan.ts';
+import type { Reply } from '../protocol/channel.ts';
+import { memberOf, rawAt } from '../protocol/json/scan.ts';
+import { readMessage } from '../protocol/message.ts';
 
 /** Errors are short; a long answer is not read once more to find out that it is none. */
 const longestError = 65_536;

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Credential, Principal } from '../identity/principal.ts';
+import type { Channel, Era } from '../protocol/channel.ts';
+import type { Edit } from '../protocol/json/edit.ts';
+import type { Message } from '../protocol/message.ts';
+import { type Trace, type TraceHeaders, traceOf } from '../protocol/trace.ts';
 import type { Session } from '../sessions/session.ts';
-import type { Caller } from '../upstreams/caller.ts';
 import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
-import type { Channel, Era } from '../wire/channel.ts';
-import type { Edit } from '../wire/edit.ts';
-import type { Message } from '../wire/message.ts';
-import { type Trace, type TraceHeaders, traceOf } from '../wire/trace.ts';
+import type { Caller } from '../upstreams/links/caller.ts';
 
 /** What stages annotate for the journal; the rest of an exchange is read-only. */
 export interface EntryDraft {

@@ -1,7 +1,7 @@
-import type { Config } from '../config/schema.ts';
-import type { Log } from '../log.ts';
+import type { Config } from '../config/schema/schema.ts';
+import type { Log } from '../observability/log/log.ts';
+import type { Reply } from '../protocol/channel.ts';
 import type { SessionStore } from '../stores/store.ts';
-import type { Reply } from '../wire/channel.ts';
 import type { StageWatch } from './compose.ts';
 import type { Arrived } from './exchange.ts';
 import type { StageList } from './stage.ts';

@@ -1,15 +1,15 @@
-import type { Config } from '../config/schema.ts';
-import type { Directory } from '../directory/directory.ts';
-import type { Lifecycle } from '../events/lifecycle.ts';
-import type { Refusal } from '../journal/refusals.ts';
-import type { Metrics } from '../metrics/metrics.ts';
+import type { Config } from '../config/schema/schema.ts';
+import type { Directory } from '../identity/directory.ts';
+import type { JwtIdentity } from '../identity/jwt/jwt-identity.ts';
+import type { Refusal } from '../observability/journal/refusals.ts';
+import type { Metrics } from '../observability/metrics/metrics.ts';
+import type { Reply } from '../protocol/channel.ts';
+import type { SandboxState } from '../sandbox/sandbox-state.ts';
+import type { Lifecycle } from '../sessions/events/lifecycle.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
-import type { Reply } from '../wire/channel.ts';
 import type { Arrived } from './exchange.ts';
 import type { Identify } from './identify.ts';
-import type { JwtIdentity } from './jwt-identity.ts';
-import type { Operator, OperatorAuth, ServerAccess } from './operator.ts';
-import type { SandboxState } from './sandbox-state.ts';
+import type { Operator, OperatorAuth, ServerAccess } from './operator/operator.ts';
 import type { Next } from './stage.ts';
 import type { Visit, Visited } from './visit.ts';
 

@@ -1,6 +1,6 @@
-import type { Keys } from '../directory/keys.ts';
 import { AmbitError, isAmbitError } from '../errors.ts';
 import { looksLikeJwt } from '../identity/jwt/verify-jwt.ts';
+import type { Keys } from '../identity/keys.ts';
 import {
   anonymousUser,
   type Credential,
@@ -9,7 +9,7 @@ import {
   type UserPrincipal,
 } from '../identity/principal.ts';
 import type { PresentedToken } from '../identity/token.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../observability/log/log.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 

@@ -1,8 +1,8 @@
-import type { Log } from '../log.ts';
-import { metadataFields } from '../logging/metadata.ts';
-import type { Metrics } from '../metrics/metrics.ts';
+import type { Log } from '../observability/log/log.ts';
+import { metadataFields } from '../observability/log/metadata.ts';
+import type { Metrics } from '../observability/metrics/metrics.ts';
 import type { Session } from '../sessions/session.ts';
-import type { ProcessWatch } from '../upstreams/stdio/process-watch.ts';
+import type { ProcessWatch } from '../upstreams/links/stdio/process-watch.ts';
 
 /** What logs and metrics are told of sessions and processes, so that both are told the same. */
 export interface Observer {

@@ -1,8 +1,8 @@
+import type { Message } from '../protocol/message.ts';
 import type { Session } from '../sessions/session.ts';
+import type { Resolution } from '../upstreams/access/resolution.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
-import type { Message } from '../wire/message.ts';
 import type { Decided } from './exchange.ts';
-import type { Resolution } from './resolution.ts';
 import type { StageInfo } from './stage.ts';
 
 /** Makes the check that is asked when an admitted request is sent. See `Acting.confirm`. */

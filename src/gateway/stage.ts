@@ -1,9 +1,9 @@
 import type { ErrorCode } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
+import type { Era } from '../protocol/channel.ts';
+import type { Message } from '../protocol/message.ts';
 import type { Session } from '../sessions/session.ts';
 import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
-import type { Era } from '../wire/channel.ts';
-import type { Message } from '../wire/message.ts';
 
 /** Passes an exchange on to the stages that follow. */
 export type Next<E, Out> = (exchange: E) => Promise<Out>;

@@ -1,4 +1,4 @@
-import type { Reply } from '../wire/channel.ts';
+import type { Reply } from '../protocol/channel.ts';
 import type { Arrived } from './exchange.ts';
 
 /** Notes when a server was asked and when it answered, where that becomes a span of its own. */

@@ -1,15 +1,15 @@
 import { AmbitError } from '../errors.ts';
-import type { Journal } from '../journal/journal.ts';
-import { type Refusals, refusedCall } from '../journal/refusals.ts';
+import type { Journal } from '../observability/journal/journal.ts';
+import { type Refusals, refusedCall } from '../observability/journal/refusals.ts';
+import type { Channel } from '../protocol/channel.ts';
+import { errorMessage, refusedRequest } from '../protocol/compose.ts';
+import { ProtocolFault } from '../protocol/protocol-fault.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import type { Caller, Callers } from '../upstreams/caller.ts';
-import type { Channel } from '../wire/channel.ts';
-import { errorMessage, refusedRequest } from '../wire/compose.ts';
-import { ProtocolFault } from '../wire/protocol-fault.ts';
+import type { Caller, Callers } from '../upstreams/links/caller.ts';
 import type { Approach, InSession } from './exchange.ts';
-import { onLatestRecord } from './on-latest-record.ts';
 import { asAmbitError } from './refusal.ts';
-import type { RememberedTransports } from './remembered-transports.ts';
+import { onLatestRecord } from './sessions/on-latest-record.ts';
+import type { RememberedTransports } from './sessions/remembered-transports.ts';
 import type { AroundStage, Next } from './stage.ts';
 
 /** Someone at the door without a message: the handshake era's GET and DELETE, and whoever brings several at once. */

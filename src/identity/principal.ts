@@ -1,4 +1,4 @@
-import type { TrustLevel } from '../trust/trust-level.ts';
+import type { TrustLevel } from '../rules/trust-level.ts';
 import type { PresentedToken } from './token.ts';
 
 /** What a credential of a user can do at most, whoever else that user is. */

@@ -1,5 +1,5 @@
-import type { Config } from '../config/schema.ts';
-import { closest } from '../config/suggest.ts';
+import { closest } from '../config/explain/suggest.ts';
+import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 
 const most = 1000;

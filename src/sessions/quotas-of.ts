@@ -1,4 +1,4 @@
-import type { Config } from '../config/schema.ts';
+import type { Config } from '../config/schema/schema.ts';
 import type { Quotas } from './grant-size.ts';
 
 /** The quotas of a configuration as a store takes them: without those that bound nothing. */

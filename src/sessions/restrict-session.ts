@@ -1,4 +1,4 @@
-import type { Config } from '../config/schema.ts';
+import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { checkServers } from './check-servers.ts';
 import type { Narrowing, Session } from './session.ts';

@@ -1,6 +1,6 @@
 import type { TokenPermissions } from '../identity/principal.ts';
+import type { Loaded, NonNull } from '../rules/session-base.ts';
 import type { SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
-import type { Loaded, NonNull } from '../trust/session-base.ts';
 
 /** Ambit's record of one agent's piece of work, with its bounds, as this process holds it: frozen, replaced when it changes. */
 export interface Session extends Loaded<Omit<SessionRecord, 'lastActiveAt' | 'expiresAt'>> {

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../errors.ts';
 import { digestsEqual, isWhole, mintToken, type PresentedToken, presentedToken } from '../identity/token.ts';
+import type { TrustLevel } from '../rules/trust-level.ts';
 import type { NewSession, SessionChange, SessionRecord } from '../stores/record.ts';
 import type { SessionFilter, SessionStore, Updated } from '../stores/store.ts';
-import type { TrustLevel } from '../trust/trust-level.ts';
 import { descendantsOf } from './descendants.ts';
 import { followStore } from './follow-store.ts';
 import { goneBecause } from './gone-because.ts';

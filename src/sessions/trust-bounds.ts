@@ -1,7 +1,7 @@
-import type { Config } from '../config/schema.ts';
+import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
-import { isAtMost, lowest } from '../trust/bounds.ts';
-import type { TrustLevel } from '../trust/trust-level.ts';
+import { isAtMost, lowest } from '../rules/bounds.ts';
+import type { TrustLevel } from '../rules/trust-level.ts';
 
 /** One thing that bounds the trust of a session, and what it is called. */
 export interface TrustBound {

@@ -1,5 +1,5 @@
 import { AmbitError } from '../errors.ts';
-import { isAtMost } from '../trust/bounds.ts';
+import { isAtMost } from '../rules/bounds.ts';
 import type { Narrowing, Session, SessionDraft } from './session.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { AmbitError } from '../errors.ts';
-import type { SessionBase } from '../trust/session-base.ts';
+import type { SessionBase } from '../rules/session-base.ts';
 
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
 

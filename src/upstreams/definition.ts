@@ -1,14 +1,14 @@
 import { dirname } from 'node:path';
-import { canonicalJson, hashedValues, sha256 } from '../canonical-json.ts';
-import { resolveArgs, resolveCommand } from '../config/resolve-args.ts';
-import type { Config } from '../config/schema.ts';
-import type { ServerSource } from '../config/schema-server.ts';
-import type { Disclosure } from '../context/call-context.ts';
-import type { Limits } from '../runners/limits/limits.ts';
-import type { TrustLevel } from '../trust/trust-level.ts';
-import type { Era } from '../wire/channel.ts';
-import type { Link } from './link.ts';
-import type { Scope } from './process-key.ts';
+import { resolveArgs, resolveCommand } from '../config/load/resolve-args.ts';
+import type { Config } from '../config/schema/schema.ts';
+import type { ServerSource } from '../config/schema/schema-server.ts';
+import type { Disclosure } from '../context/for-tools/call-context.ts';
+import { canonicalJson, hashedValues, sha256 } from '../lib/json/canonical-json.ts';
+import type { Era } from '../protocol/channel.ts';
+import type { TrustLevel } from '../rules/trust-level.ts';
+import type { Limits } from '../sandbox/limits/limits.ts';
+import type { Link } from './links/link.ts';
+import type { Scope } from './links/process-key.ts';
 
 /** What may be asked of the person or model behind a session. */
 interface PushPermissions {

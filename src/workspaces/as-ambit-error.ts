@@ -1,7 +1,7 @@
 import { AmbitError, type ErrorCode } from '../errors.ts';
-import { type SafeRootCode, SafeRootError } from '../saferoot/saferoot-error.ts';
+import { changedMeanwhile, closedInside, closedPath, tooManyEntries } from './backends/refusals.ts';
 import { plainNames } from './plain-names.ts';
-import { changedMeanwhile, closedInside, closedPath, tooManyEntries } from './refusals.ts';
+import { type SafeRootCode, SafeRootError } from './saferoot/saferoot-error.ts';
 
 const codes: Readonly<Record<SafeRootCode, ErrorCode>> = {
   PATH_VIOLATION: 'PATH_VIOLATION',

@@ -1,7 +1,7 @@
-import { SafeRootError } from '../saferoot/saferoot-error.ts';
 import { asAmbitError } from './as-ambit-error.ts';
+import { absolutePath } from './backends/refusals.ts';
 import { missingFile, type NamesIn } from './missing-file.ts';
-import { absolutePath } from './refusals.ts';
+import { SafeRootError } from './saferoot/saferoot-error.ts';
 
 export interface Explaining {
   readonly namesIn: NamesIn;

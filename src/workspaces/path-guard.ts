@@ -1,7 +1,7 @@
-import { originalsOf } from '../copied-names.ts';
-import { expandBraces } from '../text/braces.ts';
-import { foldName } from '../text/fold-name.ts';
-import { compileGlob, type Glob } from '../text/glob.ts';
+import { originalsOf } from '../lib/fs/copied-names.ts';
+import { expandBraces } from '../lib/text/braces.ts';
+import { foldName } from '../lib/text/fold-name.ts';
+import { compileGlob, type Glob } from '../lib/text/glob.ts';
 import type { PathRules } from './path-rules.ts';
 
 export interface PathGuard {

@@ -1,7 +1,7 @@
-import type { WorkspaceBackend } from './backend.ts';
-import type { OneAtATime } from './one-at-a-time.ts';
+import type { OneAtATime } from '../lib/async/one-at-a-time.ts';
+import type { WorkspaceBackend } from './backends/backend.ts';
+import { tooLargeToWrite } from './backends/refusals.ts';
 import { plainNames } from './plain-names.ts';
-import { tooLargeToWrite } from './refusals.ts';
 import type { Resolutions } from './resolutions.ts';
 import type { SessionFiles } from './session-files.ts';
 import type { WriteLimits, WrittenSoFar } from './written-so-far.ts';

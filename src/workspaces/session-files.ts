@@ -1,4 +1,4 @@
-import type { WorkspaceBackend } from './backend.ts';
+import type { WorkspaceBackend } from './backends/backend.ts';
 
 /** The files of one session, within its bounds: what a tool works on. */
 export interface SessionFiles extends Omit<WorkspaceBackend, 'close' | 'isElsewhere'> {

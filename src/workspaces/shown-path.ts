@@ -1,4 +1,4 @@
-import { escapeControls } from '../escape-controls.ts';
+import { escapeControls } from '../lib/text/escape-controls.ts';
 
 /** A path as the caller wrote it, for a message. An absolute one is not repeated: it may be one of the host. */
 export function shownPath(path: unknown): string {

@@ -1,7 +1,7 @@
-import { redactBytes, redactionFor } from '../redact-settings.ts';
-import type { OpenedFile } from './backend.ts';
+import { redactBytes, redactionFor } from '../lib/redact/redact-settings.ts';
+import type { OpenedFile } from './backends/backend.ts';
+import { closedPath } from './backends/refusals.ts';
 import type { PathGuard } from './path-guard.ts';
-import { closedPath } from './refusals.ts';
 
 /** Settings are small; what is larger is not searched for credentials, and not shown. */
 const largestShown = 1024 * 1024;

@@ -1,9 +1,9 @@
-import type { Config } from '../config/schema.ts';
+import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
+import { createOneAtATime } from '../lib/async/one-at-a-time.ts';
 import type { Session } from '../sessions/session.ts';
-import type { WorkspaceBackend } from './backend.ts';
-import { createKeptOpen } from './kept-open.ts';
-import { createOneAtATime } from './one-at-a-time.ts';
+import type { WorkspaceBackend } from './backends/backend.ts';
+import { createKeptOpen } from './backends/kept-open.ts';
 import { type Resolution, tellResolutions } from './resolutions.ts';
 import type { SessionFiles } from './session-files.ts';
 import { sessionFilesOf } from './session-files-of.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../src/index.ts';
-import { taggedProcesses, until } from '../runners/tagged-processes.ts';
+import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
 import { type RawClient, rawClient } from './raw-client.ts';
 
 const script = join(import.meta.dirname, '..', 'fixtures', 'reloaded', 'server.js');

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { createObserver } from '../../src/gateway/observe.ts';
-import type { LogFields } from '../../src/log.ts';
-import { textLine } from '../../src/logging/line.ts';
-import { opaqueUser, safeLog } from '../../src/logging/safe-log.ts';
-import { createMetrics } from '../../src/metrics/metrics.ts';
+import { textLine } from '../../src/observability/log/line.ts';
+import type { LogFields } from '../../src/observability/log/log.ts';
+import { opaqueUser, safeLog } from '../../src/observability/log/safe-log.ts';
+import { createMetrics } from '../../src/observability/metrics/metrics.ts';
 import type { Session } from '../../src/sessions/session.ts';
 
 const session: Session = {

@@ -2,9 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { hasBwrap } from '../needs/bwrap.ts';
-import { until } from '../runners/tagged-processes.ts';
-import { freshGateway, recorder, whoami } from '../upstreams/scoped-gateway.ts';
-import { type Scene, scene } from '../workspaces/isolation/scene.ts';
+import { until } from '../sandbox/tagged-processes.ts';
+import { freshGateway, recorder, whoami } from '../upstreams/links/scoped-gateway.ts';
+import { type Scene, scene } from '../workspaces/session-folders/scene.ts';
 
 const start = freshGateway();
 const scenes: Scene[] = [];

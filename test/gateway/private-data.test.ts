@@ -14,10 +14,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createApprovals } from '../../src/approvals/approvals.ts';
-import { createGateway } from '../../src/library/create-gateway.ts';
-import { makePrivateFolder, obstacleTo } from '../../src/private-files.ts';
+import { makePrivateFolder, obstacleTo } from '../../src/lib/fs/private-files.ts';
+import { createGateway } from '../../src/public/create-gateway.ts';
 import { openStore } from '../../src/stores/open-store.ts';
+import { createApprovals } from '../../src/upstreams/pins/approvals.ts';
 
 const somebodyElse = 65_534;
 const mode = (path: string) => (lstatSync(path).mode & 0o777).toString(8);

@@ -3,10 +3,10 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { createApprovals } from '../../src/approvals/approvals.ts';
-import { configSchema } from '../../src/config/schema.ts';
+import { configSchema } from '../../src/config/schema/schema.ts';
 import type { ConfigInput } from '../../src/index.ts';
 import { defineServers } from '../../src/upstreams/definition.ts';
+import { createApprovals } from '../../src/upstreams/pins/approvals.ts';
 import { proof } from '../proof.ts';
 import { boundedGateway, eras, serverOf } from './bounded-gateway.ts';
 

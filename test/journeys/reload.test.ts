@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { counts, proof } from '../proof.ts';
-import { taggedProcesses, until } from '../runners/tagged-processes.ts';
+import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
 import { patienceMs } from './abandoned/probed-ambit.ts';
 import { ask } from './control-api.ts';
 import { callModern, modernHeaders, modernRequest, openClient, outcome, type Spoken } from './hostile/mcp-calls.ts';

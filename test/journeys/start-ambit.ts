@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
-import { taggedProcesses, until } from '../runners/tagged-processes.ts';
+import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
 import { ask } from './control-api.ts';
 
 export const repository = resolve(import.meta.dirname, '..', '..');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/load/load.ts';
 import { isAmbitError } from '../../src/errors.ts';
 import type { Ceiling } from '../../src/identity/principal.ts';
 import { type OpeningBounds, openSession } from '../../src/sessions/open-session.ts';

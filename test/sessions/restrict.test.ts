@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/load.ts';
-import type { Config } from '../../src/config/schema.ts';
+import { loadConfig } from '../../src/config/load/load.ts';
+import type { Config } from '../../src/config/schema/schema.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import { restrictSession } from '../../src/sessions/restrict-session.ts';
 import { type Narrowing, type Session, type SessionDraft, viewOf } from '../../src/sessions/session.ts';

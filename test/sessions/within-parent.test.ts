@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { beforeEach, expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/load.ts';
-import type { Config } from '../../src/config/schema.ts';
+import { loadConfig } from '../../src/config/load/load.ts';
+import type { Config } from '../../src/config/schema/schema.ts';
+import { isAtMost } from '../../src/rules/bounds.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import { restrictSession } from '../../src/sessions/restrict-session.ts';
 import type { Session, SessionDraft } from '../../src/sessions/session.ts';
@@ -10,7 +11,6 @@ import { draftWithin, fitInto } from '../../src/sessions/within-parent.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import type { NewSession } from '../../src/stores/record.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
-import { isAtMost } from '../../src/trust/bounds.ts';
 import { counts } from '../proof.ts';
 import { codeOf } from './code-of.ts';
 

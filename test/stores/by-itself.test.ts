@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { draft } from '../../src/public/testing/store-suite/harness.ts';
 import { openStore } from '../../src/stores/open-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
-import { draft } from '../../src/testing/store-suite/harness.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
 
 const program = findRedis();

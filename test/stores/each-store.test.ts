@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { repository } from '../house/source-files.ts';
+import { repository } from '../structure/source-files.ts';
 
 const stores = readdirSync(join(repository, 'src/stores'), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())

@@ -1,6 +1,6 @@
 import { describe, test } from 'vitest';
+import { describeSessionStore } from '../../src/public/testing/store-suite/describe-session-store.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
-import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
 import { nextNoon } from './next-noon.ts';
 
 describeSessionStore(

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { draft } from '../../src/public/testing/store-suite/harness.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
-import { draft } from '../../src/testing/store-suite/harness.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
 
 const program = findRedis();

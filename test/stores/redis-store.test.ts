@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describeSessionStore } from '../../src/public/testing/store-suite/describe-session-store.ts';
 import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
-import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
 import { nextNoon } from './next-noon.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';
 

@@ -1,6 +1,6 @@
 import { vi } from 'vitest';
-import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
-import type { OpenStore } from '../../src/testing/store-suite/harness.ts';
+import { describeSessionStore } from '../../src/public/testing/store-suite/describe-session-store.ts';
+import type { OpenStore } from '../../src/public/testing/store-suite/harness.ts';
 
 /** Runs the published suite by hand and answers the rules that were broken. */
 export async function brokenRules(open: OpenStore): Promise<string[]> {

@@ -3,10 +3,10 @@ import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { draft } from '../../src/public/testing/store-suite/harness.ts';
 import { openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { draft } from '../../src/testing/store-suite/harness.ts';
-import { repository } from '../house/source-files.ts';
+import { repository } from '../structure/source-files.ts';
 
 let folder: string;
 beforeAll(async () => {

@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { draft } from '../../src/public/testing/store-suite/harness.ts';
 import { admitRow } from '../../src/stores/sqlite/admit-rows.ts';
 import { type Database, openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { reach } from '../../src/stores/sqlite/session-rows.ts';
 import { releaseRow, renewRow } from '../../src/stores/sqlite/settle-rows.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { draft } from '../../src/testing/store-suite/harness.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-plans-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describeSessionStore } from '../../src/public/testing/store-suite/describe-session-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { describeSessionStore } from '../../src/testing/store-suite/describe-session-store.ts';
 import { nextNoon } from './next-noon.ts';
 
 let folder: string;

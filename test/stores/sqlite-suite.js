@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
+import { describeSessionStore } from '../../dist/public/testing/index.js';
 import { openSqliteStore } from '../../dist/stores/index.js';
-import { describeSessionStore } from '../../dist/testing/index.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-node-'));
 after(() => rmSync(folder, { recursive: true, force: true }));

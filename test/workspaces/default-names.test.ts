@@ -2,12 +2,12 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { WorkspaceBackend } from '../../src/workspaces/backend.ts';
-import { openLocal } from '../../src/workspaces/local/open-local.ts';
+import type { WorkspaceBackend } from '../../src/workspaces/backends/backend.ts';
+import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { proof } from '../proof.ts';
+import { bytes, codeOf, contentOf } from './backends/suite/ground.ts';
 import { hiddenNames, keptCopies, keptFiles, keptFolders, openNames } from './default-names.ts';
-import { bytes, codeOf, contentOf } from './suite/ground.ts';
 
 let folder: string;
 let session: WorkspaceBackend;

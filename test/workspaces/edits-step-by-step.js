@@ -65,7 +65,7 @@ fs.promises.open = async (path, flags, mode) => {
 syncBuiltinESMExports();
 
 // Loaded only now: what they import is what was put in place above.
-const { openLocal } = await import('../../build/workspaces/local/open-local.js');
+const { openLocal } = await import('../../build/workspaces/backends/local/open-local.js');
 const { pathRules } = await import('../../build/workspaces/path-rules.js');
 const files = openLocal(live, { rules: pathRules({ hide: [], keep: [], open: [] }) });
 await files.swept;

@@ -1,6 +1,6 @@
 // Writes, moves and removes files in the folder it is given, as fast as it can, until somebody kills it.
 import { createHash } from 'node:crypto';
-import { openLocal } from '../../build/workspaces/local/open-local.js';
+import { openLocal } from '../../build/workspaces/backends/local/open-local.js';
 import { pathRules } from '../../build/workspaces/path-rules.js';
 
 const [, , folder, round] = process.argv;

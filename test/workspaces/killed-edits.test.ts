@@ -7,9 +7,9 @@ import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { isTemporaryName } from '../../src/saferoot/temporary-name.ts';
-import { openLocal } from '../../src/workspaces/local/open-local.ts';
+import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
+import { isTemporaryName } from '../../src/workspaces/saferoot/temporary-name.ts';
 import { proof } from '../proof.ts';
 import { seed } from '../random-seed.ts';
 

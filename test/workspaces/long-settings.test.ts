@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { redactBytes, redactedMark, redactionFor } from '../../src/redact-settings.ts';
+import { redactBytes, redactedMark, redactionFor } from '../../src/lib/redact/redact-settings.ts';
 import { proof } from '../proof.ts';
 
 const names = [['.npmrc'], ['.yarnrc.yml'], ['.git', 'config'], ['.hg', 'hgrc'], ['.flaskenv'], ['.bundle', 'config']];

@@ -1,14 +1,14 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/load/load.ts';
 import type { Session } from '../../src/sessions/session.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
-import { openLocal } from '../../src/workspaces/local/open-local.ts';
+import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { createWorkspaces } from '../../src/workspaces/workspaces.ts';
 import { createWrittenSoFar } from '../../src/workspaces/written-so-far.ts';
-import { sceneOfTest } from '../saferoot/scene.ts';
+import { sceneOfTest } from './saferoot/scene.ts';
 
 test('W6: a file has its turns in every workspace that holds it', async () => {
   const scene = sceneOfTest();

@@ -13,10 +13,10 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openLocal } from '../../src/workspaces/local/open-local.ts';
+import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { runGit } from '../fixtures/hostile/builds-repository.js';
-import { bytes, codeOf, contentOf, messageOf } from './suite/ground.ts';
+import { bytes, codeOf, contentOf, messageOf } from './backends/suite/ground.ts';
 
 let outer: string;
 let folder: string;

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
-import { openDatabase } from '../../src/workspaces/database/open-database.ts';
+import { openDatabase } from '../../src/workspaces/backends/database/open-database.ts';
 import { pathRules } from '../../src/workspaces/path-rules.ts';
 import { readExpression } from '../../src/workspaces/search/expression.ts';
 import { grep } from '../../src/workspaces/search/grep.ts';
+import { bytes, codeOf, contentOf, noRules } from './backends/suite/ground.ts';
 import { filesIn, ripgrepOfFile } from './search/searched.ts';
-import { bytes, codeOf, contentOf, noRules } from './suite/ground.ts';
 
 /** Each holds "SECRET" wherever a credential is, and "plain" in what may be read. */
 const files: Record<string, string> = {

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { isAmbitError } from '../../src/errors.ts';
+import { draft } from '../../src/public/testing/store-suite/harness.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
-import { draft } from '../../src/testing/store-suite/harness.ts';
 import { createWrittenSoFar, type WrittenSoFar } from '../../src/workspaces/written-so-far.ts';
 
 const limits = { sessionBytes: 100, sessionEntries: 3 };

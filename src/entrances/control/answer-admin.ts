@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { handleAdmin } from '../../admin/handle.ts';
-import { type AdminAnswer, problem } from '../../admin/problem.ts';
-import { eventsPath } from '../../admin/routes.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { dropBody, readBody } from '../http/read-body.ts';
 import { serveEvents } from '../http/serve-events.ts';
+import { handleAdmin } from './handle.ts';
+import { type AdminAnswer, problem } from './problem.ts';
+import { eventsPath } from './routes.ts';
 
 const bodyLimit = 256 * 1024;
 const mostReaders = 64;

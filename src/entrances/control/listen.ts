@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import { withLongLock } from '../../file-lock.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import { withLongLock } from '../../lib/fs/file-lock.ts';
 import { createAdminDoor } from './answer-admin.ts';
 import { controlSocketPath, lockSocketPath, openSocketWay } from './socket-path.ts';
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
-import type { Channel, Delivery } from '../../wire/channel.ts';
-import { refusedRequest } from '../../wire/compose.ts';
-import { oneLine } from '../../wire/one-line.ts';
+import type { Channel, Delivery } from '../../protocol/channel.ts';
+import { refusedRequest } from '../../protocol/compose.ts';
+import { oneLine } from '../../protocol/lines/one-line.ts';
 import type { HeldBytes } from './body-budget.ts';
 
 /**

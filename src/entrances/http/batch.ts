@@ -1,9 +1,9 @@
 import { blankEntry } from '../../gateway/exchange.ts';
-import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
-import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../wire/message.ts';
-import { claimedVersion } from '../../wire/modern-envelope.ts';
-import { ScanFault, scanArray } from '../../wire/scan.ts';
-import { batchVersion } from '../../wire/versions.ts';
+import { refuseAmbiguousKeys } from '../../protocol/envelope-keys.ts';
+import { ScanFault, scanArray } from '../../protocol/json/scan.ts';
+import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../protocol/message.ts';
+import { claimedVersion } from '../../protocol/modern-envelope.ts';
+import { batchVersion } from '../../protocol/versions.ts';
 import { arrived, finish, type HttpApproach, type Posted, refuse } from './post.ts';
 
 const maxElements = 64;

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Config } from '../../config/schema.ts';
+import type { Config } from '../../config/schema/schema.ts';
 
 export interface GuardRefusal {
   readonly event: 'host' | 'origin';

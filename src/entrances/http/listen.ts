@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { allServers } from '../../gateway/aggregate/for-all.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import { allServers } from '../../gateway/routing/for-all.ts';
 import { openAdminToken } from '../../identity/admin-token.ts';
-import type { Log } from '../../log.ts';
+import type { Log } from '../../observability/log/log.ts';
 import { createAdminDoor } from '../control/answer-admin.ts';
 import { createAdminCheck } from './admin-check.ts';
 import { createAdmitCaller } from './admit-caller.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { allServers } from '../../gateway/aggregate/for-all.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import { allServers } from '../../gateway/routing/for-all.ts';
 import { dropBody } from './read-body.ts';
 
 const wellKnown = '/.well-known/oauth-protected-resource';

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { problem } from '../../admin/problem.ts';
-import { eventsPath } from '../../admin/routes.ts';
 import { AmbitError } from '../../errors.ts';
 import { type AdminDoor, respond } from '../control/answer-admin.ts';
+import { problem } from '../control/problem.ts';
+import { eventsPath } from '../control/routes.ts';
 import type { AdminCheck } from './admin-check.ts';
 import { isJson } from './guards.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Lifecycle } from '../../events/lifecycle.ts';
+import type { Lifecycle } from '../../sessions/events/lifecycle.ts';
 
 const retryMs = 2000;
 

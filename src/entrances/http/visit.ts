@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import { blankEntry } from '../../gateway/exchange.ts';
-import { errorMessage } from '../../wire/compose.ts';
-import { modernVersion } from '../../wire/versions.ts';
+import { errorMessage } from '../../protocol/compose.ts';
+import { modernVersion } from '../../protocol/versions.ts';
 import { createAnswer } from './answer.ts';
 import { credentialOf } from './credential.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';

@@ -2,15 +2,15 @@ import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { newExchange } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import type { Channel, Delivery, Era, Reply } from '../../wire/channel.ts';
-import { errorMessage } from '../../wire/compose.ts';
-import { refuseAmbiguousKeys } from '../../wire/envelope-keys.ts';
-import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../wire/message.ts';
-import { claimedVersion, envelopeFault } from '../../wire/modern-envelope.ts';
-import { oneLine } from '../../wire/one-line.ts';
-import { readLines } from '../../wire/read-lines.ts';
-import { ScanFault, scanArray } from '../../wire/scan.ts';
-import { batchVersion } from '../../wire/versions.ts';
+import type { Channel, Delivery, Era, Reply } from '../../protocol/channel.ts';
+import { errorMessage } from '../../protocol/compose.ts';
+import { refuseAmbiguousKeys } from '../../protocol/envelope-keys.ts';
+import { ScanFault, scanArray } from '../../protocol/json/scan.ts';
+import { oneLine } from '../../protocol/lines/one-line.ts';
+import { readLines } from '../../protocol/lines/read-lines.ts';
+import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../protocol/message.ts';
+import { claimedVersion, envelopeFault } from '../../protocol/modern-envelope.ts';
+import { batchVersion } from '../../protocol/versions.ts';
 
 export interface StdioOptions {
   readonly gateway: Gateway;

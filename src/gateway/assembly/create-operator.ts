@@ -1,5 +1,5 @@
 import { restrictSession } from '../../sessions/restrict-session.ts';
-import type { Operator } from '../operator.ts';
+import type { Operator } from '../operator/operator.ts';
 import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
 

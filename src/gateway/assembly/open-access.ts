@@ -1,8 +1,8 @@
-import { createPseudonyms, type Pseudonyms } from '../../context/pseudonyms.ts';
-import { inlineKeys } from '../../context/signing-keys.ts';
-import { fetchedInto } from '../fetch-package.ts';
-import { createResolution, type Resolution } from '../resolution.ts';
-import { createToolBounds, type ToolBounds } from '../tool-bounds.ts';
+import { createPseudonyms, type Pseudonyms } from '../../context/for-tools/pseudonyms.ts';
+import { inlineKeys } from '../../context/for-tools/signing-keys.ts';
+import { createResolution, type Resolution } from '../../upstreams/access/resolution.ts';
+import { createToolBounds, type ToolBounds } from '../../upstreams/access/tool-bounds.ts';
+import { fetchedInto } from '../inspect/fetch-package.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import { type AuthParts, openAuth } from './open-auth.ts';
 import type { SessionParts } from './open-sessions.ts';

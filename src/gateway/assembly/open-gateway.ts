@@ -1,6 +1,6 @@
+import { sweepFolders } from '../../workspaces/sweep-folders.ts';
 import type { Gateway } from '../gateway.ts';
 import type { GatewayOptions } from '../gateway-options.ts';
-import { sweepFolders } from '../sweep-folders.ts';
 import { openOnStack } from './closing-stack.ts';
 import { createOperator } from './create-operator.ts';
 import { openObservability } from './open-observability.ts';

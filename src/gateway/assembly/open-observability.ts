@@ -1,9 +1,9 @@
-import { createRefusals, type Refusals } from '../../journal/refusals.ts';
-import { createMetrics, type Metrics } from '../../metrics/metrics.ts';
-import { openTelemetry } from '../../telemetry/open-telemetry.ts';
-import type { Tracer } from '../../telemetry/tracer.ts';
+import { createRefusals, type Refusals } from '../../observability/journal/refusals.ts';
+import { createMetrics, type Metrics } from '../../observability/metrics/metrics.ts';
+import { openTelemetry } from '../../observability/traces/open-telemetry.ts';
+import type { Tracer } from '../../observability/traces/tracer.ts';
 import { createObserver, type Observer } from '../observe.ts';
-import { ownServer } from '../own-tools.ts';
+import { ownServer } from '../routing/own-tools.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';

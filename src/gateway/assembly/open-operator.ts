@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { catalogFile } from '../../upstreams/catalog/catalog-file.ts';
-import type { RunGit } from '../../workspaces/isolation/git.ts';
+import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createWrittenSoFar } from '../../workspaces/written-so-far.ts';
 import type { GatewayOptions } from '../gateway-options.ts';
 import { createObserver } from '../observe.ts';
-import type { Operator, ServerAccess } from '../operator.ts';
+import type { Operator, ServerAccess } from '../operator/operator.ts';
 import { cleanUpEndedSessions, noWork } from './clean-up-ended-sessions.ts';
 import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
 import { createOperator } from './create-operator.ts';

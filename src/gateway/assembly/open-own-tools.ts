@@ -1,10 +1,10 @@
-import { createSessionTools } from '../../tools/session-tools.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
-import { explainCall } from '../explain-call.ts';
-import { createFilesOfSessions, type FilesOfSessions } from '../files-of-sessions.ts';
-import type { ServerAccess } from '../operator.ts';
-import { createOwnServer } from '../own-link.ts';
-import { createOwnTools, type OwnTools } from '../own-tools.ts';
+import { createFilesOfSessions, type FilesOfSessions } from '../../workspaces/files-of-sessions.ts';
+import { createSessionTools } from '../../workspaces/tools/session-tools.ts';
+import { explainCall } from '../inspect/explain-call.ts';
+import type { ServerAccess } from '../operator/operator.ts';
+import { createOwnServer } from '../routing/own-link.ts';
+import { createOwnTools, type OwnTools } from '../routing/own-tools.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { AccessParts } from './open-access.ts';
 import type { Sandbox } from './open-sandbox.ts';

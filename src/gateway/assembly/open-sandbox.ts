@@ -1,13 +1,13 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { removeFolder } from '../../remove-folder.ts';
-import type { Runners } from '../../runners/runner.ts';
-import { createRunners } from '../../runners/runners.ts';
-import { createTmpRoot, sweepLeftovers } from '../../runners/sweep-leftovers.ts';
-import { createWarden, type Warden } from '../../runners/warden.ts';
-import { createGitRunner, type RunGit } from '../../workspaces/isolation/git.ts';
-import { packagesIn } from '../packages-in.ts';
-import { lookForSandbox, type SandboxLook } from '../sandbox-state.ts';
+import { removeFolder } from '../../lib/fs/remove-folder.ts';
+import { createTmpRoot, sweepLeftovers } from '../../sandbox/common/sweep-leftovers.ts';
+import { createWarden, type Warden } from '../../sandbox/reaper/warden.ts';
+import type { Runners } from '../../sandbox/runner.ts';
+import { createRunners } from '../../sandbox/runners.ts';
+import { lookForSandbox, type SandboxLook } from '../../sandbox/sandbox-state.ts';
+import { packagesIn } from '../../upstreams/access/packages-in.ts';
+import { createGitRunner, type RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { type ClosingStack, createClosingStack } from './closing-stack.ts';
 
 /** The parts that start programs. Opening them starts none: each waits for its first need. */

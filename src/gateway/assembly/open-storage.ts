@@ -1,16 +1,16 @@
 import { dirname, join } from 'node:path';
-import { assertOutOfReach } from '../../config/protect.ts';
-import type { Config } from '../../config/schema.ts';
-import { openSigningKeys, type SigningKeys } from '../../context/signing-keys.ts';
-import { heardAll } from '../../events/lifecycle.ts';
-import { type Journal, openJournal } from '../../journal/journal.ts';
-import type { Log } from '../../log.ts';
-import { safeLog } from '../../logging/safe-log.ts';
-import { takeDataDir } from '../../private-files.ts';
+import { assertOutOfReach } from '../../config/load/protect.ts';
+import type { Config } from '../../config/schema/schema.ts';
+import { openSigningKeys, type SigningKeys } from '../../context/for-tools/signing-keys.ts';
+import { takeDataDir } from '../../lib/fs/private-files.ts';
+import { type Journal, openJournal } from '../../observability/journal/journal.ts';
+import type { Log } from '../../observability/log/log.ts';
+import { safeLog } from '../../observability/log/safe-log.ts';
+import { heardAll } from '../../sessions/events/lifecycle.ts';
 import { openStore } from '../../stores/open-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { createSettings, type Settings } from '../../upstreams/access/settings.ts';
 import type { GatewayOptions } from '../gateway-options.ts';
-import { createSettings, type Settings } from '../settings.ts';
 import type { ClosingStack } from './closing-stack.ts';
 
 /** The configuration, and the parts in the data directory that all others use. */

@@ -1,10 +1,10 @@
-import { assertOutOfReach } from '../../config/protect.ts';
+import { assertOutOfReach } from '../../config/load/protect.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';
-import { announceChange } from '../announce.ts';
-import { announceLists } from '../announce-lists.ts';
+import { closeLinksUsing } from '../../upstreams/auth/given-credentials.ts';
 import type { Gateway } from '../gateway.ts';
-import { closeLinksUsing } from '../given-credentials.ts';
-import { createKeepInBounds, type KeepInBounds } from '../keep-in-bounds.ts';
+import { announceChange } from '../lists/announce.ts';
+import { announceLists } from '../lists/announce-lists.ts';
+import { createKeepInBounds, type KeepInBounds } from '../sessions/keep-in-bounds.ts';
 import { cleanUpEndedSessions } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Observability } from './open-observability.ts';

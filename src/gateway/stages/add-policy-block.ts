@@ -1,12 +1,12 @@
-import { defused } from '../../governance/defuse.ts';
-import type { Governance } from '../../governance/governance.ts';
+import { defused } from '../../context/for-models/defuse.ts';
+import type { Governance } from '../../context/for-models/governance.ts';
+import type { Reply } from '../../protocol/channel.ts';
+import { memberOf } from '../../protocol/json/scan.ts';
+import { readMessage } from '../../protocol/message.ts';
 import type { Session } from '../../sessions/session.ts';
-import type { Callers } from '../../upstreams/caller.ts';
-import type { Reply } from '../../wire/channel.ts';
-import { readMessage } from '../../wire/message.ts';
-import { memberOf } from '../../wire/scan.ts';
+import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Arrived } from '../exchange.ts';
-import { ownServer } from '../own-tools.ts';
+import { ownServer } from '../routing/own-tools.ts';
 import type { AfterStage } from '../stage.ts';
 
 /** Adds the policy block, and the policies around prompts, to replies. A forged block in a reply is marked. */

@@ -1,7 +1,7 @@
+import { within as waitFor } from '../../lib/async/within.ts';
+import type { Reply } from '../../protocol/channel.ts';
 import type { Grant } from '../../sessions/grants.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import type { Reply } from '../../wire/channel.ts';
-import { within as waitFor } from '../../within.ts';
 import { type Arrived, type InSession, isToolCall } from '../exchange.ts';
 import type { AroundStage } from '../stage.ts';
 

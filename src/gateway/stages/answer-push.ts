@@ -1,7 +1,7 @@
-import type { Caller } from '../../upstreams/caller.ts';
-import { accepted, type Reply } from '../../wire/channel.ts';
-import { type Edit, replaceValue } from '../../wire/edit.ts';
-import { memberOf, rawAt } from '../../wire/scan.ts';
+import { accepted, type Reply } from '../../protocol/channel.ts';
+import { type Edit, replaceValue } from '../../protocol/json/edit.ts';
+import { memberOf, rawAt } from '../../protocol/json/scan.ts';
+import type { Caller } from '../../upstreams/links/caller.ts';
 import type { Arrived } from '../exchange.ts';
 
 type WithCaller = Arrived & { readonly caller: Caller | undefined; readonly edits: readonly Edit[] };

@@ -1,8 +1,8 @@
 import { StaleSession } from '../../sessions/grants.ts';
+import { notAvailable, type Resolution } from '../../upstreams/access/resolution.ts';
 import type { InProcessServer, ServerDefinition } from '../../upstreams/definition.ts';
-import { allServers } from '../aggregate/for-all.ts';
 import type { Authorized, InSession } from '../exchange.ts';
-import { notAvailable, type Resolution } from '../resolution.ts';
+import { allServers } from '../routing/for-all.ts';
 import type { BeforeStage } from '../stage.ts';
 
 const none: readonly ServerDefinition[] = [];

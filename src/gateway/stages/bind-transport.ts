@@ -1,4 +1,4 @@
-import type { Caller, Callers } from '../../upstreams/caller.ts';
+import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { InSession } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 import { missingTransport, unknownTransport } from './resolve-session.ts';

@@ -1,10 +1,10 @@
-import { capabilitiesKey } from '../../upstreams/handshake.ts';
-import type { Reply } from '../../wire/channel.ts';
-import { edited } from '../../wire/message.ts';
-import { allServers } from '../aggregate/for-all.ts';
-import type { ServerCallers } from '../aggregate/server-callers.ts';
-import type { CachedCalls } from '../cached-calls.ts';
+import type { Reply } from '../../protocol/channel.ts';
+import { edited } from '../../protocol/message.ts';
+import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
+import type { CachedCalls } from '../cache/cached-calls.ts';
 import type { Prepared } from '../exchange.ts';
+import { allServers } from '../routing/for-all.ts';
+import type { ServerCallers } from '../routing/server-callers.ts';
 import { type AroundStage, widen } from '../stage.ts';
 
 /** Answers a call with a kept result, where the operator allows it for the tool. */

@@ -1,5 +1,5 @@
-import { assertParamSizes } from '../../wire/param-sizes.ts';
-import { assertParamTypes } from '../../wire/param-types.ts';
+import { assertParamSizes } from '../../protocol/param-sizes.ts';
+import { assertParamTypes } from '../../protocol/param-types.ts';
 import type { Arrived } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 

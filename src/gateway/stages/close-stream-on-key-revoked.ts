@@ -1,5 +1,5 @@
-import type { Keys } from '../../directory/keys.ts';
 import { isAmbitError } from '../../errors.ts';
+import type { Keys } from '../../identity/keys.ts';
 import type { PresentedToken } from '../../identity/token.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';

@@ -1,4 +1,4 @@
-import type { Governance } from '../../governance/governance.ts';
+import type { Governance } from '../../context/for-models/governance.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 

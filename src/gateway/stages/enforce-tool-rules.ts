@@ -1,9 +1,9 @@
-import type { Reply } from '../../wire/channel.ts';
+import type { Reply } from '../../protocol/channel.ts';
+import { type ToolBounds, toolOf } from '../../upstreams/access/tool-bounds.ts';
 import type { Prepared } from '../exchange.ts';
-import { withToolsShown } from '../shown-tools.ts';
+import { withToolsShown } from '../lists/shown-tools.ts';
+import type { ToolListeners } from '../lists/tool-listeners.ts';
 import type { AroundStage } from '../stage.ts';
-import { type ToolBounds, toolOf } from '../tool-bounds.ts';
-import type { ToolListeners } from '../tool-listeners.ts';
 
 /**
  * Decides whether this session may call the tool: by the lists, the permissions and the rules of the operator. In lists

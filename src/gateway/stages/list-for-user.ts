@@ -1,13 +1,13 @@
 import type { UserPrincipal } from '../../identity/principal.ts';
+import type { Reply } from '../../protocol/channel.ts';
+import { memberOf } from '../../protocol/json/scan.ts';
 import type { RequestPace } from '../../sessions/request-pace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import type { Reply } from '../../wire/channel.ts';
-import { memberOf } from '../../wire/scan.ts';
 import { type Arrived, blankEntry, type Identified } from '../exchange.ts';
-import { atCursor, isResult, listForms, mergedList, nextCursor } from '../merge-lists.ts';
-import { otherOutlooks } from '../outlooks.ts';
-import type { SessionsOfUsers } from '../sessions-of-users.ts';
+import { atCursor, isResult, listForms, mergedList, nextCursor } from '../lists/merge-lists.ts';
+import { otherOutlooks } from '../lists/outlooks.ts';
+import type { SessionsOfUsers } from '../sessions/sessions-of-users.ts';
 import { type AroundStage, type Next, widen } from '../stage.ts';
 
 export interface ListOptions extends Pick<SessionsOfUsers, 'defaultFor'> {

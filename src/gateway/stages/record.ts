@@ -1,18 +1,18 @@
 import type { AmbitError } from '../../errors.ts';
-import type { Journal } from '../../journal/journal.ts';
-import { type Refusals, refusedCall } from '../../journal/refusals.ts';
-import type { Log } from '../../log.ts';
-import type { Metrics, QuotaScope } from '../../metrics/metrics.ts';
-import type { Tracer } from '../../telemetry/tracer.ts';
-import type { Reply } from '../../wire/channel.ts';
-import { errorMessage } from '../../wire/compose.ts';
-import { ProtocolFault } from '../../wire/protocol-fault.ts';
-import { memberOf, stringAt } from '../../wire/scan.ts';
+import type { Journal } from '../../observability/journal/journal.ts';
+import { type Refusals, refusedCall } from '../../observability/journal/refusals.ts';
+import type { Log } from '../../observability/log/log.ts';
+import type { Metrics, QuotaScope } from '../../observability/metrics/metrics.ts';
+import type { Tracer } from '../../observability/traces/tracer.ts';
+import type { Reply } from '../../protocol/channel.ts';
+import { errorMessage } from '../../protocol/compose.ts';
+import { memberOf, stringAt } from '../../protocol/json/scan.ts';
+import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import { errorTypeOf } from '../error-type.ts';
 import type { Arrived } from '../exchange.ts';
-import { namingSession } from '../name-session.ts';
-import { onLatestRecord } from '../on-latest-record.ts';
 import { asAmbitError, refuse, untaken } from '../refusal.ts';
+import { namingSession } from '../sessions/name-session.ts';
+import { onLatestRecord } from '../sessions/on-latest-record.ts';
 import { type AroundStage, type Next, widen } from '../stage.ts';
 
 export interface RecordOptions {

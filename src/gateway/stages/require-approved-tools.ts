@@ -1,18 +1,18 @@
-import type { Approvals } from '../../approvals/approvals.ts';
-import { assertApproved } from '../../approvals/assert-approved.ts';
 import { AmbitError } from '../../errors.ts';
+import type { Reply } from '../../protocol/channel.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
+import type { Resolution } from '../../upstreams/access/resolution.ts';
+import { toolOf } from '../../upstreams/access/tool-bounds.ts';
 import type { Catalog, Listed } from '../../upstreams/catalog/catalog.ts';
 import type { Offer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import { capabilitiesKey } from '../../upstreams/handshake.ts';
-import type { Reply } from '../../wire/channel.ts';
-import { listReply } from '../aggregate/lists.ts';
-import type { ServerCallers } from '../aggregate/server-callers.ts';
+import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
+import type { Approvals } from '../../upstreams/pins/approvals.ts';
+import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
 import type { Prepared } from '../exchange.ts';
-import type { Resolution } from '../resolution.ts';
+import { listReply } from '../routing/lists.ts';
+import type { ServerCallers } from '../routing/server-callers.ts';
 import type { AroundStage } from '../stage.ts';
-import { toolOf } from '../tool-bounds.ts';
 
 /** Lets a session call only the approved tools of a server that needs an approval. To the session, only they exist. */
 export function requireApprovedTools(

@@ -1,14 +1,14 @@
 import { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
+import { chosenSession } from '../../protocol/chosen-session.ts';
+import type { Message } from '../../protocol/message.ts';
+import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import type { Callers } from '../../upstreams/caller.ts';
-import { chosenSession } from '../../wire/chosen-session.ts';
-import type { Message } from '../../wire/message.ts';
-import { ProtocolFault } from '../../wire/protocol-fault.ts';
+import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Approach, Arrived, Identified } from '../exchange.ts';
-import { isTheirs, type SessionsOfUsers } from '../sessions-of-users.ts';
+import { isTheirs, type SessionsOfUsers } from '../sessions/sessions-of-users.ts';
 import type { BeforeStage } from '../stage.ts';
 
 export interface ResolveOptions extends SessionsOfUsers {

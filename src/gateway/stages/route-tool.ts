@@ -1,14 +1,14 @@
 import { AmbitError } from '../../errors.ts';
+import { applyEdits, replaceValue } from '../../protocol/json/edit.ts';
+import { memberOf, stringAt } from '../../protocol/json/scan.ts';
+import { readMessage } from '../../protocol/message.ts';
+import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { Listed } from '../../upstreams/catalog/catalog.ts';
 import { splitName } from '../../upstreams/catalog/tool-names.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
-import { applyEdits, replaceValue } from '../../wire/edit.ts';
-import { readMessage } from '../../wire/message.ts';
-import { memberOf, stringAt } from '../../wire/scan.ts';
-import { type Found, findNamed } from '../aggregate/find-server.ts';
 import type { Prepared } from '../exchange.ts';
-import type { OwnTools } from '../own-tools.ts';
-import type { Resolution } from '../resolution.ts';
+import { type Found, findNamed } from '../routing/find-server.ts';
+import type { OwnTools } from '../routing/own-tools.ts';
 import type { BeforeStage } from '../stage.ts';
 
 export interface RouteParts {

@@ -1,11 +1,11 @@
-import type { Config } from '../../config/schema.ts';
-import type { Log } from '../../log.ts';
+import type { Config } from '../../config/schema/schema.ts';
+import type { Log } from '../../observability/log/log.ts';
 import { inWorkspace } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
-import type { Callers } from '../../upstreams/caller.ts';
-import { createReadAnnounced, notAdmitted } from '../announced-workspace.ts';
+import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Arrived, InSession } from '../exchange.ts';
-import { admittedWorkspace } from '../named-workspace.ts';
+import { createReadAnnounced, notAdmitted } from '../sessions/announced-workspace.ts';
+import { admittedWorkspace } from '../sessions/named-workspace.ts';
 import type { BeforeStage } from '../stage.ts';
 
 export interface SelectOptions {

@@ -1,7 +1,7 @@
-import { applyEdits, type Edit } from '../../wire/edit.ts';
-import { readMessage } from '../../wire/message.ts';
-import { type OurKeys, stripOurKeys } from '../../wire/our-keys.ts';
-import { keysWithTrace, traceEdits } from '../../wire/trace.ts';
+import { applyEdits, type Edit } from '../../protocol/json/edit.ts';
+import { readMessage } from '../../protocol/message.ts';
+import { type OurKeys, stripOurKeys } from '../../protocol/our-keys.ts';
+import { keysWithTrace, traceEdits } from '../../protocol/trace.ts';
 import { withoutLoginAnswer } from '../ask-to-log-in.ts';
 import type { Arrived, Prepared } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';

@@ -1,4 +1,4 @@
-import type { TrustLevel } from '../../trust/trust-level.ts';
+import type { TrustLevel } from '../../rules/trust-level.ts';
 
 /** An identity provider whose tokens are taken, as the configuration describes it. */
 export interface JwtIssuer {

@@ -1,7 +1,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { AmbitError } from '../../errors.ts';
-import { keepPrivate } from '../../private-files.ts';
+import { keepPrivate } from '../../lib/fs/private-files.ts';
 
 export type SqlValue = string | number | null;
 export type Row = { readonly [column: string]: SqlValue };

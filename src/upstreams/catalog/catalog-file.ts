@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { withLock } from '../../file-lock.ts';
-import { keepPrivate } from '../../private-files.ts';
-import { within } from '../../within.ts';
+import { within } from '../../lib/async/within.ts';
+import { withLock } from '../../lib/fs/file-lock.ts';
+import { keepPrivate } from '../../lib/fs/private-files.ts';
 import type { ListOwner } from './list-owner.ts';
 import type { Offer } from './offer.ts';
 

@@ -1,5 +1,5 @@
-import { applyEdits, replaceValue } from '../../wire/edit.ts';
-import { memberOf, scanEntry, stringAt } from '../../wire/scan.ts';
+import { applyEdits, replaceValue } from '../../protocol/json/edit.ts';
+import { memberOf, scanEntry, stringAt } from '../../protocol/json/scan.ts';
 import { publicName } from './tool-names.ts';
 
 export interface Entry {

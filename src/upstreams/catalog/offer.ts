@@ -1,7 +1,7 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { haveTwins } from '../../wire/fold-key.ts';
-import type { Message } from '../../wire/message.ts';
-import { elementsAt, type Member, memberOf, rawAt, shapeAt, stringAt } from '../../wire/scan.ts';
+import { haveTwins } from '../../protocol/json/fold-key.ts';
+import { elementsAt, type Member, memberOf, rawAt, shapeAt, stringAt } from '../../protocol/json/scan.ts';
+import type { Message } from '../../protocol/message.ts';
 
 /** Asks one server, on behalf of whoever wants to know. `params` is JSON text. */
 export type AskServer = (method: string, params: string) => Promise<Message>;

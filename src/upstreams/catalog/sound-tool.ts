@@ -1,5 +1,5 @@
-import { foldKey, readingIn } from '../../wire/fold-key.ts';
-import { walkStrings } from '../../wire/walk-strings.ts';
+import { foldKey, readingIn } from '../../protocol/json/fold-key.ts';
+import { walkStrings } from '../../protocol/json/walk-strings.ts';
 
 /** What MCP calls the members of a tool. */
 const members = new Set([

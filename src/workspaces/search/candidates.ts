@@ -1,4 +1,4 @@
-import type { Glob } from '../../text/glob.ts';
+import type { Glob } from '../../lib/text/glob.ts';
 
 /** What is searched for, for whoever can tell quickly which files may hold it. */
 export interface CandidateQuery {

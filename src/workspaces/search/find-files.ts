@@ -1,4 +1,4 @@
-import type { Glob } from '../../text/glob.ts';
+import type { Glob } from '../../lib/text/glob.ts';
 import type { SessionFiles } from '../session-files.ts';
 import { createBudget, type SearchBounds, type Stopped } from './bounds.ts';
 import { below } from './ignore-levels.ts';

@@ -1,4 +1,4 @@
-import type { Glob } from '../../text/glob.ts';
+import type { Glob } from '../../lib/text/glob.ts';
 import type { SessionFiles } from '../session-files.ts';
 import { type Budget, createBudget, type SearchBounds, type Stopped } from './bounds.ts';
 import type { Expression } from './expression.ts';

@@ -1,4 +1,4 @@
-import { compileGlob, type Glob, type GlobRoom } from '../../text/glob.ts';
+import { compileGlob, type Glob, type GlobRoom } from '../../lib/text/glob.ts';
 import type { Budget } from './bounds.ts';
 
 /** What one `.gitignore` says of paths below its folder; undefined where it says nothing. */

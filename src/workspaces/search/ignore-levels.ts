@@ -1,5 +1,5 @@
-import type { GlobRoom } from '../../text/glob.ts';
-import type { ListedEntry } from '../backend.ts';
+import type { GlobRoom } from '../../lib/text/glob.ts';
+import type { ListedEntry } from '../backends/backend.ts';
 import type { SessionFiles } from '../session-files.ts';
 import type { Budget } from './bounds.ts';
 import { type IgnoreFile, ignoreRoom, readIgnoreFile } from './ignore-file.ts';

@@ -1,6 +1,6 @@
 import { isAmbitError } from '../../errors.ts';
+import { createTurns } from '../../lib/async/turns.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { createTurns } from '../turns.ts';
 import { largestSearched } from './file-text.ts';
 
 export interface ReadFile {

@@ -1,4 +1,4 @@
-import type { Glob } from '../../text/glob.ts';
+import type { Glob } from '../../lib/text/glob.ts';
 import { largestSearched } from './file-text.ts';
 import { excludeFile, fileName, repositoryName } from './ignore-levels.ts';
 

@@ -1,6 +1,6 @@
 import { isAmbitError } from '../../errors.ts';
-import type { Kind } from '../../saferoot/facts.ts';
-import type { ListedEntry } from '../backend.ts';
+import type { ListedEntry } from '../backends/backend.ts';
+import type { Kind } from '../saferoot/facts.ts';
 import type { SessionFiles } from '../session-files.ts';
 import { type Budget, deepest } from './bounds.ts';
 import { enterLevel, type IgnoreLevel, isIgnored, join, levelOf, presentIn, repositoryName } from './ignore-levels.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { type ProbedAmbit, patienceMs, startProbedAmbit, untilNothingIsLeft, upstreamProgram } from './probed-ambit.ts';
 import { type Door, enter, refusalIn } from './visitor.ts';
 

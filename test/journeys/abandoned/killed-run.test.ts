@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { isAlive, killTagged, until } from '../../runners/tagged-processes.ts';
+import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
 import { ambitBin } from '../start-ambit.ts';
 import { leftoversOf, patienceMs, untilNothingIsLeft, untilNothingRuns, upstreamProgram } from './probed-ambit.ts';
 import { type Era, eras, type Whoami } from './visitor.ts';

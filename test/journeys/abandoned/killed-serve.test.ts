@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { isAlive, killTagged, until } from '../../runners/tagged-processes.ts';
+import { isAlive, killTagged, until } from '../../sandbox/tagged-processes.ts';
 import { ask } from '../control-api.ts';
 import { serve, spawnAmbit } from './ambit-command.ts';
 import {

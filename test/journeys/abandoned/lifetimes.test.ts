@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { counts } from '../../proof.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { type JournalLine, type ProbedAmbit, patienceMs, startProbedAmbit, upstreamProgram } from './probed-ambit.ts';
 import { type Door, type Era, enter, eras, refusalIn, type Visitor, whoamiIn } from './visitor.ts';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../../src/stores/sqlite/driver.ts';
-import { taggedProcesses, until } from '../../runners/tagged-processes.ts';
+import { taggedProcesses, until } from '../../sandbox/tagged-processes.ts';
 import { ambitBin } from '../start-ambit.ts';
 import { leftoversOf, patienceMs, upstreamProgram } from './probed-ambit.ts';
 

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { counts } from '../../proof.ts';
-import { taggedProcesses } from '../../runners/tagged-processes.ts';
+import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
 import { ask } from '../control-api.ts';
 import { type CreatedSession, type RunningAmbit, startAmbit } from '../start-ambit.ts';
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { proof } from '../../proof.ts';
-import { isAlive } from '../../runners/tagged-processes.ts';
+import { isAlive } from '../../sandbox/tagged-processes.ts';
 import { type Held, type ProbedAmbit, patienceMs, untilNothingIsLeft } from './probed-ambit.ts';
 import { type Era, enter, eras, type Visitor, type Whoami } from './visitor.ts';
 

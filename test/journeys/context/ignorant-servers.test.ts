@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createTestGateway } from '../../../src/testing/index.ts';
+import { createTestGateway } from '../../../src/public/testing/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 
 const packageFolder = (name: string) =>

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { counts } from '../../proof.ts';
-import { taggedProcesses } from '../../runners/tagged-processes.ts';
+import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
 
 const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 const folder = mkdtempSync(join(tmpdir(), 'ambit-context-'));

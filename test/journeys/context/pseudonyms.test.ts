@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
-import { readContext } from '../../../src/sdk/index.ts';
+import { readContext } from '../../../src/public/sdk/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
-import { startRecorder } from '../../library/recorder-over-http.ts';
+import { startRecorder } from '../../public/recorder-over-http.ts';
 
 const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');
 const folder = mkdtempSync(join(tmpdir(), 'ambit-hidden-'));

@@ -5,11 +5,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { proof } from '../../proof.ts';
-import { listen } from '../../sdk/over-http.ts';
+import { listen } from '../../public/sdk/over-http.ts';
 import { type ReplayingProxy, startReplayingProxy } from './replaying-proxy.ts';
 
 const between = join(import.meta.dirname, 'fixtures/says-twice.js');
-const script = (sdk: string) => join(import.meta.dirname, `../../sdk/fixtures/stdio-${sdk}.js`);
+const script = (sdk: string) => join(import.meta.dirname, `../../public/sdk/fixtures/stdio-${sdk}.js`);
 const folder = mkdtempSync(join(tmpdir(), 'ambit-sdk-servers-'));
 const workspace = join(folder, 'garden');
 /** Filled once there is a gateway; the servers look at it when the first call comes. */

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { expect } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
-import { createReplayMemory, readContext } from '../../../src/sdk/index.ts';
-import { type Message, readMessage } from '../../../src/wire/message.ts';
-import { isOurKey } from '../../../src/wire/our-keys.ts';
-import { startRecorder } from '../../library/recorder-over-http.ts';
+import { type Message, readMessage } from '../../../src/protocol/message.ts';
+import { isOurKey } from '../../../src/protocol/our-keys.ts';
+import { createReplayMemory, readContext } from '../../../src/public/sdk/index.ts';
+import { startRecorder } from '../../public/recorder-over-http.ts';
 import { callModern, textOf } from '../forgery/speaking.ts';
 
 const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');

@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { type Account, canChange, ordinary, own } from '../../saferoot/accounts.ts';
 import { newerNode } from '../../tools/newer-node.ts';
+import { type Account, canChange, ordinary, own } from '../../workspaces/saferoot/accounts.ts';
 import { type Call, enough, openAmbit, openPublished, type Raced, race } from './racing.ts';
 
 const ms = counts(300, 60_000);

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { constants, copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { repository } from '../../house/source-files.ts';
-import { type Account, handOver, own } from '../../saferoot/accounts.ts';
-import { type Scene, sceneOfTest, secret, snapshot } from '../../saferoot/scene.ts';
-import { startSwapping } from '../../saferoot/start-swapping.ts';
+import { repository } from '../../structure/source-files.ts';
+import { type Account, handOver, own } from '../../workspaces/saferoot/accounts.ts';
+import { type Scene, sceneOfTest, secret, snapshot } from '../../workspaces/saferoot/scene.ts';
+import { startSwapping } from '../../workspaces/saferoot/start-swapping.ts';
 
 /** A call that prepares another one is not counted. */
 export type Call = readonly [tool: string, args: Readonly<Record<string, unknown>>, does?: 'prepares'];
@@ -54,7 +54,7 @@ export async function race(
   const scene = sceneOfTest();
   furnish(scene);
   const script = join(scene.base, 'swapper.mjs');
-  cpSync(join(import.meta.dirname, '../../saferoot/swapper.js'), script);
+  cpSync(join(import.meta.dirname, '../../workspaces/saferoot/swapper.js'), script);
   handOver(scene, account);
   const server = await open(scene, account);
   const before = snapshot(scene.outside());

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { lookUp } from '../../../src/runners/look-up.ts';
+import { lookUp } from '../../../src/sandbox/common/look-up.ts';
 import { ambitInProcess } from '../../cli/in-process.ts';
 import { proof } from '../../proof.ts';
-import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { until } from '../../runners/tagged-processes.ts';
-import { contents, type Isolation, type Scene, scene } from '../../workspaces/isolation/scene.ts';
+import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
+import { contents, type Isolation, type Scene, scene } from '../../workspaces/session-folders/scene.ts';
 import { ambitBin } from '../start-ambit.ts';
 
 let at: Scene | undefined;

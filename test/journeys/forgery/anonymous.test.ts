@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathWithoutBwrap } from '../../needs/bwrap.ts';
-import { canChange, ordinary, own } from '../../saferoot/accounts.ts';
+import { canChange, ordinary, own } from '../../workspaces/saferoot/accounts.ts';
 import { type Attacked, startAttacked } from './attacked.ts';
 import { type Exchange, exchange } from './raw-exchange.ts';
 import { answerOf, bearer, shakeHands, textOf } from './speaking.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { valueText } from '../../wire/json-texts.ts';
+import { valueText } from '../../protocol/json/json-texts.ts';
 import { type Attacked, startAttacked } from './attacked.ts';
 import type { Exchange } from './raw-exchange.ts';
 import { answerOf, callModern, modernMeta, sendModern, shakeHands, textOf } from './speaking.ts';

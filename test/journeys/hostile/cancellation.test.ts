@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { startUpstream, type Upstream } from './http-upstream.ts';
 import { callModern, modernHeaders, modernRequest, openClient, outcome } from './mcp-calls.ts';

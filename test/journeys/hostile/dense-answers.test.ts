@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { EmbeddedGateway } from '../../../src/library/create-gateway.ts';
-import { createTestGateway } from '../../../src/testing/index.ts';
+import type { EmbeddedGateway } from '../../../src/public/create-gateway.ts';
+import { createTestGateway } from '../../../src/public/testing/index.ts';
 import { counts } from '../../proof.ts';
 import { fixture } from './vital-signs.ts';
 

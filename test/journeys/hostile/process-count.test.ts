@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { callModern, initialize, openClient, outcome, post, type Said } from './mcp-calls.ts';
 import { fixture, type Patient, startPatient } from './vital-signs.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
-import { taggedProcesses } from '../../runners/tagged-processes.ts';
+import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
 import { untilNothingRuns } from '../abandoned/probed-ambit.ts';
 import { initialize, modernRequest } from './mcp-calls.ts';
 import { type Run, startRun } from './start-run.ts';

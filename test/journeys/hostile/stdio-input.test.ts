@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { initialize, modernRequest, type Spoken } from './mcp-calls.ts';
 import { mutated, mutation } from './mutations.ts';
 import { knowableId } from './proper-answer.ts';

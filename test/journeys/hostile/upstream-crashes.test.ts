@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../proof.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { inBothEras } from './both-eras.ts';
 import { callModern, initialize, openClient, outcome, post } from './mcp-calls.ts';

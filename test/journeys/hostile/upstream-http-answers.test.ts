@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { inBothEras } from './both-eras.ts';
 import { type Behaviour, rightAnswer, sendJson, sseOf, startUpstream, type Upstream } from './http-upstream.ts';

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { type Behaviour, openings, rightAnswer, sendJson, startUpstream, type Upstream } from './http-upstream.ts';
 import { type Client, callModern, openClient, outcome } from './mcp-calls.ts';

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { counts, proof } from '../../proof.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { patienceMs } from '../abandoned/probed-ambit.ts';
 import { inBothEras } from './both-eras.ts';
 import { type Behaviour, drip, pour, rightAnswer, sseOf, startUpstream, type Upstream } from './http-upstream.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { counts, proof } from '../../proof.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 import { journalOf, patienceMs } from '../abandoned/probed-ambit.ts';
 import { inBothEras } from './both-eras.ts';
 import { callModern, initialize, openClient, outcome, post } from './mcp-calls.ts';

@@ -3,7 +3,7 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { proof } from '../../proof.ts';
-import { taggedProcesses } from '../../runners/tagged-processes.ts';
+import { taggedProcesses } from '../../sandbox/tagged-processes.ts';
 import { askProbe, probeEnvironment } from '../abandoned/probed-ambit.ts';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
 import { callModern, openClient, outcome } from './mcp-calls.ts';

@@ -3,7 +3,7 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ConfigInput, createGateway } from '../../../src/index.ts';
-import { sampleOf, samplesOf } from '../../metrics/read-samples.ts';
+import { sampleOf, samplesOf } from '../../observability/metrics/read-samples.ts';
 import { exchange } from '../forgery/raw-exchange.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-metrics-'));

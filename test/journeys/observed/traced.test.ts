@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { sampleOf } from '../../metrics/read-samples.ts';
+import { sampleOf } from '../../observability/metrics/read-samples.ts';
 import { callModern, shakeHands, textOf } from '../forgery/speaking.ts';
 import { type ObservedGateway, observed } from './observed-gateway.ts';
 

@@ -25,7 +25,7 @@ async function offline(...args: string[]): Promise<TracedCommand> {
   expect(done.code, done.stderr).toBe(0);
   expect(done.programs).toEqual([]);
   expect(done.sources).toContain('src/gateway/assembly/open-operator.ts');
-  expect(done.sources.filter((path) => path.startsWith('src/runners/'))).toEqual([]);
+  expect(done.sources.filter((path) => path.startsWith('src/sandbox/'))).toEqual([]);
   return done;
 }
 
@@ -77,7 +77,7 @@ test('a gateway that serves is ready before any sandbox was tried; what ends its
     await once(child.stdout!, 'data');
     const { programs, sources } = trace();
     expect(programs).toEqual([expect.stringContaining('warden-process')]);
-    expect(sources).toContain('src/runners/runners.ts');
+    expect(sources).toContain('src/sandbox/runners.ts');
   } finally {
     child.kill('SIGTERM');
     await once(child, 'close');

@@ -1,8 +1,8 @@
 import { isAmbitError } from '../../../src/errors.ts';
 import type { Arrived, Prepared } from '../../../src/gateway/exchange.ts';
 import type { ListedStage, Next, Refusal, StageList } from '../../../src/gateway/stage.ts';
-import type { Reply } from '../../../src/wire/channel.ts';
-import { ProtocolFault } from '../../../src/wire/protocol-fault.ts';
+import type { Reply } from '../../../src/protocol/channel.ts';
+import { ProtocolFault } from '../../../src/protocol/protocol-fault.ts';
 
 export type RequestStages = StageList<Arrived, Reply>;
 

@@ -6,8 +6,8 @@ import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { rawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts } from '../../proof.ts';
-import { groupsThere, processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { groupsThere, processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
 
 /** The smallest server there is, so that what is measured is what is around it. */
 const server = `while read -r line; do

@@ -15,14 +15,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { localImage } from '../../../src/runners/container/local-image.ts';
-import { lookUp } from '../../../src/runners/look-up.ts';
+import { lookUp } from '../../../src/sandbox/common/look-up.ts';
+import { localImage } from '../../../src/sandbox/container/local-image.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
-import { repository } from '../../house/source-files.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
-import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
+import { repository } from '../../structure/source-files.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-contained-')));
 const dataDir = join(folder, 'data');
@@ -62,7 +62,7 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
         servers: {
           recorder,
           once: { ...recorder, scope: 'call' },
-          who: fixture('sdk/fixtures/stdio-v2.js'),
+          who: fixture('public/sdk/fixtures/stdio-v2.js'),
           imaged: { ...recorder, sandbox: { image, readable: ['/usr'] } },
           open: { ...reaching, sandbox: { network: [place] } },
           outward: { ...reaching, sandbox: { image, readable: ['/usr'], network: [place] } },

@@ -5,8 +5,8 @@ import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
-import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
+import { repository } from '../../structure/source-files.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-context-')));
 const node = (path: string) => ({ command: process.execPath, args: [join(repository, 'test', path)] });
@@ -19,7 +19,7 @@ beforeAll(async () => {
   const servers = Object.fromEntries(
     scopes.flatMap((scope) => [
       [`recorder-${scope}`, { ...node('fixtures/recorder/stdio.js'), scope, env: { CUSTOM: 'configured' } }],
-      [`who-${scope}`, { ...node('sdk/fixtures/stdio-v2.js'), scope }],
+      [`who-${scope}`, { ...node('public/sdk/fixtures/stdio-v2.js'), scope }],
     ]),
   );
   gateway = await createGateway({

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
-import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { counts, proof } from '../../proof.ts';
-import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
+import { repository } from '../../structure/source-files.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-greedy-')));
 const began = performance.now();
@@ -19,7 +19,7 @@ const clients: RawClient[] = [];
 
 beforeAll(async () => {
   const limits = { memoryMb: 200, pids: 40, cpus: 0.5 };
-  const greedy = { ...node('runners/bwrap/greedy-server.js'), sandbox: limits };
+  const greedy = { ...node('sandbox/bwrap/greedy-server.js'), sandbox: limits };
   for (const name of ['one', 'two']) mkdirSync(join(folder, name));
   gateway = await createGateway({
     config: {

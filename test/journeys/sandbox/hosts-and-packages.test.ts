@@ -15,14 +15,14 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { lookUp } from '../../../src/runners/look-up.ts';
+import { lookUp } from '../../../src/sandbox/common/look-up.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
-import { repository } from '../../house/source-files.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
-import { startRegistry } from '../../runners/packages/tiny-registry.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { startRegistry } from '../../sandbox/packages/tiny-registry.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
+import { repository } from '../../structure/source-files.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-hosts-')));
 const dataDir = join(folder, 'data');

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
-import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
-import { processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { until } from '../../runners/tagged-processes.ts';
+import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
+import { until } from '../../sandbox/tagged-processes.ts';
+import { repository } from '../../structure/source-files.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sandboxed-')));
 const dataDir = join(folder, 'data');
@@ -35,10 +35,10 @@ beforeAll(async () => {
       servers: {
         recorder: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' } },
         once: { ...node(fixture('fixtures/recorder/stdio.js')), env: { CUSTOM: 'configured' }, scope: 'call' },
-        who: node(fixture('sdk/fixtures/stdio-v2.js')),
+        who: node(fixture('public/sdk/fixtures/stdio-v2.js')),
         // Told that everything is its own: the sandbox decides what is there.
         files: { ...node(files, '/'), sandbox: { readable: [granted] } },
-        greedy: { ...node(fixture('runners/bwrap/greedy-server.js')), sandbox: { memoryMb: 150 } },
+        greedy: { ...node(fixture('sandbox/bwrap/greedy-server.js')), sandbox: { memoryMb: 150 } },
       },
       workspaces: { garden: { path: garden, env: { recorder: inGarden, once: inGarden } }, kitchen: { path: kitchen } },
     },

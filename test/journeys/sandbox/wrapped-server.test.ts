@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { repository } from '../../house/source-files.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
-import { groupsThere, processesIn } from '../../runners/bwrap/sandbox-harness.ts';
-import { startRegistry } from '../../runners/packages/tiny-registry.ts';
-import { isAlive, until } from '../../runners/tagged-processes.ts';
+import { groupsThere, processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
+import { startRegistry } from '../../sandbox/packages/tiny-registry.ts';
+import { isAlive, until } from '../../sandbox/tagged-processes.ts';
+import { repository } from '../../structure/source-files.ts';
 import { ambitBin } from '../start-ambit.ts';
 
 const recorder = join(repository, 'test/fixtures/recorder/stdio.js');

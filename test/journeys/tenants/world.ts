@@ -10,14 +10,14 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { handleAdmin } from '../../../src/admin/handle.ts';
-import { loadConfig } from '../../../src/config/load.ts';
+import { loadConfig } from '../../../src/config/load/load.ts';
+import { handleAdmin } from '../../../src/entrances/control/handle.ts';
 import { listenHttp } from '../../../src/entrances/http/listen.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
-import { textLine } from '../../../src/logging/line.ts';
-import { startReceiver } from '../../events/webhook-receiver.ts';
+import { textLine } from '../../../src/observability/log/line.ts';
 import { startRepeater } from '../../fixtures/start-repeater.ts';
+import { startReceiver } from '../../sessions/events/webhook-receiver.ts';
 import { repository } from '../start-ambit.ts';
 import type { Canaries, Identity } from './canary.ts';
 import { createTenant, type Tenant } from './tenant.ts';

@@ -4,7 +4,7 @@ import { type Catalog, createCatalog, type Looking } from '../../../src/upstream
 import type { Fits, KeptOffer } from '../../../src/upstreams/catalog/catalog-file.ts';
 import type { AskServer, Offer } from '../../../src/upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
-import { read } from '../relay/handles.ts';
+import { read } from '../links/relay/handles.ts';
 
 function server(name: string, env: Record<string, string> = {}): ServerDefinition {
   const push = { sampling: true, elicitation: true, roots: true };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { readMessage } from '../../../src/protocol/message.ts';
 import { type AskServer, fetchOffer, listAll } from '../../../src/upstreams/catalog/offer.ts';
-import { readMessage } from '../../../src/wire/message.ts';
 
 test('S3: an entry that two readers take differently, or that is none, is left out', async () => {
   const entries = [

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { compileGlob } from '../../../src/text/glob.ts';
+import { compileGlob } from '../../../src/lib/text/glob.ts';
 import { readExpression } from '../../../src/workspaces/search/expression.ts';
 import { findFiles } from '../../../src/workspaces/search/find-files.ts';
 import { grep } from '../../../src/workspaces/search/grep.ts';

@@ -2,13 +2,13 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openRoot } from '../../../src/saferoot/open-root.ts';
+import { openRoot } from '../../../src/workspaces/saferoot/open-root.ts';
 import { readExpression } from '../../../src/workspaces/search/expression.ts';
 import { findRipgrep } from '../../../src/workspaces/search/find-ripgrep.ts';
 import { grep } from '../../../src/workspaces/search/grep.ts';
 import { createRipgrep, type RipgrepOptions } from '../../../src/workspaces/search/ripgrep.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
-import { createSandboxHarness, processesIn, type SandboxHarness } from '../../runners/bwrap/sandbox-harness.ts';
+import { createSandboxHarness, processesIn, type SandboxHarness } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { filesIn } from './searched.ts';
 import { folderWith } from './some-files.ts';
 

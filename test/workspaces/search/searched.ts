@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
-import { openLocal } from '../../../src/workspaces/local/open-local.ts';
+import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { type ConfiguredPaths, pathRules } from '../../../src/workspaces/path-rules.ts';
 import { createRipgrep, type Ripgrep } from '../../../src/workspaces/search/ripgrep.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
-import { createSandboxHarness, type SandboxHarness } from '../../runners/bwrap/sandbox-harness.ts';
+import { createSandboxHarness, type SandboxHarness } from '../../sandbox/bwrap/sandbox-harness.ts';
 
 /** The files of a folder as a tool gets them, for one test. */
 export function filesIn(folder: string, ripgrep?: Ripgrep, paths: Partial<ConfiguredPaths> = {}): SessionFiles {

@@ -2,7 +2,7 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compileGlob } from '../../../src/text/glob.ts';
+import { compileGlob } from '../../../src/lib/text/glob.ts';
 import { readExpression } from '../../../src/workspaces/search/expression.ts';
 import { grep } from '../../../src/workspaces/search/grep.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';

@@ -1,0 +1,93 @@
+import { existsSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { loadConfig } from '../../config/load/load.ts';
+import { resolveArgs, resolveCommand } from '../../config/load/resolve-args.ts';
+import type { Config } from '../../config/schema/schema.ts';
+import { isForOneUser } from '../../upstreams/auth/credential.ts';
+import { defineServers } from '../../upstreams/definition.ts';
+import { createApprovals } from '../../upstreams/pins/approvals.ts';
+import { type Command, text, UsageFault } from '../command.ts';
+import { logOf } from '../io/log-flags.ts';
+import { serveOnPipes, sessionFlags } from '../io/on-pipes.ts';
+import { configOf, type Places, placesOf } from '../io/places.ts';
+
+export const runCommand: Command = {
+  path: ['run'],
+  operands: '-- CMD ARGS…',
+  help: 'one stdio server, wrapped; needs no configuration',
+  flags: {
+    ...sessionFlags,
+    name: { type: 'string', value: 'N', help: 'what to call the server' },
+    env: { type: 'string', value: 'NAME', help: 'pass this variable on; repeatable', multiple: true },
+  },
+  async run(invocation) {
+    const [command, ...args] = invocation.rest;
+    if (command === undefined) throw new UsageFault('the command to wrap is missing: ambit run -- CMD ARGS…');
+    const name = text(invocation, 'name') ?? nameOf(command);
+    const places = placesOf(invocation);
+    const base = existsSync(places.configFile) ? await configOf(places, logOf(invocation)) : undefined;
+    const env = passedOn(invocation.flags.env, invocation.env);
+    const config = await wrap(base, name, { command, args, env });
+    return serveOnPipes(invocation, places, config, name, isConfigured(base, config, name, places));
+  },
+};
+
+/** A configuration of one server, and of nothing else unless there is a file; its files are found from here. */
+async function wrap(
+  base: Config | undefined,
+  name: string,
+  server: { readonly command: string; readonly args: readonly string[]; readonly env: Record<string, string> },
+): Promise<Config> {
+  const here = process.cwd();
+  const wrapped = {
+    command: resolveCommand(server.command, here),
+    args: resolveArgs(server.args, here),
+    env: server.env,
+  };
+  const text = JSON.stringify({ version: 1, servers: { [name]: wrapped } });
+  const { config } = await loadConfig({ text, file: 'command line' });
+  if (base === undefined) return config;
+  // What narrows the tools of a server of this name narrows them here too.
+  const [described, known] = [config.servers[name], Object.hasOwn(base.servers, name) ? base.servers[name] : undefined];
+  if (described === undefined || known === undefined) return { ...base, servers: config.servers };
+  return { ...base, servers: { [name]: { ...described, tools: known.tools } } };
+}
+
+/** Whether what is wrapped is what the configuration starts under that name: only that is given what users gave for it. */
+function isConfigured(
+  base: Config | undefined,
+  wrapped: Config,
+  name: string,
+  { configFile, dataDir }: Places,
+): boolean {
+  if (base === undefined) return false;
+  const [known, here] = [base, wrapped].map((each) => defineServers(each, dirname(configFile)).get(name));
+  if (known?.kind !== 'stdio' || here?.kind !== 'stdio' || !isForOneUser(known)) return false;
+  if (known.command !== here.command || !isDeepStrictEqual(known.args, here.args)) return false;
+  const approvals = createApprovals({ dataDir });
+  try {
+    return approvals.check(known).state === 'approved';
+  } finally {
+    approvals.close();
+  }
+}
+
+function nameOf(command: string): string {
+  const name = basename(command)
+    .toLowerCase()
+    .replace(/\.[a-z]+$/, '')
+    .replace(/[^a-z0-9-]+/g, '-')
+    .replace(/^-+|(?<!-)-+$/g, '');
+  return name === '' || name === 'ambit' ? 'server' : name;
+}
+
+function passedOn(names: unknown, env: NodeJS.ProcessEnv): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const name of Array.isArray(names) ? (names as string[]) : []) {
+    const value = env[name];
+    if (value === undefined) throw new UsageFault(`--env ${name}: there is no such variable`);
+    found[name] = value;
+  }
+  return found;
+}

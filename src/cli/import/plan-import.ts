@@ -1,0 +1,74 @@
+import { dirname, resolve } from 'node:path';
+import { type ForeignServer, readMcpServers } from '../../config/load/mcp-servers-file.ts';
+import { readConfigFile } from '../../config/load/read-config-file.ts';
+import { resolveArgs, resolveCommand } from '../../config/load/resolve-args.ts';
+import { isAmbitError } from '../../errors.ts';
+
+export interface Found {
+  readonly file: string;
+  /** What is written down as its origin: the client, or the file itself. */
+  readonly origin: string;
+}
+
+/** A server that would be added to the configuration, in the form it would have there. */
+export interface Addition {
+  readonly name: string;
+  readonly origin: string;
+  readonly entry: Readonly<Record<string, unknown>>;
+}
+
+export interface ImportPlan {
+  readonly additions: readonly Addition[];
+  /** Servers that the configuration has already, by name. */
+  readonly kept: readonly { readonly name: string; readonly origin: string }[];
+  /** What cannot be taken over, a line each, without values. */
+  readonly problems: readonly string[];
+}
+
+/** Reads the files, and says what would be added beside the servers there are. Nothing is written. */
+export async function planImport(
+  found: readonly Found[],
+  existing: ReadonlySet<string>,
+  prefixes: readonly string[],
+): Promise<ImportPlan> {
+  const additions = new Map<string, Addition>();
+  const kept: { name: string; origin: string }[] = [];
+  const problems: string[] = [];
+  for (const { file, origin } of found) {
+    const text = await readConfigFile(file).catch((error: unknown) => error);
+    if (typeof text !== 'string') {
+      if (!isAmbitError(text)) throw text;
+      problems.push(text.message);
+      continue;
+    }
+    const read = readMcpServers(text, prefixes);
+    problems.push(...read.problems.map((line) => `${file}: ${line}`));
+    for (const server of read.servers) {
+      const taken = existing.has(server.name) || additions.has(server.name);
+      if (taken) kept.push({ name: server.name, origin });
+      else additions.set(server.name, { name: server.name, origin, entry: entryOf(server, file, origin) });
+    }
+  }
+  return { additions: [...additions.values()], kept, problems };
+}
+
+/** Keys, tokens and passwords stand in these; an address may have one in its path. */
+const secretPlaces = ['env', 'headers', 'args', 'url'];
+
+/** Whether what would be added is for the eyes of its owner only. */
+export function mayHoldSecret({ entry }: Addition): boolean {
+  return secretPlaces.some((key) => entry[key] !== undefined);
+}
+
+/** Relative names meant the folder of that file, and are to go on meaning it. */
+function entryOf({ written, server }: ForeignServer, file: string, origin: string): Record<string, unknown> {
+  const folder = dirname(resolve(file));
+  const where =
+    server.transport === 'stdio'
+      ? {
+          command: resolveCommand(server.command, folder),
+          ...(server.args.length === 0 ? {} : { args: resolveArgs(server.args, folder) }),
+        }
+      : {};
+  return { ...written, ...where, imported: origin };
+}

@@ -1,0 +1,29 @@
+import { createInterface } from 'node:readline/promises';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { type Flag, type Invocation, UsageFault } from '../command.ts';
+
+export const yesFlag: Flag = { type: 'boolean', help: 'do it without asking' };
+
+/** True when the person at the terminal says yes. Where there is no terminal, only `--yes` will do. */
+export async function agreed(invocation: Invocation, question: string): Promise<boolean> {
+  if (invocation.flags['yes'] === true) return true;
+  if (!isTerminal()) {
+    throw new UsageFault('there is no terminal to ask on; say --yes if you mean it');
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await terminal.question(`${escapeControls(question)} [y/N] `);
+    return /^y(?:es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+}
+
+export function isTerminal(): boolean {
+  return process.stdin.isTTY === true && process.stderr.isTTY === true;
+}
+
+/** Words for the person, line by line; whatever came from outside is escaped. */
+export function tell(lines: readonly string[]): void {
+  for (const line of lines) process.stderr.write(`${escapeControls(line)}\n`);
+}

@@ -1,0 +1,46 @@
+import { relative } from 'node:path';
+import { isAmbitError } from '../../errors.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import type { ConfigDraft } from '../schema/schema.ts';
+import { readMcpServers } from './mcp-servers-file.ts';
+import { readConfigFile } from './read-config-file.ts';
+
+type Servers = ConfigDraft['servers'];
+
+export interface Included {
+  readonly servers: Servers;
+  readonly warnings: string[];
+}
+
+/**
+ * The servers of the included files, beside those of the configuration itself. Such a file belongs to a project:
+ * whatever is wrong with it costs its servers, never the start.
+ */
+export async function includeServers(config: ConfigDraft, folder: string): Promise<Included> {
+  const servers: Servers = {};
+  const warnings: string[] = [];
+  const from = new Map<string, string>();
+  for (const file of config.include) {
+    const shown = escapeControls(relative(folder, file) || file);
+    const warn = (line: string): void => void warnings.push(`${shown}: ${line}`);
+    const text = await readConfigFile(file).catch((error: unknown) => error);
+    if (typeof text !== 'string') {
+      if (!isAmbitError(text)) throw text;
+      warn(`${text.message.slice(text.message.lastIndexOf(': ') + 2)}; its servers are absent`);
+      continue;
+    }
+    const read = readMcpServers(text, config.context.envPrefixes);
+    for (const problem of read.problems) warn(problem);
+    for (const { name, server } of read.servers) {
+      if (Object.hasOwn(config.servers, name)) {
+        warn(`${name}: the configuration has a server of this name, which is used instead`);
+      } else if (from.has(name)) {
+        warn(`${name}: ${from.get(name)} has a server of this name, which is used instead`);
+      } else {
+        from.set(name, shown);
+        servers[name] = { ...server, source: 'project', file };
+      }
+    }
+  }
+  return { servers, warnings };
+}

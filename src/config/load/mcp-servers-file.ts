@@ -1,0 +1,123 @@
+import { z } from 'zod';
+import { refusedVariable } from '../../context/for-tools/foreign-env.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { explainIssues } from '../explain/explain-issues.ts';
+import { showPath } from '../explain/show.ts';
+import { isMap, serverName } from '../schema/schema-parts.ts';
+import { serversSchema } from '../schema/schema-server.ts';
+import { withoutSecretKeys } from '../schema/secret-paths.ts';
+import { readJsonc } from './jsonc.ts';
+
+type ServerDraft = z.output<typeof serversSchema>[string];
+
+/** A server as a file of another tool describes it. */
+export interface ForeignServer {
+  /** As Ambit calls it. */
+  readonly name: string;
+  /** The keys taken over, as they were written. */
+  readonly written: Readonly<Record<string, unknown>>;
+  readonly server: ServerDraft;
+}
+
+export interface ForeignServers {
+  readonly servers: readonly ForeignServer[];
+  /** What is wrong or odd, a line each, without values. Servers that are wrong are not among the others. */
+  readonly problems: readonly string[];
+}
+
+/** The only keys such a file has a say in: how far a server is trusted is not among them. */
+const taken = ['command', 'args', 'env', 'url', 'headers', 'disabled'] as const;
+const wrapped = z.object({ servers: serversSchema });
+const typeSpellings: Readonly<Record<string, string>> = { streamableHttp: 'streamable-http' };
+
+/** The map of servers, wherever Claude, Cursor or VS Code keep it. */
+function mapIn(file: unknown): { readonly key: string; readonly map: unknown } | undefined {
+  if (!isMap(file)) return undefined;
+  if (file['mcpServers'] !== undefined) return { key: 'mcpServers', map: file['mcpServers'] };
+  if (file['servers'] !== undefined) return { key: 'servers', map: file['servers'] };
+  const { mcp } = file as { mcp?: unknown };
+  return isMap(mcp) && mcp['servers'] !== undefined ? { key: 'mcp.servers', map: mcp['servers'] } : undefined;
+}
+
+/** `My Server_2` becomes `my-server-2`; undefined when nothing usable is left. */
+function normalizedName(name: string): string | undefined {
+  const plain = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+|(?<!-)-+$/g, '');
+  return serverName.test(plain) && plain !== 'ambit' ? plain : undefined;
+}
+
+const holdsVariable = (value: unknown): boolean =>
+  typeof value === 'string'
+    ? value.includes('${')
+    : isMap(value) || Array.isArray(value)
+      ? Object.values(value).some(holdsVariable)
+      : false;
+
+/** Reads a plain `mcpServers` file. It never throws: what cannot be used is named, the rest is given back. */
+export function readMcpServers(text: string, prefixes: readonly string[]): ForeignServers {
+  let file: unknown;
+  try {
+    file = readJsonc(text);
+  } catch {
+    return { servers: [], problems: ['it is not valid JSON; its servers are absent'] };
+  }
+  const found = mapIn(file);
+  if (found === undefined || !isMap(found.map)) {
+    return { servers: [], problems: ['it has no map "mcpServers" or "servers"'] };
+  }
+  const servers = new Map<string, ForeignServer>();
+  const problems: string[] = [];
+  for (const [spelled, value] of Object.entries(found.map)) {
+    const place = `${found.key}.${showPath([spelled])}`;
+    const absent = (why: string): void => void problems.push(`${place}: ${escapeControls(why)}; this server is absent`);
+    const name = normalizedName(spelled);
+    if (name === undefined) absent('the name of a server has 1 to 40 of a-z, 0-9 and "-", and "ambit" is reserved');
+    else if (servers.has(name)) absent(`another server of this file is called "${name}" too`);
+    else {
+      const read = readOne(name, value, prefixes);
+      if (typeof read === 'string') absent(read);
+      else {
+        servers.set(name, read);
+        problems.push(...oddities(value as Record<string, unknown>).map((odd) => `${place}${odd}`));
+      }
+    }
+  }
+  return { servers: [...servers.values()], problems };
+}
+
+function readOne(name: string, value: unknown, prefixes: readonly string[]): ForeignServer | string {
+  if (!isMap(value)) return 'expected a map';
+  const said = value['type'] ?? value['transport'];
+  const type = typeof said === 'string' ? (typeSpellings[said] ?? said) : said;
+  if (type === 'sse' || type === 'ws') return `the transport "${type}" is not supported; only stdio and HTTP are`;
+  const written: Record<string, unknown> = {};
+  for (const key of taken) if (value[key] !== undefined && value[key] !== null) written[key] = value[key];
+  const draft = type === undefined ? written : { ...written, type };
+  const root = { servers: { [name]: draft } };
+  const parsed = wrapped.safeParse(root);
+  if (!parsed.success) {
+    const [first] = explainIssues(parsed.error.issues, root);
+    return first === undefined
+      ? 'it is not valid'
+      : `${showPath(withoutSecretKeys(first.path).slice(2))} ${first.message}`.trim();
+  }
+  const server = parsed.data.servers[name] as ServerDraft;
+  for (const [variable, text] of Object.entries(server.transport === 'stdio' ? server.env : {})) {
+    const refused = refusedVariable(variable, text, prefixes);
+    if (refused !== undefined) return `env ${variable}: ${refused}`;
+  }
+  return { name, written, server };
+}
+
+/** What the file says and Ambit does otherwise. */
+function oddities(value: Record<string, unknown>): string[] {
+  const odd: string[] = [];
+  for (const key of ['command', 'args', 'env', 'url', 'headers']) {
+    if (holdsVariable(value[key])) odd.push(`.${key}: "\${…}" is not expanded here; it is passed on as it stands`);
+  }
+  if (value['cwd'] !== undefined) odd.push('.cwd: ignored; a server runs in the workspace of its session');
+  if (value['envFile'] !== undefined) odd.push('.envFile: ignored; write the variables into "env"');
+  return odd;
+}

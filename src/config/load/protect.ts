@@ -1,0 +1,103 @@
+import { AmbitError } from '../../errors.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { filesNamedIn } from '../schema/file-keys.ts';
+import type { Config } from '../schema/schema.ts';
+import { isInside, stationsOf } from './stations.ts';
+
+interface Reach {
+  /** How the place is called in a message. */
+  readonly name: string;
+  readonly path: string;
+  /** What an agent could do to what lies there. */
+  readonly harm: 'rewrite' | 'read';
+}
+
+export interface OutOfReach {
+  /** Left out where Ambit runs without a configuration file. */
+  readonly configFile?: string | undefined;
+  readonly dataDir: string;
+  readonly config: Config;
+}
+
+function reachOf(config: Config): Reach[] {
+  const workspaces = Object.entries(config.workspaces).flatMap(([slug, { path }]) =>
+    path === undefined ? [] : [{ name: `the workspace "${slug}"`, path, harm: 'rewrite' as const }],
+  );
+  const granted = Object.entries(config.servers).flatMap(([name, server]) => {
+    if (server.transport === 'http') return [];
+    const { writable, readable } = server.sandbox;
+    return [
+      ...writable.map((path) => ({ name: `a writable path of the server "${name}"`, path, harm: 'rewrite' as const })),
+      ...readable.map((path) => ({ name: `a readable path of the server "${name}"`, path, harm: 'read' as const })),
+    ];
+  });
+  return [...workspaces, ...granted];
+}
+
+/** Every place a path leads through; one that cannot be followed counts as reachable, and is named. */
+function follow(path: string, problems: string[]): string[] {
+  try {
+    return stationsOf(path);
+  } catch (cause) {
+    problems.push(`${path}: this path cannot be followed (${(cause as NodeJS.ErrnoException).code ?? 'unknown'})`);
+    return [];
+  }
+}
+
+/** Through what a session could rewrite a file, or a link on the way to it, as a message names it. */
+export function findRewriters(config: Config, path: string): string[] {
+  const stations = follow(path, []);
+  return reachOf(config)
+    .filter(({ harm }) => harm === 'rewrite')
+    .filter((reach) => {
+      const open = follow(reach.path, []).at(-1);
+      return open !== undefined && stations.some((station) => isInside(station, open));
+    })
+    .map(({ name }) => name);
+}
+
+/** Refuses a configuration file, data directory or secret that a session could rewrite, or read, through what it is given. */
+export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): void {
+  const problems: string[] = [];
+  const data = follow(dataDir, problems);
+  const own = [
+    { name: 'the data directory', path: dataDir, stations: data, flag: '--data-dir' },
+    ...(configFile === undefined
+      ? []
+      : [
+          {
+            name: 'the configuration file',
+            path: configFile,
+            stations: follow(configFile, problems),
+            flag: '--config',
+          },
+        ]),
+    ...filesNamedIn(config, 'secret').map(({ key, path }) => ({
+      ...{ name: 'the secret', path, stations: follow(path, problems), flag: key },
+    })),
+  ];
+  const settings = filesNamedIn(config, 'setting').map(({ key, path }) => ({
+    ...{ name: 'the file', path, stations: follow(path, problems), flag: key },
+  }));
+  for (const reach of reachOf(config)) {
+    const open = follow(reach.path, problems).at(-1);
+    if (open === undefined) continue;
+    for (const { name, path, stations, flag } of reach.harm === 'rewrite' ? [...own, ...settings] : own) {
+      if (!stations.some((station) => isInside(station, open))) continue;
+      problems.push(
+        `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could ${reach.harm} it; move it elsewhere and name it with ${flag}`,
+      );
+    }
+    const dataEnd = data.at(-1);
+    if (dataEnd !== undefined && open !== dataEnd && isInside(open, dataEnd)) {
+      problems.push(
+        `${reach.name} (${reach.path}) lies inside the data directory ${dataDir}; move it elsewhere, or name another data directory with --data-dir`,
+      );
+    }
+  }
+  if (problems.length === 0) return;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: problems.map(escapeControls).join('\n'),
+    hint: 'Keep the configuration and the data directory out of every workspace, and of every readable or writable path.',
+  });
+}

@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import { mostPermissions, permissionName } from '../../rules/permissions.ts';
+import { line, mapOf, secureUrl, trustLevel, workspaceSlug } from './schema-parts.ts';
+
+const scope = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, {
+  error: 'expected a scope: visible characters without blanks, quotes and backslashes',
+});
+
+/** Only those whose verifying key cannot sign: with the others a published key would be a secret. */
+const algorithms = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+] as const;
+
+const roleName = { pattern: /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/, rule: 'a role is one line of text' };
+
+const roles = z.strictObject({
+  claim: line(256)
+    .default('roles')
+    .describe('The claim that names the roles of a user; dots lead into a claim, as in "realm_access.roles".'),
+  map: mapOf(
+    roleName,
+    z.strictObject({
+      trust: trustLevel.prefault('sandboxed').describe('The most trust that a session of this role may have.'),
+      workspaces: z
+        .array(z.string().regex(workspaceSlug, { error: 'expected the name of a workspace' }))
+        .max(1000)
+        .optional()
+        .describe('The workspaces that this role may use; all unless said.'),
+    }),
+  )
+    .default({})
+    .describe('What each role may have at most. Who has none of them is refused.'),
+  admin: z.array(line(256)).max(100).default([]).describe('Roles that may use the control API.'),
+});
+
+const jwtIssuer = z.strictObject({
+  issuer: secureUrl.describe('The "iss" that tokens carry.'),
+  audience: z.array(line(512)).min(1).max(100).describe('Accepted values of "aud", compared exactly.'),
+  jwksUri: secureUrl.describe('Where the keys of the issuer are found.'),
+  userPrefix: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9.:_-]{0,55}$/, {
+      error: 'expected up to 56 letters, digits and ".:_-", a letter or digit first',
+    })
+    .optional()
+    .describe('What stands before the "|" in the names of its users, instead of the host of the issuer.'),
+  tokenType: z
+    .enum(['at+jwt', 'jwt'])
+    .default('at+jwt')
+    .describe('The "typ" of its tokens; "jwt" also takes those that do not say they are access tokens.'),
+  algorithms: z
+    .array(z.enum(algorithms))
+    .min(1)
+    .default([...algorithms])
+    .describe('Algorithms that its tokens may be signed with.'),
+  clockToleranceSeconds: z.number().int().min(0).max(120).default(5).describe('How far its clock may be off.'),
+  scopes: z.array(scope).max(100).default([]).describe('Scopes without which a token is of no use here.'),
+  permissions: mapOf({ pattern: permissionName, rule: 'expected a permission, such as "notes:write"' }, scope)
+    .refine((map) => Object.keys(map).length <= mostPermissions, { error: 'too many' })
+    .default({})
+    .describe('Permissions that sessions have while the token has the scope named here.'),
+  roles: roles.optional().describe('What the roles of a user allow; without this, a sandboxed session anywhere.'),
+});
+
+export const jwtSchema = z
+  .array(jwtIssuer)
+  .max(100)
+  .superRefine((issuers, context) => {
+    const taken = new Set<string>();
+    for (const [index, { issuer, userPrefix }] of issuers.entries()) {
+      const prefix = (userPrefix ?? hostOf(issuer)).toLowerCase();
+      const path = [index, userPrefix === undefined ? 'issuer' : 'userPrefix'];
+      if (!/^[a-z0-9][a-z0-9.:_-]{0,55}$/.test(prefix)) {
+        context.addIssue({ code: 'custom', path, message: 'users cannot be named after this host; set userPrefix' });
+      }
+      if (taken.has(prefix)) {
+        context.addIssue({
+          code: 'custom',
+          path,
+          message: 'users of another issuer are named the same; set userPrefix to tell them apart',
+        });
+      }
+      taken.add(prefix);
+    }
+  });
+
+function hostOf(issuer: string): string {
+  return URL.canParse(issuer) ? new URL(issuer).host : '';
+}

@@ -1,0 +1,165 @@
+import { z } from 'zod';
+import { teamName, userName } from '../../lib/text/people-names.ts';
+import { isMap, line, oneOrMore, prose } from './schema-parts.ts';
+
+const ruleSchema = z
+  .strictObject({
+    id: z
+      .string()
+      .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, { error: 'expected up to 64 of a-z, 0-9, ".", "_" and "-"' })
+      .describe('Its name; every decision names the rule that made it.'),
+    allow: oneOrMore(line(200)).optional().describe('Tools it allows, as patterns of server__tool.'),
+    deny: oneOrMore(line(200)).optional().describe('Tools it denies, as patterns of server__tool.'),
+    when: prose.optional().describe('A CEL condition; an error in it denies.'),
+  })
+  .superRefine(
+    ({ allow, deny }, context) => {
+      if ((allow === undefined) === (deny === undefined)) {
+        context.addIssue({ code: 'custom', message: 'needs either allow or deny' });
+      }
+    },
+    { when: ({ value }) => isMap(value) },
+  );
+
+export const rulesSchema = z
+  .array(ruleSchema)
+  .max(10_000)
+  .superRefine(
+    (rules, context) => {
+      const seen = new Set<string>();
+      for (const [index, rule] of rules.entries()) {
+        if (!isMap(rule) || typeof rule.id !== 'string') continue;
+        if (seen.has(rule.id)) {
+          context.addIssue({ code: 'custom', path: [index, 'id'], message: 'another rule already has this id' });
+        }
+        seen.add(rule.id);
+      }
+    },
+    { when: ({ value }) => Array.isArray(value) },
+  );
+
+const governanceScope = z
+  .string()
+  .regex(/^(?:org|(?:team|user|workspace):[^\s\u0000-\u001f\u007f]{1,128})$/, {
+    error: 'expected "org", "team:NAME", "user:NAME" or "workspace:NAME"',
+  })
+  .default('org')
+  .describe('For whom it holds: org, team:T, user:U or workspace:W.');
+
+const person = z.string().regex(userName, {
+  error: 'expected up to 128 letters, digits and "._@|:-", a letter or digit first',
+});
+const team = z.string().regex(teamName, {
+  error: 'expected up to 64 letters, digits, ".", "_" and "-", a letter or digit first',
+});
+
+const peopleKeys = {
+  organisation: line(128).optional().describe('What the organisation is called.'),
+  teams: z.array(team).max(1000).default([]).describe('The teams there are.'),
+  users: z
+    .array(
+      z.strictObject({
+        name: person
+          .refine((name) => name !== 'anonymous', { error: 'this is the name of those who prove none' })
+          .describe('What sessions and tools call them.'),
+        teams: z.array(team).max(100).default([]).describe('The teams they are in.'),
+      }),
+    )
+    .max(10_000)
+    .default([])
+    .describe('Users who are declared here; others are added with "ambit user add".'),
+};
+
+/** A misspelt team would be one without policies. */
+function knownTeams(
+  { teams, users }: { readonly teams: readonly string[]; readonly users: readonly { name: string; teams: string[] }[] },
+  context: z.RefinementCtx,
+): void {
+  const names = new Set<string>();
+  for (const [index, user] of users.entries()) {
+    if (names.has(user.name)) {
+      context.addIssue({
+        code: 'custom',
+        path: ['users', index, 'name'],
+        message: 'another user already has this name',
+      });
+    }
+    names.add(user.name);
+    for (const [at, each] of user.teams.entries()) {
+      if (teams.includes(each)) continue;
+      context.addIssue({
+        code: 'custom',
+        path: ['users', index, 'teams', at],
+        message: 'this team is not among "teams"',
+      });
+    }
+  }
+}
+
+const isEnabled = z.boolean().default(true).describe('Whether it counts.');
+const rank = z
+  .int()
+  .min(-1_000_000)
+  .max(1_000_000)
+  .default(0)
+  .describe('Among those of its scope; the lower ones come first.');
+
+export const governanceSchema = z
+  .strictObject({
+    ...peopleKeys,
+    carrier: z
+      .enum(['first-result', 'instructions', 'both'])
+      .default('first-result')
+      .describe('How they reach the model: with the first result, in the instructions, or both.'),
+    policies: z
+      .array(
+        z.strictObject({
+          name: z
+            .string()
+            .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
+              error: 'expected up to 64 letters, digits, ".", "_" and "-"',
+            })
+            .describe('Its name.'),
+          scope: governanceScope,
+          mode: z.enum(['prepend', 'append']).default('prepend').describe('Before or after the prompts of a server.'),
+          text: prose.describe('What the model is to read.'),
+          locked: z.boolean().default(false).describe('Whether no nearer level may have another of this name.'),
+          enabled: isEnabled,
+          order: rank,
+        }),
+      )
+      .max(1000)
+      .superRefine(
+        (policies, context) => {
+          const seen = new Set<string>();
+          for (const [index, policy] of policies.entries()) {
+            if (!isMap(policy)) continue;
+            const place = `${policy.scope}/${policy.name}`;
+            if (seen.has(place)) {
+              context.addIssue({
+                code: 'custom',
+                path: [index, 'name'],
+                message: 'its scope already has one of this name',
+              });
+            }
+            seen.add(place);
+          }
+        },
+        { when: ({ value }) => Array.isArray(value) },
+      )
+      .default([])
+      .describe('What the model must keep to.'),
+    objectives: z
+      .array(
+        z.strictObject({
+          scope: governanceScope,
+          text: prose.describe('What the model is to read.'),
+          enabled: isEnabled,
+          order: rank,
+        }),
+      )
+      .max(1000)
+      .default([])
+      .describe('What the work is for.'),
+  })
+  .superRefine(knownTeams);

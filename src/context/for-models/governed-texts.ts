@@ -1,0 +1,216 @@
+import { randomBytes } from 'node:crypto';
+import { AmbitError } from '../../errors.ts';
+import type { Document, Documents } from '../../stores/documents.ts';
+import {
+  type Declared,
+  longestText,
+  type Objective,
+  type Policy,
+  plainText,
+  policyNamePattern,
+  scopePattern,
+} from './policy.ts';
+
+export const policyCollection = 'policies';
+export const objectiveCollection = 'objectives';
+
+/** What the configuration declares; it wins over the store. */
+export interface DeclaredTexts {
+  readonly policies: readonly Policy[];
+  readonly objectives: readonly Omit<Objective, 'id'>[];
+}
+
+export type PolicyDraft = Pick<Policy, 'name' | 'scope' | 'mode' | 'text'> &
+  Partial<Pick<Policy, 'locked' | 'enabled' | 'order'>>;
+export type ObjectiveDraft = Pick<Objective, 'scope' | 'text'> & Partial<Pick<Objective, 'enabled' | 'order'>>;
+
+/** The policies and objectives there are, in the configuration and in the store; nothing is kept between two questions. */
+export interface GovernedTexts {
+  /** Of these scopes, or of all. */
+  policies(scopes?: readonly string[]): Promise<Declared<Policy>[]>;
+  objectives(scopes?: readonly string[]): Promise<Declared<Objective>[]>;
+  any(): Promise<boolean>;
+  /** In place of one of the same name in the same scope. */
+  setPolicy(draft: PolicyDraft): Promise<Declared<Policy>>;
+  /** False when there was none. */
+  removePolicy(scope: string, name: string): Promise<boolean>;
+  addObjective(draft: ObjectiveDraft): Promise<Declared<Objective>>;
+  removeObjective(id: string): Promise<Declared<Objective> | undefined>;
+}
+
+export function createGovernedTexts(documents: Documents, declared: () => DeclaredTexts): GovernedTexts {
+  /** A name that holds a "/" has keys that begin like another's, so the scope that is written counts. */
+  async function written<T extends { readonly scope: string }>(
+    collection: string,
+    scopes: readonly string[] | undefined,
+    read: (document: Document) => T | undefined,
+  ): Promise<T[]> {
+    if (scopes === undefined) return kept(await everyDocument(documents, collection, ''), read);
+    const found = scopes.map(async (scope) => {
+      const all = kept(await everyDocument(documents, collection, `${scope}/`), read);
+      return all.filter((each) => each.scope === scope);
+    });
+    return (await Promise.all(found)).flat();
+  }
+
+  const among = (scopes: readonly string[] | undefined) => (each: { readonly scope: string }) =>
+    scopes === undefined || scopes.includes(each.scope);
+
+  async function put(collection: string, key: string, value: object): Promise<void> {
+    const { outcome } = await documents.put(collection, key, JSON.stringify({ v: 1, ...value }));
+    if (outcome === 'written') return;
+    throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for it in the store.' });
+  }
+
+  function declaredObjectives(): Declared<Objective>[] {
+    return declared().objectives.map((each, index) => ({ ...each, id: `file-${index + 1}`, declared: true }));
+  }
+
+  function assertNotInFile(scope: string, name: string): void {
+    if (!declared().policies.some((each) => each.scope === scope && each.name === name)) return;
+    throw new AmbitError('REQUEST_INVALID', {
+      what: `The policy "${name}" of ${scope} is declared in the configuration, and is changed only there.`,
+      hint: 'Edit governance.policies in the configuration.',
+      rule: 'governance.policies',
+    });
+  }
+
+  return {
+    async policies(scopes) {
+      const inFile = declared().policies.filter(among(scopes));
+      const taken = new Set(inFile.map(({ scope, name }) => `${scope}/${name}`));
+      const others = await written(policyCollection, scopes, readPolicy);
+      return [
+        ...inFile.map((policy) => ({ ...policy, declared: true })),
+        ...others.filter(({ scope, name }) => !taken.has(`${scope}/${name}`)),
+      ];
+    },
+
+    async objectives(scopes) {
+      const stored = await written(objectiveCollection, scopes, readObjective);
+      return [...declaredObjectives().filter(among(scopes)), ...stored.sort((a, b) => a.createdAt - b.createdAt)].map(
+        ({ id, scope, text, enabled, order, declared: inFile }) => ({
+          id,
+          scope,
+          text,
+          enabled,
+          order,
+          declared: inFile,
+        }),
+      );
+    },
+
+    async any() {
+      if (declared().policies.length + declared().objectives.length > 0) return true;
+      const pages = await Promise.all(
+        [policyCollection, objectiveCollection].map((collection) => documents.list(collection, { limit: 1 })),
+      );
+      return pages.some((page) => page.documents.length > 0);
+    },
+
+    async setPolicy({ name, scope, mode, text, locked = false, enabled = true, order = 0 }) {
+      const policy: Policy = { name, scope, mode, text, locked, enabled, order };
+      checkScope(scope);
+      checkName(name);
+      checkText(text);
+      checkOrder(order);
+      assertNotInFile(scope, name);
+      await put(policyCollection, `${scope}/${name}`, policy);
+      return { ...policy, declared: false };
+    },
+
+    async removePolicy(scope, name) {
+      checkScope(scope);
+      checkName(name);
+      assertNotInFile(scope, name);
+      return (await documents.delete(policyCollection, `${scope}/${name}`)).outcome === 'deleted';
+    },
+
+    async addObjective({ scope, text, enabled = true, order = 0 }) {
+      checkScope(scope);
+      checkText(text);
+      checkOrder(order);
+      const objective: Objective = { id: `o-${randomBytes(5).toString('hex')}`, scope, text, enabled, order };
+      await put(objectiveCollection, `${scope}/${objective.id}`, { ...objective, createdAt: Date.now() });
+      return { ...objective, declared: false };
+    },
+
+    async removeObjective(id) {
+      if (declaredObjectives().some((each) => each.id === id)) {
+        throw new AmbitError('REQUEST_INVALID', {
+          what: `The objective "${id}" is declared in the configuration, and is changed only there.`,
+          hint: 'Edit governance.objectives in the configuration.',
+          rule: 'governance.objectives',
+        });
+      }
+      const found = (await written(objectiveCollection, undefined, readObjective)).find((each) => each.id === id);
+      if (found === undefined) return undefined;
+      const { outcome } = await documents.delete(objectiveCollection, `${found.scope}/${id}`);
+      return outcome === 'deleted' ? found : undefined;
+    },
+  };
+}
+
+async function everyDocument(documents: Documents, collection: string, prefix: string): Promise<Document[]> {
+  const all: Document[] = [];
+  for (let after: string | null | undefined; after !== null; ) {
+    const page = await documents.list(collection, { prefix, limit: 1000, ...(after === undefined ? {} : { after }) });
+    all.push(...page.documents);
+    after = page.next;
+  }
+  return all;
+}
+
+function kept<T>(documents: readonly Document[], read: (document: Document) => T | undefined): T[] {
+  return documents.map(read).filter((each) => each !== undefined);
+}
+
+/** Whatever is not as it was written is left out: half a policy would be another one. */
+function readPolicy({ text: json }: Document): Declared<Policy> | undefined {
+  const { name, scope, mode, text, locked, enabled, order } = readObject(json);
+  if (typeof name !== 'string' || typeof scope !== 'string' || typeof text !== 'string') return undefined;
+  if (mode !== 'prepend' && mode !== 'append') return undefined;
+  const rank = typeof order === 'number' ? order : 0;
+  return { name, scope, mode, text, locked: locked === true, enabled: enabled !== false, order: rank, declared: false };
+}
+
+function readObjective({ text: json }: Document): (Declared<Objective> & { readonly createdAt: number }) | undefined {
+  const { id, scope, text, enabled, order, createdAt } = readObject(json);
+  if (typeof id !== 'string' || typeof scope !== 'string' || typeof text !== 'string') return undefined;
+  const rank = typeof order === 'number' ? order : 0;
+  const at = typeof createdAt === 'number' ? createdAt : 0;
+  return { id, scope, text, enabled: enabled !== false, order: rank, declared: false, createdAt: at };
+}
+
+function readObject(json: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(json);
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function checkScope(scope: string): void {
+  if (!scopePattern.test(scope)) refuse('The scope is "org", "team:NAME", "user:NAME" or "workspace:NAME".');
+}
+
+function checkName(name: string): void {
+  if (!policyNamePattern.test(name)) {
+    refuse('The name of a policy has up to 64 letters, digits, ".", "_" and "-", a letter or digit first.');
+  }
+}
+
+function checkText(text: string): void {
+  if (text.trim() === '' || text.length > longestText || !plainText.test(text)) {
+    refuse(`The text has 1 to ${longestText} characters, without control characters other than tabs and line ends.`);
+  }
+}
+
+function checkOrder(order: number): void {
+  if (!Number.isSafeInteger(order) || Math.abs(order) > 1_000_000) refuse('The order is a whole number.');
+}
+
+function refuse(what: string): never {
+  throw new AmbitError('REQUEST_INVALID', { what });
+}

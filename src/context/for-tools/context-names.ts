@@ -1,0 +1,78 @@
+import { AmbitError } from '../../errors.ts';
+import type { Optional, SessionBase } from '../../rules/session-base.ts';
+import { normalizeTrust, type TrustLevel } from '../../rules/trust-level.ts';
+
+/**
+ * What a tool is told about its session. A field that is not given is left out; an empty string says that there is
+ * none. Whoever is told a session is always told its workspace.
+ */
+export interface SessionContext extends Optional<Pick<SessionBase, 'userId' | 'agentId' | 'workspaceId'>> {
+  readonly sessionId?: string | undefined;
+  /** Any spelling that is understood; what is not known is refused. */
+  readonly trustLevel?: TrustLevel | (string & {}) | undefined;
+  /** As the process sees it. */
+  readonly workspacePath?: string | null | undefined;
+  /** The public keys, as the text of a JWK Set. */
+  readonly jwks?: string | undefined;
+}
+
+export type ContextField = keyof SessionContext;
+
+/** The name of each field in an environment, after the prefix. */
+export const contextNames = {
+  sessionId: 'SESSION_ID',
+  workspaceId: 'WORKSPACE_ID',
+  trustLevel: 'TRUST_LEVEL',
+  userId: 'USER_ID',
+  agentId: 'AGENT_ID',
+  workspacePath: 'WORKSPACE_PATH',
+  jwks: 'JWKS',
+} as const satisfies Record<ContextField, string>;
+
+const suffixes: readonly string[] = Object.values(contextNames);
+const prefixShape = /^[A-Z](?:[A-Z0-9_]{0,30}[A-Z0-9])?$/;
+
+const shapes: Readonly<Record<Exclude<ContextField, 'trustLevel'>, RegExp>> = {
+  sessionId: /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/,
+  workspaceId: /^(?:[a-z0-9][a-z0-9\-_.]{0,62})?$/,
+  userId: /^[^\u0000-\u001f\u007f]{1,256}$/,
+  agentId: /^[^\u0000-\u001f\u007f]{0,256}$/,
+  workspacePath: /^[^\u0000\n\r]{0,4096}$/,
+  jwks: /^[^\u0000\n\r]{0,65536}$/,
+};
+
+/** The values to be told, by field; refuses what could not have come from Ambit. */
+export function checkedContext(context: SessionContext): ReadonlyMap<ContextField, string> {
+  const told = new Map<ContextField, string>();
+  for (const field of Object.keys(contextNames) as ContextField[]) {
+    const value = field === 'workspaceId' ? workspaceOf(context) : context[field];
+    if (value === undefined) continue;
+    const text = value === null ? '' : value;
+    const checked = field === 'trustLevel' ? normalizeTrust(text) : shapes[field].test(text) ? text : undefined;
+    if (checked === undefined || typeof text !== 'string') {
+      throw new AmbitError('REQUEST_INVALID', { what: `The ${field} of the context is not valid.` });
+    }
+    told.set(field, checked);
+  }
+  return told;
+}
+
+function workspaceOf({ sessionId, workspaceId }: SessionContext): string | null | undefined {
+  return workspaceId === undefined && sessionId !== undefined ? '' : workspaceId;
+}
+
+export function checkedPrefixes(prefixes: readonly string[]): readonly string[] {
+  if (prefixes.length > 0 && prefixes.every((prefix) => prefixShape.test(prefix))) return prefixes;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: 'There is at least one prefix, and each has up to 32 of A-Z, 0-9 and "_", starting with a letter.',
+    hint: 'Give prefixes such as AMBIT.',
+  });
+}
+
+/** True for the names under which a process finds its context, in any case of letters. */
+export function isContextName(name: string, prefixes: readonly string[]): boolean {
+  const upper = name.toUpperCase();
+  return ['AMBIT', ...prefixes].some(
+    (prefix) => upper.startsWith(`${prefix}_`) && suffixes.includes(upper.slice(prefix.length + 1)),
+  );
+}

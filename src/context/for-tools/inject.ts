@@ -1,0 +1,141 @@
+import { AmbitError } from '../../errors.ts';
+import {
+  type ContextField,
+  checkedContext,
+  checkedPrefixes,
+  contextNames,
+  type SessionContext,
+} from './context-names.ts';
+import { refusedOverride, refusedVariable } from './foreign-env.ts';
+
+/** Who wrote a server down. Only the operator may pin what a server is told. */
+export type EnvSource = 'operator' | 'imported' | 'project';
+
+/** Where the value of a variable comes from. */
+export type Provenance = 'injected' | 'pinned' | 'configured' | 'workspace' | 'credential';
+
+/** As much of an entry of `mcpServers` as matters here; whatever else it has stays. */
+export interface InjectableServer {
+  readonly command?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly url?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface InjectionOptions {
+  /** The names are repeated under each; `['AMBIT']` unless said. */
+  readonly prefixes?: readonly string[] | undefined;
+  /** Decides what happens to context names the servers bring along; `operator` unless said. */
+  readonly source?: EnvSource | undefined;
+  /** A workspace's own variables, by server: set last, and never the context. */
+  readonly overrides?: Readonly<Record<string, Readonly<Record<string, string>>>> | undefined;
+}
+
+/** The same entry; one with a command has its context in `env`. */
+export type Injected<Server> = Server extends unknown
+  ? Omit<Server, 'env'> & { readonly env?: Readonly<Record<string, string>> | undefined }
+  : never;
+
+export interface Injection<Server> {
+  readonly servers: Record<string, Injected<Server>>;
+  /** By server and variable; servers that are not started as a process have none. */
+  readonly provenance: Record<string, Record<string, Provenance>>;
+}
+
+/**
+ * A new map of servers, each with the session's context in its environment; the one given is never changed.
+ * Servers without a command are reached over HTTP and have no environment: they stay as they are.
+ */
+export function injectSessionContext<Server extends InjectableServer>(
+  servers: Readonly<Record<string, Server>>,
+  context: SessionContext,
+  options: InjectionOptions = {},
+): Record<string, Injected<Server>> {
+  return inject(servers, tellingOf(context, options), options);
+}
+
+/** The same, with where each variable comes from. */
+export function explainInjection<Server extends InjectableServer>(
+  servers: Readonly<Record<string, Server>>,
+  context: SessionContext,
+  options: InjectionOptions = {},
+): Injection<Server> {
+  const telling = tellingOf(context, options);
+  const injected = inject(servers, telling, options);
+  const started = Object.entries(servers).filter(([, { command }]) => command !== undefined);
+  const origins = started.map(([name, { env: configured = {} }]) => {
+    const override = overrideFor(name, options);
+    const originOf = (variable: string): Provenance => {
+      if (Object.hasOwn(override, variable)) return 'workspace';
+      if (!Object.hasOwn(configured, variable) || telling.trustNames.includes(variable)) return 'injected';
+      return telling.names.has(variable) ? 'pinned' : 'configured';
+    };
+    const variables = Object.keys(injected[name]?.env ?? {});
+    return [name, Object.fromEntries(variables.map((variable) => [variable, originOf(variable)]))] as const;
+  });
+  return { servers: injected, provenance: Object.fromEntries(origins) };
+}
+
+/** What is said to every server alike. */
+interface Telling {
+  readonly prefixes: readonly string[];
+  readonly names: ReadonlySet<string>;
+  readonly values: readonly (readonly [string, string])[];
+  readonly trustNames: readonly string[];
+}
+
+function tellingOf(context: SessionContext, options: InjectionOptions): Telling {
+  const prefixes = checkedPrefixes(options.prefixes ?? ['AMBIT']);
+  const told = checkedContext(context);
+  const fields = Object.keys(contextNames) as ContextField[];
+  const nameOf = (prefix: string, field: ContextField) => `${prefix}_${contextNames[field]}`;
+  return {
+    prefixes,
+    names: new Set(prefixes.flatMap((prefix) => fields.map((field) => nameOf(prefix, field)))),
+    values: prefixes.flatMap((prefix) => [...told].map(([field, value]) => [nameOf(prefix, field), value] as const)),
+    trustNames: ['AMBIT', ...prefixes].map((prefix) => nameOf(prefix, 'trustLevel')),
+  };
+}
+
+function inject<Server extends InjectableServer>(
+  servers: Readonly<Record<string, Server>>,
+  telling: Telling,
+  options: InjectionOptions,
+): Record<string, Injected<Server>> {
+  const entries = Object.entries(servers).map(([name, server]) => {
+    if (server.command === undefined) return [name, { ...server } as Injected<Server>] as const;
+    const env: Record<string, string> = { ...server.env };
+    if ((options.source ?? 'operator') !== 'operator') refuse(name, env, telling.prefixes, refusedVariable);
+    // Nobody can pin how far a session is trusted, not even where it is not told.
+    for (const trustName of telling.trustNames) delete env[trustName];
+    for (const [variable, value] of telling.values) if (!Object.hasOwn(env, variable)) env[variable] = value;
+    const override = overrideFor(name, options);
+    refuse(name, override, telling.prefixes, refusedOverride);
+    return [name, { ...server, env: { ...env, ...override } } as Injected<Server>] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+const nothing: Readonly<Record<string, string>> = {};
+
+function overrideFor(server: string, { overrides }: InjectionOptions): Readonly<Record<string, string>> {
+  return overrides !== undefined && Object.hasOwn(overrides, server) ? (overrides[server] ?? nothing) : nothing;
+}
+
+function refuse(
+  server: string,
+  env: Readonly<Record<string, string>>,
+  prefixes: readonly string[],
+  whyNot: (name: string, value: string, prefixes: readonly string[]) => string | undefined,
+): void {
+  for (const [variable, value] of Object.entries(env)) {
+    const why = whyNot(variable, value, prefixes);
+    if (why === undefined) continue;
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `The server "${server}" may not be given ${variable}: ${why}.`,
+      hint: `Take ${variable} out of its environment.`,
+      rule: 'context',
+    });
+  }
+}

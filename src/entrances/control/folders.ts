@@ -1,0 +1,61 @@
+import { AmbitError, errorTable } from '../../errors.ts';
+import type { Operator } from '../../gateway/operator/operator.ts';
+import { DetailedRefusal } from './problem.ts';
+import type { folderQuery, mergeRequest } from './requests.ts';
+import type { Asked } from './route.ts';
+import { notFound } from './sessions.ts';
+
+type Folders = Operator['folders'];
+type FolderName = Parameters<Folders['diff']>[0];
+
+export async function diffFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
+  return gateway.folders.diff(await namedFolder(gateway, parameter, query.workspace));
+}
+
+export async function mergeFolder(gateway: Operator, { parameter, body }: Asked<{ body: typeof mergeRequest }>) {
+  const { workspace, ...request } = body;
+  const merge = await gateway.folders.merge(await namedFolder(gateway, parameter, workspace), request);
+  if (merge.fits || merge.dryRun) return merge;
+  const { files } = merge;
+  const inTheWay = files.filter(({ outcome }) => outcome === 'conflict');
+  const lines = inTheWay.map(({ path, reason }) => `  ${JSON.stringify(path)}: ${reason}`);
+  const what = [errorTable.WORKSPACE_CONFLICT.sentence, ...lines].join('\n');
+  throw new DetailedRefusal('WORKSPACE_CONFLICT', what, { files });
+}
+
+export async function discardFolder(gateway: Operator, { parameter, query }: Asked<{ query: typeof folderQuery }>) {
+  const which = await namedFolder(gateway, parameter, query.workspace);
+  // Its servers would go on in a folder that is not there.
+  if ((await gateway.sessions.find(which.sessionId)) !== undefined) {
+    throw new AmbitError('REQUEST_INVALID', {
+      what: 'The session still works in its folder.',
+      hint: 'End the session first.',
+    });
+  }
+  await gateway.folders.discard(which);
+  return { ...which, discarded: true as const };
+}
+
+/** The folder of a live session, or one that was kept when its session ended. */
+async function namedFolder(gateway: Operator, reference: string, workspace: string | undefined): Promise<FolderName> {
+  const { sessions, folders } = gateway;
+  const record = await sessions.find(reference);
+  const session = record === undefined ? undefined : sessions.get(record.id);
+  const workspaceId = workspace ?? session?.workspaceId;
+  if (session !== undefined && workspaceId !== undefined) {
+    if (workspaceId === session.workspaceId) await folders.folderFor(session);
+    return { sessionId: session.id, workspaceId };
+  }
+  const there = folders.find(record?.id ?? reference);
+  const fitting = workspace === undefined ? there : there.filter((each) => each.workspaceId === workspace);
+  const [only, ...others] = fitting;
+  if (only === undefined) {
+    if (record === undefined) throw notFound('No session, live or ended, has a folder by that id, name or prefix.');
+    throw new AmbitError('WORKSPACE_REQUIRED', { what: 'The session has no folder of its own.' });
+  }
+  if (others.length === 0) return only;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The session has several folders: ${fitting.map((each) => each.workspaceId).join(', ')}.`,
+    hint: 'Say which with --workspace W.',
+  });
+}

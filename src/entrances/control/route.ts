@@ -1,0 +1,72 @@
+import type { z } from 'zod';
+import type { Operator } from '../../gateway/operator/operator.ts';
+import type * as answers from './answers.ts';
+
+export type Answers = typeof answers;
+/** The name of a schema in answers.ts. */
+export type AnswerName = keyof Answers;
+
+/** The schemas by which the query and the body of a request are read. */
+interface Reads {
+  readonly query?: z.ZodObject;
+  readonly body?: z.ZodType;
+}
+
+type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
+
+/** A request as a handler receives it, read by the schemas of its row. */
+export interface Asked<R extends Reads = Reads> {
+  /** The part of the path that stands for `{id}`. */
+  readonly parameter: string;
+  readonly query: Output<R['query']>;
+  readonly body: Output<R['body']>;
+  /** The address at which clients reach the gateway, if it listens. */
+  readonly address: string | undefined;
+}
+
+/** The words and schemas of a row: enough to describe it. */
+export interface Description {
+  readonly summary: string;
+  /** More than the summary says. */
+  readonly description?: string;
+  /** The meaning of `{id}` in the path. */
+  readonly parameter?: string;
+  readonly query?: z.ZodObject;
+  readonly body?: z.ZodType;
+  /** The status of the answer; 200 unless said. */
+  readonly status?: 200 | 201;
+  /** The answer in words. */
+  readonly returns: string;
+  readonly answer: AnswerName;
+  /** The media type of the answer; JSON unless said. */
+  readonly type?: 'text/event-stream';
+  /** The headers that it takes, by name, with what each says. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The refusals whose problem document has further members, by status. */
+  readonly refusals?: Readonly<Record<number, { readonly returns: string; readonly answer: AnswerName }>>;
+}
+
+export interface Route extends Description {
+  /** Returns the body of the answer. */
+  handle(gateway: Operator, asked: Asked): unknown;
+}
+
+type Row<Query extends z.ZodObject, Body extends z.ZodType, Answer extends AnswerName> = Omit<
+  Description,
+  'query' | 'body' | 'answer'
+> & {
+  readonly query?: Query;
+  readonly body?: Body;
+  readonly answer: Answer;
+  readonly handle: (
+    gateway: Operator,
+    asked: Asked<{ query: Query; body: Body }>,
+  ) => z.input<Answers[Answer]> | Promise<z.input<Answers[Answer]>>;
+};
+
+/** A row of the table whose handler takes what its schemas read, and answers what its schema says. */
+export function route<Answer extends AnswerName, Query extends z.ZodObject = never, Body extends z.ZodType = never>(
+  row: Row<Query, Body, Answer>,
+): Row<Query, Body, Answer> & Route {
+  return row as Row<Query, Body, Answer> & Route;
+}

@@ -1,0 +1,36 @@
+import { argumentsDigest, noArgumentsDigest } from '../../context/for-tools/arguments-digest.ts';
+import { type Member, memberOf, rawAt } from '../../protocol/json/scan.ts';
+import type { Message } from '../../protocol/message.ts';
+
+/** All that a call that can be answered from a cache may say; with more it is something else than a plain call. */
+const plain: ReadonlySet<string> = new Set(['name', 'arguments', '_meta']);
+
+/** Keys of `_meta` that do not change what a tool answers: how the call is watched, and how the client is made. */
+const indifferent: ReadonlySet<string> = new Set([
+  'progressToken',
+  'traceparent',
+  'tracestate',
+  'baggage',
+  'io.modelcontextprotocol/protocolVersion',
+  'io.modelcontextprotocol/clientCapabilities',
+  'io.modelcontextprotocol/logLevel',
+]);
+
+/**
+ * What a call asks, equal for two calls that ask the same whatever order and spacing they were written in. Undefined
+ * for what has no such form: an answer to a question, a task, values that RFC 8785 cannot hold.
+ */
+export function callDigest({ bytes, params, meta }: Message): string | undefined {
+  const shape = params?.shape;
+  const names = (shape?.members ?? []).map(({ key }) => key);
+  // Of a name met twice, the server may read the other one.
+  if (names.some((name, index) => !plain.has(name) || names.indexOf(name) !== index)) return undefined;
+  const given = memberOf(shape, 'arguments');
+  const args = given === undefined ? noArgumentsDigest : argumentsDigest(bytes.subarray(given.start, given.end));
+  if (args === undefined) return undefined;
+  const told = (meta?.members ?? []).filter(({ key }) => !indifferent.has(key));
+  if (told.length === 0) return args;
+  const text = (member: Member) => `${JSON.stringify(member.key)}:${rawAt(bytes, member)}`;
+  const rest = argumentsDigest(Buffer.from(`{${told.map(text).join(',')}}`));
+  return rest === undefined ? undefined : `${args} ${rest}`;
+}

@@ -1,0 +1,148 @@
+import type { Config } from '../../config/schema/schema.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { within } from '../../lib/async/within.ts';
+import { takeDataDir } from '../../lib/fs/private-files.ts';
+import type { Journal } from '../../observability/journal/journal.ts';
+import { readMessage } from '../../protocol/message.ts';
+import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import type { Session } from '../../sessions/session.ts';
+import { launchOf } from '../../upstreams/access/launch.ts';
+import { listAll } from '../../upstreams/catalog/offer.ts';
+import { isSoundTool } from '../../upstreams/catalog/sound-tool.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import { createConnect } from '../../upstreams/links/connect.ts';
+import { createEraVerdicts } from '../../upstreams/links/era-verdicts.ts';
+import { createLinks, type Links } from '../../upstreams/links/links.ts';
+import { createProcessAllowance } from '../../upstreams/links/process-allowance.ts';
+import { createSeals } from '../../upstreams/links/relay/seals.ts';
+import { discoverParams } from '../../upstreams/links/stdio/opening.ts';
+import type { Approvals } from '../../upstreams/pins/approvals.ts';
+import { assertApproved } from '../../upstreams/pins/assert-approved.ts';
+import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
+import { askAsModern } from '../routing/ask-as.ts';
+
+export interface Inspected {
+  readonly era: 'modern' | 'handshake';
+  /** Everything its `tools/list` gives, all pages; of a server that needs an approval, what can be approved. */
+  readonly tools: readonly unknown[];
+  /** How many entries were left out, since readers take them differently. */
+  readonly unsound: number;
+  readonly seconds: number;
+}
+
+export interface InspectOptions {
+  readonly config: Config;
+  readonly dataDir: string;
+  readonly server: ServerDefinition;
+  readonly approvals: Approvals;
+}
+
+const introduction = readMessage(
+  Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`),
+);
+
+/** Starts or calls a server as a direct session would, lists its tools, and ends it. Only what is approved starts. */
+export async function inspectServer(options: InspectOptions): Promise<Inspected> {
+  takeDataDir(options.dataDir);
+  return withSandbox(options.dataDir, (sandbox) => inspectIn(sandbox, options));
+}
+
+async function inspectIn(
+  { tmpRoot, runners }: Sandbox,
+  { config, server, approvals }: InspectOptions,
+): Promise<Inspected> {
+  const said: string[] = [];
+  const verdicts = createEraVerdicts();
+  verdicts.describe(server.name, server.era, server.definitionHash);
+  const links = createLinks({
+    connect: createConnect({
+      config: () => config,
+      tmpRoot,
+      runners,
+      journal: lastWords(said),
+      seals: createSeals(),
+      contexts: undefined,
+      assertApproved: (each) => assertApproved(approvals, each),
+      admit: (session) => session,
+      allowance: createProcessAllowance(() => config.processes),
+      launch: (session, each) =>
+        launchOf(session, each, config, { dataDir: tmpRoot, configFile: tmpRoot, telling: undefined }),
+    }),
+    verdicts,
+    outward: async () => ({ delivered: false, full: undefined }),
+    messageBytes: config.limits.messageBytes,
+    current: (session) => ({ session, server }),
+  });
+  const started = performance.now();
+  try {
+    const timeoutMs = config.processes.startSeconds * 1000;
+    const listed = await within(
+      listTools(links, server),
+      timeoutMs,
+      `The server "${server.name}" did not answer in ${timeoutMs / 1000} s.`,
+    );
+    return { era: verdicts.get(server.name) ?? 'handshake', ...listed, seconds: (performance.now() - started) / 1000 };
+  } catch (error) {
+    throw explained(error, server.name, said);
+  } finally {
+    await links.close();
+  }
+}
+
+/** As a modern client would; a server of the other era is reached over the bridge. */
+async function listTools(links: Links, server: ServerDefinition): Promise<Pick<Inspected, 'tools' | 'unsound'>> {
+  const ask = askAsModern(links, visitor(), server, introduction);
+  // A server without tools need not know the method.
+  let unclear = 0;
+  const texts = (await listAll(ask, 'tools/list', 'tools', undefined, () => unclear++)) ?? [];
+  const shown = server.source === 'operator' ? texts : texts.filter(isSoundTool);
+  return { tools: shown.map((text) => JSON.parse(text) as unknown), unsound: unclear + texts.length - shown.length };
+}
+
+function visitor(): Session {
+  const now = Date.now();
+  return {
+    id: 'check',
+    version: 1,
+    name: undefined,
+    userId: 'local',
+    agentId: undefined,
+    workspaceId: undefined,
+    parentId: undefined,
+    keyId: undefined,
+    trustLevel: 'direct',
+    servers: undefined,
+    permissions: [],
+    metadata: {},
+    createdAt: now,
+    ttlSeconds: 3600,
+    endsAt: now + 3_600_000,
+    tokenDigests: [],
+  };
+}
+
+/** Keeps what the server said on stderr, for whoever wants to know why it failed. */
+function lastWords(said: string[]): Journal {
+  return {
+    record(entry) {
+      if (entry['event'] === 'stderr') said.push(String(entry['line']));
+      if (entry['event'] === 'start-failed') said.push(String(entry['detail']));
+      if (said.length > 10) said.shift();
+    },
+    recordCall() {},
+    calls: async () => ({ calls: [], next: null }),
+    async close() {},
+  };
+}
+
+function explained(error: unknown, name: string, said: readonly string[]): AmbitError {
+  if (isAmbitError(error) && error.code === 'SERVER_NOT_APPROVED') return error;
+  const reason = isAmbitError(error) || error instanceof ProtocolFault ? error.message : String(error);
+  const code = isAmbitError(error) ? error.code : 'UPSTREAM_FAILED';
+  const words = said.map((line) => `\n  ${line}`).join('');
+  return new AmbitError(code, {
+    what: `${reason}${words === '' ? '' : `\nIts last words:${words}`}`,
+    hint: `Start the command of "${name}" by hand to see more.`,
+    cause: error,
+  });
+}

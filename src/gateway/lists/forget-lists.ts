@@ -1,0 +1,86 @@
+import type { Config } from '../../config/schema/schema.ts';
+import type { Directory } from '../../identity/directory.ts';
+import { localUser } from '../../identity/principal.ts';
+import { userCollection } from '../../identity/users.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import type { Catalog } from '../../upstreams/catalog/catalog.ts';
+
+/** Forgets the lists of servers together with what they were made from. */
+export interface ForgetLists {
+  ofLostWorkspaces(): void;
+  /** The user is gone from the directory. */
+  ofUser(userId: string): void;
+  /** A server was given something of a user that is another now, or gone. */
+  ofCredentials(concerns: (userId: string, server: string) => boolean): void;
+  /** Resolves when all that was found out is forgotten; from then on nothing is. */
+  close(): Promise<unknown>;
+}
+
+export interface ForgetListsParts {
+  readonly catalog: Pick<Catalog, 'forgetOwners' | 'owners'>;
+  readonly config: () => Config;
+  readonly users: Pick<Directory['users'], 'get'>;
+  readonly store: Pick<SessionStore, 'list' | 'remains' | 'watch'>;
+}
+
+/**
+ * Users who were added are gone when they are removed. All others are there as long as a session of theirs. Whichever
+ * process ends it, the store tells.
+ */
+export function createForgetLists({ catalog, config, users, store }: ForgetListsParts): ForgetLists {
+  const underWay = new Set<Promise<void>>();
+
+  async function isGone(userId: string): Promise<boolean> {
+    if (userId === '' || userId === localUser) return false;
+    if ((await users.get(userId)) !== undefined) return false;
+    return (await store.list({ userId }, { limit: 1 })).sessions.length === 0;
+  }
+
+  function ofUser(userId: string): void {
+    catalog.forgetOwners((owner) => owner.userId === userId);
+  }
+
+  function usersNow(): Set<string> {
+    return new Set(catalog.owners().map(({ userId }) => userId));
+  }
+
+  async function ofGoneUsers(some?: string): Promise<void> {
+    for (const userId of usersNow()) {
+      if (some !== undefined && userId !== some) continue;
+      // A list that was forgotten too early is asked for again.
+      if (await isGone(userId).catch(() => true)) ofUser(userId);
+    }
+  }
+
+  async function ofUserOf(sessionId: string): Promise<void> {
+    if (usersNow().size === 0) return;
+    await ofGoneUsers((await store.remains(sessionId).catch(() => undefined))?.record.userId);
+  }
+
+  function follow(looking: Promise<void>): void {
+    const over: Promise<void> = looking.finally(() => underWay.delete(over));
+    underWay.add(over);
+  }
+
+  const stop = store.watch((change) => {
+    if (change.kind === 'ended') follow(ofUserOf(change.id));
+    else if (change.kind === 'lost') follow(ofGoneUsers());
+    else if (change.kind === 'document' && change.collection === userCollection) follow(ofGoneUsers());
+  });
+  follow(ofGoneUsers());
+
+  return {
+    ofLostWorkspaces() {
+      const { workspaces } = config();
+      catalog.forgetOwners(({ workspaceId }) => workspaceId !== undefined && !Object.hasOwn(workspaces, workspaceId));
+    },
+    ofUser,
+    ofCredentials(concerns) {
+      catalog.forgetOwners(({ userId, hasCredentials }, server) => hasCredentials === true && concerns(userId, server));
+    },
+    async close() {
+      await Promise.all(underWay);
+      stop();
+    },
+  };
+}

@@ -1,0 +1,142 @@
+import type { Channel } from '../../protocol/channel.ts';
+import { type Member, memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
+import type { Caller } from '../../upstreams/links/caller.ts';
+import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
+import { type Binding, boundTo } from '../../upstreams/links/relay/towards-upstream.ts';
+import type { Asking, Sent } from '../../upstreams/links/sent.ts';
+
+/** One way to one caller, and what the message must be called there. */
+export interface Target {
+  readonly channel: Channel;
+  readonly caller: Caller | undefined;
+  /** Whose eyes it is for. */
+  readonly binding: Binding;
+  readonly names: {
+    readonly subscriptionId?: string;
+    readonly progressToken?: string;
+    readonly requestId?: string;
+    /** What the caller calls the resource that was updated. */
+    readonly uri?: string;
+  };
+}
+
+const none: readonly Target[] = [];
+
+/**
+ * Whom a message from an upstream is for. Only callers of the link's own session can come out of this; of a process that
+ * has served several sessions, what names no call of theirs is for nobody, unless it says nothing but that a list changed.
+ */
+export function targetsOf(sent: Sent): readonly Target[] {
+  const { message } = sent;
+  if (message.kind === 'request') return forRequest(sent);
+  if (message.method === 'notifications/progress') return forProgress(sent);
+  if (message.method === 'notifications/cancelled') return forCancelled(sent);
+  const subscription = memberOf(message.meta, subscriptionKey);
+  if (subscription !== undefined) return forSubscription(sent, subscription);
+  if (sent.sole === null && !announcements.has(message.method)) return none;
+  return sent.link.era === 'modern' ? forModern(sent) : forCallers(sent);
+}
+
+function forProgress({ message, pending }: Sent): readonly Target[] {
+  const token = memberOf(message.params?.shape, 'progressToken');
+  const call = token === undefined ? undefined : pending.get(Number(rawAt(message.bytes, token)));
+  // A token nobody gave, or of a call already answered: strict clients drop the connection over it.
+  if (call?.progressToken === undefined) return none;
+  if (!call.lost) call.lastHeardAt = Date.now();
+  return [{ ...plain(call), names: { progressToken: call.progressToken } }];
+}
+
+function forSubscription({ message, pending }: Sent, subscription: Member): readonly Target[] {
+  const call = pending.get(Number(rawAt(message.bytes, subscription)));
+  if (call?.method !== 'subscriptions/listen') return none;
+  return [{ ...plain(call), caller: undefined, names: { subscriptionId: call.clientId } }];
+}
+
+/** In the modern era these are heard on a listen stream and nowhere else. */
+export const announcements: ReadonlySet<string> = new Set([
+  'notifications/tools/list_changed',
+  'notifications/prompts/list_changed',
+  'notifications/resources/list_changed',
+  'notifications/resources/updated',
+]);
+
+function forModern({ message, call, pending }: Sent): readonly Target[] {
+  if (announcements.has(message.method)) return none;
+  const isLog = message.method === 'notifications/message';
+  const found = call ?? pending.youngest((each) => (isLog ? each.wantsLogs : each.method !== 'subscriptions/listen'));
+  return found === undefined || (isLog && !found.wantsLogs) ? none : [plain(found)];
+}
+
+function forCallers(sent: Sent): readonly Target[] {
+  const { message, call } = sent;
+  if (call?.caller !== undefined) return [plain(call)];
+  const callers = announcements.has(message.method) ? sent.callers : soleOf(sent);
+  let audience = callers;
+  const uri =
+    message.method === 'notifications/resources/updated'
+      ? (stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '')
+      : undefined;
+  if (uri !== undefined) audience = callers.filter((caller) => caller.subscriptions.has(uri));
+  else if (message.method === 'notifications/message') {
+    const busy = callers.filter((caller) => caller.underWay.size > 0);
+    if (busy.length > 0) audience = busy;
+  }
+  return audience.flatMap((caller) => {
+    const channel = caller.stream ?? youngestOf(caller);
+    if (channel === undefined) return [];
+    const shown = uri === undefined ? undefined : caller.subscriptions.get(uri);
+    const target = toCaller(sent, caller, channel);
+    return [shown === undefined ? target : { ...target, names: { uri: shown } }];
+  });
+}
+
+/** The id named here is the upstream's: whoever is told must find its own in its place. */
+function forCancelled(sent: Sent): readonly Target[] {
+  const { message, link, pending, callers } = sent;
+  const member = memberOf(message.params?.shape, 'requestId');
+  const upstreamId = member === undefined ? '' : rawAt(message.bytes, member);
+  if (link.era === 'modern') {
+    const call = pending.get(Number(upstreamId));
+    return call === undefined ? none : [{ ...plain(call), names: { requestId: call.clientId } }];
+  }
+  for (const caller of callers) {
+    for (const [id, push] of caller.pushes) {
+      if (push.upstreamId !== upstreamId || push.link !== link) continue;
+      caller.pushes.delete(id);
+      const channel = youngestOf(caller) ?? caller.stream;
+      return channel === undefined ? none : [{ ...toCaller(sent, caller, channel), names: { requestId: id } }];
+    }
+  }
+  return none;
+}
+
+function forRequest(sent: Sent): readonly Target[] {
+  const { link, call, pending, asking } = sent;
+  if (asking !== undefined) return asking.channel.isGone() ? none : [plain(asking)];
+  if (link.era === 'modern' || sent.sole === null) return none;
+  const asker = call ?? pending.youngest((each) => each.caller !== undefined && !each.channel.isGone());
+  if (asker?.caller !== undefined && !asker.channel.isGone()) return [plain(asker)];
+  for (const caller of soleOf(sent)) {
+    if (caller.stream !== undefined && !caller.stream.isGone()) return [toCaller(sent, caller, caller.stream)];
+  }
+  return none;
+}
+
+function plain(call: Asking): Target {
+  return { channel: call.channel, caller: call.caller, binding: call.binding, names: {} };
+}
+
+function toCaller({ binding }: Sent, caller: Caller, channel: Channel): Target {
+  return { channel, caller, binding: boundTo(binding, caller.sessionId), names: {} };
+}
+
+/** Of several sessions that could be meant, the one that the process has served. */
+function soleOf({ callers, sole }: Sent): readonly Caller[] {
+  return sole === undefined ? callers : callers.filter(({ sessionId }) => sessionId === sole);
+}
+
+function youngestOf(caller: Caller): Channel | undefined {
+  let youngest: Channel | undefined;
+  for (const channel of caller.underWay) youngest = channel;
+  return youngest;
+}

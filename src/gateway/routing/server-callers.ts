@@ -1,0 +1,68 @@
+import { AmbitError } from '../../errors.ts';
+import { readMessage } from '../../protocol/message.ts';
+import type { AskServer } from '../../upstreams/catalog/offer.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import { askUpstream } from '../../upstreams/links/bridge/ask-upstream.ts';
+import type { Caller } from '../../upstreams/links/caller.ts';
+import type { Links } from '../../upstreams/links/links.ts';
+import type { Prepared } from '../exchange.ts';
+import { askAsModern } from './ask-as.ts';
+import type { Composite } from './children.ts';
+import { allServers } from './for-all.ts';
+
+/** The way from a client to one of its servers, at whichever address the client is. */
+export interface ServerCallers {
+  /**
+   * The handshake-era client of the server that a request goes through: the client itself at the server's own address, a
+   * client behind it at the address of all servers. Its link is opened again first, where it must be.
+   */
+  find(exchange: Prepared, server: ServerDefinition): Caller | Promise<Caller>;
+  /** Asks the server on the client's behalf. The client is described as it described itself. */
+  ask(exchange: Prepared, server: ServerDefinition): AskServer;
+}
+
+export function createServerCallers(links: Links): ServerCallers {
+  const reconnecting = new WeakMap<Caller, Promise<Caller>>();
+
+  /**
+   * Introduces a client again, with its own words: its server was described anew since the handshake, or the client is
+   * known only from before a restart.
+   */
+  async function reconnect(exchange: Prepared, caller: Caller, server: ServerDefinition): Promise<Caller> {
+    const { channel, headers, session, correlationId, trace, entry } = exchange;
+    const acting = { session, correlationId, trace, entry };
+    const again = { message: caller.initialize, edits: [], channel, headers, caller, acting, cancelOnGone: false };
+    const { link, version } = await links.handshake(session, server, again);
+    if (version === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    // The old link is left to finish what is under way.
+    caller.link = link;
+    link.attach(caller);
+    const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
+    link.notify({ ...again, message: initialized });
+    if (caller.stream !== undefined) link.listen(caller);
+    return caller;
+  }
+
+  function find(exchange: Prepared, server: ServerDefinition): Caller | Promise<Caller> {
+    const { caller, session } = exchange;
+    if (caller === undefined) throw new AmbitError('INTERNAL');
+    if (exchange.server === allServers) return (caller.link as Composite).child(caller, server, session);
+    if (!links.isRetired(caller.link, caller.sessionId)) return caller;
+    // However many calls notice it, a client is introduced once.
+    const running =
+      reconnecting.get(caller) ?? reconnect(exchange, caller, server).finally(() => reconnecting.delete(caller));
+    reconnecting.set(caller, running);
+    return running;
+  }
+
+  return {
+    find,
+    ask(exchange, server) {
+      if (exchange.era === 'modern') return askAsModern(links, exchange.session, server, exchange.message);
+      return async (method, params) => {
+        const caller = await find(exchange, server);
+        return askUpstream(caller.link, method, params, caller);
+      };
+    },
+  };
+}

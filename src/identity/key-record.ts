@@ -1,0 +1,97 @@
+import { normalizeTrust } from '../rules/trust-level.ts';
+import type { Ceiling } from './principal.ts';
+
+export const keyCollection = 'keys';
+/** Apart from the keys themselves: that one was used says nothing new about it. */
+export const useCollection = 'key-uses';
+
+/** A key as it lies in the store: everything but the key. */
+export interface KeyRecord {
+  readonly id: string;
+  readonly digest: string;
+  /** The secret before the last rotation, and until when it is taken beside the new one. */
+  readonly previous: { readonly digest: string; readonly until: number } | null;
+  readonly userId: string;
+  readonly ceiling: Ceiling;
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+  readonly revokedAt: number | null;
+}
+
+export type KeyState = 'active' | 'expired' | 'revoked';
+
+/** What may be shown of a key: never a digest. */
+export interface KeyView {
+  readonly id: string;
+  readonly userId: string;
+  readonly state: KeyState;
+  readonly trustLevel: Ceiling['trustLevel'];
+  readonly workspaces: readonly string[] | null;
+  readonly scopes: readonly string[] | null;
+  readonly createdAt: string;
+  readonly expiresAt: string | null;
+  readonly revokedAt: string | null;
+  /** Behind by a minute at most. */
+  readonly lastUsedAt: string | null;
+  /** Until when the secret before the last rotation is taken too. */
+  readonly previousUntil: string | null;
+}
+
+export function stateOf({ revokedAt, expiresAt }: KeyRecord, now: number): KeyState {
+  if (revokedAt !== null) return 'revoked';
+  return expiresAt !== null && expiresAt <= now ? 'expired' : 'active';
+}
+
+export function viewOf(record: KeyRecord, lastUsedAt: number | undefined, now: number): KeyView {
+  const { id, userId, ceiling, previous } = record;
+  const overlaps = previous !== null && previous.until > now;
+  return {
+    id,
+    userId,
+    state: stateOf(record, now),
+    ...ceiling,
+    createdAt: new Date(record.createdAt).toISOString(),
+    expiresAt: instant(record.expiresAt),
+    revokedAt: instant(record.revokedAt),
+    lastUsedAt: instant(lastUsedAt ?? null),
+    previousUntil: overlaps ? instant(previous.until) : null,
+  };
+}
+
+export function keyText(record: KeyRecord): string {
+  return JSON.stringify({ v: 1, ...record });
+}
+
+const digestShape = /^[0-9a-f]{64}$/;
+
+/** Undefined when the text is not what was written under this id: then there is no such key. */
+export function readKey(id: string, text: string): KeyRecord | undefined {
+  try {
+    const read = JSON.parse(text) as KeyRecord & { readonly v: unknown };
+    const { v, digest, previous, userId, ceiling, createdAt, expiresAt, revokedAt } = read;
+    const trustLevel = normalizeTrust(ceiling.trustLevel);
+    const isWhole =
+      v === 1 &&
+      read.id === id &&
+      digestShape.test(digest) &&
+      typeof userId === 'string' &&
+      trustLevel !== undefined &&
+      [ceiling.workspaces, ceiling.scopes].every(isNamesOrNull) &&
+      [expiresAt, revokedAt].every((time) => time === null || Number.isFinite(time)) &&
+      (previous === null || (digestShape.test(previous.digest) && Number.isFinite(previous.until)));
+    if (!isWhole || !Number.isFinite(createdAt)) return undefined;
+    const { workspaces, scopes } = ceiling;
+    const bounds = { trustLevel, workspaces, scopes };
+    return { id, digest, previous, userId, ceiling: bounds, createdAt, expiresAt, revokedAt };
+  } catch {
+    return undefined;
+  }
+}
+
+function isNamesOrNull(value: unknown): boolean {
+  return value === null || (Array.isArray(value) && value.every((each) => typeof each === 'string'));
+}
+
+function instant(time: number | null): string | null {
+  return time === null ? null : new Date(time).toISOString();
+}

@@ -1,0 +1,192 @@
+import { randomBytes } from 'node:crypto';
+import { AmbitError } from '../errors.ts';
+import type { Documents } from '../stores/documents.ts';
+import { everyDocument } from './every-document.ts';
+import { type KeyRecord, type KeyView, keyCollection, keyText, readKey, stateOf, viewOf } from './key-record.ts';
+import { createLastUses } from './last-uses.ts';
+import type { Ceiling, UserPrincipal } from './principal.ts';
+import { mintToken, type PresentedToken } from './token.ts';
+import { noUser } from './users.ts';
+import { createKeyVerifier } from './verify-key.ts';
+
+export interface KeyDraft {
+  readonly userId: string;
+  readonly ceiling: Ceiling;
+  /** It never expires unless this is said. */
+  readonly lifeSeconds?: number | undefined;
+}
+
+export interface MintedKey {
+  readonly view: KeyView;
+  /** Shown here and never again. */
+  readonly key: string;
+}
+
+export interface Keys {
+  create(draft: KeyDraft): Promise<MintedKey>;
+  get(id: string): Promise<KeyView | undefined>;
+  list(filter?: { readonly userId?: string | undefined }): Promise<KeyView[]>;
+  /** For good. Answers the key as it is then; undefined when there is none. */
+  revoke(id: string): Promise<KeyView | undefined>;
+  /** Another secret under the same id; the one before it is taken for a while longer, if that is said. */
+  rotate(id: string, overlapSeconds?: number): Promise<MintedKey>;
+  /** UNAUTHENTICATED unless the secret verifies and the key is good. A promise only when the store has to be asked. */
+  verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
+  /** Whether a key is good, by the store and not by memory. */
+  isGood(id: string): Promise<boolean>;
+  /** Whether keys of more than one user are good; at most a second old. */
+  areOfSeveralUsers(): Promise<boolean>;
+}
+
+export interface KeysOptions {
+  readonly documents: Documents;
+  readonly isUser: (name: string) => Promise<boolean>;
+  readonly now: () => number;
+}
+
+const mostTries = 16;
+const rememberedMs = 750;
+
+/** `changed` is for whoever hears of changes made elsewhere. */
+export function createKeys(options: KeysOptions): Keys & { changed(id?: string): void } {
+  const { documents, isUser, now } = options;
+  const uses = createLastUses(documents, now);
+  const verifier = createKeyVerifier({ read, isUser, used: uses.note, now });
+  let several: { readonly at: number; readonly answer: Promise<boolean> } | undefined;
+
+  async function read(id: string): Promise<KeyRecord | undefined> {
+    const found = await documents.get(keyCollection, id);
+    return found && readKey(id, found.text);
+  }
+
+  async function all(): Promise<KeyRecord[]> {
+    const found = await everyDocument(documents, keyCollection);
+    return found.flatMap(({ key, text }) => readKey(key, text) ?? []);
+  }
+
+  function changed(id?: string): void {
+    verifier.forget(id);
+    several = undefined;
+  }
+
+  async function shown(record: KeyRecord): Promise<KeyView> {
+    return viewOf(record, await uses.of(record.id), now());
+  }
+
+  /** Reads, decides and writes until nobody else was faster; undefined when there is no such key. */
+  async function change(id: string, decide: (record: KeyRecord) => KeyRecord): Promise<KeyRecord | undefined> {
+    if (!isId(id)) return undefined;
+    for (let tries = 0; tries < mostTries; tries++) {
+      const found = await documents.get(keyCollection, id);
+      const record = found && readKey(id, found.text);
+      if (record === undefined) return undefined;
+      const wanted = decide(record);
+      if (wanted === record) return record;
+      const put = await documents.put(keyCollection, id, keyText(wanted), { expectedVersion: found?.version ?? 0 });
+      changed(id);
+      if (put.outcome === 'written') return wanted;
+    }
+    throw new AmbitError('OVERLOADED', { what: 'Others are changing this key just now.', hint: 'Try again.' });
+  }
+
+  async function write(record: KeyRecord): Promise<void> {
+    const put = () => documents.put(keyCollection, record.id, keyText(record), { expectedVersion: 0 });
+    let { outcome } = await put();
+    if (outcome === 'full') {
+      // Those that will never work again make room.
+      for (const each of await all()) if (stateOf(each, now()) !== 'active') await forget(each.id);
+      ({ outcome } = await put());
+    }
+    if (outcome !== 'written') throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for a further key.' });
+  }
+
+  async function forget(id: string): Promise<void> {
+    await documents.delete(keyCollection, id);
+    await uses.forget(id);
+    changed(id);
+  }
+
+  return {
+    async create({ userId, ceiling, lifeSeconds }) {
+      if (!(await isUser(userId))) throw noUser(userId);
+      const id = randomBytes(16).toString('hex');
+      const { token, digest } = mintToken('ambk', id);
+      const createdAt = now();
+      const expiresAt = lifeSeconds === undefined ? null : createdAt + lifeSeconds * 1000;
+      const record = { id, digest, previous: null, userId, ceiling, createdAt, expiresAt, revokedAt: null };
+      await write(record);
+      changed(id);
+      // Removed in between: whoever removed the user may have looked for keys just before this one was there.
+      if (!(await isUser(userId))) {
+        await forget(id);
+        throw noUser(userId);
+      }
+      return { view: viewOf(record, undefined, createdAt), key: token };
+    },
+
+    async get(id) {
+      const record = isId(id) ? await read(id) : undefined;
+      return record && shown(record);
+    },
+
+    async list({ userId } = {}) {
+      const lastUses = await uses.all();
+      return (await all())
+        .filter((record) => userId === undefined || record.userId === userId)
+        .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
+        .map((record) => viewOf(record, lastUses.get(record.id), now()));
+    },
+
+    async revoke(id) {
+      const record = await change(id, (each) => (each.revokedAt === null ? { ...each, revokedAt: now() } : each));
+      return record && shown(record);
+    },
+
+    async rotate(id, overlapSeconds = 0) {
+      const { token, digest } = mintToken('ambk', id);
+      const record = await change(id, (each) => {
+        const state = stateOf(each, now());
+        if (state !== 'active') {
+          throw new AmbitError('REQUEST_INVALID', {
+            what: `The key is ${state}, and cannot be rotated.`,
+            hint: 'Make a new one with "ambit key create".',
+          });
+        }
+        return { ...each, digest, previous: { digest: each.digest, until: now() + overlapSeconds * 1000 } };
+      });
+      if (record === undefined) throw noKey();
+      return { view: await shown(record), key: token };
+    },
+
+    verify: verifier.verify,
+
+    async isGood(id) {
+      const record = await read(id);
+      return record !== undefined && stateOf(record, now()) === 'active' && isUser(record.userId);
+    },
+
+    areOfSeveralUsers() {
+      if (several !== undefined && performance.now() - several.at < rememberedMs) return several.answer;
+      const answer = all().then((records) => {
+        const good = records.filter((record) => stateOf(record, now()) === 'active');
+        return new Set(good.map(({ userId }) => userId)).size > 1;
+      });
+      const asked = { at: performance.now(), answer };
+      several = asked;
+      answer.catch(() => {
+        if (several === asked) several = undefined;
+      });
+      return answer;
+    },
+
+    changed,
+  };
+}
+
+export function noKey(): AmbitError {
+  return new AmbitError('KEY_NOT_FOUND');
+}
+
+function isId(id: string): boolean {
+  return /^[a-z0-9-]{1,64}$/.test(id);
+}

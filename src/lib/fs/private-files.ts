@@ -1,0 +1,142 @@
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  fchmodSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  statSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { findExposureAbove } from './who-can-write.ts';
+
+const forOthers = 0o077;
+const writableByOthers = 0o022;
+const sticky = 0o1000;
+/** A folder with one of these has served Ambit before. */
+const marks = ['journal', 'sessions.db', 'approvals.json'];
+
+/**
+ * Makes the data directory, or takes the one that is there, and closes it to everybody else with every folder in it. A
+ * folder that holds other things is not touched: others may need them.
+ */
+export function takeDataDir(path: string): void {
+  assertCannotBeReplaced(path);
+  makeFolder(path);
+  const { mode } = ourFacts(path);
+  if ((mode & sticky) !== 0) throw notPrivate(path, 'it is shared by all users');
+  const names = readdirSync(path);
+  const isOurs = names.length === 0 || marks.some((mark) => names.includes(mark));
+  if (isOpen(mode) && !isOurs) throw notPrivate(path, 'others may open it, and it holds things that are not of Ambit');
+  closeFolder(path);
+  for (const name of names) {
+    // What others have there while we look may be gone again.
+    if (statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory()) closeFolder(join(path, name));
+  }
+}
+
+/** Makes a folder that only we can open. One that is there is closed to others, unless they could have filled it. */
+export function makePrivateFolder(path: string): void {
+  makeFolder(path);
+  closeFolder(path);
+}
+
+/** Closes a file to others, if it is there. One of somebody else is refused. */
+export function keepPrivate(file: string): void {
+  try {
+    if (!isOpen(ourFacts(file).mode)) return;
+    chmodSync(file, 0o600);
+    if (isOpen(statSync(file).mode)) throw notPrivate(file, 'its mode cannot be changed on this file system');
+  } catch (cause) {
+    // Another process may take it away while we look.
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw isAmbitError(cause) ? cause : notPrivate(file, 'its mode cannot be changed', cause);
+  }
+}
+
+/** Why nobody can be kept out of a folder; undefined where that can be done. */
+export function obstacleTo(path: string): string | undefined {
+  try {
+    assertCannotBeReplaced(path);
+    if (!existsSync(path)) return undefined;
+    const { mode } = ourFacts(path);
+    return (mode & sticky) === 0 ? undefined : 'it is shared by all users';
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    const isFile = code === 'EEXIST' || code === 'ENOTDIR';
+    throw notPrivate(path, isFile ? 'it is not a folder' : `it cannot be made (${code})`, cause);
+  }
+}
+
+function closeFolder(path: string): void {
+  ourFacts(path);
+  const descriptor = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    const { mode } = fstatSync(descriptor);
+    if (!isOpen(mode)) return;
+    try {
+      fchmodSync(descriptor, 0o700);
+    } catch (cause) {
+      throw notPrivate(path, 'its mode cannot be changed', cause);
+    }
+    if (isOpen(fstatSync(descriptor).mode)) {
+      throw notPrivate(path, 'its mode cannot be changed on this file system');
+    }
+    // Asked once nobody else can add anything.
+    if ((mode & writableByOthers) === 0 || readdirSync(path).length === 0) return;
+    fchmodSync(descriptor, mode & 0o7777);
+    throw notPrivate(path, 'other users may write to it, so what it holds may be theirs');
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Of what the path leads to; a link on the way must not be somebody else's either. */
+function ourFacts(path: string): { readonly mode: number } {
+  const { uid } = lstatSync(path);
+  const facts = statSync(path);
+  const isOurs = (uid === 0 || isOurUser(uid)) && isOurUser(facts.uid);
+  if (!isOurs) throw notPrivate(path, 'it belongs to another user');
+  assertCannotBeReplaced(path);
+  return facts;
+}
+
+/** Whoever can rename a folder above it could put a folder of their own in its place. */
+function assertCannotBeReplaced(path: string): void {
+  const exposed = findExposureAbove(path);
+  if (exposed === undefined) return;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: `${path} could be replaced by another user: ${exposed}.`,
+    hint: 'Name a folder with --data-dir that lies below folders of your own or of root; or take those over with "chown" and "chmod go-w".',
+  });
+}
+
+function isOurUser(uid: number): boolean {
+  return process.getuid === undefined || uid === process.getuid();
+}
+
+/** Where there are no users to tell apart by modes, nothing is open. */
+function isOpen(mode: number): boolean {
+  return process.platform !== 'win32' && (mode & forOthers) !== 0;
+}
+
+function notPrivate(path: string, why: string, cause?: unknown): AmbitError {
+  return new AmbitError('CONFIG_INVALID', {
+    what: `${path} cannot be kept private: ${why}.`,
+    hint: 'Name a folder of your own with --data-dir; or look at who owns it and what is in it, then "chown" and "chmod 700" it.',
+    cause,
+  });
+}

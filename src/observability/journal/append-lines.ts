@@ -1,0 +1,114 @@
+import { fstatSync, readSync, write, writeSync } from 'node:fs';
+import type { Log } from '../log/log.ts';
+
+/** Entries that could not be written. */
+export interface Loss {
+  readonly entries: number;
+  readonly since: string;
+  /** The code of the system for what went wrong last. */
+  readonly error: string;
+}
+
+export interface Appender {
+  /** Never fails: what cannot be written is counted, and said as soon as something can be. */
+  append(lines: string): Promise<void>;
+  /** The same, and done when it returns. */
+  appendNow(lines: string): void;
+}
+
+interface Batch {
+  readonly bytes: Buffer;
+  /** So many of them come before the lines: the end of a broken one, and what was lost. */
+  readonly headBytes: number;
+  readonly wasTorn: boolean;
+  readonly loss: Loss | undefined;
+}
+
+const newLine = 10;
+
+/**
+ * Appends whole lines to a file that is open for reading and appending. A line that broke off is ended before the next
+ * one begins, also when another process left it.
+ */
+export function createAppender(
+  descriptor: number,
+  log: Pick<Log, 'warn'>,
+  describeLoss: (loss: Loss) => string,
+): Appender {
+  let isTorn = endsTorn(descriptor);
+  let loss: Loss | undefined;
+  let isFailing = false;
+
+  function prepare(lines: string): Batch {
+    const head = `${isTorn ? '\n' : ''}${loss === undefined ? '' : describeLoss(loss)}`;
+    const bytes = Buffer.from(head + lines);
+    const batch = { bytes, headBytes: Buffer.byteLength(head), wasTorn: isTorn, loss };
+    isTorn = false;
+    loss = undefined;
+    return batch;
+  }
+
+  function succeed({ loss: said }: Batch): void {
+    if (!isFailing) return;
+    isFailing = false;
+    log.warn('the journal is written again', { lost: said?.entries ?? 0 });
+  }
+
+  function fail({ bytes, headBytes, wasTorn, loss: unsaid }: Batch, written: number, error: Error): void {
+    const earlier = written < headBytes ? unsaid : undefined;
+    const entries = countLines(bytes.subarray(Math.max(written, headBytes)));
+    loss = {
+      entries: (loss?.entries ?? 0) + (earlier?.entries ?? 0) + entries,
+      since: earlier?.since ?? loss?.since ?? new Date().toISOString(),
+      error: (error as NodeJS.ErrnoException).code ?? 'unknown',
+    };
+    isTorn ||= written === 0 ? wasTorn : bytes[written - 1] !== newLine;
+    // Once: whoever fills a disk shall not fill the log as well.
+    if (!isFailing) log.warn('the journal cannot be written', { error: error.message });
+    isFailing = true;
+  }
+
+  return {
+    append(lines) {
+      const batch = prepare(lines);
+      const { bytes } = batch;
+      return new Promise((resolve) => {
+        const from = (at: number): void => {
+          if (at === bytes.length) {
+            succeed(batch);
+            resolve();
+            return;
+          }
+          write(descriptor, bytes, at, bytes.length - at, null, (error, written) => {
+            if (error === null) return from(at + written);
+            fail(batch, at, error);
+            resolve();
+          });
+        };
+        from(0);
+      });
+    },
+    appendNow(lines) {
+      const batch = prepare(lines);
+      let at = 0;
+      try {
+        while (at < batch.bytes.length) at += writeSync(descriptor, batch.bytes, at);
+        succeed(batch);
+      } catch (error) {
+        fail(batch, at, error as Error);
+      }
+    },
+  };
+}
+
+function endsTorn(descriptor: number): boolean {
+  const { size } = fstatSync(descriptor);
+  const last = Buffer.alloc(1);
+  return size > 0 && readSync(descriptor, last, 0, 1, size - 1) === 1 && last[0] !== newLine;
+}
+
+function countLines(bytes: Buffer): number {
+  let count = 0;
+  for (let at = bytes.indexOf(newLine); at !== -1; at = bytes.indexOf(newLine, at + 1)) count += 1;
+  return count;
+}

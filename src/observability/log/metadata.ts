@@ -1,0 +1,43 @@
+import type { LogFields } from './log.ts';
+import { scrub } from './scrub.ts';
+import { redacted } from './secret-patterns.ts';
+
+const mail = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/u;
+/** An international number, or one written in groups; digits alone are more often a count or a date. */
+const phone =
+  /(?<![\w.])(?:\+\d(?:[ ()./-]{0,2}\d){6,14}|\(?0\d{1,4}\)?[ /-]\d(?:[ /-]?\d){4,10}|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4})(?!\w)/;
+const secretName = /pass|pwd|secret|token|api.?key|private.?key|auth|credential|cookie/i;
+const longest = 128;
+const mostKeys = 32;
+
+/** What is personal about a text, if anything is. */
+export function personalKind(text: string): 'mail address' | 'phone number' | undefined {
+  if (mail.test(text)) return 'mail address';
+  return phone.test(text) ? 'phone number' : undefined;
+}
+
+/**
+ * A session's metadata as fields of a log line: what is personal is named and not shown, what is secret is not shown at
+ * all. Metadata is the orchestrator's, so nobody knows beforehand what is in it.
+ */
+export function metadataFields(metadata: Readonly<Record<string, unknown>>): LogFields {
+  const fields: Record<string, string | number> = {};
+  const entries = Object.entries(metadata);
+  for (const [key, value] of entries.slice(0, mostKeys)) {
+    fields[`metadata.${shown(key)}`] = secretName.test(key) ? redacted : shown(textOf(value));
+  }
+  if (entries.length > mostKeys) fields['metadata.more'] = entries.length - mostKeys;
+  return fields;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+}
+
+function shown(text: string): string {
+  // Looked for before anything is cut off: half an address is still somebody's.
+  const kind = personalKind(text);
+  if (kind !== undefined) return `[personal: ${kind}]`;
+  const clean = scrub(text);
+  return clean.length > longest ? `${clean.slice(0, longest)}…` : clean;
+}

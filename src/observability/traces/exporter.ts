@@ -1,0 +1,86 @@
+import { within } from '../../lib/async/within.ts';
+import { postJson } from '../../lib/net/post-json.ts';
+import type { Log } from '../log/log.ts';
+import { tracesRequest } from './otlp-json.ts';
+import type { OtlpSettings } from './otlp-settings.ts';
+import type { Span } from './span.ts';
+
+/** Takes spans to a collector, some at a time. Nobody who hands one over waits for anything, or hears of a failure. */
+export interface Exporter {
+  add(span: Span): void;
+  /** Sends what waits, within a second, and leaves the rest. */
+  close(): Promise<void>;
+}
+
+export interface ExporterOptions {
+  readonly settings: OtlpSettings;
+  readonly log: Log;
+  /** Hears how many reached the collector, and how many never will. */
+  readonly count: (result: 'sent' | 'dropped', spans: number) => void;
+  readonly everyMs?: number;
+  readonly mostWaiting?: number;
+}
+
+const atOnce = 256;
+const farewellMs = 1000;
+const longestPauseMs = 30_000;
+/** With these a collector asks to be asked again; anything else it will not take the next time either. */
+const later = new Set([429, 502, 503, 504]);
+
+export function createExporter(options: ExporterOptions): Exporter {
+  const { settings, log, count, everyMs = 1000, mostWaiting = 2048 } = options;
+  // The rest of the address may be a secret.
+  const { host } = settings.url;
+  const resource = { 'service.name': settings.serviceName, 'process.pid': String(process.pid) };
+  const headers = { 'user-agent': 'ambit', ...settings.headers };
+  const queue: Span[] = [];
+  const cut = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  let sending: Promise<void> | undefined;
+  let failures = 0;
+  let closed = false;
+
+  function schedule(ms: number): void {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      flush();
+    }, ms).unref();
+  }
+
+  function flush(): void {
+    sending ??= sendAll().finally(() => {
+      sending = undefined;
+      if (queue.length > 0 && !closed) schedule(Math.min(everyMs * 2 ** failures, longestPauseMs));
+    });
+  }
+
+  async function sendAll(): Promise<void> {
+    while (queue.length > 0) {
+      const batch = queue.slice(0, atOnce);
+      const posted = await postJson(settings.url, headers, tracesRequest(batch, resource), cut.signal);
+      if (!posted.taken && failures++ === 0) log.warn('a collector did not take spans', { host, why: posted.why });
+      if (!posted.taken && (posted.status === undefined || later.has(posted.status))) return;
+      if (posted.taken) failures = 0;
+      queue.splice(0, batch.length);
+      count(posted.taken ? 'sent' : 'dropped', batch.length);
+    }
+  }
+
+  return {
+    add(span) {
+      if (closed || queue.length >= mostWaiting) return count('dropped', 1);
+      queue.push(span);
+      // A collector that does not answer is not asked more often because there is more to tell.
+      if (queue.length >= atOnce && failures === 0) setImmediate(flush);
+      else if (sending === undefined) schedule(everyMs);
+    },
+    async close() {
+      if (closed) return;
+      closed = true;
+      clearTimeout(timer);
+      await within((sending ?? Promise.resolve()).then(sendAll), farewellMs).catch(() => {});
+      cut.abort();
+      if (queue.length > 0) count('dropped', queue.splice(0).length);
+    },
+  };
+}

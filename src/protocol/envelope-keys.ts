@@ -1,0 +1,161 @@
+import { foldKey, haveTwins, isOddKey, readingIn, readsAs } from './json/fold-key.ts';
+import { memberOf, type Shape } from './json/scan.ts';
+import { type Message, MessageFault, readMessage } from './message.ts';
+
+/**
+ * Two readers of `{"name": "a", "Name": "b"}` may see two different tools. What a caller sends is therefore refused
+ * when a name that the protocol gives meaning to occurs twice or in another spelling; a tool's own arguments may
+ * have what they like.
+ */
+const canonical = new Map(
+  [
+    '_meta',
+    'name',
+    'arguments',
+    'uri',
+    'cursor',
+    'requestState',
+    'inputResponses',
+    'taskId',
+    'task',
+    'protocolVersion',
+    'capabilities',
+    'clientInfo',
+    'level',
+    'ref',
+    'argument',
+    'context',
+    'requestId',
+    'reason',
+    'progressToken',
+    'progress',
+    'notifications',
+  ].map((name) => [name.toLowerCase(), name] as const),
+);
+
+const known = new Set(canonical.values());
+
+/** What else a server's answers and messages are read by. */
+const ofServers = [
+  ...['content', 'structuredContent', 'isError', 'resultType', 'inputRequests', 'messages', 'contents', 'tasks'],
+  ...['tools', 'prompts', 'resources', 'resourceTemplates', 'nextCursor', 'ttlMs', 'cacheScope', 'serverInfo'],
+  ...['instructions', 'systemPrompt', 'message', 'data', 'action', 'status'],
+];
+const saidByServers = new Set([...canonical.keys(), ...ofServers.map(foldKey)]);
+
+/** It is a message, but readers find different things in it. */
+class OddKeyFault extends MessageFault {}
+
+/** Whether a line of a server cannot be read at all, so that nobody can tell which request it answers. */
+export function isUnreadable(fault: unknown): boolean {
+  return fault instanceof OddKeyFault || (fault instanceof MessageFault && fault.notJson);
+}
+
+/**
+ * Reads one JSON-RPC message of a server; throws MessageFault when it is none, or when a key that the protocol gives
+ * meaning to is there with characters that some reader drops or ends at. Spellings in another case are left to those
+ * who look for one key.
+ */
+export function readServerMessage(text: Buffer): Message {
+  const message = readMessage(text);
+  refuseOddKeys((message.params ?? message.result)?.shape, saidByServers);
+  refuseOddKeys(message.meta, reservedFolded);
+  refuseOddKeys(memberOf(message.meta, relatedTask)?.shape, saidByServers);
+  refuseOddKeys(memberOf(message.result?.shape, 'task')?.shape, saidByServers);
+  return message;
+}
+
+function refuseOddKeys(shape: Shape | undefined, names: ReadonlySet<string>): void {
+  if (shape === undefined) return;
+  for (const { key } of shape.members) {
+    if (isOddKey(key) && readingIn(key, names) !== undefined) {
+      throw new OddKeyFault(`${JSON.stringify(key)} is not a name of the protocol`, false);
+    }
+  }
+}
+
+const requests =
+  /^(?:initialize$|ping$|(?:server|tools|prompts|resources|completion|logging|subscriptions|tasks|sampling|elicitation|roots)\/)/;
+const notifications = /^notifications\//;
+
+export function refuseAmbiguousKeys(message: Message): void {
+  try {
+    refuseAmbiguousParams(message);
+  } catch (fault) {
+    if (!(fault instanceof MessageFault) || message.kind !== 'request') throw fault;
+    throw new MessageFault(fault.message, false, message.id);
+  }
+}
+
+function refuseAmbiguousParams(message: Message): void {
+  if (message.kind === 'response' && message.params !== undefined) {
+    throw new MessageFault('a message is either a request or a response', false);
+  }
+  // A call without an id, or a notification with one, is read as either: by then its handles were left unopened.
+  const calls = requests.test(message.method);
+  const notifies = notifications.test(message.method);
+  if (calls && message.kind === 'notification') throw new MessageFault('a request needs an "id"', false);
+  if (notifies && message.kind === 'request') throw new MessageFault('a notification has no "id"', false);
+  const where = message.kind === 'response' ? 'result' : 'params';
+  const holder = message[where]?.shape;
+  if (holder === undefined) return;
+  refuseRepeats(holder, where);
+  // What others' methods, or answers, call their own parts is not ours to judge; `_meta` means the same everywhere.
+  for (const { key } of holder.members) {
+    if (known.has(key)) continue;
+    const reading = readingIn(key, canonical);
+    const name = reading === undefined ? undefined : canonical.get(reading);
+    if (name !== undefined && name !== key && (calls || notifies || name === '_meta')) {
+      throw new MessageFault(`${where}.${JSON.stringify(key)} is not a name of the protocol; write "${name}"`, false);
+    }
+  }
+  if (message.meta !== undefined) refuseMetaVariants(message.meta, `${where}._meta`);
+}
+
+function refuseMetaVariants(meta: Shape, where: string): void {
+  refuseRepeats(meta, where);
+  // Names that are the protocol's own, each there once, cannot be spellings of each other.
+  if (meta.members.every(({ key }) => reservedMeta.has(key) && key !== relatedTask)) return;
+  if (haveTwins(meta.members.map(({ key }) => key))) {
+    throw new MessageFault(`${where} has a key in two spellings`, false);
+  }
+  for (const { key } of meta.members) {
+    if (!reservedMeta.has(key) && readingIn(key, reservedFolded) !== undefined) {
+      throw new MessageFault(`${where}.${JSON.stringify(key)} is not a name of the protocol`, false);
+    }
+  }
+  // The task named here is opened like a handle of ours: there must be exactly one.
+  const task = memberOf(meta, relatedTask)?.shape?.members.filter(({ key }) => readsAs(key, 'taskid')) ?? [];
+  if (task.length > 1 || (task[0] !== undefined && task[0].key !== 'taskId')) {
+    throw new MessageFault(`${where}."${relatedTask}" must name one "taskId"`, false);
+  }
+}
+
+const relatedTask = 'io.modelcontextprotocol/related-task';
+const reservedMeta = new Set([
+  'progressToken',
+  'io.modelcontextprotocol/protocolVersion',
+  'io.modelcontextprotocol/clientCapabilities',
+  'io.modelcontextprotocol/clientInfo',
+  'io.modelcontextprotocol/logLevel',
+  'io.modelcontextprotocol/subscriptionId',
+  relatedTask,
+]);
+const reservedFolded = new Set([...reservedMeta].map(foldKey));
+
+function refuseRepeats(shape: Shape, where: string): void {
+  const { members } = shape;
+  // Quadratic over a handful of members is cheaper than a set; a crowd gets the set.
+  if (members.length > 16) {
+    if (new Set(members.map((member) => member.key)).size < members.length) {
+      throw new MessageFault(`${where} has a key twice`, false);
+    }
+    return;
+  }
+  for (let i = 1; i < members.length; i++) {
+    for (let j = 0; j < i; j++) {
+      if (members[i]?.key === members[j]?.key)
+        throw new MessageFault(`${where}."${members[i]?.key}" occurs twice`, false);
+    }
+  }
+}

@@ -1,0 +1,354 @@
+import { isUtf8 } from 'node:buffer';
+import { PlainFault } from '../plain-fault.ts';
+import { knownWord } from './known-words.ts';
+
+/**
+ * A strict JSON scanner over bytes. It checks the whole text but builds nothing except the places of the members
+ * it was asked for, so that a message can be read, edited and passed on without being parsed and printed again:
+ * large integers, key order, escapes and spacing stay as they were sent.
+ */
+
+/** Which objects to look into: `{ params: { _meta: {} } }` records the members of params and of params._meta. */
+export interface Plan {
+  readonly [key: string]: Plan;
+}
+
+export interface Member {
+  readonly key: string;
+  readonly keyStart: number;
+  /** The value's bytes are [start, end). */
+  readonly start: number;
+  readonly end: number;
+  /** Present when the plan names this member and its value is an object. */
+  readonly shape: Shape | undefined;
+}
+
+export interface Shape {
+  readonly start: number;
+  readonly end: number;
+  readonly members: readonly Member[];
+}
+
+export class ScanFault extends PlainFault {
+  constructor(what: string, at: number) {
+    super(`${what} at byte ${at}`);
+    this.name = 'ScanFault';
+  }
+}
+
+/** The text may be valid JSON, but to look at all of it would hold up everybody else. */
+export class DensityFault extends ScanFault {}
+
+export const maxDepth = 512;
+/** Values in one text, members not counted by their keys: what a scan costs goes by these, not by bytes. */
+export const maxValues = 1 << 20;
+/** Keys of one object, wherever it lies, unless fewer are allowed. */
+export const maxKeys = 50_000;
+/** Of the text that is scanned. Nothing is called in between that could scan another. */
+let valuesAllowed = maxValues;
+let valuesLeft = maxValues;
+
+function allowValues(most = maxValues): void {
+  valuesAllowed = most;
+  valuesLeft = most;
+}
+
+/** How much one text may hold beside that. */
+export interface ScanLimits {
+  readonly maxKeys: number;
+  readonly maxValues?: number;
+}
+
+const usualLimits: ScanLimits = { maxKeys };
+/** For a part of a text that was scanned as a whole: a second look finds nothing that the first did not. */
+const noLimits: ScanLimits = { maxKeys: Infinity };
+const noPlan: Plan = Object.freeze(Object.create(null) as Plan);
+
+const quote = 0x22;
+const backslash = 0x5c;
+const comma = 0x2c;
+const colon = 0x3a;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
+
+/** The one JSON object that `bytes` holds, nothing before or after it but white space. */
+export function scanObject(bytes: Buffer, plan: Plan = noPlan, limits: ScanLimits = usualLimits): Shape {
+  if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
+  const start = skipSpace(bytes, 0);
+  if (bytes[start] !== openBrace) throw new ScanFault('expected an object', start);
+  allowValues(limits.maxValues);
+  const shape = readObject(bytes, start, plan, 1, limits);
+  const rest = skipSpace(bytes, shape.end);
+  if (rest !== bytes.length) throw new ScanFault('unexpected text after the object', rest);
+  return shape;
+}
+
+/** The same for what a server says in a list: undefined where it is no object, or one that is not looked into. */
+export function scanEntry(bytes: Buffer): Shape | undefined {
+  try {
+    return scanObject(bytes);
+  } catch (error) {
+    if (error instanceof ScanFault) return undefined;
+    throw error;
+  }
+}
+
+/** The elements of the one JSON array that `bytes` holds, as their own slices. */
+export function scanArray(bytes: Buffer, maxElements: number, mostValues = maxValues): Buffer[] {
+  if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
+  const open = skipSpace(bytes, 0);
+  if (bytes[open] !== openBracket) throw new ScanFault('expected an array', open);
+  const elements: Buffer[] = [];
+  allowValues(mostValues);
+  let at = skipSpace(bytes, open + 1);
+  if (bytes[at] === closeBracket) return elements;
+  for (;;) {
+    const end = skipValue(bytes, at, 1);
+    elements.push(bytes.subarray(at, end));
+    if (elements.length > maxElements) throw new ScanFault('too many elements', at);
+    at = skipSpace(bytes, end);
+    if (bytes[at] === closeBracket) break;
+    if (bytes[at] !== comma) throw new ScanFault('expected "," or "]"', at);
+    at = skipSpace(bytes, at + 1);
+  }
+  const rest = skipSpace(bytes, at + 1);
+  if (rest !== bytes.length) throw new ScanFault('unexpected text after the array', rest);
+  return elements;
+}
+
+/** Looks into an object value that lies inside bytes already scanned. */
+export function shapeAt(bytes: Buffer, member: Member, plan: Plan = noPlan): Shape | undefined {
+  if (member.shape !== undefined && plan === noPlan) return member.shape;
+  allowValues();
+  return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1, noLimits) : undefined;
+}
+
+/** The spans of an array value's elements, the first `most` of them, inside bytes already scanned. */
+export function elementsAt(bytes: Buffer, member: Member, most = Infinity): { start: number; end: number }[] {
+  const spans: { start: number; end: number }[] = [];
+  if (bytes[member.start] !== openBracket) return spans;
+  allowValues();
+  let at = skipSpace(bytes, member.start + 1);
+  while (bytes[at] !== closeBracket && spans.length < most) {
+    const end = skipValue(bytes, at, 1);
+    spans.push({ start: at, end });
+    at = skipSpace(bytes, end);
+    if (bytes[at] === comma) at = skipSpace(bytes, at + 1);
+  }
+  return spans;
+}
+
+/** Whether an array value has no element, inside bytes already scanned. */
+export function isEmptyList(bytes: Buffer, list: Member): boolean {
+  return bytes[skipSpace(bytes, list.start + 1)] === closeBracket;
+}
+
+export function memberOf(shape: Shape | undefined, key: string): Member | undefined {
+  if (shape === undefined) return undefined;
+  for (const member of shape.members) if (member.key === key) return member;
+  return undefined;
+}
+
+function readObject(bytes: Buffer, open: number, plan: Plan, depth: number, limits: ScanLimits): Shape {
+  if (depth > maxDepth) throw new ScanFault('nested too deeply', open);
+  const members: Member[] = [];
+  let at = skipSpace(bytes, open + 1);
+  if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
+  for (;;) {
+    if (bytes[at] !== quote) throw new ScanFault('expected a key', at);
+    const keyStart = at;
+    const keyEnd = skipString(bytes, at);
+    const key = decodeString(bytes, keyStart, keyEnd);
+    at = skipSpace(bytes, keyEnd);
+    if (bytes[at] !== colon) throw new ScanFault('expected ":"', at);
+    const start = skipSpace(bytes, at + 1);
+    const inner = bytes[start] === openBrace && Object.hasOwn(plan, key) ? plan[key] : undefined;
+    const shape = inner === undefined ? undefined : readObject(bytes, start, inner, depth + 1, limits);
+    const end = shape === undefined ? skipValue(bytes, start, depth, limits.maxKeys) : shape.end;
+    members.push({ key, keyStart, start, end, shape });
+    if (members.length > limits.maxKeys) throw tooManyKeys(limits.maxKeys, keyStart);
+    at = skipSpace(bytes, end);
+    if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
+    if (bytes[at] !== comma) throw new ScanFault('expected "," or "}"', at);
+    at = skipSpace(bytes, at + 1);
+  }
+}
+
+function skipSpace(bytes: Buffer, at: number): number {
+  let i = at;
+  for (;;) {
+    const byte = bytes[i];
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return i;
+    i++;
+  }
+}
+
+// One loop with its own stack of brackets: hostile nesting costs an error, never our call stack. Nothing is called in
+// between that could need the stack too, so there is one for all.
+const brackets = new Uint8Array(maxDepth + 1);
+const keyCounts = new Uint32Array(maxDepth + 1);
+
+function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinity): number {
+  const first = bytes[from];
+  if (first === quote) return skipString(bytes, from);
+  if (first !== openBrace && first !== openBracket) return skipScalar(bytes, from);
+  let open = 0;
+  let at = from;
+  for (;;) {
+    const byte = bytes[at];
+    if (--valuesLeft < 0) throw new DensityFault(`more than ${valuesAllowed} values`, at);
+    if (byte === openBrace || byte === openBracket) {
+      if (open + depth >= maxDepth) throw new ScanFault('nested too deeply', at);
+      const close = byte + 2;
+      at = skipSpace(bytes, at + 1);
+      if (bytes[at] !== close) {
+        keyCounts[open] = 1;
+        brackets[open++] = close;
+        if (close === closeBrace) at = skipKey(bytes, at);
+        continue;
+      }
+      at++;
+    } else {
+      at = byte === quote ? skipString(bytes, at) : skipScalar(bytes, at);
+    }
+    for (;;) {
+      if (open === 0) return at;
+      const close = brackets[open - 1] as number;
+      at = skipSpace(bytes, at);
+      if (bytes[at] === close) {
+        open--;
+        at++;
+        continue;
+      }
+      if (bytes[at] !== comma) throw new ScanFault(`expected "," or "${String.fromCharCode(close)}"`, at);
+      at = skipSpace(bytes, at + 1);
+      if (close === closeBrace) {
+        at = skipKey(bytes, at);
+        const keys = (keyCounts[open - 1] as number) + 1;
+        if (keys > maxKeys) throw tooManyKeys(maxKeys, at);
+        keyCounts[open - 1] = keys;
+      }
+      break;
+    }
+  }
+}
+
+function tooManyKeys(maxKeys: number, at: number): DensityFault {
+  return new DensityFault(`an object with more than ${maxKeys} keys`, at);
+}
+
+function skipKey(bytes: Buffer, from: number): number {
+  if (bytes[from] !== quote) throw new ScanFault('expected a key', from);
+  const at = skipSpace(bytes, skipString(bytes, from));
+  if (bytes[at] !== colon) throw new ScanFault('expected ":"', at);
+  return skipSpace(bytes, at + 1);
+}
+
+function skipString(bytes: Buffer, from: number): number {
+  const length = bytes.length;
+  let i = from + 1;
+  while (i < length) {
+    const byte = bytes[i] as number;
+    if (byte === quote) return i + 1;
+    if (byte === backslash) i = skipEscape(bytes, i);
+    else if (byte < 0x20) throw new ScanFault('control character in a string', i);
+    else i++;
+  }
+  throw new ScanFault('unterminated string', from);
+}
+
+function skipEscape(bytes: Buffer, at: number): number {
+  const byte = bytes[at + 1];
+  if (byte === 0x75) {
+    for (let i = at + 2; i < at + 6; i++) if (!isHex(bytes[i])) throw new ScanFault('bad escape', at);
+    return at + 6;
+  }
+  // " \ / b f n r t
+  if (
+    byte === quote ||
+    byte === backslash ||
+    byte === 0x2f ||
+    byte === 0x62 ||
+    byte === 0x66 ||
+    byte === 0x6e ||
+    byte === 0x72 ||
+    byte === 0x74
+  ) {
+    return at + 2;
+  }
+  throw new ScanFault('bad escape', at);
+}
+
+function isHex(byte: number | undefined): boolean {
+  if (byte === undefined) return false;
+  return (byte >= 0x30 && byte <= 0x39) || (byte >= 0x41 && byte <= 0x46) || (byte >= 0x61 && byte <= 0x66);
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
+}
+
+function skipScalar(bytes: Buffer, at: number): number {
+  switch (bytes[at]) {
+    case 0x74:
+      return skipWord(bytes, at, 'true');
+    case 0x66:
+      return skipWord(bytes, at, 'false');
+    case 0x6e:
+      return skipWord(bytes, at, 'null');
+    default:
+      return skipNumber(bytes, at);
+  }
+}
+
+function skipWord(bytes: Buffer, at: number, word: string): number {
+  for (let i = 0; i < word.length; i++) {
+    if (bytes[at + i] !== word.charCodeAt(i)) throw new ScanFault('unexpected text', at);
+  }
+  return at + word.length;
+}
+
+function skipNumber(bytes: Buffer, from: number): number {
+  let at = from;
+  if (bytes[at] === 0x2d) at++;
+  if (!isDigit(bytes[at])) throw new ScanFault(at >= bytes.length ? 'unexpected end' : 'unexpected text', from);
+  if (bytes[at] === 0x30) at++;
+  else while (isDigit(bytes[at])) at++;
+  if (bytes[at] === 0x2e) {
+    at++;
+    if (!isDigit(bytes[at])) throw new ScanFault('bad number', from);
+    while (isDigit(bytes[at])) at++;
+  }
+  if (bytes[at] === 0x65 || bytes[at] === 0x45) {
+    at++;
+    if (bytes[at] === 0x2b || bytes[at] === 0x2d) at++;
+    if (!isDigit(bytes[at])) throw new ScanFault('bad number', from);
+    while (isDigit(bytes[at])) at++;
+  }
+  return at;
+}
+
+// Keys are short: reading them byte by byte beats a call into the decoder, which only odd keys need.
+function decodeString(bytes: Buffer, start: number, end: number): string {
+  const known = knownWord(bytes, start + 1, end - 1);
+  if (known !== undefined) return known;
+  const inside = bytes.toString('latin1', start + 1, end - 1);
+  for (let i = 0; i < inside.length; i++) {
+    const code = inside.charCodeAt(i);
+    if (code === backslash || code > 0x7e) return JSON.parse(bytes.toString('utf8', start, end)) as string;
+  }
+  return inside;
+}
+
+/** The string a member holds, or undefined when it holds something else. */
+export function stringAt(bytes: Buffer, member: Member | undefined): string | undefined {
+  if (member === undefined || bytes[member.start] !== quote) return undefined;
+  return decodeString(bytes, member.start, member.end);
+}
+
+/** The value's own text, as it was sent. */
+export function rawAt(bytes: Buffer, member: { readonly start: number; readonly end: number }): string {
+  return bytes.toString('utf8', member.start, member.end);
+}

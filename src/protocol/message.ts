@@ -1,0 +1,228 @@
+import { applyEdits, type Edit } from './json/edit.ts';
+import { readingIn } from './json/fold-key.ts';
+import {
+  DensityFault,
+  type Member,
+  memberOf,
+  type Plan,
+  rawAt,
+  ScanFault,
+  type ScanLimits,
+  type Shape,
+  scanObject,
+  stringAt,
+} from './json/scan.ts';
+import { PlainFault } from './plain-fault.ts';
+
+/** One JSON-RPC message: its bytes as they came, and where its parts lie. */
+export interface Message {
+  readonly bytes: Buffer;
+  readonly kind: 'request' | 'notification' | 'response';
+  /** The id's own text (`7`, `"a"`); undefined on notifications, `null` on a response that answers nothing known. */
+  readonly id: string | undefined;
+  /** Empty on responses. */
+  readonly method: string;
+  readonly shape: Shape;
+  readonly params: Member | undefined;
+  readonly result: Member | undefined;
+  readonly error: Member | undefined;
+  /** `_meta` of params or result. */
+  readonly meta: Shape | undefined;
+}
+
+/** What is wrong with a message, in words for whoever sent it. */
+export class MessageFault extends PlainFault {
+  /** True when the bytes are not JSON at all (−32700), false when they are no JSON-RPC message (−32600). */
+  readonly notJson: boolean;
+  /** True when it may be a message, but holds more than is looked at in one. */
+  readonly tooDense: boolean;
+  /** The id of the request that failed, as far as it can be known: on stdio only it tells the sender which one. */
+  readonly id: string;
+
+  constructor(what: string, notJson: boolean, id = 'null', tooDense = false) {
+    super(what);
+    this.name = 'MessageFault';
+    this.notJson = notJson;
+    this.tooDense = tooDense;
+    this.id = id;
+  }
+}
+
+const relatedTask = 'io.modelcontextprotocol/related-task';
+const plan: Plan = {
+  params: { _meta: { [relatedTask]: {} } },
+  result: { _meta: { [relatedTask]: {} }, task: {} },
+  error: {},
+};
+
+/**
+ * Sorting and comparing the keys of one object takes time that grows faster than its length, and nobody else is served
+ * meanwhile. No protocol object and no sensible argument has so many. The same holds for all values of a message: they
+ * are read, judged, hashed and signed for.
+ */
+const clientLimits = { maxKeys: 10_000, maxValues: 100_000 } as const satisfies ScanLimits;
+
+/** Values in one message of a client, or in one batch of them. */
+export const maxClientValues = clientLimits.maxValues;
+
+/** From this size on, a message that is read once more is not scanned once more. Its bytes never change. */
+const largeBytes = 256 * 1024;
+const largeOnes = new WeakMap<Buffer, Message>();
+
+/** Reads one JSON-RPC message of a client; throws MessageFault when it is none, or holds too many keys or values. */
+export function readClientMessage(text: Buffer): Message {
+  return readOnce(text, clientLimits);
+}
+
+/** Reads one JSON-RPC message; throws MessageFault when it is none. */
+export function readMessage(text: Buffer): Message {
+  return readOnce(text, undefined);
+}
+
+function readOnce(text: Buffer, limits: ScanLimits | undefined): Message {
+  if (text.length < largeBytes) return read(text, limits);
+  const known = largeOnes.get(text);
+  if (known !== undefined) return known;
+  const message = read(text, limits);
+  largeOnes.set(text, message);
+  largeOnes.set(message.bytes, message);
+  return message;
+}
+
+function read(text: Buffer, limits: ScanLimits | undefined): Message {
+  const shape = scan(text, limits);
+  const bytes = shape.end === text.length ? text : text.subarray(0, shape.end);
+  try {
+    return readEnvelope(bytes, shape);
+  } catch (fault) {
+    if (!(fault instanceof MessageFault)) throw fault;
+    throw new MessageFault(fault.message, false, knownId(bytes, shape));
+  }
+}
+
+// An answer with a broken body keeps its id to itself: it counts the other side's requests, not the sender's.
+function knownId(bytes: Buffer, shape: Shape): string {
+  const ids = shape.members.filter((member) => member.key === 'id');
+  const isRequest = memberOf(shape, 'method') && !memberOf(shape, 'result') && !memberOf(shape, 'error');
+  if (!isRequest || ids.length !== 1) return 'null';
+  try {
+    return readId(bytes, ids[0] as Member);
+  } catch {
+    return 'null';
+  }
+}
+
+function readEnvelope(bytes: Buffer, shape: Shape): Message {
+  let version: Member | undefined;
+  let idMember: Member | undefined;
+  let methodMember: Member | undefined;
+  let params: Member | undefined;
+  let result: Member | undefined;
+  let error: Member | undefined;
+  for (const member of shape.members) {
+    // A known name met twice, or in another spelling, means different things to different readers.
+    switch (member.key) {
+      case 'jsonrpc':
+        version = once(version, member);
+        break;
+      case 'id':
+        idMember = once(idMember, member);
+        break;
+      case 'method':
+        methodMember = once(methodMember, member);
+        break;
+      case 'params':
+        params = once(params, member);
+        break;
+      case 'result':
+        result = once(result, member);
+        break;
+      case 'error':
+        error = once(error, member);
+        break;
+      default:
+        refuseVariant(member.key);
+    }
+  }
+  if (stringAt(bytes, version) !== '2.0') throw new MessageFault('"jsonrpc" must be "2.0"', false);
+  if (methodMember !== undefined) {
+    const method = stringAt(bytes, methodMember);
+    if (method === undefined || method === '') throw new MessageFault('"method" must be a non-empty string', false);
+    if (result !== undefined || error !== undefined) {
+      throw new MessageFault('a message is either a request or a response', false);
+    }
+    if (params !== undefined && params.shape === undefined) throw new MessageFault('"params" must be an object', false);
+    const id = idMember === undefined ? undefined : readId(bytes, idMember);
+    const kind = id === undefined ? 'notification' : 'request';
+    return { bytes, kind, id, method, shape, params, result, error, meta: memberOf(params?.shape, '_meta')?.shape };
+  }
+  if ((result === undefined) === (error === undefined)) {
+    throw new MessageFault('a message needs a "method", or exactly one of "result" and "error"', false);
+  }
+  if (error !== undefined && error.shape === undefined) throw new MessageFault('"error" must be an object', false);
+  if (idMember === undefined) {
+    if (error === undefined) throw new MessageFault('a response needs an "id"', false);
+    return { bytes, kind: 'response', id: 'null', method: '', shape, params, result, error, meta: undefined };
+  }
+  const id = error !== undefined && rawAt(bytes, idMember) === 'null' ? 'null' : readId(bytes, idMember);
+  const meta = memberOf(result?.shape, '_meta')?.shape;
+  return { bytes, kind: 'response', id, method: '', shape, params, result, error, meta };
+}
+
+/** The message with these edits made, for whoever has to read on in what they leave. */
+export function edited(message: Message, edits: readonly Edit[]): Message {
+  return edits.length === 0 ? message : readMessage(applyEdits(message.bytes, edits));
+}
+
+/** Where the id lies, for whoever replaces it. */
+export function idMember(message: Message): Member {
+  const member = memberOf(message.shape, 'id');
+  if (member === undefined) throw new TypeError('the message has no id');
+  return member;
+}
+
+function scan(bytes: Buffer, limits: ScanLimits | undefined): Shape {
+  try {
+    return scanObject(bytes, plan, limits);
+  } catch (fault) {
+    if (fault instanceof DensityFault) throw new MessageFault(fault.message, false, 'null', true);
+    if (fault instanceof ScanFault) throw new MessageFault(`not a JSON object: ${fault.message}`, true);
+    throw fault;
+  }
+}
+
+function once(seen: Member | undefined, member: Member): Member {
+  if (seen !== undefined) throw new MessageFault(`"${member.key}" occurs twice`, false);
+  return member;
+}
+
+const envelope = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
+
+function refuseVariant(key: string): void {
+  const name = readingIn(key, envelope);
+  if (name !== undefined) {
+    throw new MessageFault(`${JSON.stringify(key)} is not a name of the protocol; write "${name}"`, false);
+  }
+}
+
+/** Ids are strings, or integers that every JSON reader holds exactly. */
+function readId(bytes: Buffer, member: Member): string {
+  const small = smallNumber(bytes, member.start, member.end);
+  if (small !== undefined) return small;
+  const raw = rawAt(bytes, member);
+  if (raw.charCodeAt(0) === 0x22) return raw;
+  if (/^(?:0|-?[1-9][0-9]{0,15})$/.test(raw) && Number.isSafeInteger(Number(raw))) return raw;
+  throw new MessageFault('"id" must be a string or an integer within ±(2^53−1)', false);
+}
+
+/** The usual id, a number of few digits, without the detour over a decoder. */
+function smallNumber(bytes: Buffer, start: number, end: number): string | undefined {
+  if (end - start > 9 || (bytes[start] === 0x30 && end - start > 1)) return undefined;
+  let value = 0;
+  for (let i = start; i < end; i++) {
+    const digit = (bytes[i] as number) - 0x30;
+    if (digit < 0 || digit > 9) return undefined;
+    value = value * 10 + digit;
+  }
+  return String(value);
+}

@@ -1,0 +1,146 @@
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { loadConfig } from '../config/load/load.ts';
+import { locateDataDir } from '../config/load/locate.ts';
+import { listenProblems } from '../config/schema/listen-rules.ts';
+import type { ConfigInput } from '../config/schema/schema.ts';
+import { type Listening, listenHttp } from '../entrances/http/listen.ts';
+import { AmbitError } from '../errors.ts';
+import { openGateway } from '../gateway/assembly/open-gateway.ts';
+import type { StageWatch } from '../gateway/compose.ts';
+import type { GatewayOptions } from '../gateway/gateway-options.ts';
+import type { CallExplanation } from '../gateway/inspect/explain-call.ts';
+import { mcpServersOf, type SessionServers, serverViewOf } from '../gateway/inspect/mcp-servers.ts';
+import type { People } from '../gateway/operator/people.ts';
+import { allServers } from '../gateway/routing/for-all.ts';
+import type { Log } from '../observability/log/log.ts';
+import { safeLog } from '../observability/log/safe-log.ts';
+import { stderrLog } from '../observability/log/stderr-log.ts';
+import { type Narrowing, type Session, type SessionDraft, type SessionView, viewOf } from '../sessions/session.ts';
+import type { GivenCredentials } from '../upstreams/auth/given-credentials.ts';
+import type { GivenLogins } from '../upstreams/auth/given-logins.ts';
+import { inProcessTransport, type McpTransport } from './in-process-transport.ts';
+
+export interface CreateGatewayOptions {
+  /** A configuration as an object, or the path of a file that holds one. */
+  readonly config: ConfigInput | string;
+  /** Where Ambit keeps its files; by default where `ambit serve` would. */
+  readonly dataDir?: string;
+  readonly log?: Log;
+  /** Hears of every stage a message passes: to measure them, not to act on. It costs some microseconds a call. */
+  readonly watchStages?: StageWatch;
+}
+
+export interface EmbeddedGateway {
+  /** Opens a session inside its bounds; the token is shown only here. */
+  createSession(draft?: SessionDraft): Promise<SessionView & { readonly token: string }>;
+  listSessions(): Promise<SessionView[]>;
+  endSession(id: string): Promise<boolean>;
+  /** Narrows a session and ends what no longer fits; whatever would widen it is refused. */
+  restrictSession(id: string, change: Narrowing): Promise<SessionView>;
+  /** The servers a session may use, its context injected, for an agent SDK that starts and calls them itself. */
+  resolve(sessionId: string): Promise<SessionServers>;
+  /** What a call of `server__tool` with these arguments would get in this session, by which rule, from which claims. */
+  explain(sessionId: string, tool: string, args?: Readonly<Record<string, unknown>>): Promise<CallExplanation>;
+  /** What servers need on behalf of users; values go in and never come out. */
+  readonly credentials: GivenCredentials;
+  /** Logins of users to servers over HTTP; tokens never come out. */
+  readonly logins: GivenLogins;
+  /** Users, teams, and the keys by which users are known over HTTP. */
+  readonly people: People;
+  /** A connection for an MCP client of this process, in that session: to all servers, or to the one named. */
+  connect(sessionId: string, server?: string): McpTransport;
+  listen(address?: { readonly host?: string; readonly port?: number }): Promise<Listening>;
+  /** Puts another configuration in place without dropping calls; returns the servers that changed. */
+  reload(config: ConfigInput | string): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+/** The gateway in your process: the same pipeline, without a command line around it. */
+export function createGateway(options: CreateGatewayOptions): Promise<EmbeddedGateway> {
+  return embedGateway(options);
+}
+
+/** As `createGateway`, with another list of stages: for tests. */
+export async function embedGateway(
+  options: CreateGatewayOptions & Pick<GatewayOptions, 'arrangeStages'>,
+): Promise<EmbeddedGateway> {
+  const log = safeLog(options.log ?? stderrLog());
+  const configFile = typeof options.config === 'string' ? resolve(options.config) : join(process.cwd(), '(config)');
+  const dataDir = options.dataDir ?? locateDataDir({ env: process.env, configFile, home: homedir() });
+
+  async function read(config: ConfigInput | string) {
+    const source =
+      typeof config === 'string' ? { file: resolve(config) } : { text: JSON.stringify(config), file: configFile };
+    const loaded = await loadConfig(source);
+    for (const warning of loaded.warnings) log.warn('configuration', { warning });
+    return loaded.config;
+  }
+
+  const { watchStages, arrangeStages } = options;
+  const config = await read(options.config);
+  const arranged = arrangeStages === undefined ? {} : { arrangeStages };
+  const gateway = await openGateway({ config, configFile, dataDir, log, watchStages, ...arranged });
+  gateway.prepare();
+  const listening = new Set<Listening>();
+
+  async function live(id: string): Promise<Session> {
+    const session = await gateway.sessions.load(id);
+    if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+    return session;
+  }
+
+  return {
+    async createSession(draft = {}) {
+      const { record, token } = await gateway.openSession(draft);
+      return { ...viewOf(record), token };
+    },
+    async listSessions() {
+      const views: SessionView[] = [];
+      for (let after: string | null | undefined; after !== null; ) {
+        const page = await gateway.sessions.list({}, { limit: 1000, ...(after === undefined ? {} : { after }) });
+        views.push(...page.sessions.map(viewOf));
+        after = page.next;
+      }
+      return views;
+    },
+    endSession: (id) => gateway.sessions.end(id),
+    async restrictSession(id, change) {
+      await gateway.restrictSession(id, change);
+      const record = await gateway.sessions.record(id);
+      if (record === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+      return viewOf(record);
+    },
+    async resolve(sessionId) {
+      const session = await live(sessionId);
+      const resolved = gateway.explain(session);
+      const { places, narrowsTools } = gateway;
+      return {
+        mcpServers: mcpServersOf(session, resolved, places, narrowsTools),
+        servers: resolved.map((each) => serverViewOf(each, narrowsTools)),
+      };
+    },
+    async explain(sessionId, tool, args) {
+      const given = args === undefined ? undefined : JSON.stringify(args);
+      return gateway.explainCall(await live(sessionId), tool, given);
+    },
+    credentials: gateway.credentials,
+    logins: gateway.logins,
+    people: gateway.people,
+    connect: (sessionId, server = allServers) => inProcessTransport(gateway, sessionId, server),
+    async listen(address = {}) {
+      const { listen, auth } = gateway.config;
+      const { host = listen.host, port = listen.port } = address;
+      const [problem] = listenProblems({ ...auth, host, behindProxy: listen.behindProxy });
+      if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `host ${host}: ${problem.message}.` });
+      const http = await listenHttp(gateway, { host, port }, log);
+      listening.add(http);
+      return http;
+    },
+    reload: async (config) => gateway.reload(await read(config)),
+    async close() {
+      await Promise.all([...listening].map((http) => http.close(1000)));
+      await gateway.close();
+    },
+  };
+}

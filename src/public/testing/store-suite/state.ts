@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { isAmbitError } from '../../../errors.ts';
+import type { JsonValue } from '../../../stores/record.ts';
+import type { Tell } from './harness.ts';
+
+const invalid = (error: unknown) => isAmbitError(error) && error.code === 'REQUEST_INVALID';
+
+export function state(tell: Tell): void {
+  tell('values come back as they were', async ({ store, open }) => {
+    const { id } = await open();
+    const values: JsonValue[] = [null, false, 0, '', [], {}, [{}], { a: [1, { b: null }] }, 'ü😀\n\u0000', 1e300];
+    for (const value of values) {
+      const written = await store.state.set(id, 'k', value);
+      assert.ok(written.outcome === 'written');
+      const entry = await store.state.get(id, 'k');
+      assert.deepEqual(entry?.value, value);
+      assert.equal(entry.version, written.version);
+    }
+    assert.equal(await store.state.get(id, 'other'), undefined);
+    const odd = JSON.parse('{"__proto__":{"polluted":1}}') as JsonValue;
+    await store.state.set(id, '__proto__', odd);
+    assert.equal(JSON.stringify((await store.state.get(id, '__proto__'))?.value), '{"__proto__":{"polluted":1}}');
+  });
+
+  tell('a write with an expected version happens only at that version', async ({ store, open }) => {
+    const { id } = await open();
+    const first = await store.state.set(id, 'k', 'a', { expectedVersion: 0 });
+    assert.ok(first.outcome === 'written');
+    const { version } = first;
+    assert.deepEqual(await store.state.set(id, 'k', 'b', { expectedVersion: 0 }), { outcome: 'conflict', version });
+    const second = await store.state.set(id, 'k', 'b', { expectedVersion: version });
+    assert.ok(second.outcome === 'written' && second.version > version);
+    assert.equal((await store.state.set(id, 'k', 'c', { expectedVersion: version })).outcome, 'conflict');
+    assert.equal((await store.state.delete(id, 'k', { expectedVersion: version })).outcome, 'conflict');
+    assert.equal((await store.state.get(id, 'k'))?.value, 'b');
+    assert.deepEqual(await store.state.set(id, 'none', 1, { expectedVersion: 7 }), { outcome: 'conflict', version: 0 });
+    assert.deepEqual(await store.state.delete(id, 'k', { expectedVersion: second.version }), { outcome: 'deleted' });
+    assert.deepEqual(await store.state.delete(id, 'k'), { outcome: 'absent' });
+  });
+
+  tell('an entry deleted and written again has another version', async ({ store, open }) => {
+    const { id } = await open();
+    const first = await store.state.set(id, 'k', 1);
+    await store.state.delete(id, 'k');
+    const second = await store.state.set(id, 'k', 1);
+    assert.ok(first.outcome === 'written' && second.outcome === 'written' && second.version > first.version);
+  });
+
+  tell('of many who write at one version, one does', async ({ store, open, another }) => {
+    const other = another === undefined ? store : await another();
+    const { id } = await open();
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        (index % 2 ? store : other).state.set(id, 'k', index, { expectedVersion: 0 }),
+      ),
+    );
+    assert.equal(answers.filter(({ outcome }) => outcome === 'written').length, 1);
+    const winner = answers.findIndex(({ outcome }) => outcome === 'written');
+    assert.equal((await store.state.get(id, 'k'))?.value, winner);
+  });
+
+  tell('an entry with a ttl is gone at that instant, and makes room', async ({ store, open, advance }) => {
+    const { id, createdAt } = await open();
+    await store.state.set(id, 'short', 1, { ttlMs: 1000 });
+    await store.state.set(id, 'renewed', 1, { ttlMs: 1000 });
+    await store.state.set(id, 'kept', 1);
+    assert.equal((await store.state.get(id, 'short'))?.expiresAt, createdAt + 1000);
+    assert.equal((await store.state.get(id, 'kept'))?.expiresAt, null);
+    advance(999);
+    await store.state.set(id, 'renewed', 2);
+    assert.ok(await store.state.get(id, 'short'));
+    advance(1);
+    assert.equal(await store.state.get(id, 'short'), undefined);
+    assert.equal((await store.state.get(id, 'renewed'))?.value, 2);
+    assert.deepEqual(
+      (await store.state.list(id)).keys.map(({ key }) => key),
+      ['kept', 'renewed'],
+    );
+    assert.deepEqual(await store.state.delete(id, 'short'), { outcome: 'absent' });
+    assert.equal((await store.state.set(id, 'short', 2, { expectedVersion: 0 })).outcome, 'written');
+  });
+
+  tell('limits hold, of one value, of keys, of all together', async ({ store, open, advance }) => {
+    const { id } = await open();
+    const full = (limit: string) => ({ outcome: 'full', limit });
+    assert.deepEqual(await store.state.set(id, 'k', 'x'.repeat(199)), full('valueBytes'));
+    assert.deepEqual(await store.state.set(id, 'k', 'ü'.repeat(100)), full('valueBytes'), 'bytes, not characters');
+    for (const key of ['a', 'b']) assert.equal((await store.state.set(id, key, 'x'.repeat(198))).outcome, 'written');
+    assert.deepEqual(await store.state.set(id, 'c', 'x'.repeat(97)), full('totalBytes'));
+    assert.equal((await store.state.set(id, 'c', 'x'.repeat(95), { ttlMs: 1000 })).outcome, 'written');
+    assert.deepEqual(await store.state.set(id, 'd', 1), full('totalBytes'));
+    assert.equal((await store.state.set(id, 'a', 'x')).outcome, 'written', 'what it replaces makes room');
+    for (const key of ['d', 'e']) assert.equal((await store.state.set(id, key, 1)).outcome, 'written');
+    assert.deepEqual(await store.state.set(id, 'f', 1), full('keys'));
+    advance(1000);
+    assert.equal((await store.state.set(id, 'f', 1)).outcome, 'written', 'what has run out makes room');
+    await store.state.delete(id, 'b');
+    assert.equal((await store.state.set(id, 'g', 'x'.repeat(198))).outcome, 'written', 'so does what was deleted');
+  });
+
+  tell('keys are listed in order, by prefix, in pages, without values', async ({ store, open }) => {
+    const { id } = await open();
+    for (const key of ['b%', 'a_2', 'ab', 'a_1', 'ü']) await store.state.set(id, key, key);
+    const keys = async (options: object) => {
+      const page = await store.state.list(id, options);
+      return [page.keys.map(({ key }) => key), page.next];
+    };
+    assert.deepEqual(await keys({}), [['a_1', 'a_2', 'ab', 'b%', 'ü'], null]);
+    assert.deepEqual(await keys({ prefix: 'a_' }), [['a_1', 'a_2'], null]);
+    assert.deepEqual(await keys({ prefix: '%' }), [[], null]);
+    assert.deepEqual(await keys({ limit: 2 }), [['a_1', 'a_2'], 'a_2']);
+    assert.deepEqual(await keys({ limit: 2, after: 'b%' }), [['ü'], null]);
+    const [first] = (await store.state.list(id)).keys;
+    assert.deepEqual(Object.keys(first ?? {}).sort(), ['bytes', 'expiresAt', 'key', 'version']);
+    assert.equal(first?.bytes, 8);
+  });
+
+  tell('state is gone with its session, ended or expired', async ({ store, open, advance }) => {
+    const [ended, expired] = [await open(), await open({ ttlSeconds: 1 })];
+    for (const { id } of [ended, expired]) await store.state.set(id, 'k', 1);
+    await store.end(ended.id);
+    advance(1000);
+    for (const [{ id }, outcome] of [
+      [ended, 'ended'],
+      [expired, 'expired'],
+    ] as const) {
+      assert.equal(await store.state.get(id, 'k'), undefined);
+      assert.deepEqual(await store.state.list(id), { keys: [], next: null });
+      assert.equal((await store.state.set(id, 'k', 1)).outcome, outcome);
+      assert.equal((await store.state.delete(id, 'k')).outcome, outcome);
+    }
+    assert.equal((await store.state.set('unknown', 'k', 1)).outcome, 'missing');
+  });
+
+  tell('keys and values no store could keep are refused', async ({ store, open }) => {
+    const { id } = await open();
+    for (const key of ['', 'x'.repeat(257), '\ud800', 'a\u0000b']) {
+      await assert.rejects(store.state.set(id, key, 1), invalid);
+    }
+    await assert.rejects(store.state.set(id, 'k', undefined as unknown as JsonValue), invalid);
+    await assert.rejects(store.state.set(id, 'k', 1, { ttlMs: 0 }), invalid);
+    await assert.rejects(store.state.set(id, 'k', 1, { expectedVersion: -1 }), invalid);
+  });
+}

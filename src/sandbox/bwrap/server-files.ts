@@ -1,0 +1,171 @@
+import { existsSync, realpathSync, statSync } from 'node:fs';
+import { basename, dirname, isAbsolute, join, sep } from 'node:path';
+import { AmbitError } from '../../errors.ts';
+import type { Shown } from '../common/confinement.ts';
+import { isProgram, lookUp } from '../common/look-up.ts';
+import { type Interpreter, interpreterOf } from './interpreter.ts';
+import { nothing, type Traced, together } from './trace.ts';
+import {
+  createGate,
+  type Followed,
+  type Gate,
+  isInside,
+  isLanguageRuntime,
+  isSystem,
+  packageMarks,
+  pythonMark,
+  type ShowRules,
+  upwards,
+} from './what-may-be-shown.ts';
+
+export interface ServerFiles extends Traced {
+  /** The program, by the name it is started under. */
+  readonly program: string;
+  /** Folders of programs that the sandbox's own PATH does not have. */
+  readonly searched: readonly string[];
+}
+
+export interface Wanted extends ShowRules {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly searchPath: string | undefined;
+}
+
+/** What the folder above a runtime's `bin` holds when all of it belongs to that runtime. */
+const runtimeMarks = ['pyvenv.cfg', 'conda-meta', 'include/node'];
+
+/**
+ * What a server needs to be seen to run at all: its program, the program's interpreter, its own file or package. The operator
+ * names the program and the file. Everything else follows from files that a stranger may have made, so the gate decides.
+ */
+export function serverFiles(wanted: Wanted): ServerFiles {
+  const { command, searchPath } = wanted;
+  const program = command.includes('/') ? named(command) : lookUp(command, searchPath);
+  if (program === undefined) throw new Error(`There is no program "${command}" to start.`);
+  const gate = createGate(wanted);
+  const script = scriptIn(wanted.args);
+  const ofProgram = [...runtimeOf(program, gate), ...packageOf(program, gate)];
+  const own = together(ofProgram).shown.map(({ real }) => real);
+  const interpreter = interpreterOf({ program, searchPath, own, gate });
+  const { shown, links } = together([
+    ...ofProgram,
+    ...(interpreter === undefined ? [] : filesOf(interpreter, gate)),
+    ...(script === undefined ? [] : packageOf(script, gate)),
+  ]);
+  const folders = [program, ...(interpreter === undefined ? [] : [interpreter.path])].map((path) => dirname(path));
+  return {
+    program,
+    shown: shown.filter(({ inside }) => !isSystem(inside)),
+    links: links.filter(({ inside }) => !isSystem(inside)),
+    searched: [...new Set(folders)].filter((folder) => !isSystem(folder)),
+  };
+}
+
+/** What a runtime needs to be seen, beside the system. */
+export function runtimeFiles(program: string, hidden: readonly string[]): Traced {
+  const gate = createGate({ hidden });
+  return together([gate.follow(program) ?? nothing, ...runtimeOf(program, gate)]);
+}
+
+/** The same for a program that is not this machine's: only the file it is given, with the package that belongs to it. */
+export function scriptFiles({ command, args, ...rules }: Omit<Wanted, 'searchPath'>): ServerFiles {
+  const script = scriptIn(args);
+  const { shown: all, links } = together(script === undefined ? [] : packageOf(script, createGate(rules)));
+  const shown = all.filter(({ real }) => !isSystem(real));
+  // No link can be made in somebody else's image: what is shown behind it is shown in its place, and no more than that.
+  const instead = links.flatMap(({ inside }) => {
+    const target = realpath(inside);
+    return target === undefined ? [] : shown.flatMap((each) => behindLink(each, inside, target));
+  });
+  return { program: command, shown: [...shown, ...instead], links: [], searched: [] };
+}
+
+function behindLink({ real }: Shown, link: string, target: string): Shown[] {
+  if (isInside(target, real)) return [{ real: target, inside: link }];
+  return isInside(real, target) ? [{ real, inside: link + real.slice(target.length) }] : [];
+}
+
+function scriptIn(args: readonly string[]): string | undefined {
+  return args.find((arg) => isAbsolute(arg) && isFile(arg));
+}
+
+function named(path: string): string | undefined {
+  return isAbsolute(path) && isProgram(path) ? path : undefined;
+}
+
+/** What the operator names is shown, or the server does not start. */
+function followNamed(path: string, gate: Gate): Followed {
+  const followed = gate.follow(path);
+  if (followed !== undefined && gate.mayShowFile(followed.real)) return followed;
+  const why =
+    followed === undefined
+      ? 'it leads through a link that sessions can rewrite, or that leaves its project'
+      : 'it belongs to Ambit itself, or is no file';
+  throw new AmbitError('SANDBOX_UNAVAILABLE', {
+    what: `The server's file "${basename(path)}" is not shown in its sandbox: ${why}.`,
+    hint: 'The operator can name the place that the link leads to, or grant it in servers.<name>.sandbox.readable.',
+  });
+}
+
+/** The folder of a runtime, under the name that is used and where it really lies. */
+function runtimeOf(path: string, gate: Gate): Traced[] {
+  return [path, realpath(path) ?? path].flatMap((each) => {
+    const prefix = dirname(dirname(each));
+    const marks = [...runtimeMarks, pythonMark(each)];
+    const isRuntime = basename(dirname(each)) === 'bin' && marks.some((mark) => existsSync(join(prefix, mark)));
+    const followed = isRuntime ? gate.follow(prefix) : undefined;
+    return followed !== undefined && gate.mayShowFolder(followed.real) ? [followed] : [];
+  });
+}
+
+function filesOf({ path, isSearched }: Interpreter, gate: Gate): Traced[] {
+  const followed = gate.follow(path);
+  if (followed === undefined) return [];
+  const whole = isSearched ? path : isLanguageRuntime(followed.real) ? followed.real : undefined;
+  return [followed, ...(whole === undefined ? [] : runtimeOf(whole, gate))];
+}
+
+/** A file that the operator names and the package it belongs to, with the modules it finds by walking upwards. */
+function packageOf(path: string, gate: Gate): Traced[] {
+  const file = followNamed(path, gate);
+  const { real } = file;
+  if (isSystem(real) || isLanguageRuntime(real)) return [file];
+  const names = real.split(sep);
+  const modules = names
+    .flatMap((name, index) => (name === 'node_modules' ? [names.slice(0, index + 1).join(sep)] : []))
+    .find(gate.mayShowModules);
+  if (modules !== undefined) return [file, itself(modules), manifest(dirname(modules), gate)];
+  const fetched = gate.fetchedFolder(real);
+  const above = upwards(dirname(real)).filter((folder) => fetched === undefined || isInside(folder, fetched));
+  const home = above.find((folder) => packageMarks.some((mark) => isFile(join(folder, mark))));
+  if (home === undefined) return [file];
+  // Where the package is too much to be shown, the folder of the file may still be its own.
+  const own = [home, dirname(real)].find(gate.mayShowFolder);
+  const installed = above.filter((folder) => isInside(home, folder)).map((folder) => join(folder, 'node_modules'));
+  return [
+    file,
+    own === undefined ? nothing : itself(own),
+    manifest(home, gate),
+    ...installed.filter(gate.mayShowModules).map(itself),
+  ];
+}
+
+/** It says which kind of modules the files beside it are. */
+function manifest(folder: string, gate: Gate): Traced {
+  const path = join(folder, 'package.json');
+  return gate.mayShowFile(path) ? itself(path) : nothing;
+}
+
+const itself = (real: string): Traced => ({ shown: [{ real, inside: real }], links: [] });
+
+function realpath(path: string): string | undefined {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}

@@ -1,0 +1,54 @@
+import { constants } from 'node:fs';
+import { open, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { startTimeOf } from '../processes/process-table.ts';
+
+/** The Ambit process an instance's folder belongs to; `start` is 0 where start times cannot be known. */
+export interface InstanceOwner {
+  readonly pid: number;
+  readonly start: number;
+}
+
+export const ownerFile = 'owner';
+
+export function thisProcess(): InstanceOwner {
+  return { pid: process.pid, start: startTimeOf(process.pid) ?? 0 };
+}
+
+export async function writeOwner(root: string, owner: InstanceOwner): Promise<void> {
+  await writeFile(join(root, ownerFile), `${owner.pid} ${owner.start}\n`, { flag: 'wx', mode: 0o600 });
+}
+
+/** Undefined when there is no such file or it is not one we wrote. */
+export async function readOwner(root: string): Promise<InstanceOwner | undefined> {
+  try {
+    const file = await open(join(root, ownerFile), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(64), 0, 64, 0);
+      const match = /^([1-9][0-9]{0,9}) ([0-9]{1,15})\n$/.exec(buffer.toString('latin1', 0, bytesRead));
+      return match === null ? undefined : { pid: Number(match[1]), start: Number(match[2]) };
+    } finally {
+      await file.close();
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+/** A folder is removed as a whole only by its owner's name: a root given by mistake is never emptied. */
+export async function isOwnedBy(root: string, owner: InstanceOwner): Promise<boolean> {
+  const found = await readOwner(root);
+  return found?.pid === owner.pid && found.start === owner.start;
+}
+
+/** Errs towards alive, since the folder of a live instance must not be touched. */
+export function isOwnerAlive(owner: InstanceOwner): boolean {
+  const start = startTimeOf(owner.pid);
+  if (start !== undefined && owner.start !== 0) return start === owner.start;
+  try {
+    process.kill(owner.pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

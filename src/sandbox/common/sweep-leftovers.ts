@@ -1,0 +1,62 @@
+import { lstat, mkdtemp, readdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { makePrivateFolder } from '../../lib/fs/private-files.ts';
+import { removeFolder } from '../../lib/fs/remove-folder.ts';
+import { removeAllContainers } from '../container/container-list.ts';
+import { removeAllGroups } from '../limits/group-list.ts';
+import { killUntilGone } from '../processes/process-family.ts';
+import { readProcess } from '../processes/process-table.ts';
+import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
+
+export interface Leftovers {
+  /** Folders of instances that had died, now gone. */
+  readonly removed: readonly string[];
+  /** Processes of theirs that were still running. */
+  readonly killed: number;
+}
+
+/** A folder this young without an owner may be one that is just being made. */
+const ownerlessMs = 60_000;
+
+/** Makes the folder of this instance, with the file that says whose it is. Nobody else may look into either folder. */
+export async function createTmpRoot(tmpParent: string): Promise<string> {
+  const parent = resolve(tmpParent);
+  makePrivateFolder(parent);
+  if (!(await lstat(parent)).isDirectory()) {
+    throw new Error(`The folder for temporary files must be a folder of the user Ambit runs as: ${parent}`);
+  }
+  const root = await mkdtemp(join(parent, 'instance-'));
+  await writeOwner(root, thisProcess());
+  return root;
+}
+
+/** Ends and removes what instances left behind whose warden died too. To be called at start. */
+export async function sweepLeftovers(tmpParent: string): Promise<Leftovers> {
+  const parent = resolve(tmpParent);
+  const abandoned: string[] = [];
+  for (const entry of await readdir(parent, { withFileTypes: true }).catch(() => [])) {
+    const root = join(parent, entry.name);
+    if (entry.isDirectory() && (await isAbandoned(root))) abandoned.push(root);
+  }
+  if (abandoned.length === 0) return { removed: [], killed: 0 };
+
+  const ownGroup = readProcess(process.pid)?.group;
+  const family = {
+    roots: [],
+    isOurs: (tmpDir: string) => abandoned.some((root) => tmpDir.startsWith(`${root}/`)),
+    since: 0,
+    isSpared: (entry: { pid: number; group: number }) => entry.pid === process.pid || entry.group === ownGroup,
+  };
+  const killed = await killUntilGone(family, { emptyRounds: 2, pauseMs: 10, limitMs: 2000 });
+  await Promise.all(abandoned.map((root) => removeAllContainers(root)));
+  await Promise.all(abandoned.map((root) => removeAllGroups(root)));
+  const gone = await Promise.all(abandoned.map((root) => removeFolder(root)));
+  return { removed: abandoned.filter((_, index) => gone[index]), killed };
+}
+
+async function isAbandoned(root: string): Promise<boolean> {
+  const owner = await readOwner(root);
+  if (owner !== undefined) return !isOwnerAlive(owner);
+  const stat = await lstat(root).catch(() => undefined);
+  return stat !== undefined && Date.now() - stat.mtimeMs > ownerlessMs;
+}

@@ -1,0 +1,71 @@
+import { execFile } from 'node:child_process';
+import { lookUpTool } from '../common/look-up.ts';
+
+/** A program that runs containers. */
+export interface Engine {
+  readonly kind: 'podman' | 'docker';
+  readonly path: string;
+  /** What it is started with, and nothing else. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface Said {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Where an engine finds its own things; what servers are told never lies here. */
+const needed = [
+  'PATH',
+  'HOME',
+  'XDG_RUNTIME_DIR',
+  'XDG_CONFIG_HOME',
+  'XDG_DATA_HOME',
+  'DBUS_SESSION_BUS_ADDRESS',
+  'CONTAINERS_CONF',
+  'CONTAINERS_STORAGE_CONF',
+  'DOCKER_HOST',
+  'DOCKER_CONTEXT',
+  'DOCKER_CONFIG',
+] as const;
+const limitMs = 30_000;
+
+/** In the order in which they are tried. */
+export function findEngines(searchPath: string | undefined, host: NodeJS.ProcessEnv = process.env): Engine[] {
+  if (process.platform !== 'linux') return [];
+  const env: Record<string, string> = {};
+  for (const name of needed) {
+    const value = host[name];
+    if (value !== undefined && value !== '') env[name] = value;
+  }
+  return (['podman', 'docker'] as const).flatMap((kind) => {
+    const path = lookUpTool(kind, searchPath);
+    return path === undefined ? [] : [{ kind, path, env }];
+  });
+}
+
+/** An engine said no; the message is what it said last. */
+export class EngineRefusal extends Error {}
+
+/** Starts the engine once, for an order it carries out and leaves. */
+export function order(
+  engine: Engine,
+  args: readonly string[],
+  { input = '', tmpDir, timeoutMs = limitMs }: { input?: string | Buffer; tmpDir?: string; timeoutMs?: number } = {},
+): Promise<Said> {
+  return new Promise((accept, reject) => {
+    // By its TMPDIR the warden knows it for ours.
+    const env = { NODE_V8_COVERAGE: undefined, ...engine.env, ...(tmpDir === undefined ? {} : { TMPDIR: tmpDir }) };
+    const options = { env, cwd: '/', timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;
+    const child = execFile(engine.path, [...args], options, (error, stdout, stderr) => {
+      if (error === null) accept({ stdout, stderr });
+      else reject(new EngineRefusal(lastWords(stderr) || error.message, { cause: error }));
+    });
+    child.stdin?.on('error', () => {});
+    child.stdin?.end(input);
+  });
+}
+
+function lastWords(said: string): string {
+  return said.trim().split('\n').at(-1) ?? '';
+}

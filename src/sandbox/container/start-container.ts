@@ -1,0 +1,140 @@
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { sandboxEnvironment } from '../bwrap/environment.ts';
+import type { Mounts } from '../bwrap/mounts.ts';
+import { tmpFolder, user } from '../bwrap/profile.ts';
+import type { ServerFiles } from '../bwrap/server-files.ts';
+import { assertShownTruly } from '../bwrap/shown-truly.ts';
+import type { Confinement } from '../common/confinement.ts';
+import { noteWriter, setUpsOver } from '../common/writers.ts';
+import type { Bounds } from '../limits/limiter.ts';
+import { type StartedChild, spawnWatched } from '../processes/spawn-watched.ts';
+import type { Warden } from '../reaper/warden.ts';
+import type { Launch } from '../runner.ts';
+import { accountInside } from './account.ts';
+import { createArguments, environmentLines } from './create-arguments.ts';
+import { type Engine, EngineRefusal, order } from './engine.ts';
+import { hasImage, localImage, type provideImage, systemMounts } from './local-image.ts';
+import { noImage } from './remedy.ts';
+
+/** An engine, and how it runs containers on this machine. */
+export interface Manner {
+  readonly engine: Engine;
+  /** Given to the engine before the order. */
+  readonly global: readonly string[];
+  readonly limitsByEngine: boolean;
+  /** Whether containers are taken into a group of Ambit's own, which bounds those of one owner together. */
+  readonly joinsGroup: boolean;
+}
+
+export interface StartWanted {
+  readonly manner: Manner;
+  readonly name: string;
+  readonly launch: Launch;
+  readonly confinement: Confinement;
+  readonly files: ServerFiles & { readonly before?: readonly string[] };
+  readonly mounts: Mounts;
+  readonly labels: readonly string[];
+  readonly seccompFile: string;
+  readonly bounds: Bounds;
+  /** Sees to it that the engine has an image. */
+  readonly provide: typeof provideImage;
+}
+
+export interface Started {
+  readonly child: StartedChild;
+  /** The first process inside, seen from here. */
+  readonly first: number;
+  /** The engine said that it keeps no limits. */
+  readonly ignoresLimits: boolean;
+}
+
+const pauseMs = 20;
+const startAttempts = 100;
+
+/** Makes the container, looks at what is in it, and lets it run. What fails leaves the container to whoever noted it. */
+export async function startContainer(wanted: StartWanted, warden: Warden): Promise<Started> {
+  const { manner, name, launch, confinement, files } = wanted;
+  const { engine, global } = manner;
+  const { image } = confinement;
+  const { tmpDir } = launch;
+  const inside = accountInside(engine);
+  if (image !== undefined && !(await hasImage(engine, image))) throw noImage(engine, image);
+  const local = localImage(inside, wanted.mounts.links);
+  if (image === undefined) await wanted.provide(engine, local);
+  // An engine opens it by name, which what Node calls a pipe has not got.
+  const envFile = join(tmpDir, 'env');
+  const args = createArguments(engine, {
+    name,
+    image: image ?? local.name,
+    isLocal: image === undefined,
+    program: [...(files.before ?? []), files.program, ...launch.args] as [string, ...string[]],
+    account: inside,
+    labels: wanted.labels,
+    limits: confinement.limits,
+    limitsByEngine: manner.limitsByEngine,
+    seccompFile: wanted.seccompFile,
+    envFile,
+    system: image === undefined ? systemMounts() : [],
+    mounts: wanted.mounts,
+    workFolder: confinement.home.inside,
+    volume: confinement.volume,
+  });
+  await writeFile(envFile, environmentLines(environmentOf(launch, confinement, files)), { mode: 0o600, flag: 'wx' });
+  const { stderr } = await order(engine, [...global, ...args], { tmpDir }).finally(() => rm(envFile, { force: true }));
+  const run = async () => {
+    launch.lastLook?.();
+    // Nothing that is written to a server means anything to podman.
+    const plain = engine.kind === 'podman' ? ['--detach-keys', ''] : [];
+    const start = [...global, 'start', ...plain, '--attach', '--interactive', name];
+    const env = { ...engine.env, TMPDIR: tmpDir };
+    return spawnWatched({ command: engine.path, args: start, env, cwd: '/', stdio: 'pipe', tmpDir }, warden);
+  };
+  const ignoresLimits = /limits are not supported|limitation discarded/i.test(stderr);
+  const writable = wanted.mounts.places.flatMap(({ what, writable }) => (writable ? [what.real] : []));
+  if (engine.kind === 'podman') {
+    await order(engine, [...global, 'init', name], { tmpDir });
+    const first = await firstProcess(engine, name, tmpDir, 1);
+    assertShownTruly(first, wanted.mounts);
+    // It waits to become the server, and has started nothing yet.
+    await wanted.bounds.admit(first).catch((error: Error) => {
+      throw new EngineRefusal(`a container cannot be taken into a group: ${error.message}`, { cause: error });
+    });
+    await setUpsOver(writable);
+    const mayBeGone = noteWriter(first, writable);
+    const child = await run();
+    child.once('exit', mayBeGone);
+    return { child, first, ignoresLimits };
+  }
+  // Docker has no state between made and running: what is not as it should be is found a moment later.
+  const child = await run();
+  try {
+    const first = await firstProcess(engine, name, tmpDir, startAttempts);
+    assertShownTruly(first, wanted.mounts);
+    child.once('exit', noteWriter(first, writable));
+    await wanted.bounds.admit(first);
+    return { child, first, ignoresLimits };
+  } catch (error) {
+    child.kill('SIGKILL');
+    void warden.release(child.pid, tmpDir);
+    throw error;
+  }
+}
+
+/** What an image has of its own stays, as far as nothing else is said. */
+function environmentOf(launch: Launch, { image, home }: Confinement, files: ServerFiles): Record<string, string> {
+  const place = { PWD: home.inside };
+  if (image === undefined) return { ...place, ...sandboxEnvironment(launch.env, files.searched) };
+  return { ...place, HOME: user.home, LANG: 'C.UTF-8', ...launch.env, TMPDIR: tmpFolder };
+}
+
+async function firstProcess(engine: Engine, name: string, tmpDir: string, attempts: number): Promise<number> {
+  for (let attempt = 1; ; attempt++) {
+    const { stdout } = await order(engine, ['container', 'inspect', '--format', '{{.State.Pid}}', name], { tmpDir });
+    const pid = Number(stdout.trim());
+    if (pid > 1) return pid;
+    if (attempt === attempts) throw new EngineRefusal('the container did not come to life');
+    await delay(pauseMs);
+  }
+}

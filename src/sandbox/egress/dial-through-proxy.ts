@@ -1,0 +1,49 @@
+import { once } from 'node:events';
+import { connect as connectPlainly, type Socket } from 'node:net';
+import { connect as connectSecurely } from 'node:tls';
+import { type HostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
+
+const patienceMs = 20_000;
+const longestHead = 16_384;
+
+/** Connects by the HTTP proxy of the user, which resolves the name itself. */
+export async function dialThroughProxy(proxy: URL, wanted: HostAndPort, signal: AbortSignal): Promise<Socket> {
+  const host = proxy.hostname.replace(/^\[|\]$/g, '');
+  const isSecure = proxy.protocol === 'https:';
+  const port = Number(proxy.port) || (isSecure ? 443 : 80);
+  const socket = isSecure
+    ? connectSecurely({ host, port, servername: host })
+    : connectPlainly({ host, port, allowHalfOpen: true, noDelay: true });
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+  try {
+    await once(socket, isSecure ? 'secureConnect' : 'connect', { signal: limit });
+    const to = showHostAndPort(wanted);
+    socket.write(`CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n${authorization(proxy)}\r\n`);
+    const status = await readStatus(socket, limit);
+    if (status !== 200) throw new Error(`the proxy answers ${status}`);
+    return socket.on('error', () => {});
+  } catch (error) {
+    socket.on('error', () => {}).destroy();
+    throw error;
+  }
+}
+
+function authorization({ username, password }: URL): string {
+  if (username === '') return '';
+  const words = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return `Proxy-Authorization: Basic ${Buffer.from(words).toString('base64')}\r\n`;
+}
+
+/** What comes after the head stays in the socket. */
+async function readStatus(socket: Socket, signal: AbortSignal): Promise<number> {
+  let head = Buffer.alloc(0);
+  while (!head.includes('\r\n\r\n')) {
+    if (head.length > longestHead || socket.readableEnded) throw new Error('the proxy does not answer');
+    const bytes = socket.read() as Buffer | null;
+    if (bytes === null) await once(socket, 'readable', { signal });
+    else head = Buffer.concat([head, bytes]);
+  }
+  const end = head.indexOf('\r\n\r\n') + 4;
+  if (end < head.length) socket.unshift(head.subarray(end));
+  return Number(/^HTTP\/1\.[01] (\d{3})/.exec(head.toString('latin1'))?.[1]);
+}

@@ -1,0 +1,60 @@
+import { lookup } from 'node:dns/promises';
+import { canonicalAddress, type HostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
+import { isSpecial } from '../../lib/net/special-addresses.ts';
+import type { AllowList } from './allow-list.ts';
+
+/** Every address of a name. */
+export type Resolve = (host: string) => Promise<readonly string[]>;
+
+export type Way =
+  /** To be tried in this order; never to be resolved again. */
+  { readonly addresses: readonly string[] } | { readonly refused: string } | { readonly failed: string };
+
+const mostAddresses = 4;
+const mostLookups = 4;
+
+const resolveByHost: Resolve = async (host) =>
+  (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
+
+/**
+ * Where a connection may go. A name is resolved once, and what was looked at is what is connected to, so that an answer
+ * that changes in between changes nothing.
+ */
+export function createWayfinder(
+  allowed: AllowList,
+  resolve: Resolve = resolveByHost,
+  ownAddresses?: () => readonly string[],
+): (wanted: HostAndPort) => Promise<Way> {
+  /** Whoever asks for a name that is just being asked for waits for the same answer: lookups take threads of ours. */
+  const asked = new Map<string, Promise<readonly string[]>>();
+
+  function addressesOf(host: string): Promise<readonly string[]> {
+    const known = asked.get(host);
+    if (known !== undefined) return known;
+    if (asked.size >= mostLookups) return Promise.reject(new Error('too many names at once'));
+    const asking = resolve(host).finally(() => asked.delete(host));
+    asked.set(host, asking);
+    return asking;
+  }
+
+  return async (wanted) => {
+    const { host, port, literal } = wanted;
+    if (!allowed.has(wanted)) return { refused: 'not listed' };
+    if (literal) return { addresses: [host] };
+    // This name means the machine itself, whatever anybody answers.
+    if (host === 'localhost') return { addresses: ['127.0.0.1', '::1'] };
+    let found: readonly string[];
+    try {
+      found = await addressesOf(host);
+    } catch (error) {
+      return { failed: (error as NodeJS.ErrnoException).code ?? (error as Error).message };
+    }
+    const known = found.flatMap((address) => canonicalAddress(address) ?? []);
+    const open = known.filter((address) => allowed.hasAddress(address, port) || !isSpecial(address, ownAddresses));
+    if (open.length > 0) return { addresses: open.slice(0, mostAddresses) };
+    const [closed] = known;
+    if (closed === undefined) return { failed: 'no address' };
+    const entry = showHostAndPort({ host: closed, port });
+    return { refused: `leads to ${entry}, which is not a public address and is not listed itself` };
+  };
+}

@@ -1,0 +1,55 @@
+import { realpathSync } from 'node:fs';
+import { forwarderProgram } from '../../own-files.ts';
+import type { Shown } from '../common/confinement.ts';
+
+/** A process's own way out. */
+export interface WayOut {
+  /** The socket of its proxy, outside. */
+  readonly socket: string;
+  /** What the proxy lets through. */
+  readonly allowed: readonly string[];
+}
+
+export interface WayOutInside {
+  /** Comes before the program of the server, and starts it. */
+  readonly before: readonly string[];
+  readonly shown: readonly Shown[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const port = 3128;
+const socketInside = '/run/egress/socket';
+// By its ending it says which kind of module it is, wherever it lies.
+const forwarderInside = '/run/egress/forwarder.mjs';
+/** Small: it counts against the limits of the server. */
+const nodeOptions = ['--v8-pool-size=0', '--max-old-space-size=32', '--max-semi-space-size=1'];
+
+/** What has to be inside for a process to reach its proxy. `node` is a program that is shown there. */
+export function wayOutInside({ socket, allowed }: WayOut, node: string): WayOutInside {
+  const url = `http://127.0.0.1:${port}`;
+  const direct = localNames(allowed);
+  return {
+    before: [node, ...nodeOptions, forwarderInside, socketInside, String(port)],
+    shown: [
+      { real: realpathSync.native(socket), inside: socketInside },
+      { real: realpathSync.native(forwarderProgram), inside: forwarderInside },
+    ],
+    env: {
+      HTTP_PROXY: url,
+      HTTPS_PROXY: url,
+      http_proxy: url,
+      https_proxy: url,
+      NO_PROXY: direct,
+      no_proxy: direct,
+      // Newer versions of Node heed the variables above only with this one.
+      NODE_USE_ENV_PROXY: '1',
+    },
+  };
+}
+
+/** The sandbox has a loopback of its own, unless that of the machine is what was listed. */
+function localNames(allowed: readonly string[]): string {
+  const hosts = new Set(allowed.map((entry) => entry.replace(/:\d+$/, '').toLowerCase()));
+  const names = ['localhost', '127.0.0.1', '[::1]'].filter((name) => !hosts.has(name));
+  return names.map((name) => name.replace(/^\[|\]$/g, '')).join(',');
+}

@@ -1,0 +1,81 @@
+import type { ProcessEntry } from '../processes/process-table.ts';
+import { type Usage, usageOf } from '../processes/usage.ts';
+import type { Limits } from './limits.ts';
+
+/** One of the processes that share limits. */
+export interface Member {
+  readonly limits: Limits;
+  /** What it consists of, out of all processes there are; nothing before it has started. */
+  find(table: readonly ProcessEntry[]): readonly ProcessEntry[];
+}
+
+/** Those whose limits hold for all of them together: the processes of one server in one session. */
+export interface Owner<Keeper> {
+  /** What keeps them together. */
+  readonly keeper: Keeper;
+  readonly size: number;
+  /** Limits change with the configuration; while members with different ones are there, the widest hold. */
+  limits(): Limits;
+  /** What all members use. The same table is looked through once. */
+  usage(table: readonly ProcessEntry[]): Usage;
+}
+
+/** The owners there are. An owner is there as long as it has members. */
+export interface Owners<Keeper> {
+  join(name: string, member: Member, make: () => Keeper): Owner<Keeper>;
+  /** Says what kept them when this was the last member. */
+  leave(name: string, member: Member): { readonly last: boolean; readonly owner: Owner<Keeper> } | undefined;
+}
+
+/** Keeps the members of each owner. */
+export function createOwners<Keeper>(): Owners<Keeper> {
+  const all = new Map<string, { readonly owner: Owner<Keeper>; readonly members: Set<Member> }>();
+  return {
+    join(name, member, make) {
+      let known = all.get(name);
+      if (known === undefined) {
+        const members = new Set<Member>();
+        known = { owner: ownerOf(make(), members), members };
+        all.set(name, known);
+      }
+      known.members.add(member);
+      return known.owner;
+    },
+    leave(name, member) {
+      const known = all.get(name);
+      if (known === undefined || !known.members.delete(member)) return undefined;
+      const last = known.members.size === 0;
+      if (last) all.delete(name);
+      return { last, owner: known.owner };
+    },
+  };
+}
+
+function ownerOf<Keeper>(keeper: Keeper, members: ReadonlySet<Member>): Owner<Keeper> {
+  let seen: { readonly table: readonly ProcessEntry[]; readonly usage: Usage } | undefined;
+  return {
+    keeper,
+    get size() {
+      return members.size;
+    },
+    limits: () => widest([...members].map(({ limits }) => limits)),
+    usage(table) {
+      if (seen?.table !== table) {
+        seen = { table, usage: usageOf([...members].flatMap((member) => member.find(table))) };
+      }
+      return seen.usage;
+    },
+  };
+}
+
+function widest(all: readonly Limits[]): Limits {
+  const most = (name: keyof Limits) => Math.max(...all.map((limits) => limits[name]));
+  return {
+    memoryMb: most('memoryMb'),
+    pids: most('pids'),
+    cpus: most('cpus'),
+    fileMb: most('fileMb'),
+    openFiles: most('openFiles'),
+    wallSeconds: most('wallSeconds'),
+  };
+}

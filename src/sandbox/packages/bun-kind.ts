@@ -1,0 +1,77 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { AmbitError } from '../../errors.ts';
+import { lookUp } from '../common/look-up.ts';
+import { checkBunLock } from './check-bun-lock.ts';
+import { checkTree } from './check-tree.ts';
+import { type NpmSources, npmSources } from './npm-sources.ts';
+import type { HostSide, PackageKind } from './package-kind.ts';
+import { npmProgram } from './package-programs.ts';
+import { cacheFolder, settingsFolder } from './package-sources.ts';
+import { lockBytes, readFetched } from './read-fetched.ts';
+
+const manifest = 'package.json';
+const lock = 'bun.lock';
+const always = ['--ignore-scripts', '--no-progress', '--no-summary', '--backend=copyfile', '--linker=hoisted'];
+
+export const bunKind: PackageKind<NpmSources> = {
+  tool: 'bunx',
+  fetcher: 'bun',
+  missing: 'Install Bun, or write it as npx -y PACKAGE.',
+  lockFiles: [manifest, lock],
+
+  findSources(host) {
+    refuseBunfig(host.env);
+    const { BUN_CONFIG_REGISTRY: registry } = host.env;
+    const env = registry === undefined ? host.env : { ...host.env, npm_config_registry: registry };
+    const sources = npmSources(env, lookUp('npm', env['PATH']) ?? host.fetcher);
+    return {
+      ...sources,
+      // Bun takes a tarball from where the registry says it is.
+      replacedHost: 'never',
+      files: { ...sources.files, '.npmrc': sources.files['npmrc'] ?? '' },
+      env: {
+        ...sources.env,
+        HOME: settingsFolder,
+        BUN_INSTALL: `${cacheFolder}/bun`,
+        BUN_INSTALL_CACHE_DIR: `${cacheFolder}/packages`,
+        DO_NOT_TRACK: '1',
+      },
+    };
+  },
+
+  async resolve({ name, wanted }, folder, run) {
+    writeFileSync(join(folder, manifest), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+    await run(['add', ...always, '--lockfile-only', '--exact', `${name}@${wanted || 'latest'}`], folder);
+  },
+
+  checkLock: (folder, sources) => checkBunLock(readFetched(folder, lock, lockBytes), sources),
+
+  install: (_, folder, run) => run(['install', ...always, '--frozen-lockfile', '--production'], folder),
+
+  checkInstalled: (folder) => checkTree(folder),
+
+  pinned({ name }, folder) {
+    const text = readFetched(folder, lock, lockBytes);
+    const line = text.split('\n').find((each) => each.trimStart().startsWith(`"${name}": ["${name}@`)) ?? '';
+    const version = line.slice(line.indexOf(`["${name}@`) + `["${name}@`.length).split('"')[0];
+    const integrity = /"(sha\d+-[A-Za-z0-9+/=]+)"\],?\s*$/.exec(line)?.[1];
+    if (!version || integrity === undefined) throw new Error(`bun did not say what "${name}" is`);
+    return { name, version, integrity };
+  },
+
+  program: npmProgram,
+};
+
+/** Without this, packages would come from the public registry in place of the one that the file names. */
+function refuseBunfig(env: HostSide['env']): void {
+  if (env['BUN_CONFIG_REGISTRY'] !== undefined) return;
+  const folders = [env['XDG_CONFIG_HOME'], env['HOME']].filter((folder) => folder !== undefined);
+  const files = folders.map((folder) => join(folder, '.bunfig.toml')).filter((file) => existsSync(file));
+  if (!files.some((file) => /^[ \t]*(?:registry\b|\[install\.scopes|scopes\b)/m.test(readFileSync(file, 'utf8'))))
+    return;
+  throw new AmbitError('UPSTREAM_FAILED', {
+    what: 'Nothing can be fetched for bunx: .bunfig.toml says where packages come from.',
+    hint: 'Write the registry into ~/.npmrc, where npm and Bun both find it, or write the server as npx -y PACKAGE.',
+  });
+}

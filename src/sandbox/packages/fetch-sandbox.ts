@@ -1,0 +1,113 @@
+import { realpathSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { removeFolder } from '../../lib/fs/remove-folder.ts';
+import { showHostAndPort } from '../../lib/net/host-and-port.ts';
+import { openEgress } from '../egress/open-egress.ts';
+import type { Limits } from '../limits/limits.ts';
+import type { SandboxRunner } from '../runner.ts';
+import type { RunTool } from './package-kind.ts';
+import { cacheFolder, type PackageSources, settingsFolder } from './package-sources.ts';
+import { generousBounds, type TreeBounds, watchSize } from './tree-bounds.ts';
+
+export interface FetchPlace {
+  /** The sandbox in which packages are fetched; rejects where there is none. */
+  readonly sandbox: () => Promise<SandboxRunner>;
+  /** The instance's folder: what is left in it when Ambit is killed is removed with it. */
+  readonly tmpRoot: string;
+  /** Never shown in the sandbox by accident: real paths. */
+  readonly hidden: readonly string[];
+  /** Where the program finds others, such as the Node it is run by. */
+  readonly searchPath: string;
+  /** What a package may take on the disk. */
+  readonly bounds?: TreeBounds;
+}
+
+export interface FetchSandbox {
+  readonly run: RunTool;
+  /** Where the tool kept its cache and its logs. */
+  readonly cache: string;
+  /** Removes the credentials and the cache. */
+  close(): Promise<void>;
+}
+
+const limits: Limits = { memoryMb: 2048, pids: 256, cpus: 2, fileMb: 2048, openFiles: 1024, wallSeconds: 300 };
+const keptBytes = 16_384;
+let made = 0;
+
+/**
+ * A sandbox for one fetch. The tool inside sees the folder it fetches into, its own settings and cache, and nothing else of
+ * this machine; it reaches the registries and nothing else. The settings and the cache lie outside of the folder, so that no
+ * server is ever shown them.
+ */
+export async function openFetchSandbox(
+  program: string,
+  sources: PackageSources,
+  { sandbox, tmpRoot, hidden, searchPath, bounds = generousBounds }: FetchPlace,
+): Promise<FetchSandbox> {
+  const runner = await sandbox();
+  const work = join(tmpRoot, `fetch-${process.pid}-${++made}`);
+  const [settings, cache] = [join(work, 'settings'), join(work, 'cache')];
+  await mkdir(settings, { recursive: true, mode: 0o700 });
+  await mkdir(cache, { mode: 0o700 });
+  const refused: string[] = [];
+  try {
+    for (const [name, content] of Object.entries(sources.files)) {
+      await writeFile(join(settings, name), content, { flag: 'wx', mode: 0o600 });
+    }
+    const egress = await openEgress({
+      allowed: sources.hosts,
+      folder: work,
+      allowPrivate: true,
+      onRefused: ({ to }) => void (refused.length < 10 && refused.push(to)),
+      proxyFor: (wanted) => sources.proxyFor(showHostAndPort(wanted)),
+    });
+    const readable = [
+      { real: realpathSync.native(settings), inside: settingsFolder },
+      ...(sources.readable ?? []).map((path) => ({ real: path, inside: path })),
+    ];
+    return {
+      cache,
+      async run(args, folder) {
+        const real = realpathSync.native(folder);
+        const running = await runner.start({
+          command: program,
+          args,
+          env: { ...sources.env, PATH: searchPath },
+          cwd: folder,
+          tmpDir: join(tmpRoot, `fetch-${process.pid}-${++made}`),
+          confinement: {
+            home: { real, inside: real },
+            readable,
+            writable: [{ real: realpathSync.native(cache), inside: cacheFolder }],
+            hidden,
+            limits,
+          },
+          wayOut: { socket: egress.socket, allowed: sources.hosts },
+        });
+        running.stdin.end();
+        let said = '';
+        for (const stream of [running.stdout, running.stderr]) {
+          stream.on('data', (bytes: Buffer) => {
+            said = (said + bytes.toString('utf8')).slice(-keptBytes);
+          });
+        }
+        const stopWatching = watchSize([real, cache], bounds, () => void running.end());
+        const { code, signal, reason } = await running.exited;
+        const tooLarge = await stopWatching();
+        if (tooLarge !== undefined) throw tooLarge;
+        if (code === 0) return;
+        const places = refused.length === 0 ? '' : ` (refused: ${refused.join(', ')})`;
+        const words = sources.secrets.reduce((text, secret) => text.replaceAll(secret, '…'), said.trim());
+        throw new Error(`${args[0]} ended with ${reason ?? signal ?? code}${places}: ${words}`);
+      },
+      async close() {
+        await egress.close();
+        await removeFolder(work);
+      },
+    };
+  } catch (error) {
+    await removeFolder(work);
+    throw error;
+  }
+}

@@ -1,0 +1,108 @@
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
+
+/** How long stdio may stay open after the process has left: somebody else may hold it. */
+const stdioGraceMs = 200;
+/** A reader may be slow, but not for ever. */
+const stdioLimitMs = 5000;
+/** The kernel can keep even a killed process for a while; we do not wait for that. */
+const killLimitMs = 2000;
+const pollMs = 10;
+
+/**
+ * Turns a started child, leader of its own process group, into a running process. `onGone` is called once, when the
+ * child has left and its group has been killed.
+ */
+export function supervise(
+  child: ChildProcessWithoutNullStreams & { readonly pid: number },
+  timing: EndTiming,
+  onGone: () => void,
+): RunningProcess {
+  const { pid, stdin, stdout, stderr } = child;
+  let ending: Promise<Exit> | undefined;
+  let hasLeft = false;
+  let settle: (exit: Exit) => void = () => {};
+  const exited = new Promise<Exit>((accept) => {
+    settle = accept;
+  });
+  let leave: () => void = () => {};
+  const left = new Promise<void>((accept) => {
+    leave = accept;
+  });
+
+  for (const emitter of [child, stdin, stdout, stderr]) emitter.on('error', () => {});
+
+  child.once('exit', (code, signal) => {
+    hasLeft = true;
+    const exit = { code, signal };
+    const grace = setTimeout(() => settle(exit), stdioGraceMs);
+    const limit = setTimeout(() => {
+      stdout.destroy();
+      stderr.destroy();
+    }, stdioLimitMs).unref();
+    child.once('close', () => {
+      clearTimeout(grace);
+      clearTimeout(limit);
+      settle(exit);
+    });
+    leave();
+    if (ending !== undefined) return;
+    signalGroup(pid, 'SIGKILL');
+    onGone();
+  });
+
+  function leftWithin(ms: number): Promise<boolean> {
+    return new Promise((accept) => {
+      const timer = setTimeout(() => accept(hasLeft), ms);
+      void left.then(() => {
+        clearTimeout(timer);
+        accept(true);
+      });
+    });
+  }
+
+  /** A wrapper such as npx may leave at once while the server behind it still needs the time it is given. */
+  async function groupGoneWithin(ms: number): Promise<boolean> {
+    const deadline = performance.now() + ms;
+    await leftWithin(ms);
+    while (signalGroup(pid, 0)) {
+      if (performance.now() >= deadline) return false;
+      await delay(pollMs);
+    }
+    return true;
+  }
+
+  async function endTree(): Promise<Exit> {
+    stdin.end();
+    await leftWithin(timing.closeMs);
+    const wasThere = signalGroup(pid, 'SIGTERM');
+    if (wasThere && !(await groupGoneWithin(timing.termMs))) signalGroup(pid, 'SIGKILL');
+    if (!(await leftWithin(killLimitMs))) settle({ code: null, signal: 'SIGKILL' });
+    onGone();
+    return exited;
+  }
+
+  return {
+    pid,
+    stdin,
+    stdout,
+    stderr,
+    exited,
+    end() {
+      if (ending === undefined && hasLeft) return exited;
+      ending ??= endTree();
+      return ending;
+    },
+  };
+}
+
+/** False when nobody is left in the group. */
+function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    process.kill(-pid, signal);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,60 @@
+import { basename, dirname, resolve } from 'node:path';
+import { ownerFile } from '../common/instance-owner.ts';
+
+/** One process the warden answers for. */
+export interface Ward {
+  readonly pid: number;
+  /** Start time in clock ticks, 0 where it cannot be known; then the pid proves nothing. */
+  readonly start: number;
+  /** Its private folder, a direct child of the instance's folder. */
+  readonly name: string;
+}
+
+export type WardenCommand = { readonly do: 'watch' | 'release'; readonly ward: Ward } | { readonly do: 'close' };
+
+const namePattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
+const commandPattern = /^(watch|release) ([0-9]{1,10}) ([0-9]{1,15}) (\S{1,200})$/;
+const sweptPattern = /^swept ([0-9]{1,10}) (\S{1,200})$/;
+
+/** The folder's name below the root; throws when it is not a plain name directly below it. */
+export function wardName(root: string, tmpDir: string): string {
+  const name = basename(tmpDir);
+  if (dirname(resolve(tmpDir)) !== root || !isWardName(name)) {
+    throw new Error(`The private folder must lie directly inside ${root}: ${tmpDir}`);
+  }
+  return name;
+}
+
+function isWardName(name: string): boolean {
+  return namePattern.test(name) && name !== ownerFile;
+}
+
+export function wardKey(ward: Pick<Ward, 'pid' | 'name'>): string {
+  return `${ward.pid} ${ward.name}`;
+}
+
+export function formatCommand(command: WardenCommand): string {
+  if (command.do === 'close') return 'close\n';
+  return `${command.do} ${command.ward.pid} ${command.ward.start} ${command.ward.name}\n`;
+}
+
+/** Undefined for anything that is not exactly a command: nothing is ever killed on a guess. */
+export function parseCommand(line: string): WardenCommand | undefined {
+  if (line === 'close') return { do: 'close' };
+  const match = commandPattern.exec(line);
+  if (match === null) return undefined;
+  const [, verb, pid, start, name] = match;
+  const ward = { pid: Number(pid), start: Number(start), name: name ?? '' };
+  if (ward.pid <= 1 || !isWardName(ward.name)) return undefined;
+  return { do: verb === 'watch' ? 'watch' : 'release', ward };
+}
+
+export function formatSwept(ward: Ward): string {
+  return `swept ${wardKey(ward)}\n`;
+}
+
+/** The key of the ward that was swept. */
+export function parseSwept(line: string): string | undefined {
+  const match = sweptPattern.exec(line);
+  return match === null ? undefined : `${match[1]} ${match[2]}`;
+}

@@ -1,0 +1,94 @@
+import type { Readable, Writable } from 'node:stream';
+import type { Confinement } from './common/confinement.ts';
+import type { WayOut } from './egress/inside.ts';
+import type { InForce } from './limits/limits.ts';
+import type { Packages } from './packages/packages.ts';
+
+/** Everything a runner needs to start one upstream process; nothing is taken from Ambit's own environment. */
+export interface Launch {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** Private to this process, outside a sandbox also in env.TMPDIR; the runner makes it when missing and sees to its removal. */
+  readonly tmpDir: string;
+  /** The last thing before the process is there; when it throws, there will be none. */
+  readonly lastLook?: (() => void) | undefined;
+  /** Undefined where several sessions share the process. */
+  readonly sessionId?: string | undefined;
+  /** Processes of one owner share the limits of their confinement; without one it is alone with them. */
+  readonly owner?: string | undefined;
+  /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
+  readonly confinement?: Confinement | undefined;
+  /** The proxy of a process that may reach hosts; without one there is no network. */
+  readonly wayOut?: WayOut | undefined;
+}
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** Why it was ended, where we ended it. */
+  readonly reason?: string;
+  /** It could not be started. */
+  readonly error?: Error;
+}
+
+export interface RunningProcess {
+  readonly pid: number | undefined;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Settles once, after stdio closed or a short grace; never rejects. */
+  readonly exited: Promise<Exit>;
+  /** Closes stdin, waits, sends TERM to the group, waits, sends KILL to the group; idempotent. */
+  end(): Promise<Exit>;
+}
+
+export interface Runner {
+  readonly name: string;
+  /** Rejects when the process cannot be started, leaving nothing behind. */
+  start(launch: Launch): Promise<RunningProcess>;
+}
+
+/** What was seen when something was started for real. */
+export interface Probed {
+  /** What holds inside, by name; a probe that finds something missing fails. */
+  readonly enforced: Readonly<Record<string, boolean>>;
+  readonly limits: InForce;
+  /** The program that does it, where there is a choice. */
+  readonly by?: string;
+}
+
+/**
+ * A runner that keeps a process within its confinement. It takes what the confinement gives and nothing else, for this
+ * launch alone: two launches share no policy.
+ */
+export interface SandboxRunner extends Runner {
+  /**
+   * Starts something for real. Rejects with SANDBOX_UNAVAILABLE, whose hint is the remedy on this machine. Once it has
+   * worked it is not tried again; while it has not, each call looks anew.
+   */
+  probe(): Promise<Probed>;
+}
+
+/** Which kind starts a process follows from what is to be started, never from what is at hand. */
+export interface Runners {
+  readonly plain: Runner;
+  /** In the order in which they are tried. */
+  readonly sandboxes: readonly SandboxRunner[];
+  /** The one among them that runs containers. */
+  readonly container: SandboxRunner;
+  /** What servers are started from that are packages; for sandboxes, where nothing can be fetched. */
+  readonly packages: Packages;
+  /**
+   * The first that works here, for an image the first that runs images; rejects with the reason and remedy of the first
+   * one when none does. Never `plain`.
+   */
+  sandbox(image?: string): Promise<SandboxRunner>;
+}
+
+/** How long a process may take to leave after its stdin closed, and after TERM. */
+export interface EndTiming {
+  readonly closeMs: number;
+  readonly termMs: number;
+}

@@ -1,0 +1,59 @@
+import { createBwrapRunner } from './bwrap/bwrap.ts';
+import { unavailable } from './bwrap/remedy.ts';
+import { createContainerRunner } from './container/container.ts';
+import { createPackages } from './packages/packages.ts';
+import { createPlainRunner } from './plain/plain.ts';
+import type { Warden } from './reaper/warden.ts';
+import type { EndTiming, Runners, SandboxRunner } from './runner.ts';
+import { createSeatbeltRunner } from './seatbelt/seatbelt.ts';
+
+export interface RunnersOptions {
+  readonly warden: Warden;
+  readonly tmpRoot: string;
+  /** Where packages are kept that servers are started from. */
+  readonly packages: string;
+  readonly timing?: EndTiming;
+}
+
+/** What the sandbox is on this machine is found out when something is first to be started in it. */
+export function createRunners(options: RunnersOptions): Runners {
+  const container = createContainerRunner(options);
+  const own = process.platform === 'darwin' ? createSeatbeltRunner(options) : createBwrapRunner(options);
+  const sandboxes = [own, container];
+  const plain = createPlainRunner(options);
+  const { tmpRoot, packages: folder } = options;
+  const packages = createPackages({
+    folder,
+    tmpRoot,
+    sandbox: () => (process.platform === 'darwin' ? refuseFetch() : firstThatWorks(sandboxes)),
+    env: () => process.env,
+  });
+  return {
+    plain,
+    packages,
+    sandboxes,
+    container,
+    sandbox: (image) => firstThatWorks(image === undefined ? sandboxes : [container]),
+  };
+}
+
+/** The sandbox of macOS reaches no registry, and no container there runs the programs of macOS. */
+async function refuseFetch(): Promise<never> {
+  throw unavailable(
+    'on macOS no package can be fetched in a sandbox',
+    'Install the package yourself, and name its program as the command.',
+  );
+}
+
+async function firstThatWorks(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {
+  let refusal: unknown;
+  for (const sandbox of sandboxes) {
+    try {
+      await sandbox.probe();
+      return sandbox;
+    } catch (error) {
+      refusal ??= error;
+    }
+  }
+  throw refusal;
+}

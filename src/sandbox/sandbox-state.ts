@@ -1,0 +1,45 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { InForce } from './limits/limits.ts';
+import type { Runners } from './runner.ts';
+
+/** What sandboxed sessions of this gateway run in. */
+export interface SandboxState {
+  /** Null where there is none. */
+  readonly runner: string | null;
+  /** Who keeps a process within each limit. */
+  readonly limits: InForce | null;
+  /** Why there is none. */
+  readonly refusal: string | null;
+}
+
+export interface SandboxLook {
+  /** What there is now: one that was missing before may be there by now. Never rejects. */
+  look(): Promise<SandboxState>;
+  /** Resolves when nothing is being tried any more, after two seconds at the latest. */
+  settled(): Promise<void>;
+}
+
+const settleMs = 2000;
+
+export function lookForSandbox({ sandbox }: Pick<Runners, 'sandbox'>): SandboxLook {
+  let looking: Promise<SandboxState> | undefined;
+
+  async function find(): Promise<SandboxState> {
+    try {
+      const runner = await sandbox();
+      return { runner: runner.name, limits: (await runner.probe()).limits, refusal: null };
+    } catch (error) {
+      return { runner: null, limits: null, refusal: (error as Error).message };
+    } finally {
+      looking = undefined;
+    }
+  }
+
+  return {
+    look() {
+      looking ??= find();
+      return looking;
+    },
+    settled: async () => void (await Promise.race([looking, delay(settleMs, undefined, { ref: false })])),
+  };
+}

@@ -1,0 +1,140 @@
+import { dirname } from 'node:path';
+import { asExpression, guardedNames, guardedPaths } from '../../lib/fs/guarded-names.ts';
+import type { Guard } from '../common/confinement.ts';
+
+/** Everything by its real path: the kernel of macOS compares with that and nothing else. */
+export interface Seatbelt {
+  /** Programs and files of the server, and what else it may read. */
+  readonly readable: readonly string[];
+  /** Workspace and what else it may write. */
+  readonly writable: readonly Writable[];
+  /** What is read-only in there, in place of what is guarded in a server's. */
+  readonly frozen?: readonly string[] | undefined;
+  /** Files with credentials in them, which are not read: nothing can be shown in their place here. */
+  readonly secret?: readonly string[];
+  /** Private to the process. */
+  readonly tmpDir: string;
+}
+
+export interface Writable {
+  readonly path: string;
+  readonly guard?: Guard | undefined;
+}
+
+/** What every program on macOS needs to start at all: libraries, the linker's cache, the time zone, devices. */
+const systemFolders = [
+  '/System/Library',
+  '/System/Volumes/Preboot/Cryptexes',
+  '/System/Cryptexes',
+  '/Library/Apple/System/Library',
+  '/usr/lib',
+  '/usr/bin',
+  '/usr/sbin',
+  '/usr/libexec',
+  '/usr/share',
+  '/bin',
+  '/sbin',
+  '/private/etc/ssl',
+  '/private/var/db/dyld',
+  '/private/var/db/timezone',
+];
+const devices = ['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom'];
+const sysctls = ['hw.*', 'kern.osrelease', 'kern.ostype', 'kern.osversion', 'kern.osproductversion', 'kern.version']
+  .concat('kern.hostname', 'kern.argmax', 'kern.maxfilesperproc', 'kern.secure_kernel', 'kern.usrstack64')
+  .concat('machdep.cpu.*', 'security.mac.lockdown_mode_state', 'sysctl.proc_native', 'vm.loadavg');
+
+/**
+ * The rules of one process, in the order in which they count: the last that fits decides. What is not allowed is denied,
+ * so there is no network, no service of the system, no opening of other programs, no key chain.
+ */
+export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [] }: Seatbelt): string {
+  const open = [...writable.map(({ path }) => path), tmpDir];
+  const seen = [...systemFolders, ...readable, ...open];
+  const above = [...new Set(seen.flatMap(foldersAbove))];
+  return [
+    '(version 1)',
+    '(deny default)',
+    '(allow process-fork)',
+    '(allow process-exec*',
+    ...[...systemFolders, ...readable, ...open].map(subpath),
+    ')',
+    '(allow signal (target same-sandbox))',
+    '(allow process-info* (target same-sandbox))',
+    '(allow sysctl-read',
+    ...sysctls.map((name) =>
+      name.endsWith('*') ? `  (sysctl-name-prefix ${quoted(name.slice(0, -1))})` : `  (sysctl-name ${quoted(name)})`,
+    ),
+    ')',
+    '(allow file-read*',
+    ...seen.map(subpath),
+    ...devices.map(literal),
+    ')',
+    // The names of what lies in them stay hidden; that they are there does not.
+    '(allow file-read-metadata',
+    ...above.map(literal),
+    ')',
+    '(allow file-write*',
+    ...open.map(subpath),
+    ...devices.slice(0, 2).map(literal),
+    ')',
+    '(deny file-write-setugid)',
+    '(deny file-link)',
+    ...(frozen === undefined ? writable.flatMap(orders) : unwritable(frozen)),
+    ...(secret.length === 0 ? [] : ['(deny file-read-data', ...secret.map(literal), ')']),
+    '',
+  ].join('\n');
+}
+
+/** What git runs, or is configured by, in a repository that may be written. */
+const rulesOfGit = ['config', 'config.worktree', 'commondir', 'hooks', 'info', 'modules', 'worktrees'];
+
+/**
+ * Unlike a mount, a rule also holds for what does not exist yet, and in whatever folder; and who holds it cannot be moved
+ * away. Plain names are written once more without an expression, which nothing can misread.
+ */
+function orders({ path, guard }: Writable): string[] {
+  const mayWrite = guard?.mayWrite ?? (() => false);
+  const names = [...guardedNames, ...guardedPaths].filter((name) => !mayWrite(name.split('/')));
+  const isOpen = guard?.git === 'write';
+  const inTop = isOpen ? rulesOfGit.map((name) => `.git/${name}`) : ['.git'];
+  const plain = [...names.filter((name) => !name.includes('*')), ...inTop];
+  return [
+    '(deny file-write*',
+    ...plain.map((name) => subpath(`${path}/${name}`)),
+    ...names.map((name) => fitting(path, `(.*/)?${asExpression(name)}(/.*)?`)),
+    ...inTop.map((name) => fitting(path, `${asExpression(name)}(/.*)?`)),
+    fitting(path, '.+/\\.git(/.*)?'),
+    ')',
+    '(deny file-write-unlink',
+    literal(path),
+    literal(`${path}/.git`),
+    ')',
+  ];
+}
+
+/** Without a path the rule would be for all paths. */
+function unwritable(paths: readonly string[]): string[] {
+  return paths.length === 0 ? [] : ['(deny file-write*', ...paths.map(subpath), ')'];
+}
+
+/** What lies in a folder and fits, in whatever case: file systems of macOS make no difference between them. */
+function fitting(folder: string, expression: string): string {
+  if (folder.includes('"')) throw new Error('A folder with a quote in its name cannot be guarded in a sandbox.');
+  const anyCase = expression.replace(/[a-z]/gi, (each) => `[${each.toLowerCase()}${each.toUpperCase()}]`);
+  return `  (regex #"^${folder.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}/${anyCase}$")`;
+}
+
+function foldersAbove(path: string): string[] {
+  const above = dirname(path);
+  return above === path ? [] : [above, ...foldersAbove(above)];
+}
+
+const subpath = (path: string): string => `  (subpath ${quoted(path)})`;
+const literal = (path: string): string => `  (literal ${quoted(path)})`;
+
+/** A path must not be able to end its string and go on as a rule. */
+function quoted(text: string): string {
+  if (/[\u0000-\u001f\u007f]/.test(text))
+    throw new Error('A path with control characters cannot be shown in a sandbox.');
+  return `"${text.replace(/[\\"]/g, '\\$&')}"`;
+}

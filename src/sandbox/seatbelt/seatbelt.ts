@@ -1,0 +1,181 @@
+import { once } from 'node:events';
+import { lstatSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { basename, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { removeFolder } from '../../lib/fs/remove-folder.ts';
+import { redactBytes, redactionFor } from '../../lib/redact/redact-settings.ts';
+import { refuseHosts, refuseVolume, unavailable } from '../bwrap/remedy.ts';
+import { type ServerFiles, serverFiles } from '../bwrap/server-files.ts';
+import { showRulesOf } from '../bwrap/what-may-be-shown.ts';
+import type { Confinement } from '../common/confinement.ts';
+import { isProgram } from '../common/look-up.ts';
+import { machineSettings } from '../common/machine-settings.ts';
+import { makePrivateFolder } from '../common/private-folder.ts';
+import { unbounded } from '../container/bounds.ts';
+import type { InForce } from '../limits/limits.ts';
+import { superviseBounded } from '../limits/supervise-bounded.ts';
+import { type StartedChild, spawnWatched } from '../processes/spawn-watched.ts';
+import { supervise } from '../processes/supervise.ts';
+import { createWatchdog } from '../processes/watchdog.ts';
+import type { Warden } from '../reaper/warden.ts';
+import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
+import { readSeatbeltProbe, seatbeltProbeScript } from './probe.ts';
+import { seatbeltProfile } from './profile.ts';
+
+export interface SeatbeltRunnerOptions {
+  readonly warden: Warden;
+  readonly tmpRoot: string;
+  readonly timing?: EndTiming;
+}
+
+const sandboxExec = '/usr/bin/sandbox-exec';
+const probeLimitMs = 10_000;
+const inForce: InForce = {
+  memoryMb: 'none',
+  pids: 'none',
+  cpus: 'none',
+  fileMb: 'none',
+  openFiles: 'none',
+  wallSeconds: 'timer',
+};
+const generous = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
+
+/** Starts processes under the sandbox of macOS, or not at all. */
+export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRunner {
+  const { warden, tmpRoot, timing = { closeMs: 1000, termMs: 1000 } } = options;
+  const watchdog = createWatchdog();
+  let probed: Promise<Probed> | undefined;
+  let probes = 0;
+
+  async function spawn(launch: Launch, confinement: Confinement, files: ServerFiles): Promise<StartedChild> {
+    await warden.start();
+    await makePrivateFolder(launch.tmpDir);
+    try {
+      const tmpDir = realpathSync.native(launch.tmpDir);
+      const home = join(tmpDir, 'home');
+      mkdirSync(home, { recursive: true, mode: 0o700 });
+      // Outside what the process may write.
+      const profile = join(tmpRoot, `${basename(tmpDir)}.sb`);
+      writeFileSync(profile, profileFor(confinement, files, tmpDir), { mode: 0o600 });
+      const env = {
+        PATH: [...files.searched, '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
+        HOME: home,
+        LANG: 'C.UTF-8',
+        ...launch.env,
+        TMPDIR: launch.tmpDir,
+      };
+      launch.lastLook?.();
+      const args = ['-f', profile, files.program, ...launch.args];
+      const cwd = confinement.home.real;
+      return await spawnWatched({ command: sandboxExec, args, env, cwd, stdio: 'pipe', tmpDir: launch.tmpDir }, warden);
+    } catch (error) {
+      await removeFolder(launch.tmpDir);
+      throw error;
+    }
+  }
+
+  async function lookInside(): Promise<Probed> {
+    if (process.platform !== 'darwin' || !isProgram(sandboxExec)) {
+      throw unavailable('"sandbox-exec" is not on this machine', 'Run Ambit on macOS or Linux.');
+    }
+    const names = [`probe-s${process.pid}-${++probes}`, `probe-o${process.pid}-${probes}`];
+    const [tmpDir = '', outside = ''] = names.map((name) => join(realpathSync.native(tmpRoot), name));
+    await makePrivateFolder(tmpDir);
+    await makePrivateFolder(outside);
+    writeFileSync(join(outside, 'mark'), '');
+    const server = createServer((socket) => socket.end()).listen(0, '127.0.0.1');
+    try {
+      await once(server, 'listening');
+      const script = seatbeltProbeScript(outside, (server.address() as AddressInfo).port);
+      const home = { real: tmpDir, inside: tmpDir };
+      const confinement = { home, readable: [], writable: [], hidden: [], limits: generous };
+      const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
+      const launch = { command: '/bin/sh', args: ['-c', script], env: {}, cwd: tmpDir, tmpDir };
+      const child = await spawn(launch, confinement, files);
+      const running = supervise(child, timing, () => void warden.release(child.pid, tmpDir));
+      const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
+      running.stdin.end();
+      const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
+      clearTimeout(limit);
+      const enforced = readSeatbeltProbe(said);
+      if (enforced === undefined) throw cannotStart(complaints);
+      const lacks = Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
+      if (lacks.length > 0)
+        throw unavailable(`this does not hold inside the sandbox of macOS: ${lacks.join(', ')}`, 'Run Ambit on Linux.');
+      return { enforced: { ...enforced }, limits: inForce };
+    } finally {
+      server.close();
+      await removeFolder(outside);
+    }
+  }
+
+  function probe(): Promise<Probed> {
+    probed ??= lookInside();
+    probed.catch(() => {
+      probed = undefined;
+    });
+    return probed;
+  }
+
+  return {
+    name: 'seatbelt',
+    probe,
+    async start(launch) {
+      const { confinement, command, args } = launch;
+      if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
+      refuseHosts(launch, 'this sandbox');
+      refuseVolume(confinement);
+      await probe();
+      const searchPath = launch.env['PATH'] ?? process.env['PATH'];
+      const files = serverFiles({ command, args, searchPath, ...showRulesOf(confinement) });
+      const child = await spawn(launch, confinement, files);
+      const onGone = () => void warden.release(child.pid, launch.tmpDir);
+      const { limits } = confinement;
+      return superviseBounded(child, { bounds: unbounded, limits, watchdog, timing, onGone });
+    },
+  };
+}
+
+/** Nothing can be shown under another name here: what is granted is granted where it lies. */
+export function profileFor(confinement: Confinement, files: ServerFiles, tmpDir: string): string {
+  const { home, readable, writable, frozen, masked = [] } = confinement;
+  return seatbeltProfile({
+    readable: [...readable, ...files.shown].map(({ real }) => real),
+    writable: [home, ...writable].map(({ real, guard }) => ({ path: real, guard })),
+    frozen: frozen?.map(({ real }) => real),
+    secret: [
+      ...(frozen === undefined ? [home, ...writable].flatMap(({ real }) => settingsWithSecrets(real)) : []),
+      ...masked,
+      ...machineSettings(),
+    ],
+    tmpDir,
+  });
+}
+
+const settingsAtTop = ['.npmrc', '.yarnrc', '.yarnrc.yml', '.gitconfig', '.git-credentials', '.mcp.json', 'mise.toml']
+  .concat('.git/config', '.git/config.worktree', '.git/credentials')
+  .concat('.cargo/config', '.cargo/config.toml', '.cargo/credentials', '.cargo/credentials.toml')
+  .concat('.hg/hgrc', '.sl/config', '.bundle/config', 'bunfig.toml', 'NuGet.Config', '.flaskenv', '.Renviron');
+
+/** Only those at the top are known. */
+function settingsWithSecrets(folder: string): string[] {
+  return settingsAtTop.flatMap((name) => {
+    const path = join(folder, name);
+    const redact = redactionFor(name.split('/'));
+    if (redact === undefined || !lstatSync(path, { throwIfNoEntry: false })?.isFile()) return [];
+    const content = readFileSync(path);
+    return redactBytes(content, redact).equals(content) ? [] : [path];
+  });
+}
+
+function cannotStart(said: string): Error {
+  if (/sandbox_apply: Operation not permitted/.test(said)) {
+    return unavailable(
+      'Ambit runs in a sandbox itself, and macOS lets none be made inside another',
+      'Start Ambit from outside.',
+    );
+  }
+  const words = (said.trim().split('\n').at(-1) ?? '').replace(/\/\S+/g, '…').slice(0, 300);
+  return unavailable(words || 'sandbox-exec does not work', 'Start "sandbox-exec" by hand to see more.');
+}

@@ -1,0 +1,132 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Change } from '../../stores/feed.ts';
+import type { EndReason } from '../../stores/record.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import { type SessionView, viewOf } from '../session.ts';
+
+export type LifecycleType = 'created' | 'restricted' | 'expired' | 'ended' | 'evicted';
+
+/** A step in the life of a session, as it was heard. */
+export interface Step {
+  readonly number: number;
+  readonly type: LifecycleType | 'lost';
+  readonly at: number;
+  readonly sessionId: string | undefined;
+  /** Why it was ended. */
+  readonly reason: EndReason | undefined;
+  /** Whether this process did it. */
+  readonly here: boolean;
+}
+
+/** A step as outsiders are told of it. */
+export interface LifecycleEvent {
+  readonly type: LifecycleType | 'lost';
+  readonly at: string;
+  readonly reason?: EndReason;
+  /** As it is now, or was at its end; only its id when nothing is left of it. */
+  readonly session?: SessionView | { readonly id: string };
+}
+
+/**
+ * What happens to the sessions of the store, whichever process does it. The last steps are kept for those who were away
+ * for a moment; what a session was like is asked for only when somebody is told of it.
+ */
+export interface Lifecycle {
+  /** Where to go on for whoever heard the event with this id last; from now on without one. */
+  positionAfter(eventId: string | undefined): number;
+  /** The oldest step after this position; `lost` stands for all that is no longer kept. */
+  next(position: number): Step | undefined;
+  idOf(step: Step): string;
+  told(step: Step): Promise<LifecycleEvent>;
+  onStep(listener: (step: Step) => void): () => void;
+  close(): void;
+}
+
+export interface LifecycleOptions {
+  readonly kept?: number;
+}
+
+export function createLifecycle(store: SessionStore, { kept = 1000 }: LifecycleOptions = {}): Lifecycle {
+  // Numbers start anew with each process: an id of another one says so.
+  const run = randomBytes(4).toString('hex');
+  const steps: Step[] = [];
+  const listeners = new Set<(step: Step) => void>();
+  let newest = 0;
+
+  function note(what: Pick<Step, 'type' | 'sessionId' | 'reason' | 'here'>): void {
+    const step: Step = { number: ++newest, at: Date.now(), ...what };
+    steps.push(step);
+    if (steps.length > kept) steps.shift();
+    for (const listener of listeners) listener(step);
+  }
+
+  const stop = store.watch((change) => {
+    const what = stepOf(change);
+    if (what !== undefined) note(what);
+  });
+
+  return {
+    positionAfter(eventId) {
+      if (eventId === undefined) return newest;
+      const [ofRun, digits = ''] = eventId.split('-');
+      const number = /^\d{1,15}$/.test(digits) ? Number(digits) : -1;
+      // Heard elsewhere, or never said: everything up to here may be missing.
+      return ofRun === run && number >= 0 && number <= newest ? number : -1;
+    },
+
+    next(position) {
+      const oldest = steps[0]?.number ?? newest + 1;
+      if (position + 1 < oldest) {
+        return { ...nothing, number: oldest - 1, at: Date.now() };
+      }
+      return steps[position + 1 - oldest];
+    },
+
+    idOf: ({ number }) => `${run}-${number}`,
+
+    async told({ type, at, sessionId: id, reason }) {
+      const event = { type, at: new Date(at).toISOString(), ...(reason === undefined ? {} : { reason }) };
+      if (id === undefined) return event;
+      const record = await store
+        .get(id)
+        .then(async (live) => live ?? (await store.remains(id))?.record)
+        // That it happened is worth more than what it happened to.
+        .catch(() => undefined);
+      return { ...event, session: record === undefined ? { id } : viewOf(record) };
+    },
+
+    onStep(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+
+    close() {
+      stop();
+      listeners.clear();
+    },
+  };
+}
+
+/** Resolves when what was done before has most likely been heard of. */
+export async function heardAll(store: SessionStore): Promise<void> {
+  await store.ping().catch(() => {});
+  await pause(store.capabilities.shared === 'network' ? 100 : 1);
+}
+
+const nothing = { type: 'lost', sessionId: undefined, reason: undefined, here: false } as const;
+
+function stepOf(change: Change): Pick<Step, 'type' | 'sessionId' | 'reason' | 'here'> | undefined {
+  if (change.kind === 'lost') return nothing;
+  if (change.kind === 'document') return undefined;
+  const { id: sessionId, here } = change;
+  if (change.kind === 'created') return { type: 'created', sessionId, reason: undefined, here };
+  if (change.kind === 'changed') {
+    return change.restricted ? { type: 'restricted', sessionId, reason: undefined, here } : undefined;
+  }
+  const { reason } = change;
+  if (reason === 'expired') return { type: 'expired', sessionId, reason: undefined, here };
+  return reason === 'evicted'
+    ? { type: 'evicted', sessionId, reason, here }
+    : { type: 'ended', sessionId, reason, here };
+}

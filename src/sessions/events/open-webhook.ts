@@ -1,0 +1,27 @@
+import { join } from 'node:path';
+import type { Config } from '../../config/schema/schema.ts';
+import type { Log } from '../../observability/log/log.ts';
+import type { Lifecycle } from './lifecycle.ts';
+import type { Webhook } from './webhook.ts';
+
+export interface OpenWebhookOptions {
+  readonly dataDir: string;
+  readonly lifecycle: Lifecycle;
+  readonly log: Log;
+}
+
+/** The webhook that the configuration names, if it names one. */
+export async function openWebhook(
+  settings: Config['events']['webhook'],
+  { dataDir, lifecycle, log }: OpenWebhookOptions,
+): Promise<Webhook | undefined> {
+  if (settings === undefined) return undefined;
+  const [{ openWaitingEvents }, { createWebhook }, { openWebhookKey }] = await Promise.all([
+    import('./waiting-events.ts'),
+    import('./webhook.ts'),
+    import('./webhook-secret.ts'),
+  ]);
+  const key = await openWebhookKey(join(dataDir, 'webhook-secret'), settings.secretFile);
+  const waiting = openWaitingEvents(join(dataDir, 'webhook'), log);
+  return createWebhook({ url: settings.url, key, lifecycle, log, waiting });
+}

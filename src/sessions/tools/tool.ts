@@ -1,0 +1,128 @@
+import * as z from 'zod';
+import type { Principal } from '../../identity/principal.ts';
+import type { Session } from '../session.ts';
+import { readArguments } from './read-arguments.ts';
+
+/** Who calls: the session the call belongs to, and what was proven to get there. */
+export interface ToolCaller {
+  readonly session: Session;
+  readonly principal: Principal;
+  /** Of the request, where there is one. */
+  readonly correlationId?: string | undefined;
+}
+
+/** What `tools/list` says of a tool. */
+export interface ToolDefinition {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly inputSchema: { readonly type: 'object'; readonly [key: string]: unknown };
+  readonly outputSchema: { readonly type: 'object'; readonly [key: string]: unknown };
+  readonly annotations: ToolAnnotations;
+}
+
+export interface ToolAnnotations {
+  readonly readOnlyHint: boolean;
+  readonly destructiveHint: boolean;
+  readonly idempotentHint: boolean;
+  readonly openWorldHint: boolean;
+}
+
+export type Structured = { readonly [key: string]: unknown };
+
+export interface TextBlock {
+  readonly type: 'text';
+  readonly text: string;
+}
+
+export interface ImageBlock {
+  readonly type: 'image';
+  /** In base64. */
+  readonly data: string;
+  readonly mimeType: string;
+}
+
+/** What the model reads or looks at; a text comes first. */
+export type Blocks = readonly [TextBlock, ...(TextBlock | ImageBlock)[]];
+
+export interface ToolAnswer {
+  readonly structured: Structured;
+  readonly blocks: Blocks;
+}
+
+export interface Tool {
+  readonly definition: ToolDefinition;
+  /** Reads the arguments, whatever they are, and throws what stands against the call. */
+  run(args: unknown, caller: ToolCaller): Promise<ToolAnswer>;
+}
+
+const read = Symbol('what is read');
+
+/** Data with blocks of its own for the model; data alone is read as its JSON. */
+export interface Shown<T> {
+  readonly structured: T;
+  readonly [read]: Blocks;
+}
+
+export function shown<T>(structured: T, ...blocks: Blocks): Shown<T> {
+  return { structured, [read]: blocks };
+}
+
+export interface ToolPlan<In extends z.ZodObject, Out extends z.ZodObject> {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly input: In;
+  readonly output: Out;
+  readonly effect: 'reads' | 'writes' | 'destroys';
+  run(args: z.output<In>, caller: ToolCaller): Promise<z.input<Out> | Shown<z.input<Out>>>;
+}
+
+/** A tool, its schemas derived once, when somebody asks: most starts of Ambit end before anyone does. */
+export function tool<In extends z.ZodObject, Out extends z.ZodObject>(plan: ToolPlan<In, Out>): Tool {
+  const { name, title, description, input, output, effect } = plan;
+  let inputSchema: ToolDefinition['inputSchema'] | undefined;
+  let outputSchema: ToolDefinition['outputSchema'] | undefined;
+  return {
+    definition: {
+      name,
+      title,
+      description,
+      get inputSchema() {
+        inputSchema ??= schemaOf(input, 'input');
+        return inputSchema;
+      },
+      get outputSchema() {
+        outputSchema ??= schemaOf(output, 'output');
+        return outputSchema;
+      },
+      annotations: {
+        readOnlyHint: effect === 'reads',
+        destructiveHint: effect === 'destroys',
+        // A write has another version each time, and what is ended cannot be ended again.
+        idempotentHint: effect === 'reads',
+        openWorldHint: false,
+      },
+    },
+    run: async (args, caller) => answerOf(await plan.run(readArguments(input, args), caller)),
+  };
+}
+
+function answerOf(answer: Structured | Shown<Structured>): ToolAnswer {
+  if (isShown(answer)) return { structured: answer.structured, blocks: answer[read] };
+  return { structured: answer, blocks: [{ type: 'text', text: JSON.stringify(answer) }] };
+}
+
+function isShown(answer: Structured | Shown<Structured>): answer is Shown<Structured> {
+  return read in answer;
+}
+
+function schemaOf(schema: z.ZodObject, io: 'input' | 'output'): ToolDefinition['inputSchema'] {
+  // Strict validators refuse formats that they do not know.
+  const withoutFormat = ({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }) => {
+    if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+    delete jsonSchema.format;
+  };
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: withoutFormat });
+  return { ...rest, type: 'object' };
+}

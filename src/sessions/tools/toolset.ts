@@ -1,0 +1,52 @@
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { refusedResult } from '../../protocol/compose.ts';
+import type { Blocks, Structured, Tool, ToolCaller, ToolDefinition } from './tool.ts';
+
+/** The result of `tools/call`. */
+export interface ToolResult {
+  readonly content: Blocks;
+  readonly structuredContent?: Structured;
+  readonly isError?: true;
+  readonly _meta?: { readonly [key: string]: unknown };
+  readonly [key: string]: unknown;
+}
+
+/** Tools that Ambit itself offers, over plain data: whoever brings a call from a wire, brings it here. */
+export interface Toolset {
+  list(): readonly ToolDefinition[];
+  has(name: string): boolean;
+  /** Throws an AmbitError where `call` answers with a refusal. */
+  run(name: string, args: unknown, caller: ToolCaller): Promise<ToolResult>;
+  /** Never throws: a refusal is a result that the model reads. */
+  call(name: string, args: unknown, caller: ToolCaller): Promise<ToolResult>;
+}
+
+export function createToolset(tools: readonly Tool[]): Toolset {
+  const byName = new Map(tools.map((each) => [each.definition.name, each]));
+  const definitions = tools.map(({ definition }) => definition);
+
+  async function run(name: string, args: unknown, caller: ToolCaller): Promise<ToolResult> {
+    const found = byName.get(name);
+    if (found === undefined) {
+      throw new AmbitError('REQUEST_INVALID', {
+        what: `There is no tool "${name.slice(0, 100)}".`,
+        hint: 'Call one of those in tools/list.',
+      });
+    }
+    const { blocks, structured } = await found.run(args, caller);
+    return { content: blocks, structuredContent: structured };
+  }
+
+  return {
+    list: () => definitions,
+    has: (name) => byName.has(name),
+    run,
+    async call(name, args, caller) {
+      try {
+        return await run(name, args, caller);
+      } catch (error) {
+        return refusedResult(isAmbitError(error) ? error : new AmbitError('INTERNAL', { cause: error }));
+      }
+    },
+  };
+}

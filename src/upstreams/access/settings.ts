@@ -1,0 +1,40 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Config } from '../../config/schema/schema.ts';
+import { type OurKeys, ourKeys } from '../../protocol/our-keys.ts';
+import { defineServers, type ServerDefinition } from '../definition.ts';
+
+/** What is configured now; a reload puts the next in its place as a whole. */
+export interface Settings {
+  config(): Config;
+  servers(): ReadonlyMap<string, ServerDefinition>;
+  /** The `_meta` keys that pass neither way. */
+  keys(): OurKeys;
+  /** Returns the servers that were added, removed or described anew. */
+  replace(next: Config): string[];
+}
+
+export function createSettings(first: Config, configDir: string): Settings {
+  let config = first;
+  let servers = defineServers(first, configDir);
+  let keys = ourKeys(first.context.announceKeys);
+  return {
+    config: () => config,
+    servers: () => servers,
+    keys: () => keys,
+    replace(next) {
+      const before = servers;
+      config = next;
+      keys = ourKeys(next.context.announceKeys);
+      const described = defineServers(next, configDir);
+      // What stays as it was stays the same object.
+      servers = new Map(
+        [...described].map(([name, server]) => {
+          const known = before.get(name);
+          return [name, known !== undefined && isDeepStrictEqual(known, server) ? known : server];
+        }),
+      );
+      const names = new Set([...before.keys(), ...servers.keys()]);
+      return [...names].filter((name) => before.get(name) !== servers.get(name));
+    },
+  };
+}

@@ -1,0 +1,119 @@
+import { AmbitError } from '../../errors.ts';
+import type { Change } from '../../stores/feed.ts';
+import type { SessionStore } from '../../stores/store.ts';
+
+export interface Held<T> {
+  readonly key: string;
+  readonly version: number;
+  /** Undefined when what lies in the store is not what was written there. */
+  readonly sealed: T | undefined;
+}
+
+/** What a collection of the store holds, still sealed, as this process knows it: at most a second old. */
+export interface HeldDocuments<T> {
+  /** Throws STORE_UNAVAILABLE while it is not known what there is. */
+  under(prefix: string): readonly Held<T>[];
+  all(): readonly Held<T>[];
+  /** Looks at one again; resolves when all who listen have followed. */
+  refresh(key: string): Promise<void>;
+  close(): void;
+}
+
+const retryMs = 500;
+
+export async function holdDocuments<T>(
+  store: SessionStore,
+  collection: string,
+  read: (key: string, text: string) => T | undefined,
+  changed: (keyPrefix: string) => Promise<void>,
+): Promise<HeldDocuments<T>> {
+  /** By what their keys begin with, up to the server. */
+  const held = new Map<string, Map<string, Held<T>>>();
+  let known = false;
+  let closed = false;
+  let retry: NodeJS.Timeout | undefined;
+  // One look at a time, so that an older answer never comes after a newer one.
+  let looking: Promise<void> = Promise.resolve();
+
+  function keep(key: string, found: { readonly text: string; readonly version: number } | undefined): boolean {
+    const prefix = prefixOf(key);
+    const own = held.get(prefix) ?? new Map<string, Held<T>>();
+    if (own.get(key)?.version === found?.version) return false;
+    if (found === undefined) own.delete(key);
+    else own.set(key, { key, version: found.version, sealed: read(key, found.text) });
+    if (own.size === 0) held.delete(prefix);
+    else held.set(prefix, own);
+    return true;
+  }
+
+  /** What their keys begin with, of those that are not as they were. */
+  async function reload(): Promise<string[]> {
+    const there = new Map<string, { readonly text: string; readonly version: number }>();
+    for (let after: string | null | undefined; after !== null; ) {
+      const page = await store.documents.list(collection, { limit: 1000, ...(after === undefined ? {} : { after }) });
+      for (const document of page.documents) there.set(document.key, document);
+      after = page.next;
+    }
+    const keys = new Set([...there.keys(), ...[...held.values()].flatMap((own) => [...own.keys()])]);
+    const touched = new Set([...keys].filter((key) => keep(key, there.get(key))).map(prefixOf));
+    known = true;
+    return [...touched];
+  }
+
+  async function next(work: () => Promise<string[]>): Promise<void> {
+    const looked = looking.then(() => (closed ? [] : work()));
+    looking = looked.then(
+      () => {},
+      () => {
+        // Whoever asks is refused until it is known again.
+        known = false;
+        clearTimeout(retry);
+        if (!closed) retry = setTimeout(() => void next(reload).catch(() => {}), retryMs).unref();
+      },
+    );
+    // To follow may take a while, where processes end slowly; nobody else waits for that.
+    await Promise.all((await looked).map(changed));
+  }
+
+  function refresh(key: string): Promise<void> {
+    return next(async () => {
+      if (!known) return reload();
+      return keep(key, await store.documents.get(collection, key)) ? [prefixOf(key)] : [];
+    });
+  }
+
+  const stop = store.watch((change: Change) => {
+    if (change.kind === 'lost') void next(reload).catch(() => {});
+    else if (change.kind === 'document' && change.collection === collection) void refresh(change.key).catch(() => {});
+  });
+  await next(reload).catch(() => {});
+
+  function assertKnown(): void {
+    if (known) return;
+    throw new AmbitError('STORE_UNAVAILABLE', { what: 'It is not known which credentials there are.' });
+  }
+
+  return {
+    under(prefix) {
+      assertKnown();
+      return [...(held.get(prefix)?.values() ?? [])];
+    },
+    all() {
+      assertKnown();
+      return [...held.values()].flatMap((own) => [...own.values()]);
+    },
+    refresh,
+    close() {
+      closed = true;
+      clearTimeout(retry);
+      stop();
+    },
+  };
+}
+
+function prefixOf(key: string): string {
+  return key
+    .split('/', 2)
+    .map((part) => `${part}/`)
+    .join('');
+}

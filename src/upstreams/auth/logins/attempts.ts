@@ -1,0 +1,91 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { AmbitError } from '../../../errors.ts';
+import type { SessionStore } from '../../../stores/store.ts';
+import type { SealingKeys } from '../sealing-key.ts';
+import type { KnownIssuer, LoginClient } from './login.ts';
+import { openSecrets, readFacts, sealFacts } from './sealed-facts.ts';
+
+/** A login that was started: all that its end is checked against. */
+export interface Attempt {
+  readonly userId: string;
+  readonly server: string;
+  readonly url: string;
+  readonly resource: string;
+  readonly verifier: string;
+  readonly redirectUri: string;
+  readonly client: LoginClient;
+  readonly as: KnownIssuer;
+  readonly scopes: readonly string[];
+  /** Only the browser that holds this may end it, where it was started in one. */
+  readonly browser?: string;
+}
+
+/** Logins under way, in the store: one may end in another process than it was started in. */
+export interface Attempts {
+  /** The `state` to go along: nobody can guess it, and the store does not know it. */
+  keep(attempt: Attempt): Promise<string>;
+  /** The same without using it up, so that a person can be asked first. */
+  read(state: string): Promise<Attempt | undefined>;
+  /** Good for one use, by whomever; undefined when it was used, ran out, or never was. */
+  take(state: string): Promise<Attempt | undefined>;
+}
+
+const collection = 'login-attempts';
+const lifeMs = 600_000;
+
+interface Facts {
+  readonly expiresAt: number;
+}
+
+export function createAttempts(store: SessionStore, keys: SealingKeys, now: () => number = () => Date.now()): Attempts {
+  const isFacts = ({ expiresAt }: Record<string, unknown>) => typeof expiresAt === 'number';
+  const bound = (key: string) => ['ambit login attempt', 1, key];
+
+  /** What was never ended would fill the store. */
+  async function sweep(): Promise<void> {
+    const { documents } = await store.documents.list(collection, { limit: 1000 });
+    for (const { key, text, version } of documents) {
+      const expiresAt = readFacts<Facts>(text, isFacts)?.facts.expiresAt ?? 0;
+      if (expiresAt <= now()) await store.documents.delete(collection, key, { expectedVersion: version });
+    }
+  }
+
+  async function find(state: string) {
+    if (!/^[\w-]{43}$/.test(state)) return undefined;
+    return store.documents.get(collection, keyOf(state));
+  }
+
+  function open(key: string, text: string): Attempt | undefined {
+    const sealed = readFacts<Facts>(text, isFacts);
+    if (sealed === undefined || sealed.facts.expiresAt <= now()) return undefined;
+    return openSecrets<Attempt>(sealed, keys.current(), bound(key));
+  }
+
+  return {
+    async keep(attempt) {
+      await sweep();
+      const state = randomBytes(32).toString('base64url');
+      const key = keyOf(state);
+      const facts: Facts = { expiresAt: now() + lifeMs };
+      const sealed = sealFacts(facts, attempt, await keys.make(), bound(key));
+      const { outcome } = await store.documents.put(collection, key, JSON.stringify(sealed), { expectedVersion: 0 });
+      if (outcome !== 'written') throw new AmbitError('OVERLOADED', { what: 'Too many logins are under way.' });
+      return state;
+    },
+    async read(state) {
+      const found = await find(state);
+      return found === undefined ? undefined : open(found.key, found.text);
+    },
+    async take(state) {
+      const found = await find(state);
+      if (found === undefined) return undefined;
+      const { key, text, version } = found;
+      const { outcome } = await store.documents.delete(collection, key, { expectedVersion: version });
+      return outcome === 'deleted' ? open(key, text) : undefined;
+    },
+  };
+}
+
+function keyOf(state: string): string {
+  return createHash('sha256').update(state).digest('base64url');
+}

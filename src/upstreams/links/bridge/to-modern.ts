@@ -1,0 +1,292 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { AmbitError } from '../../../errors.ts';
+import type { Channel, Reply } from '../../../protocol/channel.ts';
+import { resultMessage } from '../../../protocol/compose.ts';
+import { applyEdits, type Edit, replaceValue } from '../../../protocol/json/edit.ts';
+import { type Member, memberOf, rawAt, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
+import { edited, type Message, readMessage } from '../../../protocol/message.ts';
+import type { ServerDefinition } from '../../definition.ts';
+import { type Caller, mostPushes } from '../caller.ts';
+import type { Call, Link } from '../link.ts';
+import { createPendingCalls } from '../relay/pending.ts';
+import { pushKinds } from '../relay/refused-question.ts';
+import { type Binding, boundTo } from '../relay/towards-upstream.ts';
+import type { Outward } from '../sent.ts';
+import { ownCall } from './ask-upstream.ts';
+import { type Envelope, withEnvelope } from './meta-edits.ts';
+import { withoutModernParts } from './result-edits.ts';
+
+const mostRounds = 10;
+const listenMs = 5000;
+/** A question says itself whom it is for. */
+const noCalls = createPendingCalls();
+const levels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
+
+export interface ToModernOptions {
+  readonly server: ServerDefinition;
+  /** JSON texts of what the client said of itself in `initialize`. */
+  readonly capabilities: string;
+  readonly clientInfo: string | undefined;
+  /** The session's own modern link: requests describe themselves, so all its clients can share it. */
+  readonly base: Link;
+  readonly binding: Binding;
+  /** Where the server's questions go out, as those of any other server do. */
+  readonly outward: Outward;
+}
+
+interface Waiting {
+  answered(message: Message): void;
+  failed(error: Error): void;
+}
+
+interface Question {
+  readonly method: string;
+  readonly params?: object;
+}
+
+/** A client of the handshake era in front of a modern server. */
+export function bridgeToModern(options: ToModernOptions): Link {
+  const { server, capabilities, clientInfo, base, binding, outward } = options;
+  const callers = new Set<Caller>();
+  const waiting = new Map<string, Waiting>();
+  let questions = 0;
+  let logLevel: string | undefined;
+  let closed = false;
+  let underWay = 0;
+  let listening: { end(): void } | undefined;
+
+  function envelope(): Envelope {
+    return { capabilities, clientInfo, logLevel };
+  }
+
+  function described(message: Message): Message {
+    return edited(message, withEnvelope(message, envelope()));
+  }
+
+  async function pass(call: Call): Promise<Reply> {
+    // Read again with what was added, so that the link below sees what the server will. Each round starts from what
+    // the pipeline left of the request, not from what the client sent.
+    const clean = edited(call.message, call.edits);
+    let message = described(clean);
+    for (let round = 0; round < mostRounds; round++) {
+      const reply = await base.request({ ...call, message, edits: [] });
+      if (reply.kind !== 'message') return reply;
+      const answer = readMessage(reply.bytes);
+      const asks = stringAt(answer.bytes, memberOf(answer.result?.shape, 'resultType')) === 'input_required';
+      if (!asks) return { ...reply, bytes: withoutModernParts(answer), status: 200 };
+      message = described(await retried(call, clean, answer));
+    }
+    throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" never stopped asking.` });
+  }
+
+  /** The call once more, with the client's answers to what the server asked. */
+  async function retried(call: Call, clean: Message, answer: Message): Promise<Message> {
+    const result = answer.result?.shape;
+    const requests = memberOf(result, 'inputRequests');
+    const asked = requests === undefined ? undefined : shapeAt(answer.bytes, requests);
+    const answers = await askAll(call, answer.bytes, asked?.members ?? []);
+    const state = memberOf(result, 'requestState');
+    const additions = [`"inputResponses":{${answers.join(',')}}`];
+    if (state !== undefined) additions.push(`"requestState":${rawAt(answer.bytes, state)}`);
+    return edited(clean, [insertParams(clean, additions.join(','))]);
+  }
+
+  /** All of them, or none when one cannot be asked. Where one fails, nobody waits for the others any longer. */
+  async function askAll(call: Call, bytes: Buffer, members: readonly Member[]): Promise<string[]> {
+    const { caller } = call;
+    if (members.length === 0) return [];
+    if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
+    if (caller.pushes.size + members.length > mostPushes) throw new AmbitError('OVERLOADED');
+    const all = members.map((member) => JSON.parse(rawAt(bytes, member)) as unknown);
+    if (!all.every(isQuestion)) throw new AmbitError('CLIENT_UNREACHABLE');
+    const names = new Set<string>();
+    try {
+      const asked = all.map((question) => {
+        const name = `"ambit ${++questions}"`;
+        names.add(name);
+        return ask(call, caller, name, question);
+      });
+      const answers = await Promise.all(asked);
+      return answers.map((text, at) => `${JSON.stringify(members[at]?.key)}:${text}`);
+    } finally {
+      for (const name of names) waiting.delete(name);
+      for (const [id, { link, upstreamId }] of [...caller.pushes]) {
+        if (link === bridge && names.has(upstreamId)) caller.pushes.delete(id);
+      }
+    }
+  }
+
+  /** Asks through the pipeline of server messages, under a name that is the id of the question towards the bridge. */
+  async function ask(call: Call, caller: Caller, name: string, question: Question): Promise<string> {
+    const { method, params = {} } = question;
+    const text = `{"jsonrpc":"2.0","id":${name},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`;
+    return new Promise<string>((resolve, reject) => {
+      waiting.set(name, {
+        answered(message) {
+          if (message.result !== undefined) resolve(rawAt(message.bytes, message.result));
+          else
+            reject(new AmbitError('UPSTREAM_FAILED', { what: 'The client could not answer what the server asked.' }));
+        },
+        failed: reject,
+      });
+      const asking = { channel: channelOf(call, caller), caller, binding: boundTo(binding, caller.sessionId) };
+      outward({
+        upstream: server,
+        link: bridge,
+        message: readMessage(Buffer.from(text)),
+        asking,
+        pending: noCalls,
+        callers: [],
+        binding,
+        call: undefined,
+        respond: () => reject(new AmbitError('CLIENT_UNREACHABLE')),
+      }).catch(reject);
+    });
+  }
+
+  /** What a handshake-era client hears of by itself, a modern server tells on a listen stream. Resolves when it does. */
+  async function listen(caller: Caller): Promise<void> {
+    const before = listening;
+    const gone: (() => void)[] = [];
+    let ended = false;
+    let heard = () => {};
+    const acknowledged = new Promise<void>((resolve) => {
+      heard = resolve;
+    });
+    const channel: Channel = {
+      owner: {},
+      isGone: () => false,
+      emit(bytes) {
+        if (readMessage(bytes).method === 'notifications/subscriptions/acknowledged') heard();
+        return ended || relayed(bytes, caller);
+      },
+      onDrain() {},
+      onGone: (listener) => void gone.push(listener),
+      close() {},
+    };
+    const stream = {
+      end() {
+        ended = true;
+        for (const listener of gone.splice(0)) listener();
+      },
+    };
+    listening = stream;
+    const notifications = {
+      toolsListChanged: true,
+      promptsListChanged: true,
+      resourcesListChanged: true,
+      ...(caller.subscriptions.size > 0 ? { resourceSubscriptions: [...caller.subscriptions.keys()] } : {}),
+    };
+    const call = ownCall('subscriptions/listen', JSON.stringify({ notifications }), channel);
+    const over = base.request({ ...call, message: described(call.message) }).then(
+      () => {},
+      () => {},
+    );
+    await Promise.race([acknowledged, over, pause(listenMs, undefined, { ref: false })]);
+    // The old stream ends when the new one is there, so that nothing said in between is missed.
+    before?.end();
+  }
+
+  function relayed(bytes: Buffer, caller: Caller): boolean {
+    const message = readMessage(bytes);
+    if (message.kind !== 'notification' || message.method === 'notifications/subscriptions/acknowledged') return true;
+    const meta = memberOf(message.params?.shape, '_meta');
+    const edits: Edit[] = meta === undefined ? [] : [replaceValue(meta, '{}')];
+    const uri = memberOf(message.params?.shape, 'uri');
+    const shown = caller.subscriptions.get(stringAt(bytes, uri) ?? '');
+    if (uri !== undefined && shown !== undefined) edits.push(replaceValue(uri, JSON.stringify(shown)));
+    const out = caller.stream ?? [...caller.underWay].at(-1);
+    return out === undefined || out.isGone() ? true : out.emit(applyEdits(bytes, edits));
+  }
+
+  const bridge: Link = {
+    sessionId: base.sessionId,
+    place: base.place,
+    server: base.server,
+    era: 'handshake',
+    base,
+    attached: () => callers.size,
+    isBusy: () => underWay > 0,
+    isClosed: () => closed || base.isClosed(),
+
+    async request(call) {
+      const { message, caller } = call;
+      const id = message.id as string;
+      const done = (): Reply => ({ kind: 'message', bytes: resultMessage(id, '{}'), status: 200 });
+      switch (message.method) {
+        case 'ping':
+          return done();
+        case 'logging/setLevel': {
+          const level = stringAt(message.bytes, memberOf(message.params?.shape, 'level'));
+          if (level !== undefined && levels.includes(level)) logLevel = level;
+          return done();
+        }
+        case 'resources/subscribe':
+        case 'resources/unsubscribe': {
+          const uri = stringAt(message.bytes, memberOf(message.params?.shape, 'uri')) ?? '';
+          if (caller === undefined) return done();
+          if (message.method === 'resources/subscribe')
+            caller.subscriptions.set(uri, caller.subscriptions.get(uri) ?? uri);
+          else caller.subscriptions.delete(uri);
+          await listen(caller);
+          return done();
+        }
+        default:
+          underWay++;
+          return pass(call).finally(() => {
+            underWay--;
+          });
+      }
+    },
+
+    notify(call) {
+      if (call.message.method === 'notifications/initialized' && call.caller !== undefined) void listen(call.caller);
+    },
+
+    answer(upstreamId, message, edits) {
+      const asked = waiting.get(upstreamId);
+      waiting.delete(upstreamId);
+      asked?.answered(edited(message, edits));
+    },
+
+    cancel: (from, requestId, message) => base.cancel(from, requestId, message),
+    attach: (caller) => void callers.add(caller),
+    detach(caller) {
+      callers.delete(caller);
+      for (const asked of waiting.values()) asked.failed(new AmbitError('CLIENT_UNREACHABLE'));
+      waiting.clear();
+      listening?.end();
+      if (callers.size === 0) closed = true;
+    },
+    listen() {},
+    leave() {},
+    tend() {},
+    async close() {
+      closed = true;
+      listening?.end();
+    },
+  };
+  return bridge;
+}
+
+function isQuestion(value: unknown): value is Question {
+  const { method, params = {} } = (value ?? {}) as { readonly method?: unknown; readonly params?: unknown };
+  const isAsked = typeof method === 'string' && pushKinds.has(method);
+  return isAsked && typeof params === 'object' && params !== null && !Array.isArray(params);
+}
+
+function channelOf(call: Call, caller: Caller): Channel {
+  if (!call.channel.isGone()) return call.channel;
+  if (caller.stream !== undefined && !caller.stream.isGone()) return caller.stream;
+  throw new AmbitError('CLIENT_UNREACHABLE');
+}
+
+function insertParams(message: Message, members: string): Edit {
+  const params = message.params?.shape;
+  if (params === undefined) {
+    const at = message.shape.start + 1;
+    return { start: at, end: at, text: `"params":{${members}},` };
+  }
+  const at = params.start + 1;
+  return { start: at, end: at, text: params.members.length > 0 ? `${members},` : members };
+}

@@ -1,0 +1,39 @@
+import { resultMessage } from '../../../protocol/compose.ts';
+import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
+import type { ServerDefinition } from '../../definition.ts';
+import { unsupportedHandshake } from '../handshake.ts';
+import type { Call, Link } from '../link.ts';
+import type { Opened } from '../links.ts';
+import { discoverParams } from '../stdio/opening.ts';
+import { askUpstream } from './ask-upstream.ts';
+import { initializeResult } from './capabilities.ts';
+import { bridgeToModern, type ToModernOptions } from './to-modern.ts';
+
+/** A handshake-era client's way to a modern server: `initialize` is answered from what the server says of itself. */
+export async function translateHandshake(
+  server: ServerDefinition,
+  base: Link,
+  call: Call,
+  way: Pick<ToModernOptions, 'binding' | 'outward'>,
+): Promise<Opened> {
+  const { message } = call;
+  const params = message.params?.shape;
+  const discovered = await askUpstream(base, 'server/discover', discoverParams);
+  if (discovered.result === undefined) throw unsupportedHandshake(message);
+  const requested = stringAt(message.bytes, memberOf(params, 'protocolVersion'));
+  const result = initializeResult(rawAt(discovered.bytes, discovered.result), requested);
+  const raw = (name: string) => {
+    const member = memberOf(params, name);
+    return member === undefined ? undefined : rawAt(message.bytes, member);
+  };
+  const link = bridgeToModern({
+    server,
+    base,
+    ...way,
+    capabilities: raw('capabilities') ?? '{}',
+    clientInfo: raw('clientInfo'),
+  });
+  const { protocolVersion } = JSON.parse(result) as { protocolVersion: string };
+  const reply = { kind: 'message', bytes: resultMessage(message.id as string, result), status: 200 } as const;
+  return { reply, link, version: protocolVersion };
+}

@@ -1,0 +1,79 @@
+import { readFileSync } from 'node:fs';
+import { keepPrivate } from '../../lib/fs/private-files.ts';
+import { writeAtomically } from '../../lib/fs/write-atomically.ts';
+import type { ServerDefinition } from '../definition.ts';
+
+export type EraVerdict = 'modern' | 'handshake';
+
+/** Whether a server speaks the modern era, found out once and remembered. */
+export interface EraVerdicts {
+  get(server: string): EraVerdict | undefined;
+  /** `doubtful` verdicts are asked again after a while, and are not written down. */
+  set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
+  /** A server is described anew: what was configured holds, and what was found out under another description does not. */
+  describe(server: string, era: 'auto' | EraVerdict, definitionHash: string): void;
+  describeAll(servers: Iterable<Described>): void;
+}
+
+type Described = Pick<ServerDefinition, 'name' | 'era' | 'definitionHash'>;
+
+interface Remembered {
+  readonly verdict: EraVerdict;
+  readonly until: number;
+  /** The description it was found out under; undefined for what the configuration says. */
+  readonly definition: string | undefined;
+}
+
+const doubtMs = 60_000;
+/** A server may learn the new era with its next release. */
+const rememberMs = 7 * 24 * 3600_000;
+
+export function createEraVerdicts(file?: string): EraVerdicts {
+  const verdicts = new Map<string, Remembered>(file === undefined ? [] : load(file));
+  const definitions = new Map<string, string>();
+
+  function save(): void {
+    if (file === undefined) return;
+    const found = [...verdicts].filter(
+      ([, { definition, until }]) => definition !== undefined && until - Date.now() > doubtMs,
+    );
+    try {
+      writeAtomically(file, JSON.stringify(found));
+    } catch {
+      // What cannot be remembered is found out again.
+    }
+  }
+
+  function describe(server: string, era: 'auto' | EraVerdict, definition: string): void {
+    definitions.set(server, definition);
+    if (era !== 'auto') {
+      verdicts.set(server, { verdict: era, until: Number.POSITIVE_INFINITY, definition: undefined });
+    } else if (verdicts.get(server)?.definition !== definition) verdicts.delete(server);
+  }
+
+  return {
+    get(server) {
+      const known = verdicts.get(server);
+      return known !== undefined && Date.now() < known.until ? known.verdict : undefined;
+    },
+    set(server, verdict, doubtful = false) {
+      const until = Date.now() + (doubtful ? doubtMs : rememberMs);
+      verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '' });
+      if (!doubtful) save();
+    },
+    describe,
+    describeAll(servers) {
+      for (const { name, era, definitionHash } of servers) describe(name, era, definitionHash);
+    },
+  };
+}
+
+function load(file: string): [string, Remembered][] {
+  try {
+    keepPrivate(file);
+    const kept = new Map(JSON.parse(readFileSync(file, 'utf8')) as [string, Remembered | null][]);
+    return [...kept].filter((entry): entry is [string, Remembered] => typeof entry[1]?.definition === 'string');
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,71 @@
+import { applyEdits, removeMembers } from '../../protocol/json/edit.ts';
+import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
+import { oneLine } from '../../protocol/lines/one-line.ts';
+import { type Message, readMessage } from '../../protocol/message.ts';
+import { stripOurKeys } from '../../protocol/our-keys.ts';
+import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
+
+/** Clients that ask for the same revision with the same capabilities may share a process: it offers them the same. */
+export function handshakeKey(initialize: Message): string {
+  const params = initialize.params?.shape;
+  const version = stringAt(initialize.bytes, memberOf(params, 'protocolVersion')) ?? '';
+  const capabilities = memberOf(params, 'capabilities');
+  const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(initialize.bytes, capabilities)) as unknown);
+  return `${version} ${JSON.stringify(sorted(declared))}`;
+}
+
+/**
+ * The params of a handshake, fit to be sent again by ourselves: as policed as any message, on one line, and without
+ * the progress token of a request that is long over.
+ */
+export function repeatableParams(initialize: Message): string {
+  const clean = readMessage(applyEdits(oneLine(initialize.bytes), stripOurKeys(initialize)));
+  const tokens = clean.meta === undefined ? [] : removeMembers(clean.meta, ({ key }) => ofOneRequest.has(key));
+  const again = readMessage(applyEdits(clean.bytes, tokens));
+  return again.params === undefined ? '{}' : rawAt(again.bytes, again.params);
+}
+
+const ofOneRequest = new Set(['progressToken', 'traceparent', 'tracestate']);
+
+/** The protocol's word for an upstream that knows no handshake. */
+export function unsupportedHandshake(initialize: Message): ProtocolFault {
+  const requested = stringAt(initialize.bytes, memberOf(initialize.params?.shape, 'protocolVersion'));
+  return new ProtocolFault(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion], requested });
+}
+
+/** How a modern server answers `initialize`. */
+export function knowsNoHandshake(answer: Message): boolean {
+  const code = memberOf(answer.error?.shape, 'code');
+  return code !== undefined && ['-32601', '-32022'].includes(rawAt(answer.bytes, code));
+}
+
+/** What a client can do, in either era's words; clients that can do the same are offered the same. */
+export function capabilitiesKey(message: Message): string {
+  const member =
+    memberOf(message.meta, 'io.modelcontextprotocol/clientCapabilities') ??
+    memberOf(message.params?.shape, 'capabilities');
+  const declared = member === undefined ? {} : (JSON.parse(rawAt(message.bytes, member)) as object);
+  const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
+  return JSON.stringify(sorted(known));
+}
+
+/** The params of a handshake that Ambit makes for a modern client, from what that client says of itself. */
+export function ownHandshake(request: Message): string {
+  const capabilities = memberOf(request.meta, 'io.modelcontextprotocol/clientCapabilities');
+  const declared = capabilities === undefined ? {} : (JSON.parse(rawAt(request.bytes, capabilities)) as object);
+  // Extensions are agreed on per request in the modern era; the handshake era does not know them.
+  const { extensions: _extensions, ...known } = declared as Record<string, unknown>;
+  return JSON.stringify({
+    protocolVersion: handshakeVersions[0],
+    capabilities: sorted(known),
+    clientInfo: { name: 'ambit', version: '0' },
+  });
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]));
+}

@@ -1,0 +1,116 @@
+import type { IncomingMessage } from 'node:http';
+import { AmbitError } from '../../../errors.ts';
+import { readServerMessage } from '../../../protocol/envelope-keys.ts';
+import { createPieces } from '../../../protocol/lines/line-pieces.ts';
+import { type Message, MessageFault } from '../../../protocol/message.ts';
+import { createRateLimit } from '../relay/rate-limit.ts';
+import { tooDense } from '../too-dense.ts';
+import { readSse } from './read-sse.ts';
+import { letGo } from './send.ts';
+
+/** Twice as many may come at once. */
+const unreadablePerSecond = 500;
+
+export interface AnswerReader {
+  readonly server: string;
+  readonly maxBytes: number;
+  /** True when it was the message waited for; then the rest of the answer is let go. */
+  onMessage(message: Message): boolean;
+  onEventId?(id: string): void;
+}
+
+/** Hands over each JSON-RPC message of an answer, in JSON or as events; resolves when the answer has ended. */
+export function readAnswer(response: IncomingMessage, reader: AnswerReader): Promise<void> {
+  const type = (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
+  if (type === 'text/event-stream') return readEvents(response, reader);
+  if (type === 'application/json') return readJson(response, reader);
+  letGo(response);
+  throw failure(reader.server, response);
+}
+
+function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const pieces = createPieces();
+    let size = 0;
+    response.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > reader.maxBytes) {
+        // Destroying it is told as breaking off, so the reason comes first.
+        reject(new AmbitError('UPSTREAM_TOO_LARGE'));
+        response.destroy();
+      } else pieces.add(chunk);
+    });
+    response.on('end', () => {
+      const taken = pieces.take();
+      const message = read(taken.length === 1 ? (taken[0] as Buffer) : Buffer.concat(taken), reader.server);
+      if (message === undefined) reject(failure(reader.server, response));
+      else if (message instanceof AmbitError) reject(message);
+      else {
+        reader.onMessage(message);
+        resolve();
+      }
+    });
+    response.on('error', () => reject(brokenOff(reader.server)));
+    response.on('aborted', () => reject(brokenOff(reader.server)));
+  });
+}
+
+function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const unreadable = createRateLimit(unreadablePerSecond);
+    let isCutOff = false;
+    const cutOff = (reason: AmbitError) => {
+      isCutOff = true;
+      reject(reason);
+      response.destroy();
+    };
+    readSse(response, {
+      maxBytes: reader.maxBytes,
+      onEvent(event) {
+        if (isCutOff) return;
+        if (event.id !== undefined) reader.onEventId?.(event.id);
+        const message = read(event.data, reader.server);
+        if (message === undefined) {
+          if (!unreadable.admit()) cutOff(tooMuchUnreadable(reader.server));
+          return;
+        }
+        unreadable.refill();
+        if (message instanceof AmbitError) cutOff(message);
+        else if (reader.onMessage(message)) {
+          resolve();
+          // Most servers end the stream now; the others are cut off.
+          letGo(response);
+        }
+      },
+      onTooLong: () => cutOff(new AmbitError('UPSTREAM_TOO_LARGE')),
+    });
+    response.on('end', resolve);
+    response.on('error', () => reject(brokenOff(reader.server)));
+    response.on('close', () => reject(brokenOff(reader.server)));
+  });
+}
+
+function read(bytes: Buffer, server: string): Message | AmbitError | undefined {
+  try {
+    return readServerMessage(bytes);
+  } catch (fault) {
+    if (!(fault instanceof MessageFault)) throw fault;
+    return fault.tooDense ? tooDense(server, fault) : undefined;
+  }
+}
+
+export function failure(server: string, response: IncomingMessage): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${server}" answered with HTTP ${response.statusCode} and nothing that is MCP.`,
+  });
+}
+
+function tooMuchUnreadable(server: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${server}" was cut off: it sent a flood of events that are no MCP messages.`,
+  });
+}
+
+export function brokenOff(server: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" broke off in the middle of its answer.` });
+}

@@ -1,0 +1,114 @@
+import type { Readable } from 'node:stream';
+import { createPieces } from '../../../protocol/lines/line-pieces.ts';
+import { createTurns } from '../../../protocol/lines/turns.ts';
+import { holdStream, releaseStream } from './hold-stream.ts';
+
+export interface SseEvent {
+  readonly data: Buffer;
+  readonly id: string | undefined;
+}
+
+const newline = 0x0a;
+const space = 0x20;
+/** What a line takes beside its text: an event of a million empty lines is not a small one. */
+const lineCost = 128;
+
+/**
+ * Reads server-sent events as bytes (WHATWG HTML, "Server-sent events"), so that a large message inside one is not
+ * decoded on the way. A flood of lines is looked at bit by bit, so that others are served in between. `onTooLong` ends
+ * the reading, and so does tearing down the stream.
+ */
+export function readSse(
+  stream: Readable,
+  options: { readonly maxBytes: number; onEvent(event: SseEvent): void; onTooLong(): void },
+): void {
+  const opening = createPieces();
+  let isOpen = false;
+  let data: Buffer[] = [];
+  let size = 0;
+  let id: string | undefined;
+  let over = false;
+  let ended = false;
+  const waiting: Buffer[] = [];
+  const turns = createTurns(work);
+
+  function line(text: Buffer): void {
+    if (text.length === 0) {
+      const lines = data;
+      data = [];
+      size = 0;
+      if (lines.length > 0) options.onEvent({ data: lines.length === 1 ? (lines[0] as Buffer) : joinLines(lines), id });
+      return;
+    }
+    const colon = text.indexOf(0x3a);
+    if (colon === 0) return;
+    const name = text.toString('latin1', 0, colon === -1 ? text.length : colon);
+    let from = colon === -1 ? text.length : colon + 1;
+    if (text[from] === space) from++;
+    if (name === 'data') {
+      data.push(text.subarray(from));
+      size += lineCost;
+    } else if (name === 'id') id = text.toString('utf8', from);
+  }
+
+  /** What is left of the chunk when one of its lines was the last of its turn. */
+  function split(chunk: Buffer): Buffer | undefined {
+    let from = 0;
+    while (!over) {
+      if (!ended && turns.isOver()) return chunk.subarray(from);
+      const at = chunk.indexOf(newline, from);
+      if (at === -1) break;
+      const piece = chunk.subarray(from, at);
+      turns.spend(piece.length);
+      if (isOpen) {
+        opening.add(piece);
+        isOpen = false;
+        line(withoutReturn(Buffer.concat(opening.take())));
+      } else line(withoutReturn(piece));
+      from = at + 1;
+    }
+    if (from < chunk.length) {
+      opening.add(chunk.subarray(from));
+      isOpen = true;
+    }
+    return undefined;
+  }
+
+  function work(): void {
+    while (waiting.length > 0 && !over) {
+      const rest = split(waiting.shift() as Buffer);
+      if (rest === undefined) continue;
+      waiting.unshift(rest);
+      holdStream(stream, 'turn');
+      return;
+    }
+    releaseStream(stream, 'turn');
+  }
+
+  stream.on('data', (chunk: Buffer) => {
+    if (over) return;
+    size += chunk.length;
+    if (size > options.maxBytes + 65536) {
+      over = true;
+      options.onTooLong();
+      return;
+    }
+    waiting.push(chunk);
+    if (waiting.length === 1) work();
+  });
+  stream.on('end', () => {
+    ended = true;
+    work();
+  });
+  stream.on('close', () => {
+    over = true;
+  });
+}
+
+function withoutReturn(text: Buffer): Buffer {
+  return text[text.length - 1] === 0x0d ? text.subarray(0, -1) : text;
+}
+
+function joinLines(lines: Buffer[]): Buffer {
+  return Buffer.concat(lines.flatMap((each, index) => (index === 0 ? [each] : [Buffer.from('\n'), each])));
+}

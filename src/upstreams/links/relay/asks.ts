@@ -1,0 +1,41 @@
+import { AmbitError } from '../../../errors.ts';
+import type { Message } from '../../../protocol/message.ts';
+
+/** What Ambit itself asks an upstream: a probe of its era, a handshake repeated after a restart. */
+export interface Asks {
+  ask(method: string, params: string, write: (bytes: Buffer) => void, timeoutMs: number): Promise<Message>;
+  /** True when the answer was for us. */
+  answered(id: number, message: Message): boolean;
+  /** Fails the ask of this id, or all of them. */
+  fail(error: Error, id?: number): void;
+}
+
+export function createAsks(nextId: () => number): Asks {
+  const waiting = new Map<number, { answer(message: Message): void; fail(error: Error): void }>();
+  return {
+    ask(method, params, write, timeoutMs) {
+      const id = nextId();
+      return new Promise<Message>((resolve, reject) => {
+        const timer = setTimeout(() => done(() => reject(new AmbitError('UPSTREAM_TIMEOUT'))), timeoutMs);
+        const done = (settle: () => void) => {
+          clearTimeout(timer);
+          waiting.delete(id);
+          settle();
+        };
+        waiting.set(id, {
+          answer: (message) => done(() => resolve(message)),
+          fail: (error) => done(() => reject(error)),
+        });
+        write(Buffer.from(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${params}}\n`));
+      });
+    },
+    answered(id, message) {
+      const ask = waiting.get(id);
+      ask?.answer(message);
+      return ask !== undefined;
+    },
+    fail(error, id) {
+      for (const [each, ask] of [...waiting]) if (id === undefined || id === each) ask.fail(error);
+    },
+  };
+}

@@ -1,0 +1,147 @@
+import { applyEdits, type Edit, removeSpans, replaceValue } from '../../../protocol/json/edit.ts';
+import { elementsAt, type Member, memberOf, type Shape, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
+import { idMember, type Message } from '../../../protocol/message.ts';
+import { stripOurKeys } from '../../../protocol/our-keys.ts';
+import { type Binding, relatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
+
+const stateLifeMs = 60 * 60 * 1000;
+
+/** What a response needs to find its way back. */
+export interface Origin {
+  /** The caller's id, as it was written. */
+  readonly clientId: string;
+  readonly method: string;
+  readonly name: string;
+}
+
+/** A response as the caller shall see it: its own id, our keys taken out, handles sealed, the rest as it came. */
+export function responseTowardsClient(message: Message, origin: Origin, binding: Binding): Buffer {
+  const edits = [replaceValue(idMember(message), origin.clientId), ...stripOurKeys(message, binding.keys?.())];
+  const { bytes } = message;
+  const result = message.result?.shape;
+  if (result !== undefined) {
+    const state = memberOf(result, 'requestState');
+    const upstreamState = stringAt(bytes, state);
+    if (state !== undefined && upstreamState !== undefined) {
+      const bindings = stateBindings(binding, origin.method, origin.name);
+      const sealed = binding.seals.seal(upstreamState, bindings, Date.now() + stateLifeMs);
+      edits.push(replaceValue(state, JSON.stringify(sealed)));
+    }
+    sealSubscription(message.meta, origin.clientId, edits);
+    sealTasks(bytes, result, message.meta, origin.method, edits, binding);
+  }
+  return applyEdits(bytes, edits);
+}
+
+/**
+ * A notification or push as the caller shall see it. `subscriptionId` is the caller's id of the listen request,
+ * `progressToken` the caller's own token, `uri` what the caller calls a resource, `id` what we call a push.
+ */
+export function pushTowardsClient(
+  message: Message,
+  binding: Binding,
+  names: {
+    readonly subscriptionId?: string;
+    readonly progressToken?: string;
+    readonly requestId?: string;
+    readonly uri?: string;
+    readonly id?: string;
+  },
+): Buffer {
+  const edits = stripOurKeys(message, binding.keys?.());
+  const { bytes } = message;
+  const params = message.params?.shape;
+  if (names.id !== undefined) {
+    edits.push(replaceValue(idMember(message), names.id));
+    const token = memberOf(message.meta, 'progressToken');
+    if (token !== undefined) edits.push(replaceValue(token, names.id));
+  }
+  if (names.subscriptionId !== undefined) sealSubscription(message.meta, names.subscriptionId, edits);
+  for (const [key, text] of [
+    ['progressToken', names.progressToken],
+    ['requestId', names.requestId],
+    ['uri', names.uri === undefined ? undefined : JSON.stringify(names.uri)],
+  ] as const) {
+    const member = text === undefined ? undefined : memberOf(params, key);
+    if (member !== undefined && text !== undefined) edits.push(replaceValue(member, text));
+  }
+  const subject = taskOfNotification(message);
+  if (subject !== undefined) sealTask(bytes, subject, edits, binding);
+  const related = memberOf(relatedTask(message.meta), 'taskId');
+  if (related !== undefined) {
+    // A question is for the one who is asked, who needs the id for the answer. A notification can be for everybody.
+    const opens = message.kind === 'request' || knowsTask(bytes, related, binding);
+    if (opens) sealTask(bytes, related, edits, binding);
+    else edits.push(replaceValue(related, '"unknown"'));
+  }
+  return applyEdits(bytes, edits);
+}
+
+/** True for a notification about a task that the session of this binding has not made. */
+export function tellsOfForeignTask(message: Message, binding: Binding): boolean {
+  const subject = taskOfNotification(message);
+  const taskId = stringAt(message.bytes, subject);
+  return taskId !== undefined && !binding.tasks.knows(binding.sessionId, binding.server, taskId);
+}
+
+function taskOfNotification(message: Message): Member | undefined {
+  if (!message.method.startsWith('notifications/tasks')) return undefined;
+  return memberOf(message.params?.shape, 'taskId');
+}
+
+export const subscriptionKey = 'io.modelcontextprotocol/subscriptionId';
+
+function sealSubscription(meta: Shape | undefined, clientId: string, edits: Edit[]): void {
+  const subscription = memberOf(meta, subscriptionKey);
+  if (subscription !== undefined) edits.push(replaceValue(subscription, clientId));
+}
+
+function sealTasks(
+  bytes: Buffer,
+  result: Shape,
+  meta: Shape | undefined,
+  method: string,
+  edits: Edit[],
+  binding: Binding,
+): void {
+  const asksForTask = method.startsWith('tasks/');
+  const isTask = asksForTask || stringAt(bytes, memberOf(result, 'resultType')) === 'task';
+  const own = isTask ? memberOf(result, 'taskId') : undefined;
+  const created = memberOf(memberOf(result, 'task')?.shape, 'taskId');
+  const related = memberOf(relatedTask(meta), 'taskId');
+  for (const member of [own, created]) {
+    if (member === undefined) continue;
+    if (!asksForTask) rememberTask(bytes, member, binding);
+    sealTask(bytes, member, edits, binding);
+  }
+  if (related !== undefined) sealTask(bytes, related, edits, binding);
+  const list = method === 'tasks/list' ? memberOf(result, 'tasks') : undefined;
+  if (list !== undefined) sealList(bytes, list, edits, binding);
+}
+
+/** Keeps the tasks of this session and takes all others out: an upstream lists those of all who come through Ambit. */
+function sealList(bytes: Buffer, list: Member, edits: Edit[], binding: Binding): void {
+  const spans = elementsAt(bytes, list).map((span) => {
+    const taskId = memberOf(shapeAt(bytes, { ...list, ...span, shape: undefined }), 'taskId');
+    const known = taskId !== undefined && knowsTask(bytes, taskId, binding);
+    if (known) sealTask(bytes, taskId, edits, binding);
+    return { ...span, unwanted: !known };
+  });
+  edits.push(...removeSpans(spans));
+}
+
+function rememberTask(bytes: Buffer, member: Member, binding: Binding): void {
+  const taskId = stringAt(bytes, member);
+  if (taskId !== undefined) binding.tasks.remember(binding.sessionId, binding.server, taskId);
+}
+
+function knowsTask(bytes: Buffer, member: Member, binding: Binding): boolean {
+  const taskId = stringAt(bytes, member);
+  return taskId !== undefined && binding.tasks.knows(binding.sessionId, binding.server, taskId);
+}
+
+function sealTask(bytes: Buffer, member: Member, edits: Edit[], binding: Binding): void {
+  const taskId = stringAt(bytes, member);
+  if (taskId === undefined) return;
+  edits.push(replaceValue(member, JSON.stringify(binding.seals.seal(taskId, taskBindings(binding)))));
+}

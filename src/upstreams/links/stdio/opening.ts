@@ -1,0 +1,137 @@
+import { AmbitError, isAmbitError } from '../../../errors.ts';
+import type { Reply } from '../../../protocol/channel.ts';
+import { resultMessage } from '../../../protocol/compose.ts';
+import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
+import type { Message } from '../../../protocol/message.ts';
+import { EraFault } from '../../../protocol/protocol-fault.ts';
+import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
+import type { EraVerdicts } from '../era-verdicts.ts';
+import { repeatableParams } from '../handshake.ts';
+import type { Handshake } from '../link.ts';
+
+export type Ask = (method: string, params: string) => Promise<Message>;
+
+/** What has to be said to a fresh process before calls may reach it, and what it has already answered. */
+export interface Opening {
+  /** Throws when it is known beforehand that this process cannot serve this era. */
+  check(): void;
+  perform(ask: Ask, write: (bytes: Buffer) => void): Promise<void>;
+  /** The answer to a further `initialize`, from the first handshake. */
+  answer(message: Message): Reply | undefined;
+  /** True for a notification this process has had already. */
+  swallows(message: Message): boolean;
+}
+
+/**
+ * Modern era: make sure that the process speaks it. Some servers of the handshake era would execute a call they do
+ * not understand, so nothing but a probe reaches a process that has not answered one.
+ */
+export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
+  return {
+    check() {
+      if (verdicts.get(server) === 'handshake') throw unsupportedModern();
+    },
+    async perform(ask) {
+      if (verdicts.get(server) === 'modern') return;
+      const answer = await ask('server/discover', discoverParams).catch((error: unknown) => {
+        // That the session has ended says nothing about the server.
+        if (isAmbitError(error) && !error.code.startsWith('UPSTREAM_')) throw error;
+        return undefined;
+      });
+      const modern = answer !== undefined && speaksModern(answer);
+      // Silence or an exit may have other reasons: such a verdict is not kept for long.
+      verdicts.set(server, modern ? 'modern' : 'handshake', answer === undefined);
+      if (!modern) throw unsupportedModern();
+    },
+    answer: () => undefined,
+    swallows: () => false,
+  };
+}
+
+/** What a client of the modern era is told by a server that only knows the handshake. */
+export function unsupportedModern(): EraFault {
+  return new EraFault(-32022, 400, 'Unsupported protocol version', {
+    supported: handshakeVersions,
+    requested: modernVersion,
+  });
+}
+
+export const discoverParams = JSON.stringify({
+  _meta: {
+    'io.modelcontextprotocol/protocolVersion': modernVersion,
+    'io.modelcontextprotocol/clientCapabilities': {},
+    'io.modelcontextprotocol/clientInfo': { name: 'ambit', version: '0' },
+  },
+});
+
+/** A discover result, or one of the errors that only a modern server knows. */
+export function speaksModern(answer: Message): boolean {
+  if (answer.result !== undefined) return memberOf(answer.result.shape, 'supportedVersions') !== undefined;
+  const code = memberOf(answer.error?.shape, 'code');
+  return code !== undefined && ['-32020', '-32021', '-32022'].includes(rawAt(answer.bytes, code));
+}
+
+export interface HandshakeOpening extends Opening {
+  /** Remembers the first handshake, so that it can be repeated to a new process and told to further clients. */
+  remember(request: Message, answer: Message): Handshake | undefined;
+  readonly handshake: Handshake | undefined;
+}
+
+export function handshakeOpening(): HandshakeOpening {
+  let handshake: Handshake | undefined;
+  let params = '{}';
+  let initialized = false;
+  return {
+    get handshake() {
+      return handshake;
+    },
+    check() {},
+    async perform(ask, write) {
+      initialized = false;
+      if (handshake === undefined) return;
+      await ask('initialize', params);
+      write(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}\n'));
+      initialized = true;
+    },
+    answer(message) {
+      if (message.method !== 'initialize' || handshake === undefined) return undefined;
+      return { kind: 'message', bytes: resultMessage(message.id as string, handshake.result), status: 200 };
+    },
+    swallows(message) {
+      if (message.method !== 'notifications/initialized') return false;
+      const seen = initialized;
+      initialized = true;
+      return seen;
+    },
+    remember(request, answer) {
+      if (answer.result === undefined || request.params === undefined) return undefined;
+      params = repeatableParams(request);
+      const version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion'));
+      if (version === undefined) return undefined;
+      handshake = { version, result: rawAt(answer.bytes, answer.result) };
+      return handshake;
+    },
+  };
+}
+
+/** Handshake era, on behalf of a client that knows no handshake: Ambit shakes hands itself. */
+export function selfOpening(params: string): Opening & { readonly handshake: Handshake | undefined } {
+  let handshake: Handshake | undefined;
+  return {
+    get handshake() {
+      return handshake;
+    },
+    check() {},
+    async perform(ask, write) {
+      const answer = await ask('initialize', params);
+      if (answer.result === undefined) {
+        throw new AmbitError('UPSTREAM_FAILED', { what: 'The server refused the handshake.' });
+      }
+      const version = stringAt(answer.bytes, memberOf(answer.result.shape, 'protocolVersion')) ?? '';
+      handshake = { version, result: rawAt(answer.bytes, answer.result) };
+      write(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}\n'));
+    },
+    answer: () => undefined,
+    swallows: () => false,
+  };
+}

@@ -1,0 +1,49 @@
+import type { Journal } from '../../../observability/journal/journal.ts';
+import type { Confinement } from '../../../sandbox/common/confinement.ts';
+import type { WayOut } from '../../../sandbox/egress/inside.ts';
+import { openEgress } from '../../../sandbox/egress/open-egress.ts';
+import { createRefusalRecord } from '../../../sandbox/egress/refusal-record.ts';
+
+interface Whose {
+  readonly server: string;
+  readonly sessionId: string | undefined;
+}
+
+export interface ServerEgress {
+  readonly wayOut: WayOut;
+  close(): Promise<void>;
+}
+
+const mostNamed = 20;
+
+/** The proxy of one process, where it may reach anything. What it refuses is written down, what it lets pass is counted. */
+export async function openServerEgress(
+  { network: allowed = [] }: Pick<Confinement, 'network'>,
+  folder: string,
+  { server, sessionId }: Whose,
+  journal: Journal,
+): Promise<ServerEgress | undefined> {
+  if (allowed.length === 0) return undefined;
+  const whose = { kind: 'egress' as const, sessionId, server };
+  const refusals = createRefusalRecord(({ to, reason, times }) =>
+    journal.record({ ...whose, event: 'refused', to, detail: reason, times }),
+  );
+  const egress = await openEgress({ allowed, folder, onRefused: refusals.add });
+  let closed = false;
+  return {
+    wayOut: { socket: egress.socket, allowed },
+    async close() {
+      if (closed) return;
+      closed = true;
+      await egress.close();
+      refusals.flush();
+      const counts = [...egress.allowed];
+      const total = counts.reduce((sum, [, times]) => sum + times, 0);
+      if (total + refusals.count === 0) return;
+      const named = counts.slice(0, mostNamed).map(([to, times]) => `${to} ${times}`);
+      const more = counts.length > mostNamed ? ['…'] : [];
+      const to = [...named, ...more].join(', ');
+      journal.record({ ...whose, event: 'closed', allowed: total, refused: refusals.count, to });
+    },
+  };
+}

@@ -1,0 +1,95 @@
+import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { z } from 'zod';
+import { AmbitError } from '../../errors.ts';
+import { findExposureAbove } from '../../lib/fs/who-can-write.ts';
+import { writeAtomically } from '../../lib/fs/write-atomically.ts';
+import type { Pinned } from './pinned.ts';
+import type { ToolPins } from './tool-pins.ts';
+
+export interface Approval {
+  readonly approvedAt: string;
+  readonly pinned: Pinned;
+  /** Filled in when the tools are listed for the first time after the approval. */
+  readonly tools?: ToolPins | undefined;
+}
+
+export type Approved = Readonly<Record<string, Approval>>;
+
+/** What the file holds, or why it cannot be believed. */
+export type ApprovalsRead = { readonly servers: Approved } | { readonly wrong: string };
+
+const hashes = z.record(z.string(), z.string());
+const filePin = z.strictObject({ path: z.string(), real: z.string(), sha256: z.string().optional() });
+const pinned = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('stdio'),
+    folder: z.string(),
+    command: z.string(),
+    program: z.union([filePin, z.strictObject({ missing: z.string() })]),
+    args: z.array(z.string()),
+    env: hashes,
+    files: z.array(filePin),
+    package: z.strictObject({ name: z.string(), version: z.string(), integrity: z.string() }).optional(),
+  }),
+  z.strictObject({ kind: z.literal('http'), folder: z.string(), url: z.string(), headers: hashes }),
+]);
+const shape = z.strictObject({
+  version: z.literal(1),
+  servers: z.record(
+    z.string(),
+    z.strictObject({ approvedAt: z.string(), pinned, tools: z.record(z.string(), hashes).optional() }),
+  ),
+});
+
+const mostBytes = 64 << 20;
+
+/** Reads the approvals. A file that others could have written, or that is not whole, approves nothing. */
+export function readApprovals(file: string): ApprovalsRead {
+  let descriptor: number;
+  try {
+    descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return { servers: {} };
+    return { wrong: code === 'ELOOP' ? 'it is a link' : `it cannot be read (${code})` };
+  }
+  try {
+    const exposed = exposure(fstatSync(descriptor), file);
+    if (exposed !== undefined) return { wrong: exposed };
+    const read = shape.safeParse(JSON.parse(readFileSync(descriptor, 'utf8')));
+    return read.success ? { servers: read.data.servers as Approved } : { wrong: 'it does not have the expected form' };
+  } catch {
+    return { wrong: 'it is not valid JSON' };
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+type Facts = { isFile(): boolean; readonly uid: number; readonly mode: number; readonly size: number };
+
+function exposure(stat: Facts, file: string): string | undefined {
+  if (!stat.isFile() || stat.size > mostBytes) return 'it is not a plain file';
+  const uid = process.getuid?.();
+  if (uid !== undefined && stat.uid !== uid) return 'it belongs to another user';
+  if ((stat.mode & 0o077) !== 0) {
+    return `other users may open it (mode ${(stat.mode & 0o777).toString(8).padStart(4, '0')} instead of 0600)`;
+  }
+  const folder = lstatSync(dirname(file));
+  const foreign = uid !== undefined && folder.uid !== uid && folder.uid !== 0;
+  if (foreign || (folder.mode & 0o022) !== 0) return 'other users may write to its folder';
+  return findExposureAbove(dirname(file));
+}
+
+/** Writes the approvals; refuses what could not be read again, since one server would then revoke all others. */
+export function writeApprovals(file: string, servers: Approved): void {
+  const text = `${JSON.stringify({ version: 1, servers }, undefined, 1)}\n`;
+  if (Buffer.byteLength(text) > mostBytes) {
+    throw new AmbitError('SERVER_NOT_APPROVED', {
+      what: `${basename(file)} would be longer than ${mostBytes >> 20} MB, so nothing was written.`,
+      hint: 'Include fewer servers, or describe some of them in your own configuration.',
+      rule: 'approval',
+    });
+  }
+  writeAtomically(file, text, 0o600);
+}

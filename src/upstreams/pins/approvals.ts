@@ -1,0 +1,224 @@
+import { join } from 'node:path';
+import { AmbitError } from '../../errors.ts';
+import { withLock } from '../../lib/fs/file-lock.ts';
+import { takeDataDir } from '../../lib/fs/private-files.ts';
+import { canonicalJson } from '../../lib/json/canonical-json.ts';
+import { type Approved, readApprovals, writeApprovals } from './approvals-file.ts';
+import { type Change, diffOf, diffOfTools, type ToolChange } from './diff.ts';
+import { createFileHashes } from './file-hashes.ts';
+import { findExposed } from './find-exposed.ts';
+import { type Approvable, type FetchedPackage, type Pinned, pinnedNow } from './pinned.ts';
+import { refusalOfPins, type ToolPins } from './tool-pins.ts';
+import { watchFile } from './watch-file.ts';
+
+/** Exposed is what is as it was approved, but could be exchanged by another account before it runs. */
+export type Verdict =
+  | { readonly state: 'approved' }
+  | { readonly state: 'unapproved' | 'changed' | 'exposed'; readonly changes: readonly Change[] };
+
+export interface ApprovalView {
+  readonly name: string;
+  readonly approvedAt: string;
+  /** How many tools are pinned; undefined until they have been listed. */
+  readonly tools: number | undefined;
+}
+
+/** Which servers of projects and of other tools may start, and as what. */
+export interface Approvals {
+  /** Looks at the files as they are now; cheap while nothing has changed. What the operator wrote is approved. */
+  check(server: Approvable): Verdict;
+  /** Approves a server as it stands, or as it was shown to whoever said yes. Tools are pinned anew. */
+  approve(server: Approvable, shown?: Pinned): Promise<void>;
+  /** What would be pinned now. */
+  preview(server: Approvable): Pinned;
+  /**
+   * Pins the tools of an approved server. Those that are pinned already stay, unless they are to be replaced. Throws
+   * SERVER_NOT_APPROVED when there are too many.
+   */
+  pinTools(server: Approvable, tools: ToolPins, options?: { readonly replace: boolean }): Promise<void>;
+  /** The tools that differ from the pinned ones; none while nothing is pinned. */
+  toolsChanged(server: Approvable, tools: ToolPins): ToolChange[];
+  hasPinnedTools(name: string): boolean;
+  revoke(name: string): Promise<boolean>;
+  list(): ApprovalView[];
+  /** Tells which servers' approvals changed, within a second, whichever process changed them. */
+  onChange(listener: (names: readonly string[]) => void): () => void;
+  /** Another number each time that `onChange` has told of something. */
+  revision(): number;
+  close(): void;
+}
+
+export interface ApprovalsOptions {
+  readonly dataDir: string;
+  /** Where bare commands are looked up; the PATH that servers get. */
+  readonly searchPath?: string | undefined;
+  readonly fetchedPackage?: FetchedPackage;
+}
+
+export function createApprovals(options: ApprovalsOptions): Approvals {
+  const { dataDir, searchPath = process.env['PATH'] } = options;
+  const file = join(dataDir, 'approvals.json');
+  const files = createFileHashes();
+  const listeners = new Set<(names: readonly string[]) => void>();
+  let stopWatching: (() => void) | undefined;
+  let last: Approved = {};
+  let revision = 0;
+
+  const preview = (server: Approvable): Pinned => pinnedNow(server, files, searchPath, options.fetchedPackage);
+
+  /** Never trusts a copy in memory: a start is rare, and the file is small. */
+  function believed(): Approved {
+    const read = readApprovals(file);
+    return 'wrong' in read ? {} : read.servers;
+  }
+
+  /** Reads again under the lock, so that what others approved meanwhile stays. */
+  async function change(alter: (servers: Approved) => Approved): Promise<void> {
+    takeDataDir(dataDir);
+    await withLock(file, () => {
+      const read = readApprovals(file);
+      if ('wrong' in read) {
+        throw new AmbitError('CONFIG_INVALID', {
+          what: `${file} cannot be believed: ${read.wrong}. Nothing in it counts as approved.`,
+          hint: 'Correct that if you know how it came about; else remove the file and approve the servers again.',
+        });
+      }
+      const altered = alter(read.servers);
+      if (altered !== read.servers) writeApprovals(file, altered);
+    });
+    notice();
+  }
+
+  function notice(): void {
+    if (listeners.size === 0) return;
+    const now = believed();
+    const names = [...new Set([...Object.keys(last), ...Object.keys(now)])].filter(
+      (name) => canonicalJson(last[name] ?? null) !== canonicalJson(now[name] ?? null),
+    );
+    last = now;
+    if (names.length === 0) return;
+    revision++;
+    for (const listener of listeners) listener(names);
+  }
+
+  return {
+    preview,
+
+    check(server) {
+      if (server.source === 'operator') return { state: 'approved' };
+      const read = readApprovals(file);
+      if ('wrong' in read) {
+        const place = 'approvals.json';
+        return {
+          state: 'unapproved',
+          changes: [{ place, line: `${place}: ${read.wrong}; nothing counts as approved` }],
+        };
+      }
+      const approval = entry(read.servers, server.name);
+      if (approval === undefined) return { state: 'unapproved', changes: [] };
+      const now = comparable(preview(server), approval.pinned);
+      const changes = diffOf(approval.pinned, now);
+      // Whatever the words leave out, only equal pins are approved.
+      if (changes.length > 0 || !sameThing(approval.pinned, now)) return { state: 'changed', changes };
+      const exposed = findExposed(now);
+      return exposed.length === 0 ? { state: 'approved' } : { state: 'exposed', changes: exposed };
+    },
+
+    async approve(server, shown = preview(server)) {
+      if (server.source === 'operator') return;
+      if (shown.kind === 'stdio' && 'missing' in shown.program) {
+        throw new AmbitError('SERVER_NOT_APPROVED', {
+          what: `The server "${server.name}" cannot be approved: ${shown.program.missing}.`,
+          hint: 'Correct that, then approve it again.',
+        });
+      }
+      const exposed = findExposed(shown);
+      if (exposed.length > 0) {
+        throw new AmbitError('SERVER_NOT_APPROVED', {
+          what: `The server "${server.name}" cannot be approved, since another account could exchange what it runs: ${exposed.map(({ line }) => line).join('; ')}.`,
+          hint: 'Take the right to write away from others ("chmod go-w", "chown"), move the files, or describe the server in your own configuration.',
+          rule: 'approval',
+        });
+      }
+      const approval = { approvedAt: new Date().toISOString(), pinned: shown };
+      await change((servers) => ({ ...servers, [server.name]: approval }));
+    },
+
+    async pinTools(server, tools, { replace } = { replace: false }) {
+      if (server.source === 'operator') return;
+      const refusal = refusalOfPins(tools);
+      if (refusal !== undefined) {
+        throw new AmbitError('SERVER_NOT_APPROVED', {
+          what: `The tools of the server "${server.name}" cannot be approved: ${refusal}.`,
+          hint: 'Describe the server in your own configuration, or use one with fewer tools.',
+          rule: 'approval',
+        });
+      }
+      await change((servers) => {
+        const approval = entry(servers, server.name);
+        if (approval === undefined || (approval.tools !== undefined && !replace)) return servers;
+        return { ...servers, [server.name]: { ...approval, tools } };
+      });
+    },
+
+    toolsChanged(server, tools) {
+      if (server.source === 'operator') return [];
+      const pinned = entry(believed(), server.name)?.tools;
+      return pinned === undefined ? [] : diffOfTools(pinned, tools);
+    },
+
+    hasPinnedTools: (name) => entry(believed(), name)?.tools !== undefined,
+
+    async revoke(name) {
+      let known = false;
+      await change((servers) => {
+        known = Object.hasOwn(servers, name);
+        if (!known) return servers;
+        const { [name]: _, ...rest } = servers;
+        return rest;
+      });
+      return known;
+    },
+
+    list: () =>
+      Object.entries(believed()).map(([name, { approvedAt, tools }]) => ({
+        name,
+        approvedAt,
+        tools: tools === undefined ? undefined : Object.keys(tools).length,
+      })),
+
+    onChange(listener) {
+      if (stopWatching === undefined) {
+        takeDataDir(dataDir);
+        last = believed();
+        stopWatching = watchFile(file, notice);
+      }
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+
+    revision: () => revision,
+
+    close() {
+      stopWatching?.();
+      stopWatching = undefined;
+      listeners.clear();
+    },
+  };
+}
+
+function entry(servers: Approved, name: string) {
+  return Object.hasOwn(servers, name) ? servers[name] : undefined;
+}
+
+/** A package that was fetched only after the approval was pinned by that, and is held to nothing here. */
+function comparable(now: Pinned, approved: Pinned): Pinned {
+  if (now.kind !== 'stdio' || (approved.kind === 'stdio' && approved.package !== undefined)) return now;
+  const { package: _, ...rest } = now;
+  return rest;
+}
+
+/** Where the file lies may change; what runs may not. */
+function sameThing(approved: Pinned, now: Pinned): boolean {
+  return canonicalJson({ ...approved, folder: '' }) === canonicalJson({ ...now, folder: '' });
+}

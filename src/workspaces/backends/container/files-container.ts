@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto';
+import { realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { AmbitError, isAmbitError } from '../../../errors.ts';
+import type { Log } from '../../../observability/log/log.ts';
+import { filesProgram } from '../../../own-files.ts';
+import { volumeFolder } from '../../../sandbox/container/volume-folder.ts';
+import type { Limits } from '../../../sandbox/limits/limits.ts';
+import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
+import { type Connection, connect } from './connection.ts';
+
+export interface FilesContainerOptions {
+  /** The one that starts containers. */
+  readonly runner: SandboxRunner;
+  /** The instance's folder, where the warden finds the folders of processes. */
+  readonly tmpRoot: string;
+  /** What holds the files; made when there is none of that name. */
+  readonly volume: string;
+  /** The largest file that may be written. */
+  readonly fileBytes: number;
+  readonly log: Log;
+  /** What runs beside the files, in one file; Ambit's own unless given. */
+  readonly program?: string;
+}
+
+export interface FilesContainer {
+  readonly connection: Connection;
+  /** Settles when it is gone, however that came about. */
+  readonly gone: Promise<unknown>;
+  end(): Promise<void>;
+}
+
+const MiB = 1024 * 1024;
+const contentBytes = 32 * MiB;
+// By its ending it says which kind of module it is, wherever it lies.
+const programInside = '/run/ambit/files.mjs';
+const nodeOptions = ['--v8-pool-size=0', '--max-semi-space-size=1', '--max-old-space-size=192'];
+
+/**
+ * Starts the program beside the files. Rejects when it cannot be had, leaving nothing behind. `onFailed` is called as soon
+ * as it is known that it answers nobody any more, and before anybody is told.
+ */
+export async function startFilesContainer(
+  options: FilesContainerOptions,
+  onFailed: () => void,
+): Promise<FilesContainer> {
+  const { runner, tmpRoot, volume, log, program = filesProgram, fileBytes } = options;
+  const tmpDir = join(tmpRoot, `files-${randomBytes(8).toString('hex')}`);
+  const running = await runner
+    .start({
+      command: process.execPath,
+      args: [...nodeOptions, programInside],
+      env: {},
+      cwd: tmpDir,
+      tmpDir,
+      confinement: {
+        home: { real: tmpDir, inside: volumeFolder },
+        volume,
+        readable: [{ real: realpathSync.native(program), inside: programInside }],
+        writable: [],
+        hidden: [],
+        limits: limitsFor(fileBytes),
+      },
+    })
+    .catch((error: unknown) => {
+      log.warn('files not reached', { volume, error: (error as Error).message });
+      throw unreachable(error);
+    });
+  let isEnding = false;
+  const lastWords = tailOf(running);
+  const connection = connect(running.stdin, running.stdout, {
+    contentBytes: Math.max(contentBytes, fileBytes),
+    onFailed,
+    onBroken(why) {
+      log.warn('files lost', { volume, why: why.message });
+      void end();
+    },
+  });
+  const gone = running.exited.then((exit) => {
+    connection.fail();
+    if (isEnding) return;
+    const how = exit.reason ?? lastWords() ?? `it left with ${exit.code ?? exit.signal}`;
+    log.warn('files lost', { volume, why: how });
+  });
+
+  async function end(): Promise<void> {
+    isEnding = true;
+    await running.end();
+  }
+
+  return { connection, gone, end };
+}
+
+function limitsFor(fileBytes: number): Limits {
+  const fileMb = Math.ceil(fileBytes / MiB) + 1;
+  return {
+    memoryMb: 320 + 2 * Math.max(fileMb, contentBytes / MiB),
+    pids: 64,
+    cpus: 2,
+    fileMb,
+    openFiles: 2048,
+    // As long as a timer can be set; it goes when nobody needs it.
+    wallSeconds: 2_000_000,
+  };
+}
+
+function unreachable(error: unknown): AmbitError {
+  const why = isAmbitError(error) ? error.message.replace(/^.*no sandbox can be had here: /, '') : undefined;
+  const what = 'The files of this workspace are kept in a container, and it cannot be started';
+  return new AmbitError('WORKSPACE_UNAVAILABLE', {
+    what: why === undefined ? `${what}.` : `${what}: ${why}`,
+    ...(isAmbitError(error) ? { hint: error.hint } : {}),
+    cause: error,
+  });
+}
+
+function tailOf({ stderr }: RunningProcess): () => string | undefined {
+  let tail = '';
+  stderr.setEncoding('utf8').on('data', (text: string) => {
+    tail = (tail + text).slice(-500);
+  });
+  return () => (tail === '' ? undefined : tail.trim());
+}

@@ -1,0 +1,126 @@
+import { AmbitError } from '../../../errors.ts';
+import type { OpenedFile, WorkspaceBackend } from '../backend.ts';
+import { tooLargeToWrite } from '../refusals.ts';
+import * as answers from './answers.ts';
+import type { Connection } from './connection.ts';
+import type { FilesContainer } from './files-container.ts';
+import { openedFileOf } from './opened-file.ts';
+import {
+  documentBytes,
+  type FilesRequest,
+  type FilesSettings,
+  type FilesWork,
+  inlineBytes,
+  pathLength,
+} from './requests.ts';
+import type { SharedContainer } from './shared-container.ts';
+
+const usualLimit = 10_000;
+
+interface Begun {
+  readonly container: FilesContainer;
+  readonly root: Promise<number>;
+}
+
+/**
+ * Files in a volume of podman or docker. A program in a container opens them as a folder is opened here; it is started
+ * when something is first asked, and started anew when it has died.
+ */
+export function openContainer(shared: SharedContainer, settings: FilesSettings): WorkspaceBackend {
+  const { fileBytes } = settings;
+  let begun: Begun | undefined;
+  let closed = false;
+  shared.join();
+
+  function begin(container: FilesContainer): Begun {
+    const root = container.connection.ask({
+      request: { do: 'begin' },
+      body: Buffer.from(JSON.stringify(settings)),
+      read: (ok) => answers.begun.parse(ok).root,
+    });
+    const fresh = { container, root };
+    root.catch(() => {
+      if (begun === fresh) begun = undefined;
+    });
+    return fresh;
+  }
+
+  async function reach(): Promise<{ readonly connection: Connection; readonly root: number }> {
+    if (closed) throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The workspace has been closed.' });
+    const container = await shared.reach();
+    if (begun?.container !== container) begun = begin(container);
+    return { connection: container.connection, root: await begun.root };
+  }
+
+  async function ask<T>(work: FilesWork, schema: Schema<T>, body?: Uint8Array): Promise<T> {
+    const { connection, root } = await reach();
+    return connection.ask({
+      request: { ...work, root },
+      read: (ok) => schema.parse(ok),
+      ...(body === undefined ? {} : { body }),
+    });
+  }
+
+  async function open(path: string): Promise<OpenedFile> {
+    const { connection, root } = await reach();
+    return connection.ask({
+      request: { do: 'open', root, path: sent(path) },
+      answerBytes: inlineBytes,
+      read: (ok, first) => openedFileOf(connection, { root, ...answers.opened.parse(ok) }, first),
+    });
+  }
+
+  /** Of a container that is gone, nothing is left to be finished. */
+  async function finish(): Promise<void> {
+    const root = await begun?.root.catch(() => undefined);
+    if (begun === undefined || root === undefined) return;
+    const { connection } = begun.container;
+    await connection.ask({ request: { do: 'finish', root }, read: (ok) => answers.nothing.parse(ok) }).catch(() => {});
+  }
+
+  return {
+    kind: 'container',
+    stat: async (path, options = {}) => ask({ do: 'stat', path: sent(path), options }, answers.found),
+    open,
+    async write(path, content, how = {}) {
+      if (content.byteLength > fileBytes) throw tooLargeToWrite(content.byteLength, fileBytes);
+      return ask({ do: 'write', path: sent(path), options: how }, answers.written, content);
+    },
+    mayWrite: async (path, options = {}) => ask({ do: 'mayWrite', path: sent(path), options }, answers.resolved),
+    makeFolder: async (path) => ask({ do: 'makeFolder', path: sent(path) }, answers.madeFolder),
+    remove: async (path, options = {}) => ask({ do: 'remove', path: sent(path), options }, answers.removed),
+    move: async (from, to, options = {}) => ask({ do: 'move', from: sent(from), to: sent(to), options }, answers.moved),
+    async list(path, options = {}) {
+      const { connection, root } = await reach();
+      return listed(connection, { do: 'list', root, path: sent(path), options }, options.limit ?? usualLimit);
+    },
+    async close() {
+      if (closed) return;
+      closed = true;
+      await finish();
+      await shared.leave();
+    },
+  };
+}
+
+interface Schema<T> {
+  parse(value: unknown): T;
+}
+
+function listed(connection: Connection, request: FilesRequest, limit: number) {
+  return connection.ask({
+    request,
+    answerBytes: documentBytes,
+    read(ok, body) {
+      const { path, more } = answers.listed.parse(ok);
+      const entries = answers.listedEntries.parse(JSON.parse(body.toString('utf8')));
+      if (entries.length > limit) throw new Error('More entries than were asked for.');
+      return { path, more, entries };
+    },
+  });
+}
+
+/** What is longer than any path is refused for that, at the other end as here, and need not be sent whole. */
+function sent(path: string): string {
+  return typeof path === 'string' ? path.slice(0, pathLength) : path;
+}

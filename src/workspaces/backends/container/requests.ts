@@ -1,0 +1,38 @@
+import type { PathRules } from '../../path-rules.ts';
+import type { ListOptions, MoveOptions, RemoveOptions, StatOptions, WriteOptions } from '../backend.ts';
+
+/** A file no larger than this comes with the answer that opens it. */
+export const inlineBytes = 64 * 1024;
+/** The most that is read of a file at a time. */
+export const pieceBytes = 1024 * 1024;
+/** The most that a listing or the settings may have. */
+export const documentBytes = 32 * 1024 * 1024;
+/** Further on, no path says anything more. */
+export const pathLength = 8192;
+
+/** How the files are kept; the body of the request that begins, since rules may be many. */
+export interface FilesSettings {
+  readonly rules: PathRules;
+  readonly durable: boolean;
+  readonly fileBytes: number;
+}
+
+/** What the program beside the files can be asked. The content of a file that is written is the body. */
+export type FilesRequest = { readonly do: 'begin' } | (FilesWork & { readonly root: number });
+
+/** On the files as one of those who began is given them. */
+export type FilesWork =
+  | { readonly do: 'finish' }
+  | { readonly do: 'stat'; readonly path: string; readonly options: StatOptions }
+  | { readonly do: 'open'; readonly path: string }
+  | { readonly do: 'read'; readonly file: number; readonly offset: number; readonly length: number }
+  | { readonly do: 'close'; readonly file: number }
+  | { readonly do: 'write'; readonly path: string; readonly options: WriteOptions }
+  | { readonly do: 'mayWrite'; readonly path: string; readonly options: WriteOptions }
+  | { readonly do: 'makeFolder'; readonly path: string }
+  | { readonly do: 'remove'; readonly path: string; readonly options: RemoveOptions }
+  | { readonly do: 'move'; readonly from: string; readonly to: string; readonly options: MoveOptions }
+  | { readonly do: 'list'; readonly path: string; readonly options: ListOptions };
+
+/** What may be half done when nobody answers any more. */
+export const changing: ReadonlySet<FilesRequest['do']> = new Set(['write', 'makeFolder', 'remove', 'move']);

@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto';
+import { AmbitError } from '../../../errors.ts';
+import type { Documents } from '../../../stores/documents.ts';
+import { SafeRootError } from '../../saferoot/saferoot-error.ts';
+
+/**
+ * Bytes in the store: so many pieces of one operation, from the first on. Each operation has a name of its own, so no
+ * two ever write the same piece, and none is ever changed: what is no longer referred to is garbage for good.
+ */
+export type Ref = readonly [operation: string, first: number, count: number];
+
+/** In base64, as much as a document may hold. */
+const pieceBytes = 49_152;
+const shards = 256;
+const atOnce = 16;
+
+export interface Objects {
+  /** Where the root and what is to be swept are kept. */
+  readonly collection: string;
+  put(ref: Ref, content: Uint8Array): Promise<void>;
+  whole(ref: Ref): Promise<Buffer>;
+  /** One piece. */
+  piece(ref: Ref, index: number): Promise<Buffer>;
+  delete(ref: Ref): Promise<void>;
+}
+
+export const piecesOf = (bytes: number): number => Math.ceil(bytes / pieceBytes);
+export const pieceAt = (offset: number): number => Math.floor(offset / pieceBytes);
+export const pieceStart = (index: number): number => index * pieceBytes;
+
+export function objectsOf(documents: Documents, workspaceId: string): Objects {
+  // Names of workspaces are freer than those of collections.
+  const collection = `files-${createHash('sha256').update(workspaceId).digest('hex').slice(0, 24)}`;
+
+  function placeOf([operation, first]: Ref, index: number): readonly [collection: string, key: string] {
+    const shard = (Number.parseInt(operation.slice(0, 4), 16) + first + index) % shards;
+    return [`${collection}-${shard.toString(16).padStart(2, '0')}`, `${operation}-${first + index}`];
+  }
+
+  async function piece(ref: Ref, index: number): Promise<Buffer> {
+    const found = await documents.get(...placeOf(ref, index));
+    if (found === undefined) throw new SafeRootError('CHANGED');
+    return Buffer.from(found.text, 'base64');
+  }
+
+  return {
+    collection,
+    piece,
+
+    async put(ref, content) {
+      const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
+      await each(ref[2], async (index) => {
+        const text = bytes.toString('base64', pieceStart(index), Math.min(bytes.length, pieceStart(index + 1)));
+        const { outcome } = await documents.put(...placeOf(ref, index), text);
+        if (outcome === 'full') {
+          throw new AmbitError('WORKSPACE_FULL', { what: 'The store takes no more for this workspace.' });
+        }
+      });
+    },
+
+    async whole(ref) {
+      const pieces: Buffer[] = [];
+      await each(ref[2], async (index) => {
+        pieces[index] = await piece(ref, index);
+      });
+      return Buffer.concat(pieces);
+    },
+
+    async delete(ref) {
+      await each(ref[2], async (index) => void (await documents.delete(...placeOf(ref, index))));
+    },
+  };
+}
+
+/** Some at a time: a store across the network answers many as fast as one, and none should hold up others. */
+async function each(count: number, work: (index: number) => Promise<void>): Promise<void> {
+  for (let from = 0; from < count; from += atOnce) {
+    const batch = Array.from({ length: Math.min(atOnce, count - from) }, (_, index) => work(from + index));
+    // All are over before a failure is told, so that whoever tidies up meets no late one.
+    for (const result of await Promise.allSettled(batch)) if (result.status === 'rejected') throw result.reason;
+  }
+}

@@ -1,0 +1,52 @@
+import { AmbitError } from '../../errors.ts';
+import { leadingTo } from '../resolutions.ts';
+import { shownPath } from '../shown-path.ts';
+
+/** Refusals that every backend words alike. */
+export function closedPath(path: string, why: string, resolved: string): AmbitError {
+  return leadingTo(new AmbitError('PATH_PROTECTED', { what: `${shownPath(path)} ${why}.` }), { asked: path, resolved });
+}
+
+export function closedInside(path: string, resolved: string): AmbitError {
+  const what = `${shownPath(path)} holds ${shownPath(resolved)}, which sessions may not change, so nothing was done.`;
+  return leadingTo(new AmbitError('PATH_PROTECTED', { what }), { asked: path, resolved });
+}
+
+export function absolutePath(relative: string | undefined): AmbitError {
+  const what = 'The path is absolute; paths are relative to the workspace.';
+  if (relative === undefined) return new AmbitError('PATH_VIOLATION', { what });
+  return new AmbitError('PATH_VIOLATION', { what, hint: `Use ${shownPath(relative)}.` });
+}
+
+export function tooLargeToWrite(bytes: number, most: number): AmbitError {
+  return new AmbitError('FILE_TOO_LARGE', {
+    what: `The file would have ${bytes} bytes; ${most} are allowed.`,
+    hint: 'Write it in several smaller files, or ask the operator to raise the bound.',
+    rule: 'workspaces.*.files.fileBytes',
+  });
+}
+
+export function notAFileName(path: string): AmbitError {
+  return new AmbitError('PATH_INVALID', {
+    what: `${shownPath(path)} cannot be a file: it ends as only a folder does.`,
+    hint: 'Give the path of a file, such as "src/index.ts".',
+  });
+}
+
+/** A path whose last part can only be a folder. */
+export function endsAsFolder(path: string): boolean {
+  return /(?:^|\/)\.{0,2}$/.test(path);
+}
+
+export function tooManyEntries(path: string): AmbitError {
+  return new AmbitError('FILE_TOO_LARGE', {
+    what: `${shownPath(path)} holds more than is removed or moved at once, so nothing was done.`,
+    hint: 'Take the folders in it one by one.',
+  });
+}
+
+export function changedMeanwhile(path: string): AmbitError {
+  return new AmbitError('FILE_CHANGED', {
+    what: `${shownPath(path)} was changed or removed by someone else meanwhile.`,
+  });
+}

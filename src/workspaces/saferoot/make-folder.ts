@@ -1,0 +1,41 @@
+import { mkdirSync } from 'node:fs';
+import { asPath } from './admit.ts';
+import { assertPlace, orUndone } from './assert-place.ts';
+import { noteChange } from './changes.ts';
+import { withoutLastSlash } from './components.ts';
+import { type Folder, found, placeOf, walked } from './folder.ts';
+import { at } from './platform/ground.ts';
+import { SafeRootError } from './saferoot-error.ts';
+import { removeEmpty } from './walk.ts';
+
+export interface MkdirOptions {
+  /** Folders missing on the way are made, and one that is there already is fine. */
+  readonly parents?: boolean;
+}
+
+export interface MadeFolder {
+  readonly path: string;
+  /** How many folders were made: none where it was there already. */
+  readonly folders: number;
+}
+
+export function mkdir(folder: Folder, path: string, options: MkdirOptions = {}): MadeFolder {
+  if (options.parents) {
+    return walked(folder, path, { deed: 'write', make: 'all' }, (end) => {
+      if (!found(end).stats.isDirectory()) throw new SafeRootError('EXISTS');
+      return { path: asPath(end.inside), folders: end.made };
+    });
+  }
+  return walked(folder, withoutLastSlash(path), { deed: 'write', keepLastLink: true }, (end) => {
+    if (end.node !== undefined) throw new SafeRootError('EXISTS');
+    const place = placeOf(end);
+    const made = at(place.folder, place.name);
+    noteChange(place.folder);
+    mkdirSync(made);
+    orUndone(
+      () => assertPlace(folder, end, place),
+      () => removeEmpty(made),
+    );
+    return { path: asPath(end.inside), folders: 1 };
+  });
+}

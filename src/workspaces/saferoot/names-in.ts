@@ -1,0 +1,36 @@
+import { type Dirent, opendirSync } from 'node:fs';
+import { type Kind, kindOf } from './facts.ts';
+import type { Folder } from './folder.ts';
+import type { Handle } from './platform/ground.ts';
+import { SafeRootError, systemCode } from './saferoot-error.ts';
+
+/** A name as the bytes it is. */
+export interface NameIn {
+  readonly name: Buffer;
+  readonly kind: Kind;
+}
+
+/** What lies in a folder, as it comes. */
+export function* namesIn(handle: Handle): Generator<NameIn> {
+  if (!handle.stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
+  // Node reads names as bytes when asked to; its types do not say so.
+  const directory = opendirSync(handle.path, { encoding: 'buffer' as BufferEncoding, bufferSize: 256 });
+  try {
+    for (;;) {
+      const entry = directory.readSync() as (Omit<Dirent, 'name'> & { readonly name: unknown }) | null;
+      if (entry === null) return;
+      yield { name: entry.name as Buffer, kind: kindOf(entry) };
+    }
+  } finally {
+    directory.closeSync();
+  }
+}
+
+export function stepIfThere(folder: Folder, from: Handle, name: string | Buffer): Handle | undefined {
+  try {
+    return folder.ground.step(from, name);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}

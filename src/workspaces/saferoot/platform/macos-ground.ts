@@ -1,0 +1,47 @@
+import { closeSync, constants, fstatSync, lstatSync, openSync, realpathSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { SafeRootError } from '../saferoot-error.ts';
+import { at, type Ground, type Handle } from './ground.ts';
+
+/** Flags of the `/.resolve/<flags>/` prefix: no link anywhere, no `..`, no devices, no named forks; one name only. */
+const NOFOLLOW_ANY = 0x01;
+const NODOTDOT = 0x02;
+const NODEVFS = 0x08;
+const UNIQUE = 0x20;
+const NOXATTRS = 0x40;
+
+/**
+ * macOS has no handle that can stand in a path. Its kernel takes a prefix instead that forbids following any link in
+ * the rest of the path, so a path whose components were seen is as good as a handle. Older kernels do not know the
+ * prefix and find nothing there: the self-test fails, and the folder is refused.
+ */
+export function macosGround(strict: boolean): Ground {
+  const flags = NOFOLLOW_ANY | NODOTDOT | NODEVFS | NOXATTRS | (strict ? UNIQUE : 0);
+  const look = (path: string): Handle => ({ path, stats: lstatSync(path), descriptor: undefined });
+  return {
+    platform: 'macos',
+    root: (path) => look(`/.resolve/${flags}${realpathSync.native(path)}`),
+    step(from, name) {
+      if (name.toString().toLowerCase() === '..namedfork') throw new SafeRootError('PATH_VIOLATION');
+      return look(at(from, name).toString());
+    },
+    async reopen(file, wanted) {
+      // What lay there may have been exchanged since: a pipe must not make us wait, another file must not be taken.
+      const opened = await open(file.path, wanted | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+      const stats = await opened.stat();
+      if (stats.isFile() && stats.ino === file.stats.ino && stats.dev === file.stats.dev) return opened;
+      await opened.close();
+      throw new SafeRootError('CHANGED');
+    },
+    reopenToRead(file) {
+      const descriptor = openSync(file.path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+      const stats = fstatSync(descriptor);
+      if (stats.isFile() && stats.ino === file.stats.ino && stats.dev === file.stats.dev) return descriptor;
+      closeSync(descriptor);
+      throw new SafeRootError('CHANGED');
+    },
+    onSameMount: (one, other) => one.stats.dev === other.stats.dev,
+    release() {},
+    releaseGone() {},
+  };
+}

@@ -1,0 +1,91 @@
+import { quotedName, unifiedDiff } from '../../lib/text/unified-diff.ts';
+import type { SafeRoot } from '../saferoot/open-root.ts';
+import { asText } from './as-text.ts';
+import { mostTextBytes, type ReadBefore } from './base-content.ts';
+import type { Change } from './changes.ts';
+import type { Content } from './snapshot.ts';
+import { unlessGone } from './walk-tree.ts';
+
+export interface FileDiff {
+  readonly path: string;
+  readonly status: 'added' | 'modified' | 'deleted';
+  /** As git writes them: 100644, 100755, or 120000 for a link. */
+  readonly oldMode: string | null;
+  readonly newMode: string | null;
+  /** Its content is no text, or too large to be shown. */
+  readonly binary: boolean;
+  /** Lines; null where they cannot be counted. */
+  readonly added: number | null;
+  readonly removed: number | null;
+}
+
+export interface ShownDiff {
+  readonly files: readonly FileDiff[];
+  /** A unified diff that git can apply. */
+  readonly patch: string;
+  /** The patch would have been longer than is shown. */
+  readonly shortened: boolean;
+}
+
+const patchBytes = 32 * 1024 * 1024;
+
+export async function diffOf(root: SafeRoot, changes: readonly Change[], read: ReadBefore): Promise<ShownDiff> {
+  const files: FileDiff[] = [];
+  const parts: string[] = [];
+  let [bytes, shortened] = [0, false];
+  for (const change of changes) {
+    const { file, text } = await diffOfOne(root, change, read);
+    files.push(file);
+    bytes += text.length;
+    if (bytes > patchBytes) shortened = true;
+    else parts.push(text);
+  }
+  return { files, patch: parts.join(''), shortened };
+}
+
+async function diffOfOne(
+  root: SafeRoot,
+  change: Change,
+  read: ReadBefore,
+): Promise<{ readonly file: FileDiff; readonly text: string }> {
+  const { path, before, after } = change;
+  const status = before === undefined ? 'added' : after === undefined ? 'deleted' : 'modified';
+  const [oldMode, newMode] = [modeOf(before), modeOf(after)];
+  const [old, fresh] = [await textBefore(change, read), await textAfter(root, change)];
+  const same = before?.kind === 'file' && after?.kind === 'file' && before.sha256 === after.sha256;
+  const binary = !same && (old === undefined || fresh === undefined);
+  const diff = same || binary ? undefined : unifiedDiff(old as string, fresh as string);
+  const [added, removed] = same ? [0, 0] : [diff?.added ?? null, diff?.removed ?? null];
+  const [from, to] = [quotedName(`a/${path}`), quotedName(`b/${path}`)];
+  const names = [before === undefined ? '/dev/null' : from, after === undefined ? '/dev/null' : to];
+  const text = [
+    `diff --git ${from} ${to}\n`,
+    ...(oldMode === null ? [`new file mode ${newMode}\n`] : []),
+    ...(newMode === null ? [`deleted file mode ${oldMode}\n`] : []),
+    ...(oldMode !== null && newMode !== null && oldMode !== newMode
+      ? [`old mode ${oldMode}\nnew mode ${newMode}\n`]
+      : []),
+    ...(binary ? [`Binary files ${names[0]} and ${names[1]} differ\n`] : []),
+    ...(diff === undefined || diff.text === '' ? [] : [`--- ${names[0]}\n+++ ${names[1]}\n${diff.text}`]),
+  ];
+  return { file: { path, status, oldMode, newMode, binary, added, removed }, text: text.join('') };
+}
+
+async function textBefore(change: Change, read: ReadBefore): Promise<string | undefined> {
+  const { before } = change;
+  if (before === undefined) return '';
+  return before.kind === 'link' ? before.target : asText(await read(change));
+}
+
+async function textAfter(root: SafeRoot, { path, after }: Change): Promise<string | undefined> {
+  if (after === undefined) return '';
+  if (after.kind === 'link') return after.target;
+  if (after.bytes > mostTextBytes) return undefined;
+  return asText(await unlessGone(root.read(path, { length: mostTextBytes })));
+}
+
+function modeOf(content: Content | undefined): string | null {
+  if (content === undefined) return null;
+  if (content.kind === 'link') return '120000';
+  return content.executable ? '100755' : '100644';
+}

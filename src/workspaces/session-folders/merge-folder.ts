@@ -1,0 +1,134 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { realpathSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AmbitError } from '../../errors.ts';
+import { withLongLock } from '../../lib/fs/file-lock.ts';
+import { removeFolder } from '../../lib/fs/remove-folder.ts';
+import { guardLedPlaces } from '../backends/local/guard-led-places.ts';
+import type { PathGuard } from '../path-guard.ts';
+import type { Admit } from '../saferoot/admit.ts';
+import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
+import { SafeRootError } from '../saferoot/saferoot-error.ts';
+import { applyMerge, MergeInterrupted } from './apply-merge.ts';
+import { withBefore } from './base-content.ts';
+import { changesOf } from './folder-changes.ts';
+import type { FolderPlace, FolderRecord } from './folder-record.ts';
+import type { RunGit } from './git/git.ts';
+import { keptContent } from './kept-content.ts';
+import { type MergeRules, type Outcome, type Planned, planMerge } from './plan-merge.ts';
+import { type Content, readBase, writeBase } from './snapshot.ts';
+
+export interface MergedFile {
+  readonly path: string;
+  readonly change: 'added' | 'modified' | 'deleted';
+  /**
+   * `taken`: as the session has it. `merged`: with what was changed in the workspace meanwhile. `already`: the workspace has
+   * it. `left`: the workspace's own was preferred. `refused`: closed to sessions. `conflict`: both changed the same.
+   */
+  readonly outcome: Outcome;
+  readonly reason?: string;
+}
+
+export interface Merge {
+  readonly sessionId: string;
+  readonly workspaceId: string;
+  readonly dryRun: boolean;
+  /** False where anything conflicts: then nothing was changed. */
+  readonly fits: boolean;
+  readonly files: readonly MergedFile[];
+}
+
+export interface MergeOptions extends Omit<MergeRules, 'closed'> {
+  /** What sessions may not write is not written for them. */
+  readonly guard: PathGuard;
+  readonly dryRun?: boolean | undefined;
+}
+
+const patienceMs = 600_000;
+
+/** Brings what the session changed into the workspace: all of it or, where anything conflicts, nothing. */
+export async function mergeFolder(
+  { git, folders, common, place, record }: MergedPlace,
+  options: MergeOptions,
+): Promise<Merge> {
+  const { workspacePath, path, sessionId, workspaceId } = record;
+  const lock = join(folders, `.merge-${createHash('sha256').update(workspacePath).digest('hex').slice(0, 16)}`);
+  const guard = guardLedPlaces(() => realpathSync.native(workspacePath), options.guard, { firstAtOnce: true });
+  const closed = (name: string) => guard.refusal('write', name.split('/'));
+  // Asked again for where links of the workspace lead.
+  const admit: Admit = (deed, names) => (deed === 'write' ? guard.refusal('write', names) : undefined);
+  const staging = join(place.home, `merge-${randomBytes(6).toString('hex')}`);
+  // Two merges at once would each find the workspace as it was before the other.
+  return withLongLock(lock, patienceMs, async () => {
+    const session = openRoot(path);
+    let workspace: SafeRoot | undefined;
+    try {
+      workspace = openRoot(workspacePath, { admit });
+      await mkdir(staging, { mode: 0o700 });
+      const base = readBase(place.base);
+      const changes = await changesOf(git, session, base, place, record);
+      const places = { session, workspace, staging };
+      const plan = await withBefore(git, common, place, record, changes, (read) =>
+        planMerge(places, changes, read, { closed, prefer: options.prefer }),
+      );
+      const fits = plan.every(({ outcome }) => outcome !== 'conflict');
+      const dryRun = options.dryRun === true;
+      if (fits && !dryRun) {
+        await applyMerge(workspace, plan, join(staging, 'undo'));
+        await advance(base, plan, place, common);
+      }
+      return { sessionId, workspaceId, dryRun, fits, files: plan.map(toldOf) };
+    } catch (error) {
+      throw error instanceof MergeInterrupted ? asConflict(error) : error;
+    } finally {
+      session.close();
+      workspace?.close();
+      await removeFolder(staging);
+    }
+  });
+}
+
+/** Nobody changed the workspace where a rule stopped the merge: to merge again would not help. */
+function asConflict(error: MergeInterrupted): AmbitError {
+  const isRefused = error.cause instanceof SafeRootError && error.cause.code === 'NOT_ADMITTED';
+  return new AmbitError('WORKSPACE_CONFLICT', {
+    what: `${isRefused ? 'The merge is refused.' : 'While it was being merged, the workspace changed.'} ${error.message}`,
+    hint: isRefused
+      ? "Nothing was changed. Remove or rename it in the session's folder, then merge again."
+      : 'Nothing was changed. Merge again.',
+    cause: error,
+  });
+}
+
+export interface MergedPlace {
+  readonly git: RunGit;
+  readonly folders: string;
+  readonly common: string;
+  readonly place: FolderPlace;
+  readonly record: FolderRecord;
+}
+
+function toldOf({ path, before, session, outcome, reason }: Planned): MergedFile {
+  const change = before === undefined ? 'added' : session === undefined ? 'deleted' : 'modified';
+  return { path, change, outcome, ...(reason === undefined ? {} : { reason }) };
+}
+
+/** What was merged is where the session goes on from: the next merge brings only what it does from now on. */
+async function advance(
+  base: Map<string, Content>,
+  plan: readonly Planned[],
+  place: FolderPlace,
+  common: string,
+): Promise<void> {
+  const kept = keptContent(common, place.kept);
+  for (const { path, outcome, session, staged } of plan) {
+    if (outcome === 'refused') continue;
+    if (session === undefined) base.delete(path);
+    else {
+      if (session.kind === 'file' && staged !== undefined) await kept.keep(session.sha256, staged);
+      base.set(path, session);
+    }
+  }
+  writeBase(place.base, base);
+}

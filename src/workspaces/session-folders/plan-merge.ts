@@ -1,0 +1,174 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join, posix } from 'node:path';
+import { mergeLines } from '../../lib/text/merge-lines.ts';
+import type { SafeRoot } from '../saferoot/open-root.ts';
+import { asText } from './as-text.ts';
+import { mostTextBytes, type ReadBefore } from './base-content.ts';
+import type { Change } from './changes.ts';
+import { createInRepository, type InRepository } from './git/in-repository.ts';
+import { type Content, contentAt, isSame } from './snapshot.ts';
+import { unlessGone } from './walk-tree.ts';
+
+export type Outcome = 'taken' | 'merged' | 'already' | 'left' | 'refused' | 'conflict';
+
+/** What becomes of one changed path. */
+export interface Planned {
+  readonly path: string;
+  readonly outcome: Outcome;
+  readonly reason?: string;
+  readonly before: Content | undefined;
+  /** The content as it was when the merge was planned, and the file that holds it, where there is one. */
+  readonly session: Content | undefined;
+  readonly staged: string | undefined;
+  /** What the workspace holds there, and what it is to hold. */
+  readonly found: Content | undefined;
+  readonly next: Content | undefined;
+  /** Holds `next`, where that is a file. */
+  readonly source: string | undefined;
+}
+
+export interface MergePlaces {
+  readonly session: SafeRoot;
+  readonly workspace: SafeRoot;
+  /** An empty folder of our own. */
+  readonly staging: string;
+}
+
+export interface MergeRules {
+  /** Why this path is closed to sessions; undefined when it is open. */
+  readonly closed: (path: string) => string | undefined;
+  /** Whose version counts where both changed the same. Unless given, that is a conflict. */
+  readonly prefer?: 'session' | 'workspace' | undefined;
+}
+
+/** Three ways for each path: where the session started, what it made of it, what lies in the workspace. Changes nothing. */
+export async function planMerge(
+  places: MergePlaces,
+  changes: readonly Change[],
+  read: ReadBefore,
+  rules: MergeRules,
+): Promise<Planned[]> {
+  const plan: Planned[] = [];
+  const inRepository = createInRepository(places.workspace, rules.closed);
+  for (const change of changes) plan.push(await planOne(places, change, read, { ...rules, inRepository }, plan.length));
+  return Promise.all(plan.map((each) => checkPlace(places.workspace, each, plan)));
+}
+
+async function planOne(
+  { session, workspace, staging }: MergePlaces,
+  change: Change,
+  read: ReadBefore,
+  { closed, prefer, inRepository }: MergeRules & { readonly inRepository: InRepository },
+  count: number,
+): Promise<Planned> {
+  const { path, before } = change;
+  const refusal = closed(path) ?? linkOut(path, change.after) ?? (await inRepository(path));
+  if (refusal !== undefined) {
+    const nothing = { staged: undefined, found: undefined, next: undefined, source: undefined };
+    return { path, before, outcome: 'refused', reason: refusal, session: change.after, ...nothing };
+  }
+  const { content: after, staged } = await stage(session, change, join(staging, String(count)));
+  const found = await contentAt(workspace, path);
+  const taken = { path, before, session: after, staged, found, next: after, source: staged };
+  if (isSame(found, after)) return { ...taken, outcome: 'already' };
+  if (isSame(found, before)) return { ...taken, outcome: 'taken' };
+  const merged = await mergedText(workspace, { ...change, after }, found, staged, read);
+  if (merged !== undefined) {
+    const source = join(staging, `${count}.merged`);
+    await writeFile(source, merged.text, { flag: 'wx', mode: 0o600 });
+    const next: Content = { kind: 'file', sha256: '', bytes: 0, executable: merged.executable };
+    return { ...taken, outcome: 'merged', next, source };
+  }
+  if (prefer === 'session') return { ...taken, outcome: 'taken', reason: conflictOf(before, after, found) };
+  const outcome = prefer === 'workspace' ? 'left' : 'conflict';
+  return { ...taken, outcome, reason: conflictOf(before, after, found) };
+}
+
+/** The session goes on working: what is merged is what was there now. */
+async function stage(
+  session: SafeRoot,
+  { path, after }: Change,
+  target: string,
+): Promise<{ readonly content: Content | undefined; readonly staged: string | undefined }> {
+  if (after?.kind !== 'file') return { content: after, staged: undefined };
+  const file = await unlessGone(session.open(path));
+  if (file === undefined) return { content: undefined, staged: undefined };
+  try {
+    await file.copyTo(target);
+  } finally {
+    await file.close();
+  }
+  return { content: await contentOfOwn(target, after.executable), staged: target };
+}
+
+async function contentOfOwn(file: string, executable: boolean): Promise<Content> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+    hash.update(chunk);
+    bytes += chunk.length;
+  }
+  return { kind: 'file', sha256: hash.digest('hex'), bytes, executable };
+}
+
+async function mergedText(
+  workspace: SafeRoot,
+  change: Change,
+  found: Content | undefined,
+  staged: string | undefined,
+  read: ReadBefore,
+): Promise<{ readonly text: string; readonly executable: boolean } | undefined> {
+  const { path, before, after } = change;
+  if (before?.kind !== 'file' || after?.kind !== 'file' || found?.kind !== 'file' || staged === undefined) {
+    return undefined;
+  }
+  if (Math.max(before.bytes, after.bytes, found.bytes) > mostTextBytes) return undefined;
+  const [base, theirs, ours] = [
+    asText(await read(change)),
+    asText(await readFile(staged)),
+    asText(await unlessGone(workspace.read(path))),
+  ];
+  if (base === undefined || ours === undefined || theirs === undefined) return undefined;
+  const text = mergeLines(base, ours, theirs);
+  const executable = before.executable === after.executable ? found.executable : after.executable;
+  return text === undefined ? undefined : { text, executable };
+}
+
+function conflictOf(before: Content | undefined, after: Content | undefined, found: Content | undefined): string {
+  if (before === undefined) return 'added in the session and in the workspace, differently';
+  if (after === undefined) return 'deleted in the session, changed in the workspace';
+  if (found === undefined) return 'changed in the session, deleted in the workspace';
+  return 'changed in the session and in the workspace, in the same place';
+}
+
+/** A link that leads out of the workspace would let whoever follows it there do what the session may not. */
+function linkOut(path: string, after: Content | undefined): string | undefined {
+  if (after?.kind !== 'link') return undefined;
+  const target = posix.normalize(posix.join(posix.dirname(path), after.target));
+  // Behind a name, which may be another link, nobody can say what ".." means.
+  const parts = after.target.split('/').filter((part) => part !== '' && part !== '.');
+  const unclear = parts.some((part, i) => part === '..' && (parts[i - 1] ?? '..') !== '..');
+  const out = after.target.startsWith('/') || target === '..' || target.startsWith('../') || unclear;
+  return out || after.target.split('/').includes('.git') ? 'a link that leads out of the workspace' : undefined;
+}
+
+/** Nothing may stand in the way: a file or link where a folder has to be, or the other way round. */
+async function checkPlace(workspace: SafeRoot, planned: Planned, plan: readonly Planned[]): Promise<Planned> {
+  const { path, outcome, next } = planned;
+  if (next === undefined || (outcome !== 'taken' && outcome !== 'merged')) return planned;
+  const goes = (which: (path: string) => boolean) =>
+    plan.some((each) => which(each.path) && each.next === undefined && each.outcome === 'taken');
+  const parts = path.split('/');
+  for (let depth = 1; depth < parts.length; depth++) {
+    const above = parts.slice(0, depth).join('/');
+    const facts = await unlessGone(workspace.stat(above, { link: true }));
+    if (facts === undefined || facts.kind === 'folder' || goes((other) => other === above)) continue;
+    return { ...planned, outcome: 'conflict', reason: `the workspace has no folder "${above}", but a ${facts.kind}` };
+  }
+  const here = await unlessGone(workspace.stat(path, { link: true }));
+  const inTheWay = here !== undefined && here.kind !== 'file' && here.kind !== 'link';
+  if (!inTheWay || goes((other) => other.startsWith(`${path}/`))) return planned;
+  return { ...planned, outcome: 'conflict', reason: `the workspace has a ${here.kind} of that name` };
+}

@@ -1,0 +1,300 @@
+import { existsSync, realpathSync } from 'node:fs';
+import { mkdir, rmdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../../config/schema/schema.ts';
+import { AmbitError } from '../../errors.ts';
+import { withLongLock } from '../../lib/fs/file-lock.ts';
+import type { Log } from '../../observability/log/log.ts';
+import type { Session } from '../../sessions/session.ts';
+import type { WorkspaceConfig } from '../workspaces.ts';
+import type { ShownDiff } from './folder-diff.ts';
+import {
+  type FolderKind,
+  type FolderPlace,
+  type FolderRecord,
+  folderPlace,
+  foldersOf,
+  readRecord,
+  sessionsIn,
+  writeRecord,
+} from './folder-record.ts';
+import type { RunGit } from './git/git.ts';
+import { findRepository } from './git/repository.ts';
+import type { Merge } from './merge-folder.ts';
+
+export type Standing = Pick<Session, 'id' | 'name' | 'workspaceId'>;
+
+/** Names one folder: a session may stand in several workspaces. */
+export interface FolderName {
+  readonly sessionId: string;
+  readonly workspaceId: string;
+}
+
+export interface FolderDiff extends ShownDiff, FolderName {
+  readonly isolation: FolderKind;
+  readonly path: string;
+  readonly branch: string | null;
+  readonly commit: string | null;
+  readonly uncommitted: boolean;
+}
+
+export interface MergeRequest {
+  readonly dryRun?: boolean | undefined;
+  readonly prefer?: 'session' | 'workspace' | undefined;
+}
+
+/** Folders of their own for the sessions of workspaces that are configured so. They lie in the data directory. */
+export interface SessionFolders {
+  /** Whether the session has, or gets, a folder of its own where it stands. */
+  isApart(session: Pick<Session, 'workspaceId'>): boolean;
+  /** The folder that the session works in, made if need be; undefined where it works in none. */
+  folderFor(session: Standing): Promise<string | undefined>;
+  /** The same without making it: where it is or will be. */
+  path(session: Pick<Session, 'id' | 'workspaceId'>): string | undefined;
+  /** Folders there are, by the id of their session, its name, or a prefix of the id that fits only one session. */
+  find(reference: string): readonly FolderName[];
+  diff(which: FolderName): Promise<FolderDiff>;
+  merge(which: FolderName, request: MergeRequest): Promise<Merge>;
+  discard(which: FolderName): Promise<void>;
+  /** The session is gone, and nothing of it writes any more: its folders go, or are kept, as is configured. */
+  ended(sessionId: string): Promise<void>;
+  /** Folders whose sessions went while nobody was looking. */
+  sweep(isLive: (sessionId: string) => Promise<boolean>): Promise<void>;
+}
+
+export interface SessionFoldersOptions {
+  readonly config: () => Config;
+  readonly dataDir: string;
+  readonly log: Log;
+  readonly git: RunGit;
+  /** For the journal. */
+  readonly record: (event: FolderEvent, which: FolderName, detail: string | undefined) => void;
+}
+
+export type FolderEvent = 'folder-made' | 'folder-kept' | 'folder-merged' | 'folder-removed';
+
+const patienceMs = 600_000;
+
+/** Most sessions have no folder of their own, so what works on folders is loaded for those that have. */
+const loadWork = () => import('./folder-work.ts');
+
+export function createSessionFolders(options: SessionFoldersOptions): SessionFolders {
+  const { config, dataDir, log, git, record: note } = options;
+  const folders = join(realpathSync.native(dataDir), 'folders');
+  const common = join(folders, '.content');
+  const making = new Map<string, Promise<string>>();
+  const known = new Map<string, FolderRecord>();
+
+  function workspaceOf(id: string | undefined): WorkspaceConfig | undefined {
+    const { workspaces } = config();
+    return id !== undefined && Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
+  }
+
+  function kindFor(id: string | undefined): FolderKind | undefined {
+    const workspace = workspaceOf(id);
+    if (workspace === undefined || workspace.backend !== 'local' || workspace.isolation === 'shared') return undefined;
+    return workspace.isolation;
+  }
+
+  const placeFor = ({ sessionId, workspaceId }: FolderName) => folderPlace(folders, sessionId, workspaceId);
+
+  /** Alone with the folder, among all processes. */
+  async function alone<T>(which: FolderName, work: (place: FolderPlace) => Promise<T>): Promise<T> {
+    const place = placeFor(which);
+    await mkdir(join(folders, which.sessionId), { recursive: true, mode: 0o700 });
+    return withLongLock(place.lock, patienceMs, () => work(place));
+  }
+
+  function recordOf(which: FolderName): FolderRecord | undefined {
+    const key = keyOf(which);
+    const record = known.get(key) ?? readRecord(placeFor(which));
+    if (record?.state !== 'ready') return undefined;
+    known.set(key, record);
+    return record;
+  }
+
+  function must(which: FolderName): FolderRecord {
+    const record = readRecord(placeFor(which));
+    if (record?.state === 'ready') return record;
+    throw new AmbitError('WORKSPACE_UNAVAILABLE', {
+      what: 'The session has no folder of its own there.',
+      hint: 'A session has one where workspaces.<name>.isolation is "worktree" or "copy", once it was used there.',
+    });
+  }
+
+  async function make(which: FolderName, name: string | undefined, kind: FolderKind, path: string): Promise<string> {
+    const { makeFolder, removeSessionFolder } = await loadWork();
+    const record = await alone(which, async (place) => {
+      const there = readRecord(place);
+      if (there?.state === 'ready' && existsSync(there.path)) return there;
+      // Whoever began was killed, or somebody took the files away.
+      await removeSessionFolder(git, place);
+      const started = performance.now();
+      const subject = { ...which, sessionName: name, workspacePath: path, kind };
+      try {
+        const made = await makeFolder({ git, common, place }, subject);
+        const facts = { session: which.sessionId, workspace: which.workspaceId, isolation: kind };
+        note('folder-made', which, made.origin === null ? kind : `${kind} ${made.origin.branch}`);
+        log.info('session folder made', { ...facts, ms: Math.round(performance.now() - started) });
+        if (made.uncommitted) log.warn('uncommitted changes are left out', facts);
+        return made;
+      } catch (error) {
+        await removeSessionFolder(git, place);
+        throw error;
+      }
+    });
+    known.set(keyOf(which), record);
+    return record.path;
+  }
+
+  async function unmerged(place: FolderPlace, record: FolderRecord): Promise<number> {
+    const { changesOf, missingFrom, openRoot, readBase } = await loadWork();
+    const session = openRoot(record.path);
+    try {
+      const changes = await changesOf(git, session, readBase(place.base), place, record);
+      const workspace = openRoot(record.workspacePath);
+      return (await missingFrom(workspace, changes).finally(() => workspace.close())).length;
+    } finally {
+      session.close();
+    }
+  }
+
+  async function remove(which: FolderName, place: FolderPlace): Promise<void> {
+    const { removeSessionFolder, sweepKept } = await loadWork();
+    known.delete(keyOf(which));
+    const was = readRecord(place)?.state;
+    await removeSessionFolder(git, place);
+    if (was === 'ready') note('folder-removed', which, undefined);
+    sweepKept(common);
+  }
+
+  async function settle(which: FolderName): Promise<void> {
+    await alone(which, async (place) => {
+      const record = readRecord(place);
+      const wish = workspaceOf(which.workspaceId)?.onEnd ?? 'auto';
+      if (record?.state === 'ready' && wish !== 'remove') {
+        // What cannot be looked at is not thrown away.
+        const files = wish === 'keep' ? undefined : await unmerged(place, record).catch(() => undefined);
+        if (files !== 0) {
+          writeRecord(place, { ...record, kept: true });
+          known.delete(keyOf(which));
+          note('folder-kept', which, files === undefined ? undefined : `${files} not merged`);
+          log.info('session folder kept', { session: which.sessionId, workspace: which.workspaceId, files });
+          return;
+        }
+      }
+      await remove(which, place);
+    });
+    await removeIfEmpty(which.sessionId);
+  }
+
+  const removeIfEmpty = (sessionId: string) => rmdir(join(folders, sessionId)).catch(() => {});
+
+  return {
+    isApart: ({ workspaceId }) => kindFor(workspaceId) !== undefined,
+
+    async folderFor({ id, name, workspaceId }) {
+      const kind = kindFor(workspaceId);
+      const path = workspaceOf(workspaceId)?.path;
+      if (kind === undefined || workspaceId === undefined || path === undefined) return path;
+      const which = { sessionId: id, workspaceId };
+      const record = recordOf(which);
+      if (record !== undefined && existsSync(record.path)) return record.path;
+      known.delete(keyOf(which));
+      const key = keyOf(which);
+      const under = making.get(key) ?? make(which, name, kind, path).finally(() => making.delete(key));
+      making.set(key, under);
+      return under;
+    },
+
+    path({ id, workspaceId }) {
+      const kind = kindFor(workspaceId);
+      const shared = workspaceOf(workspaceId)?.path;
+      if (kind === undefined || workspaceId === undefined || shared === undefined) return shared;
+      const which = { sessionId: id, workspaceId };
+      return recordOf(which)?.path ?? expected(placeFor(which), kind, shared);
+    },
+
+    find(reference) {
+      const fitting = sessionsIn(folders).flatMap((sessionId) =>
+        foldersOf(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId })),
+      );
+      const exact = fitting.filter(({ sessionId }) => sessionId === reference);
+      if (exact.length > 0) return exact;
+      const named = fitting.filter((which) => readRecord(placeFor(which))?.sessionName === reference);
+      const found = named.length > 0 ? named : fitting.filter(({ sessionId }) => sessionId.startsWith(reference));
+      return new Set(found.map(({ sessionId }) => sessionId)).size === 1 ? found : [];
+    },
+
+    async diff(which) {
+      const { changesOf, diffOf, openRoot, readBase, withBefore } = await loadWork();
+      const [place, record] = [placeFor(which), must(which)];
+      const root = openRoot(record.path);
+      try {
+        const changes = await changesOf(git, root, readBase(place.base), place, record);
+        const shown = await withBefore(git, common, place, record, changes, (read) => diffOf(root, changes, read));
+        const { kind, path, origin, uncommitted } = record;
+        const from = { branch: origin?.branch ?? null, commit: origin?.commit ?? null, uncommitted };
+        return { ...which, isolation: kind, path, ...from, ...shown };
+      } finally {
+        root.close();
+      }
+    },
+
+    async merge(which, { dryRun, prefer }) {
+      const { createPathGuard, mergeFolder, pathRules } = await loadWork();
+      const merged = await alone(which, async (place) => {
+        const record = must(which);
+        const workspace = workspaceOf(which.workspaceId);
+        if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND');
+        const guard = createPathGuard(pathRules(workspace.files));
+        const merge = await mergeFolder({ git, folders, common, place, record }, { guard, dryRun, prefer });
+        const done = merge.files.filter(({ outcome }) => outcome === 'taken' || outcome === 'merged').length;
+        if (merge.fits && dryRun !== true) note('folder-merged', which, `${done} of ${merge.files.length}`);
+        return merge;
+      });
+      // One that was only kept for what was not merged has nothing more to wait for.
+      if (merged.fits && dryRun !== true && readRecord(placeFor(which))?.kept) await settle(which);
+      return merged;
+    },
+
+    async discard(which) {
+      must(which);
+      await alone(which, (place) => remove(which, place));
+      await removeIfEmpty(which.sessionId);
+    },
+
+    async ended(sessionId) {
+      const under = [...making].flatMap(([key, made]) => (key.startsWith(`${sessionId}/`) ? [made] : []));
+      await Promise.allSettled(under);
+      for (const workspaceId of foldersOf(folders, sessionId)) await settle({ sessionId, workspaceId });
+      await removeIfEmpty(sessionId);
+    },
+
+    async sweep(isLive) {
+      for (const sessionId of sessionsIn(folders)) {
+        const kept = foldersOf(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId }));
+        const open = kept.filter((which) => readRecord(placeFor(which))?.kept !== true);
+        if (kept.length > 0 && open.length === 0) continue;
+        if (await isLive(sessionId)) continue;
+        for (const which of open) await settle(which);
+        await removeIfEmpty(sessionId);
+      }
+    },
+  };
+}
+
+function keyOf({ sessionId, workspaceId }: FolderName): string {
+  return `${sessionId}/${workspaceId}`;
+}
+
+/** Where a folder will be once it is made; undefined where it cannot be. */
+function expected(place: FolderPlace, kind: FolderKind, workspace: string): string | undefined {
+  if (kind === 'copy') return place.tree;
+  try {
+    const repository = findRepository(workspace);
+    return 'refused' in repository ? undefined : join(place.tree, repository.prefix);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,27 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isAmbitError } from '../errors.ts';
+import { removeFolder } from '../lib/fs/remove-folder.ts';
+import type { SessionStore } from '../stores/store.ts';
+import type { SessionFolders } from './session-folders/session-folders.ts';
+
+/** Folders of sessions that ended while nobody was looking. */
+export async function sweepFolders(
+  dataDir: string,
+  store: SessionStore,
+  folders: Pick<SessionFolders, 'sweep'>,
+): Promise<void> {
+  const run = join(dataDir, 'run');
+  const names = await readdir(run).catch((): string[] => []);
+  for (const name of names) if (!(await isLive(store, name))) await removeFolder(join(run, name));
+  await folders.sweep((id) => isLive(store, id));
+}
+
+async function isLive(store: SessionStore, name: string): Promise<boolean> {
+  try {
+    return (await store.get(name)) !== undefined;
+  } catch (error) {
+    // Not a name of ours: whatever it is, no session will miss it. But a store that is away says nothing.
+    return !isAmbitError(error) || error.code !== 'REQUEST_INVALID';
+  }
+}

@@ -1,0 +1,123 @@
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { createTurns } from '../../lib/async/turns.ts';
+import { countLines, lineEndingOf } from '../../lib/text/line-endings.ts';
+import { shownDiff } from '../../lib/text/unified-diff.ts';
+import type { FoundFile, Resolved, WriteOptions } from '../backends/backend.ts';
+import { tooLargeToWrite } from '../backends/refusals.ts';
+import type { SessionFiles } from '../session-files.ts';
+import { changedSince, leadsNowhere, tooLargeToEdit } from './edit-refusals.ts';
+import { type Change, type Current, currentOf, newContent, sha256 } from './new-content.ts';
+import { sha256Of, withFile } from './pieces-of.ts';
+
+export interface EditFile {
+  readonly path: string;
+  readonly change: Change;
+  readonly dryRun: boolean;
+  readonly expectedSha256: string | undefined;
+}
+
+/** Others who write the same file may be in between so often before it is told. */
+const mostTries = 5;
+/** Larger files are edited one after the other, whoever edits: each takes several times its size while it lasts. */
+const large = 2 * 1024 * 1024;
+const oneLargeAtATime = createTurns();
+
+/** Reads, changes and writes a file as one step: what someone else wrote meanwhile is never lost. */
+export function editFile(files: SessionFiles, edit: EditFile) {
+  return files.alone(edit.path, async () => {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await editOnce(files, edit);
+      } catch (error) {
+        // Whoever expects a certain content decides anew; any other edit is made on what is there now.
+        if (edit.expectedSha256 !== undefined || !isRace(error)) throw error;
+        if (tries === mostTries) throw error.code === 'FILE_EXISTS' ? leadsNowhere(edit.path) : error;
+      }
+    }
+  });
+}
+
+async function editOnce(files: SessionFiles, edit: EditFile) {
+  let over = () => {};
+  const beforeReading = async (bytes: number) => {
+    if (bytes > large) over = await oneLargeAtATime();
+  };
+  try {
+    return await changed(files, edit, await find(files, edit, beforeReading));
+  } finally {
+    over();
+  }
+}
+
+async function changed(files: SessionFiles, { path, change, dryRun }: EditFile, there: There | undefined) {
+  const shownPath = there?.facts.path ?? path;
+  const next = await newContent(shownPath, there?.current, change, files.fileBytes);
+  if (next.bytes.length > files.fileBytes) throw tooLargeToWrite(next.bytes.length, files.fileBytes);
+  const before = there?.current;
+  const isSame = before !== undefined && Buffer.compare(before.bytes, next.bytes) === 0;
+  const how: WriteOptions = { expected: there === undefined ? 'absent' : { version: there.facts.version } };
+  const write = () => (dryRun ? files.mayWrite(path, how) : files.write(path, next.bytes, how));
+  const written: Resolved = isSame ? { path: shownPath } : await write();
+  const old = there === undefined ? '' : before?.decoded?.text;
+  const diff = old === undefined ? undefined : shownDiff(written.path, old, next.text);
+  return {
+    path: written.path,
+    created: there === undefined,
+    changed: !isSame,
+    dryRun,
+    bytes: next.bytes.length,
+    lines: countLines(next.text),
+    sha256: sha256(next.bytes),
+    encoding: next.encoding.name,
+    bom: next.encoding.mark.length > 0,
+    lineEnding: lineEndingOf(next.text),
+    edits: next.edits.map((each) => ({ ...each })),
+    added: diff?.added ?? countLines(next.text),
+    removed: diff?.removed ?? 0,
+    // Of a new file the caller knows every line.
+    diff: there === undefined ? null : (diff?.text ?? null),
+  };
+}
+
+interface There {
+  readonly facts: FoundFile;
+  /** Undefined when it is larger than any file that is edited. */
+  readonly current: Current | undefined;
+}
+
+async function find(
+  files: SessionFiles,
+  { path, change, expectedSha256: expected }: EditFile,
+  beforeReading: (bytes: number) => Promise<void>,
+): Promise<There | undefined> {
+  const creates = 'content' in change || change.edits[0]?.oldText === '';
+  const opened = await files.open(path).catch((error: unknown) => {
+    if (!isAmbitError(error) || error.code !== 'FILE_NOT_FOUND') throw error;
+    if (expected !== undefined) throw changedSince(path, undefined);
+    if (!creates) throw notThere(error);
+  });
+  if (opened === undefined) return undefined;
+  return withFile(opened, async (file) => {
+    const { facts } = file;
+    const isLarge = facts.bytes > files.fileBytes;
+    if (isLarge && !('content' in change)) throw tooLargeToEdit(facts.path, facts.bytes, files.fileBytes);
+    if (!isLarge) await beforeReading(facts.bytes);
+    const current = isLarge ? undefined : currentOf(await file.read(0, facts.bytes));
+    if (expected !== undefined) {
+      const actual = current === undefined ? await sha256Of(file) : sha256(current.bytes);
+      if (actual !== expected) throw changedSince(facts.path, actual ?? 'not known');
+    }
+    return { facts, current };
+  });
+}
+
+function isRace(error: unknown): error is AmbitError {
+  return isAmbitError(error) && (error.code === 'FILE_CHANGED' || error.code === 'FILE_EXISTS');
+}
+
+function notThere({ message }: AmbitError): AmbitError {
+  return new AmbitError('FILE_NOT_FOUND', {
+    what: message,
+    hint: 'Look with session_list_dir or session_file_search; give "content" to create it.',
+  });
+}

@@ -1,0 +1,162 @@
+import { createHash } from 'node:crypto';
+import { decode, type Encoding } from '../../lib/text/encoding.ts';
+import { type LineEnding, lineEndingFrom } from '../../lib/text/line-endings.ts';
+import { scanLines } from '../../lib/text/scan-lines.ts';
+import type { OpenedFile } from '../backends/backend.ts';
+import { mostWhole, piecesOf } from './pieces-of.ts';
+
+export interface LineRange {
+  readonly startLine: number;
+  readonly endLine: number;
+  readonly maxBytes: number;
+}
+
+/** Where a line begins. */
+export interface LinePlace {
+  readonly line: number;
+  readonly offset: number;
+}
+
+export interface LinesRead {
+  /** Undefined when the bytes are not text after all. */
+  readonly content: string | undefined;
+  /** The last line in `content`; the one before `startLine` when there is none. */
+  readonly endLine: number;
+  readonly cutLines: readonly number[];
+  readonly totalLines: number | null;
+  /** The line after the last one, unless the file ends there. */
+  readonly next: LinePlace | undefined;
+  /** `maxBytes` was reached before the last line asked for. */
+  readonly truncated: boolean;
+  /** How far was looked without coming to the lines asked for: they lie too far in. */
+  readonly givenUp: LinePlace | undefined;
+  readonly lineEnding: LineEnding;
+  readonly sha256: string | null;
+}
+
+/** Longer lines are cut, so that a few of them do not take the room of all others. */
+export const longestLine = 2000;
+/** As many bytes as that many characters can have. */
+const mostOfLine = longestLine * 4;
+
+/** More of a file is not gone through for one answer: it may be a hole of many terabytes. */
+const mostScanned = 2 * 1024 ** 3;
+
+/** Lines that lie next to each other and are short, or one that may have to be cut. */
+interface Stretch {
+  readonly start: number;
+  readonly line: number;
+  readonly isLong: boolean;
+  end: number;
+}
+
+/** Reads lines of a file, holding no more of it than is asked for. Begins to count at a place that is known. */
+export async function readLines(
+  file: OpenedFile,
+  encoding: Encoding,
+  { startLine, endLine, maxBytes }: LineRange,
+  from: LinePlace = { line: 1, offset: encoding.mark.length },
+  most = mostScanned,
+): Promise<LinesRead> {
+  const isWhole = file.facts.bytes <= mostWhole;
+  const begin = isWhole ? { line: 1, offset: encoding.mark.length } : from;
+  const stretches: Stretch[] = [];
+  let { line, offset: lineStart } = begin;
+  let used = 0;
+  let last = startLine - 1;
+  let next: LinePlace | undefined;
+  let breaks = 0;
+  let withReturns = 0;
+
+  function ended(end: number, hasReturn: boolean): void {
+    breaks++;
+    if (hasReturn) withReturns++;
+    take(end);
+  }
+
+  function take(end: number): void {
+    if (line >= startLine && next === undefined) {
+      const bytes = Math.min(end - lineStart, mostOfLine, maxBytes);
+      if (line > endLine || (used > 0 && used + bytes > maxBytes)) next = { line, offset: lineStart };
+      else {
+        extend(stretches, { start: lineStart, end, line, isLong: end - lineStart > Math.min(longestLine, maxBytes) });
+        used += bytes;
+        last = line;
+      }
+    }
+    line++;
+    lineStart = end;
+  }
+
+  const hash = isWhole ? createHash('sha256') : undefined;
+  // The mark belongs to the hash and to no line.
+  hash?.update(encoding.mark);
+  const scan = scanLines(encoding, begin.offset, ended);
+  let offset = begin.offset;
+  let isEnd = true;
+  for await (const piece of piecesOf(file, offset)) {
+    hash?.update(piece);
+    scan.push(piece);
+    offset += piece.length;
+    if (isWhole || offset >= file.facts.bytes) continue;
+    const isFar = offset - begin.offset > most;
+    // All that was asked for is there: how long the line after it is need not be known.
+    if (line > endLine || (isFar && last >= startLine)) next ??= { line, offset: lineStart };
+    if (next !== undefined || isFar) {
+      isEnd = false;
+      break;
+    }
+  }
+  const givenUp = isEnd || next !== undefined ? undefined : { line, offset: lineStart };
+  if (isEnd && lineStart < offset) take(offset);
+
+  const { content, cutLines } = await decodeStretches(file, encoding, stretches, maxBytes);
+  return {
+    content,
+    endLine: last,
+    cutLines,
+    totalLines: isEnd ? line - 1 : null,
+    next,
+    truncated: next !== undefined && next.line <= endLine,
+    givenUp,
+    lineEnding: lineEndingFrom(breaks, withReturns),
+    sha256: hash?.digest('hex') ?? null,
+  };
+}
+
+function extend(stretches: Stretch[], added: Stretch): void {
+  const before = stretches.at(-1);
+  if (before === undefined || before.isLong || added.isLong) stretches.push(added);
+  else before.end = added.end;
+}
+
+async function decodeStretches(file: OpenedFile, encoding: Encoding, stretches: readonly Stretch[], maxBytes: number) {
+  const parts: string[] = [];
+  const cutLines: number[] = [];
+  for (const { start, end, line, isLong } of stretches) {
+    const most = isLong ? Math.min(end - start, mostOfLine) : end - start;
+    const bytes = await file.read(start, most);
+    const text = most === end - start ? decode(bytes, encoding) : decodeBeginning(bytes, encoding);
+    if (text === undefined) return { content: undefined, cutLines };
+    const shown = isLong ? cut(text, Math.min(longestLine, maxBytes), end - start) : text;
+    if (shown !== text) cutLines.push(line);
+    parts.push(shown);
+  }
+  return { content: parts.join(''), cutLines };
+}
+
+/** The last character may have lost some of its bytes. */
+function decodeBeginning(bytes: Uint8Array, encoding: Encoding): string | undefined {
+  for (let lost = 0; lost < 4; lost++) {
+    const text = decode(bytes.subarray(0, bytes.length - lost), encoding);
+    if (text !== undefined) return text;
+  }
+  return undefined;
+}
+
+function cut(text: string, most: number, bytes: number): string {
+  const line = text.replace(/\r?\n$/, '');
+  if (line.length <= most) return text;
+  const kept = line.slice(0, most).replace(/[\ud800-\udbff]$/, '');
+  return `${kept}… [cut; the line has ${bytes} bytes]\n`;
+}

@@ -1,0 +1,40 @@
+import * as z from 'zod';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { sessionArgument } from '../../sessions/tools/shown-session.ts';
+import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import type { FileAccess } from './file-access.ts';
+import { pathArgument } from './path-argument.ts';
+
+/** A folder that holds more stays whole: that much is no slip of a path. */
+const mostEntries = 10_000;
+
+export function sessionDeleteFile(access: FileAccess): Tool {
+  return tool({
+    name: 'session_delete_file',
+    title: 'Delete a file',
+    description:
+      'Deletes a file, a link (not what it leads to) or an empty folder of the session’s workspace; with "recursive" a folder and all in it.',
+    effect: 'destroys',
+    input: z.strictObject({
+      session: sessionArgument,
+      path: pathArgument.describe('Relative to the workspace, such as "src/old.ts".'),
+      recursive: z.boolean().optional().describe(`Also what is in the folder, up to ${mostEntries} entries.`),
+    }),
+    output: z.strictObject({
+      path: z.string(),
+      kind: z.enum(['file', 'folder', 'link', 'special']),
+      entries: z.number().int().describe('How many files, links and folders are gone.'),
+    }),
+    async run({ session, path, recursive = false }, caller) {
+      const removed = await access.in(session, caller, 'session_delete_file', (files) =>
+        files.alone(path, () => files.remove(path, { recursive, maxEntries: mostEntries })),
+      );
+      const { kind, entries } = removed;
+      const more = entries > 1 ? `, ${entries} entries in all` : '';
+      return shown(
+        { path: removed.path, kind, entries },
+        { type: 'text', text: `Deleted ${kind} ${escapeControls(removed.path)}${more}.` },
+      );
+    },
+  });
+}

@@ -1,0 +1,112 @@
+import * as z from 'zod';
+import { isWhole } from '../../lib/text/encoding.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { sessionArgument } from '../../sessions/tools/shown-session.ts';
+import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { editFile } from './edit-file.ts';
+import { halfCharacter, sameText, sayWhat } from './edit-refusals.ts';
+import type { FileAccess } from './file-access.ts';
+import type { Change } from './new-content.ts';
+import { pathArgument } from './path-argument.ts';
+
+const mostEdits = 100;
+
+const edit = z.strictObject({
+  oldText: z
+    .string()
+    .describe('The text to replace, exactly as it is in the file, with enough around it to be unique.'),
+  newText: z.string().describe('What stands there instead.'),
+  replaceAll: z.boolean().optional().describe('Replace every occurrence.'),
+});
+
+const output = z.strictObject({
+  path: z.string().describe('Where the path led.'),
+  created: z.boolean(),
+  changed: z.boolean().describe('False when the file already was so.'),
+  dryRun: z.boolean(),
+  bytes: z.number().int(),
+  lines: z.number().int(),
+  sha256: z.string().describe('Of the file as it is now, or would be.'),
+  encoding: z.string(),
+  bom: z.boolean(),
+  lineEnding: z.enum(['lf', 'crlf', 'mixed', 'none']),
+  edits: z
+    .array(
+      z.strictObject({
+        strategy: z
+          .enum(['exact', 'line-endings', 'trailing-whitespace', 'indentation'])
+          .describe('In what the text found may differ from oldText.'),
+        replacements: z.number().int(),
+        line: z.number().int().describe('Of the first one.'),
+      }),
+    )
+    .describe('What became of each edit.'),
+  added: z.number().int().describe('Lines.'),
+  removed: z.number().int().describe('Lines.'),
+  diff: z.string().nullable().describe('Unified; null for a new file, or where it would be very long.'),
+});
+
+export function sessionEditFile(access: FileAccess): Tool {
+  return tool({
+    name: 'session_edit_file',
+    title: 'Edit a file',
+    description:
+      'Changes a file of the session’s workspace: "edits" replace text that occurs exactly once, in order, all or none; "content" writes the whole file, and creates it with its folders. Line endings, encoding and mode are kept. Read the file first.',
+    effect: 'destroys',
+    input: z.strictObject({
+      session: sessionArgument,
+      path: pathArgument.describe('Relative to the workspace, such as "src/index.ts".'),
+      content: z.string().optional().describe('The whole new content. Instead of edits.'),
+      edits: z.array(edit).min(1).max(mostEdits).optional().describe('Instead of content.'),
+      dryRun: z.boolean().optional().describe('Only say what would change.'),
+      expectedSha256: z
+        .string()
+        .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hexadecimal digits')
+        .optional()
+        .describe('Only when the file still has this hash, as session_read_file gave it.'),
+    }),
+    output,
+    async run({ session, path, content, edits, dryRun = false, expectedSha256 }, caller) {
+      const change = changeOf(content, edits);
+      const answer = await access.in(session, caller, 'session_edit_file', (files) =>
+        editFile(files, { path, change, dryRun, expectedSha256: expectedSha256?.toLowerCase() }),
+      );
+      return shown(answer, { type: 'text', text: summary(answer) });
+    },
+  });
+}
+
+function changeOf(content: string | undefined, edits: z.output<typeof edit>[] | undefined): Change {
+  if ((content === undefined) === (edits === undefined)) throw sayWhat();
+  if (edits === undefined) {
+    if (!isWhole(content as string)) throw halfCharacter();
+    return { content: content as string };
+  }
+  for (const [i, { oldText, newText }] of edits.entries()) {
+    if (!isWhole(newText)) throw halfCharacter();
+    if (oldText === newText) throw sameText(`edits[${i}]`);
+  }
+  return { edits };
+}
+
+function summary({
+  path: where,
+  created,
+  changed,
+  dryRun,
+  lines,
+  bytes,
+  added,
+  removed,
+  diff,
+  edits,
+}: z.input<typeof output>) {
+  const path = escapeControls(where);
+  const loose = edits.filter(({ strategy }) => strategy !== 'exact').map(({ strategy }) => strategy);
+  const ways = loose.length === 0 ? '' : ` Found but for ${[...new Set(loose)].join(', ')}.`;
+  const size = `${lines} ${lines === 1 ? 'line' : 'lines'}, ${bytes} bytes`;
+  if (created) return `${dryRun ? 'Would create' : 'Created'} ${path}: ${size}.`;
+  if (!changed) return `${path} is already so.`;
+  const head = `${dryRun ? 'Would change' : 'Changed'} ${path}: +${added} −${removed} lines, now ${size}.${ways}`;
+  return diff === null || diff === '' ? head : `${head}\n\n${diff}`;
+}

@@ -1,0 +1,40 @@
+import { standingAs } from '../../sessions/in-workspace.ts';
+import { type Session, sessionOf } from '../../sessions/session.ts';
+import type { Reach } from '../../sessions/tools/reach.ts';
+import type { ToolCaller } from '../../sessions/tools/tool.ts';
+import type { Resolution } from '../resolutions.ts';
+import type { Workspaces } from '../workspaces.ts';
+import type { FileAccess } from './file-access.ts';
+
+/** One path that a tool was asked for, where it led, and what was decided. */
+export interface ToldResolution extends Resolution {
+  readonly tool: string;
+  readonly sessionId: string;
+  readonly workspaceId: string | undefined;
+  /** The call it was part of. */
+  readonly correlationId: string | undefined;
+}
+
+/** What the file tools stand on. */
+export interface FilesForTools {
+  readonly workspaces: Pick<Workspaces, 'in'>;
+  readonly tell: (resolution: ToldResolution) => void;
+}
+
+export function createFileAccess(reach: Reach, { workspaces, tell }: FilesForTools): FileAccess {
+  async function named(reference: string | undefined, caller: ToolCaller): Promise<Session> {
+    // The one it belongs to was found to be live on the way in, and stands in the workspace that its client chose.
+    if (reference === 'current' || reference === caller.session.id) return caller.session;
+    const record = sessionOf(await reach.find(reference, caller));
+    return record.id === caller.session.id ? standingAs(record, caller.session) : record;
+  }
+
+  return {
+    async in(reference, caller, tool, work) {
+      const session = await named(reference, caller);
+      const { id: sessionId, workspaceId } = session;
+      const { correlationId } = caller;
+      return workspaces.in(session, (each) => tell({ ...each, tool, sessionId, workspaceId, correlationId }), work);
+    },
+  };
+}

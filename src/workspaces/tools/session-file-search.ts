@@ -1,0 +1,70 @@
+import * as z from 'zod';
+import { AmbitError } from '../../errors.ts';
+import { GlobError } from '../../lib/text/braces.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { compileGlob, type Glob } from '../../lib/text/glob.ts';
+import { sessionArgument } from '../../sessions/tools/shown-session.ts';
+import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { findFiles } from '../search/find-files.ts';
+import type { FileAccess } from './file-access.ts';
+import { folderArgument, foundEntry, showEntry, truncated, whyTruncated } from './found-entry.ts';
+
+const most = 1000;
+const usual = 100;
+
+export function sessionFileSearch(access: FileAccess): Tool {
+  return tool({
+    name: 'session_file_search',
+    title: 'Find files of a session',
+    description:
+      'Finds files of the session’s workspace by a glob over their paths, those changed last first. What .gitignore names, and .git, are left out.',
+    effect: 'reads',
+    input: z.strictObject({
+      session: sessionArgument,
+      pattern: z
+        .string()
+        .min(1)
+        .max(1000)
+        .describe('Such as **/*.ts or src/{api,web}/**; without a slash it fits a name in any folder.'),
+      path: folderArgument.describe(
+        'The folder to look in, which the pattern is relative to; the workspace unless told.',
+      ),
+      limit: z.number().int().min(1).max(most).optional().describe(`At most this many; ${usual} unless told.`),
+    }),
+    output: z.strictObject({
+      files: z.array(foundEntry),
+      total: z.number().int().describe('How many there are, as far as was looked.'),
+      truncated,
+    }),
+    async run({ session, pattern, path = '.', limit = usual }, caller) {
+      const glob = readGlob(pattern, 'pattern');
+      return access.in(session, caller, 'session_file_search', async (files) => {
+        const { files: found, total, stopped = null } = await findFiles(files, { glob, path, limit });
+        const lines = found.map((file) => escapeControls(file.path));
+        const advice = 'Give a narrower pattern, or a path.';
+        return shown(
+          { files: found.map(showEntry), total, truncated: stopped },
+          {
+            type: 'text',
+            text: [
+              ...(lines.length === 0 ? ['No file fits.'] : lines),
+              ...(stopped === null ? [] : [whyTruncated(stopped, advice)]),
+            ].join('\n'),
+          },
+        );
+      });
+    },
+  });
+}
+
+export function readGlob(glob: string, name: string): Glob {
+  try {
+    return compileGlob(glob.replace(/^\.\//, ''), { anywhere: true });
+  } catch (error) {
+    if (!(error instanceof GlobError)) throw error;
+    throw new AmbitError('REQUEST_INVALID', {
+      what: `"${name}" is no glob: ${error.message}.`,
+      hint: 'A character that is meant itself has a backslash before it.',
+    });
+  }
+}

@@ -1,0 +1,77 @@
+import * as z from 'zod';
+import { AmbitError } from '../../errors.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { sessionArgument } from '../../sessions/tools/shown-session.ts';
+import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import { createBudget } from '../search/bounds.ts';
+import { below } from '../search/ignore-levels.ts';
+import { type WalkedEntry, walkFiles } from '../search/walk-files.ts';
+import type { FileAccess } from './file-access.ts';
+import { folderArgument, foundEntry, showEntry, truncated, whyTruncated } from './found-entry.ts';
+import { treeText } from './tree-text.ts';
+
+const pageEntries = 500;
+const usualDepth = 2;
+
+export function sessionListDir(access: FileAccess): Tool {
+  return tool({
+    name: 'session_list_dir',
+    title: 'List a folder of a session',
+    description:
+      'What lies in a folder of the session’s workspace, as a tree with sizes. What .gitignore names, and .git, are left out unless asked for. Links are shown, not followed.',
+    effect: 'reads',
+    input: z.strictObject({
+      session: sessionArgument,
+      path: folderArgument.describe('Relative to the workspace; the workspace itself unless told.'),
+      depth: z.number().int().min(1).max(20).optional().describe(`Levels of folders; ${usualDepth} unless told.`),
+      includeIgnored: z.boolean().optional().describe('What is ignored too.'),
+      cursor: z.string().min(1).max(8192).optional().describe('"next" of the page before.'),
+    }),
+    output: z.strictObject({
+      path: z.string(),
+      entries: z.array(foundEntry),
+      next: z.string().nullable().describe('The cursor of the next page; null when this is the last.'),
+      truncated,
+    }),
+    async run(args, caller) {
+      const { path = '.', depth = usualDepth, includeIgnored = false } = args;
+      const after = args.cursor === undefined ? undefined : readCursor(args.cursor);
+      return access.in(args.session, caller, 'session_list_dir', async (files) => {
+        const { path: start } = await files.stat(path);
+        const budget = createBudget();
+        const options = { budget, depth, includeIgnored, facts: true, ...(after === undefined ? {} : { after }) };
+        const found: WalkedEntry[] = [];
+        for await (const some of walkFiles(files, start, options)) {
+          found.push(...some.slice(0, pageEntries + 1 - found.length));
+          if (found.length > pageEntries) break;
+        }
+        const entries = found.slice(0, pageEntries);
+        const next = found.length > pageEntries ? cursorAt(below(start, (entries.at(-1) as WalkedEntry).path)) : null;
+        const stopped = budget.stopped ?? null;
+        const notes = [
+          ...(next === null ? [] : ['[There is more: give "next" as the cursor, or list a folder within.]']),
+          ...(stopped === null ? [] : [whyTruncated(stopped, 'List a folder within.')]),
+        ];
+        const tree = entries.length === 0 ? '(nothing)' : treeText(start, entries);
+        return shown(
+          { path: start, entries: entries.map(showEntry), next, truncated: stopped },
+          { type: 'text', text: [`${escapeControls(start)}/`, tree, ...notes].join('\n') },
+        );
+      });
+    },
+  });
+}
+
+/** The last path of a page: whatever is made or removed meanwhile, the next one goes on behind it. */
+function cursorAt(path: string): string {
+  return Buffer.from(path).toString('base64url');
+}
+
+function readCursor(cursor: string): string {
+  const path = Buffer.from(cursor, 'base64url').toString();
+  if (path !== '' && cursorAt(path) === cursor) return path;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: 'The cursor is none that this tool gave.',
+    hint: 'Give "next" of the page before as it is, or none for the first page.',
+  });
+}

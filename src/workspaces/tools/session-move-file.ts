@@ -1,0 +1,35 @@
+import * as z from 'zod';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { sessionArgument } from '../../sessions/tools/shown-session.ts';
+import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import type { FileAccess } from './file-access.ts';
+import { pathArgument } from './path-argument.ts';
+
+export function sessionMoveFile(access: FileAccess): Tool {
+  return tool({
+    name: 'session_move_file',
+    title: 'Move or rename a file',
+    description:
+      'Moves or renames a file, folder or link within the session’s workspace. Missing folders are made; nothing is replaced unless "overwrite" says so.',
+    effect: 'destroys',
+    input: z.strictObject({
+      session: sessionArgument,
+      from: pathArgument.describe('Relative to the workspace.'),
+      to: pathArgument.describe('The new path itself, not the folder to put it in.'),
+      overwrite: z.boolean().optional().describe('Replace a file that has the new name.'),
+    }),
+    output: z.strictObject({
+      from: z.string(),
+      to: z.string(),
+      kind: z.enum(['file', 'folder', 'link', 'special']),
+    }),
+    async run({ session, from, to, overwrite = false }, caller) {
+      const moved = await access.in(session, caller, 'session_move_file', (files) =>
+        files.alone(from, () => files.move(from, to, { overwrite })),
+      );
+      const answer = { from: moved.from, to: moved.to, kind: moved.kind };
+      const [old, now] = [escapeControls(moved.from), escapeControls(moved.to)];
+      return shown(answer, { type: 'text', text: `Moved ${moved.kind} ${old} to ${now}.` });
+    },
+  });
+}

@@ -1,0 +1,182 @@
+import * as z from 'zod';
+import { AmbitError } from '../../errors.ts';
+import { type Encoding, encodingOf, headBytes } from '../../lib/text/encoding.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { imageType, mediaType } from '../../lib/text/media-type.ts';
+import { sessionArgument } from '../../sessions/tools/shown-session.ts';
+import { type Shown, shown, type Tool, tool } from '../../sessions/tools/tool.ts';
+import type { OpenedFile } from '../backends/backend.ts';
+import { shownPath } from '../shown-path.ts';
+import type { FileAccess } from './file-access.ts';
+import { createLinePlaces, type LinePlaces } from './line-places.ts';
+import { pathArgument, sha256Shown } from './path-argument.ts';
+import { heldIfLittle, sha256Of, withFile } from './pieces-of.ts';
+import { type LineRange, longestLine, readLines } from './read-lines.ts';
+
+const usualBytes = 256 * 1024;
+const mostBytes = 1024 * 1024;
+/** In base64 as much as models take of one image. */
+const mostImageBytes = 3_750_000;
+
+const line = z.number().int().min(1);
+const output = z.strictObject({
+  path: z.string().describe('Where the path led.'),
+  kind: z.enum(['text', 'image', 'binary']),
+  content: z.string().nullable().describe('The lines as they are in the file; null unless it is text.'),
+  startLine: z.number().int(),
+  endLine: z.number().int(),
+  totalLines: z.number().int().nullable().describe('Null where a large file was not read to its end.'),
+  truncated: z.boolean().describe('Whether maxBytes left lines out that were asked for.'),
+  nextLine: z.number().int().nullable().describe('startLine to go on with; null at the end.'),
+  cutLines: z
+    .array(z.number().int())
+    .describe(`Lines longer than ${longestLine} characters, of which the rest is left out.`),
+  bytes: z.number().int().describe('Size of the file.'),
+  sha256: sha256Shown,
+  encoding: z.string().nullable(),
+  bom: z.boolean(),
+  lineEnding: z.enum(['lf', 'crlf', 'mixed', 'none']).nullable(),
+  mimeType: z.string(),
+});
+type Answer = z.input<typeof output>;
+
+export function sessionReadFile(access: FileAccess): Tool {
+  const places = createLinePlaces();
+  return tool({
+    name: 'session_read_file',
+    title: 'Read a file',
+    description:
+      'Reads a text file of the session’s workspace, or lines of it; images are shown. A long file comes in parts: go on at nextLine.',
+    effect: 'reads',
+    input: z.strictObject({
+      session: sessionArgument,
+      path: pathArgument.describe('Relative to the workspace, such as "src/index.ts".'),
+      startLine: line.optional().describe('The first line; 1 unless told.'),
+      endLine: line.optional().describe('The last line, included; the end of the file unless told.'),
+      maxBytes: z
+        .number()
+        .int()
+        .min(1)
+        .max(mostBytes)
+        .optional()
+        .describe(`At most this much; ${usualBytes} unless told.`),
+    }),
+    output,
+    async run({ session, path, startLine = 1, endLine = Number.MAX_SAFE_INTEGER, maxBytes = usualBytes }, caller) {
+      if (endLine < startLine) {
+        throw new AmbitError('REQUEST_INVALID', {
+          what: `endLine ${endLine} is before startLine ${startLine}.`,
+          hint: 'Both count from 1, and both lines are included.',
+        });
+      }
+      const range = { startLine, endLine, maxBytes };
+      const whose = `${caller.session.id}\0${session}`;
+      return access.in(session, caller, 'session_read_file', (files) =>
+        withFile(files.open(path), async (file) => readFile(await heldIfLittle(file), range, places, whose)),
+      );
+    },
+  });
+}
+
+async function readFile(file: OpenedFile, range: LineRange, places: LinePlaces, whose: string): Promise<Shown<Answer>> {
+  const head = await file.read(0, headBytes);
+  const encoding = encodingOf(head);
+  if (encoding === undefined || imageType(head) !== undefined) return describe(file, head);
+  const { path, bytes, version } = file.facts;
+  const key = `${whose}\0${path}\0${version}`;
+  const read = await readLines(file, encoding, range, places.before(key, range.startLine));
+  if (read.totalLines === null && read.next !== undefined) places.keep(key, read.next);
+  if (read.givenUp !== undefined) {
+    places.keep(key, read.givenUp);
+    throw tooFarIn(path, read.givenUp.line);
+  }
+  const { content, next, sha256, endLine, totalLines, truncated, cutLines, lineEnding } = read;
+  if (content === undefined) return describe(file, head, encoding);
+  if (endLine < range.startLine && range.startLine > 1) throw beyond(path, totalLines ?? 0);
+  const answer: Answer = {
+    path,
+    kind: 'text',
+    content,
+    startLine: range.startLine,
+    endLine,
+    totalLines,
+    truncated,
+    nextLine: next?.line ?? null,
+    cutLines: [...cutLines],
+    bytes,
+    sha256,
+    encoding: encoding.name,
+    bom: encoding.mark.length > 0,
+    lineEnding,
+    mimeType: mediaType(path, head, true),
+  };
+  const note = noteOn(answer);
+  return shown(
+    answer,
+    { type: 'text', text: content },
+    ...(note === '' ? [] : [{ type: 'text' as const, text: note }]),
+  );
+}
+
+/** Said apart from the text, which stays what it is in the file. */
+function noteOn({ bytes, startLine, endLine, totalLines, nextLine, cutLines }: Answer): string {
+  if (bytes === 0) return '[The file is empty.]';
+  const words: string[] = [];
+  if (startLine > 1 || nextLine !== null) {
+    words.push(`Lines ${startLine} to ${endLine}${totalLines === null ? '' : ` of ${totalLines}`}.`);
+  }
+  if (nextLine !== null) words.push(`Go on with startLine ${nextLine}.`);
+  if (cutLines.length > 0)
+    words.push(`${cutLines.length} long lines are cut; session_grep_search finds what is in them.`);
+  return words.length === 0 ? '' : `[${words.join(' ')}]`;
+}
+
+/** What is no text is told of; an image is shown, unless it is too large for that. */
+async function describe(file: OpenedFile, head: Uint8Array, encoding?: Encoding): Promise<Shown<Answer>> {
+  const { path, bytes } = file.facts;
+  const image = imageType(head);
+  const mimeType = mediaType(path, head, false);
+  const answer: Answer = {
+    path,
+    kind: image === undefined ? 'binary' : 'image',
+    content: null,
+    startLine: 0,
+    endLine: 0,
+    totalLines: null,
+    truncated: false,
+    nextLine: null,
+    cutLines: [],
+    bytes,
+    sha256: await sha256Of(file),
+    encoding: null,
+    bom: false,
+    lineEnding: null,
+    mimeType,
+  };
+  const what = `${escapeControls(path)}: ${mimeType}, ${bytes} bytes.`;
+  if (image !== undefined && bytes <= mostImageBytes) {
+    const data = Buffer.from(await file.read(0, bytes)).toString('base64');
+    return shown(answer, { type: 'text', text: what }, { type: 'image', data, mimeType });
+  }
+  const why =
+    image !== undefined
+      ? `It is too large to be shown; up to ${mostImageBytes} bytes are.`
+      : encoding === undefined
+        ? 'It is not text and is not shown.'
+        : `It is not valid ${encoding.name.toUpperCase()} and is not shown.`;
+  return shown(answer, { type: 'text', text: `${what} ${why} It can be moved, deleted, or replaced whole.` });
+}
+
+function tooFarIn(path: string, line: number): AmbitError {
+  return new AmbitError('FILE_TOO_LARGE', {
+    what: `The lines asked for lie too far into ${shownPath(path)}: after as much as is looked through at once it was line ${line}.`,
+    hint: 'Ask again to go on from there, or begin at that line.',
+  });
+}
+
+function beyond(path: string, lines: number): AmbitError {
+  return new AmbitError('REQUEST_INVALID', {
+    what: `startLine lies beyond the end: ${shownPath(path)} has ${lines} ${lines === 1 ? 'line' : 'lines'}.`,
+    hint: 'Begin at one of those.',
+  });
+}

@@ -1,0 +1,180 @@
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { loadConfig } from '../../../src/config/load/load.ts';
+import { createApprovals } from '../../../src/upstreams/pins/approvals.ts';
+import type { Exited } from '../../journeys/abandoned/ambit-command.ts';
+import { ambitInProcess } from '../in-process.ts';
+
+let home: string;
+let configFile: string;
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'ambit-import-'));
+  configFile = put('.config/ambit/ambit.yaml', commented);
+});
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+const commented = `# my gateway
+version: 1
+servers:
+  # the notes of the team
+  notes: { command: node, args: [notes.js] } # keep
+workspaces:
+  w: { path: /srv/w }
+`;
+
+function put(path: string, text: unknown): string {
+  const file = join(home, path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, typeof text === 'string' ? text : JSON.stringify(text));
+  return file;
+}
+
+const dataDir = () => join(home, 'data');
+const ambit = (...args: string[]): Promise<Exited> =>
+  ambitInProcess(['import', ...args, '--config', configFile, '--data-dir', dataDir()], {
+    HOME: home,
+    XDG_CONFIG_HOME: join(home, '.config'),
+    CLAUDE_CONFIG_DIR: '',
+  });
+
+const secret = { command: 'node', args: ['-v'], env: { API_KEY: 'sk-secret' } };
+
+test('finds the servers of every known client and writes them in, comments kept', async () => {
+  put('.claude.json', { projects: {}, mcpServers: { code: secret } });
+  put('.config/Claude/claude_desktop_config.json', { mcpServers: { 'My Desktop': { command: 'node' } } });
+  put('.cursor/mcp.json', {
+    mcpServers: { cursed: { url: 'https://h/mcp', headers: { Authorization: 'Bearer sk-secret' } } },
+  });
+  put('.config/Code/User/mcp.json', '{ // here\n "servers": { "visual": { "type": "stdio", "command": "node" }, } }');
+  const { code, stdout, stderr } = await ambit('--yes', '--json');
+  expect(code).toBe(0);
+  const { added, backup } = JSON.parse(stdout) as { added: string[]; backup: string };
+  expect(added).toEqual(['code', 'my-desktop', 'cursed', 'visual']);
+  expect(stdout + stderr).not.toContain('sk-secret');
+  const text = readFileSync(configFile, 'utf8');
+  for (const line of commented.split('\n')) expect(text).toContain(line);
+  expect(text).toContain('sk-secret');
+  const { config } = await loadConfig({ file: configFile });
+  expect(config.servers['code']).toMatchObject({
+    source: 'imported',
+    file: 'claude-code',
+    env: { API_KEY: 'sk-secret' },
+  });
+  expect(config.servers['cursed']).toMatchObject({ source: 'imported', file: 'cursor', transport: 'http' });
+  expect(readFileSync(backup, 'utf8')).toBe(commented);
+  expect(statSync(backup).mode & 0o777).toBe(0o600);
+  const approvals = createApprovals({ dataDir: dataDir() });
+  expect(
+    approvals
+      .list()
+      .map(({ name }) => name)
+      .sort(),
+  ).toEqual([...added].sort());
+});
+
+test('one client, or one file with its relative names', async () => {
+  put('.claude.json', { mcpServers: { code: secret } });
+  put('.cursor/mcp.json', { mcpServers: { cursed: secret } });
+  expect(JSON.parse((await ambit('--from', 'cursor', '--yes', '--json')).stdout).added).toEqual(['cursed']);
+  put('project/server.js', '');
+  const file = put('project/.mcp.json', { mcpServers: { local: { command: './run', args: ['server.js'] } } });
+  await ambit(file, '--yes');
+  const { config } = await loadConfig({ file: configFile });
+  expect(config.servers['local']).toMatchObject({
+    command: join(home, 'project/run'),
+    args: [join(home, 'project/server.js')],
+    file,
+  });
+  expect((await ambit('--from', 'emacs')).code).toBe(2);
+});
+
+test('shows first and asks: a dry run and a missing yes write nothing', async () => {
+  put('.claude.json', { mcpServers: { code: secret } });
+  const dry = await ambit('--dry-run');
+  expect(dry.code).toBe(0);
+  expect(dry.stderr).toContain('+ code (claude-code)\n  runs     node -v\n');
+  expect((await ambit()).code).toBe(2);
+  expect(readFileSync(configFile, 'utf8')).toBe(commented);
+  expect(readdirSync(dirname(configFile))).toEqual(['ambit.yaml']);
+});
+
+test('a namesake stays, a second import adds nothing, what is dangerous is left out', async () => {
+  put('.claude.json', {
+    mcpServers: { notes: secret, evil: { command: 'node', env: { NODE_OPTIONS: '--import=/x' } }, code: secret },
+  });
+  const { stdout, stderr } = await ambit('--yes');
+  expect(stdout).toBe('Added: code.\n');
+  expect(stderr).toContain('= notes (claude-code) has a namesake already');
+  expect(stderr).toContain('mcpServers.evil: env NODE_OPTIONS');
+  expect((await loadConfig({ file: configFile })).config.servers['notes']?.source).toBe('operator');
+  expect((await ambit('--yes')).stdout).toBe('Nothing to add.\n');
+});
+
+test('undo puts back what was there, revokes, and loses nothing', async () => {
+  put('.claude.json', { mcpServers: { code: secret } });
+  await ambit('--yes');
+  const edited = `${readFileSync(configFile, 'utf8')}# by hand\n`;
+  writeFileSync(configFile, edited);
+  const { code, stdout } = await ambit('--undo', '--yes', '--json');
+  expect(code).toBe(0);
+  expect(readFileSync(configFile, 'utf8')).toBe(commented);
+  const { undone, removed } = JSON.parse(stdout) as { undone: string; removed: string[] };
+  expect(removed).toEqual(['code']);
+  expect(readFileSync(undone, 'utf8')).toBe(edited);
+  expect(createApprovals({ dataDir: dataDir() }).list()).toEqual([]);
+  expect((await ambit('--undo', '--yes')).code).toBe(1);
+});
+
+test('a configuration that is missing is made, one in JSON stays JSON, a broken one is left alone', async () => {
+  put('.claude.json', { mcpServers: { code: secret } });
+  rmSync(configFile);
+  expect((await ambit('--yes')).code).toBe(0);
+  expect(statSync(configFile).mode & 0o777).toBe(0o600);
+  writeFileSync(configFile, '{"version":1,"servers":{"own":{"command":"x"}}}');
+  expect((await ambit('--yes')).code).toBe(0);
+  expect(Object.keys(JSON.parse(readFileSync(configFile, 'utf8')).servers)).toEqual(['own', 'code']);
+  writeFileSync(configFile, 'version: 1\nservers: [');
+  expect((await ambit('--yes')).code).toBe(1);
+  expect(readFileSync(configFile, 'utf8')).toBe('version: 1\nservers: [');
+});
+
+test('an imported server is held to what was shown', async () => {
+  const file = put('project/.mcp.json', { mcpServers: { local: { command: 'node', args: ['server.js'] } } });
+  put('project/server.js', 'one');
+  await ambit(file, '--yes');
+  const list = () => ambitInProcess(['server', 'list', '--config', configFile, '--data-dir', dataDir()]);
+  expect((await list()).stdout).toMatch(/^local .* approved$/m);
+  put('project/server.js', 'two');
+  expect((await list()).stdout).toMatch(/^local .* changed$/m);
+});
+
+test('S2: what may hold a secret is not written to where others may read it, and back', async () => {
+  const others: Record<string, unknown>[] = [
+    { command: 'node', env: { API_KEY: 'sk-secret' } },
+    { command: 'node', args: ['--key', 'sk-secret'] },
+    { url: 'https://h/mcp', headers: { Authorization: 'Bearer sk-secret' } },
+    { url: 'https://h/mcp?key=sk-secret' },
+  ];
+  const mode = () => statSync(configFile).mode & 0o777;
+  for (const server of others) {
+    writeFileSync(configFile, commented);
+    chmodSync(configFile, 0o644);
+    const file = put('servers.json', { mcpServers: { added: server } });
+    const { code, stderr } = await ambit(file, '--yes');
+    expect([code, mode()]).toEqual([0, 0o600]);
+    expect(stderr).toContain('Others may not read it any more (mode 0600 instead of 0644)');
+  }
+  // What comes back may hold as much.
+  chmodSync(configFile, 0o640);
+  expect(await ambit('--undo', '--yes')).toMatchObject({ code: 0, stderr: expect.stringContaining('instead of 0640') });
+  expect(mode()).toBe(0o600);
+});
+
+test('S2: what holds no secret leaves the mode as it is', async () => {
+  chmodSync(configFile, 0o644);
+  const { stderr } = await ambit(put('servers.json', { mcpServers: { added: { command: 'node' } } }), '--yes');
+  expect(stderr).not.toContain('mode');
+  expect(statSync(configFile).mode & 0o777).toBe(0o644);
+});

@@ -1,0 +1,154 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { showOne } from '../../../src/cli/commands/session/show-session.ts';
+import { loadConfig } from '../../../src/config/load/load.ts';
+import type { Config } from '../../../src/config/schema/schema.ts';
+import { handleAdmin } from '../../../src/entrances/control/handle.ts';
+import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
+import type { Gateway } from '../../../src/gateway/gateway.ts';
+import type { SessionServers } from '../../../src/index.ts';
+import type { SandboxState } from '../../../src/sandbox/sandbox-state.ts';
+import type { SessionView } from '../../../src/sessions/session.ts';
+import { hasBwrap } from '../../needs/bwrap.ts';
+import { checkAnswer } from './check-answer.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'ambit-admin-'));
+const configFile = join(folder, 'ambit.yaml');
+let gateway: Gateway;
+
+beforeAll(async () => {
+  const text = 'version: 1\nservers: { a: { command: x }, b: { command: x } }';
+  const { config } = await loadConfig({ text, file: configFile });
+  gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log: { info() {}, warn() {} } });
+});
+
+afterAll(async () => {
+  await gateway.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const base = '/api/v1/sessions';
+async function ask(
+  method: string,
+  path: string,
+  body?: unknown,
+  address?: string,
+): Promise<{ status: number; body: unknown }> {
+  const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+  const { status, body: answer } = await handleAdmin(gateway, { method, path: base + path, body: bytes }, address);
+  checkAnswer(method, base + path, status, answer);
+  return { status, body: answer };
+}
+const open = async (draft: Record<string, unknown> = {}) =>
+  (await ask('POST', '', { servers: ['a', 'b'], ttlSeconds: 60, ...draft })).body as { id: string; token: string };
+
+test.each([
+  [{ trustLevel: 'direct' }, 403],
+  [{ trustLevel: 'root' }, 400],
+  [{ trustLevel: ['sandboxed'] }, 400],
+  [{ ttlSeconds: 61 }, 400],
+  [{ ttlSeconds: '5' }, 400],
+  [{ ttlSeconds: null }, 400],
+  [{ servers: 'a' }, 400],
+  [{ servers: [1] }, 400],
+  [{ servers: null }, 400],
+  [{ servers: ['a', 'c'] }, 400],
+  [{ servers: { length: 0 } }, 400],
+  [{ userId: 'root' }, 400],
+  [{ workspaceId: 'w' }, 400],
+  [{ permissions: ['admin'] }, 400],
+  [{ endsAt: 1e15 }, 400],
+  [{ tokenDigests: [] }, 400],
+  [{ servers: ['a'], __proto__x: 1 }, 400],
+  [[], 400],
+  ['x', 400],
+  [{}, 400],
+])('P14: PATCH with %j is refused whole', async (body, status) => {
+  const { id } = await open();
+  expect((await ask('PATCH', `/${id}`, body)).status).toBe(status);
+  expect((await ask('GET', `/${id}`)).body).toMatchObject({
+    trustLevel: 'sandboxed',
+    ttlSeconds: 60,
+    servers: ['a', 'b'],
+  });
+});
+
+test('a sandboxed session shows its sandbox and who keeps it within its limits; a direct one has none', async () => {
+  const shownFor = async (draft: Record<string, unknown>) => {
+    const { body } = await ask('GET', `/${(await open(draft)).id}`);
+    return body as SessionView & { sandbox: SandboxState | null };
+  };
+  expect((await shownFor({ trustLevel: 'direct' })).sandbox).toBeNull();
+  const view = await shownFor({});
+  if (hasBwrap()) {
+    const limits = { fileMb: 'rlimit', wallSeconds: 'timer' };
+    expect(view.sandbox).toMatchObject({ runner: 'bwrap', refusal: null, limits });
+    expect(showOne(view)).toMatch(/^sandbox +bwrap$/m);
+    expect(showOne(view)).toMatch(/^by rlimit +fileMb, openFiles$/m);
+  } else {
+    expect(view.sandbox).toMatchObject({ limits: null, refusal: expect.stringContaining('no sandbox') });
+  }
+});
+
+test('P14: PATCH narrows, and the token keeps working', async () => {
+  const { id, token } = await open({ trustLevel: 'trusted' });
+  const change = { trustLevel: 'untrusted', ttlSeconds: 5, servers: ['b'] };
+  const expected = { id, trustLevel: 'sandboxed', ttlSeconds: 5, servers: ['b'] };
+  expect(await ask('PATCH', `/${id}`, change)).toMatchObject({ status: 200, body: expected });
+  expect((await gateway.sessions.prove(token)).servers).toEqual(['b']);
+  expect((await ask('PATCH', '/nobody', change)).status).toBe(404);
+});
+
+test.each([{ servers: ['c'] }, { servers: 'a' }, { servers: [null] }, { permissions: ['X'] }, { permissions: 'x' }])(
+  'POST with %j opens nothing',
+  async (draft) => {
+    const before = (await gateway.sessions.list()).sessions.length;
+    expect((await ask('POST', '', draft)).status).toBe(400);
+    expect((await gateway.sessions.list()).sessions).toHaveLength(before);
+  },
+);
+
+test('the servers of a session; addresses only from a gateway that has one, and then with a token of their own', async () => {
+  const { id, token } = await open({ trustLevel: 'direct', servers: ['a'] });
+  const { mcpServers, servers } = (await ask('GET', `/${id}/servers`)).body as SessionServers;
+  expect(Object.keys(mcpServers)).toEqual(['a']);
+  expect(servers).toMatchObject([
+    { name: 'a', available: true, env: { AMBIT_TRUST_LEVEL: 'injected' } },
+    { name: 'b', available: false, rule: 'session.servers' },
+  ]);
+  expect(JSON.stringify(servers)).not.toContain(token);
+  expect((await ask('POST', `/${id}/servers`, { via: 'gateway' })).status).toBe(503);
+  for (const body of [{}, { via: 'elsewhere' }, { via: 'gateway', userId: 'root' }]) {
+    expect((await ask('POST', `/${id}/servers`, body, 'http://127.0.0.1:1')).status).toBe(400);
+  }
+  expect(gateway.sessions.get(id)?.tokenDigests).toHaveLength(1);
+  const reached = await ask('POST', `/${id}/servers`, { via: 'gateway' }, 'https://ambit.example/base/');
+  expect(reached.status).toBe(201);
+  const entry = (reached.body as SessionServers).mcpServers['a'] as { url: string; headers: Record<string, string> };
+  expect(entry.url).toBe('https://ambit.example/base/mcp/a');
+  expect((reached.body as SessionServers).mcpServers['ambit']).toEqual({
+    ...entry,
+    url: 'https://ambit.example/base/mcp/ambit',
+  });
+  const further = entry.headers['Authorization']?.replace('Bearer ', '') ?? '';
+  expect(further).not.toBe(token);
+  expect((await gateway.sessions.prove(further)).id).toBe(id);
+  expect((await ask('GET', '/nobody/servers')).status).toBe(404);
+  expect((await ask('DELETE', `/${id}/servers`)).status).toBe(405);
+});
+
+test('Ambit’s own address is named only to whom a rule leaves one of its tools', async () => {
+  const { id } = await open();
+  const names = async () => {
+    const { body } = await ask('POST', `/${id}/servers`, { via: 'gateway' }, 'http://127.0.0.1:1');
+    return Object.keys((body as SessionServers).mcpServers);
+  };
+  expect(await names()).toEqual(['a', 'b', 'ambit']);
+  const before = gateway.config;
+  const denied: Config['rules'][number] = { id: 'none', deny: ['session_*'] };
+  gateway.reload({ ...before, rules: [denied] });
+  expect(await names()).toEqual(['a', 'b']);
+  gateway.reload(before);
+});

@@ -1,0 +1,231 @@
+import { EventEmitter } from 'node:events';
+import { readFileSync, rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { request, type ServerResponse } from 'node:http';
+import { connect, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createConnections, networkOf } from '../../../src/entrances/http/connections.ts';
+import { maxConnectionsWithin } from '../../../src/entrances/http/descriptor-limit.ts';
+import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
+import { callModern, modernHeaders, modernRequest, outcome } from '../../journeys/hostile/mcp-calls.ts';
+import { head, openWire, type Wire } from '../../journeys/hostile/raw-http.ts';
+
+const bodyBytes = 64 * 1024;
+const calm = join(import.meta.dirname, '../../fixtures/hostile/well-behaved.js');
+let folder: string;
+let gateway: EmbeddedGateway;
+let url: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ambit-strangers-'));
+  gateway = await createGateway({
+    // 16 for strangers of one address, and 16 for one credential.
+    config: {
+      version: 1,
+      listen: { maxConnections: 32 },
+      limits: { bodyBytes, messageBytes: bodyBytes },
+      sessions: { defaultTrust: 'direct' },
+      servers: { calm: { command: process.execPath, args: [calm] } },
+    },
+    dataDir: join(folder, 'data'),
+    log: { info() {}, warn() {} },
+  });
+  url = (await gateway.listen({ port: 0 })).url;
+});
+afterAll(async () => {
+  await gateway?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const address = () => `${url}/mcp/calm`;
+const bearer = (token: string) => ({ authorization: `Bearer ${token}`, ...modernHeaders('tools/call', 'echo') });
+
+describe('S7: without a credential', () => {
+  test.each([
+    ['none', {}],
+    ['one that does not verify', { authorization: 'Bearer nonsense' }],
+  ])('with %s, the answer comes before the body', async (_what, lines) => {
+    const wire = await openWire(url);
+    await wire.say(head('/mcp/calm', { ...lines, 'content-length': bodyBytes }));
+    expect(await wire.hears(/UNAUTHENTICATED/)).toMatch(/^HTTP\/1\.1 401/);
+    wire.reset();
+  });
+
+  test('nobody is asked for a body by 100 Continue', async () => {
+    const wire = await openWire(url);
+    await wire.say(head('/mcp/calm', { 'content-length': 1000, expect: '100-continue' }));
+    expect(await wire.untilClosed()).toMatch(/^HTTP\/1\.1 401[\s\S]*connection: close/i);
+  });
+
+  test('the connection ends with the answer, and not before all of it is read', async () => {
+    const wire = await openWire(url);
+    await wire.say(head('/mcp/calm', { 'content-length': 1000 }));
+    await wire.hears(/^HTTP\/1\.1 401[\s\S]*connection: close/i);
+    // The body, and another request that nobody answers any more.
+    await wire.say(`${' '.repeat(1000)}${head('/mcp/calm', { 'content-length': 0 })}`);
+    expect((await wire.untilClosed()).match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+
+  test('a client that sends a long body all the same gets to read its answer', async () => {
+    const said = await new Promise<string>((resolve, reject) => {
+      const headers = { 'content-type': 'application/json' };
+      const sending = request(address(), { method: 'POST', headers, agent: false }, (response) => {
+        resolve(text(response).then((words) => `${response.statusCode} ${words}`));
+      });
+      sending.on('error', reject);
+      sending.end(Buffer.alloc(8 << 20, 'x'));
+    });
+    expect(said).toMatch(/^401 .*UNAUTHENTICATED/);
+  });
+
+  test.each([
+    ['of any kind', {}],
+    ['that expect something unknown', { expect: 'x' }],
+  ])('more than 4 requests at once %s on one connection close it', async (_kind, lines) => {
+    const wire = await openWire(url);
+    await wire.say(head('/mcp/calm', { 'content-length': 0, ...lines }).repeat(200));
+    expect((await wire.untilClosed()).match(/HTTP\/1\.1 4/g)?.length ?? 0).toBeLessThan(5);
+  });
+
+  test('the oldest connection makes room, and whoever shows a credential keeps theirs', async () => {
+    const { token } = await gateway.createSession();
+    const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', arguments: { text: 'kept' } }));
+    const call = head('/mcp/calm', { ...bearer(token), 'content-length': body.length }) + body;
+    const kept = await openWire(url);
+    await kept.say(call);
+    await kept.hears(/"kept"/);
+    const first = await openWire(url);
+    const others: Wire[] = [];
+    for (let index = 0; index < 16; index++) others.push(await openWire(url));
+    expect(await first.untilClosed()).toBe('');
+    // The others are there still, and so is the one with a credential, idle as it is.
+    const calling = others.slice(0, 2);
+    await Promise.all([...calling, kept].map((wire) => wire.say(call)));
+    for (const wire of calling) await wire.hears(/"kept"/);
+    await expect.poll(() => kept.heard().match(/"kept"/g)?.length).toBe(2);
+    for (const wire of [...others, kept]) wire.reset();
+  });
+
+  test('in all there are no more connections than configured, from however many addresses', async () => {
+    const opened: Socket[] = [];
+    const closed: Socket[] = [];
+    for (let index = 0; index < 40; index++) {
+      const socket = connect({ port: Number(new URL(url).port), localAddress: `127.0.0.${10 + index}` });
+      socket.on('error', () => {}).on('close', () => closed.push(socket));
+      await new Promise((resolve) => socket.once('connect', resolve));
+      opened.push(socket);
+    }
+    await expect.poll(() => closed.length).toBeGreaterThanOrEqual(8);
+    expect(closed).toEqual(opened.slice(0, closed.length));
+    for (const socket of opened) socket.destroy();
+  });
+});
+
+describe('S7: one credential', () => {
+  test('has half of the connections: beyond, its oldest idle one is closed, and where none is idle it is refused', async () => {
+    const [busy, other] = [await gateway.createSession(), await gateway.createSession()];
+    const wires: Wire[] = [];
+    for (let index = 0; index < 16; index++) wires.push(await openBusyWire(busy.token));
+    const refused = await callModern(address(), busy.token, 'echo');
+    expect([refused.status, outcome(refused)]).toEqual([503, '!OVERLOADED']);
+    expect(outcome(await callModern(address(), other.token, 'echo', { text: 'hi' }))).toBe('hi');
+    for (const wire of wires) wire.reset();
+    await expect.poll(async () => outcome(await callModern(address(), busy.token, 'echo', { text: 'hi' }))).toBe('hi');
+  });
+
+  /** A connection with an answer that never ends, so that all others on it wait behind that one. */
+  async function openBusyWire(token: string): Promise<Wire> {
+    const wait = JSON.stringify(
+      modernRequest(1, 'tools/call', { name: 'wait', arguments: {}, _meta: { progressToken: 1 } }),
+    );
+    const wire = await openWire(url);
+    await wire.say(head('/mcp/calm', { ...bearer(token), 'mcp-name': 'wait', 'content-length': wait.length }) + wait);
+    await wire.hears(/notifications\/progress/);
+    return wire;
+  }
+
+  test('has no bytes left behind by connections that broke with several requests under way', async () => {
+    const busy = await gateway.createSession();
+    for (let index = 0; index < 9; index++) {
+      const wire = await openBusyWire(busy.token);
+      await wire.say(head('/mcp/calm', { ...bearer(busy.token), 'content-length': bodyBytes }));
+      await wire.say(' '.repeat(bodyBytes - 1));
+      await callModern(address(), busy.token, 'echo', { text: 'read meanwhile' });
+      wire.reset();
+    }
+    const call = () => callModern(address(), busy.token, 'echo', { text: 'x'.repeat(bodyBytes / 2) });
+    await expect.poll(async () => (await call()).status).toBe(200);
+  });
+
+  test('has half of the bytes that are kept of answers', async () => {
+    const [busy, other] = [await gateway.createSession(), await gateway.createSession()];
+    const long = { text: 'x'.repeat(45_000) };
+    const body = JSON.stringify(modernRequest(1, 'tools/call', { name: 'echo', arguments: long }));
+    const wires: Wire[] = [];
+    for (let index = 0; index < 12; index++) {
+      const wire = await openBusyWire(busy.token);
+      wires.push(wire);
+      await wire.say(head('/mcp/calm', { ...bearer(busy.token), 'content-length': body.length }) + body);
+      await callModern(address(), busy.token, 'echo', { text: 'answered meanwhile' });
+    }
+    const call = (token: string) => callModern(address(), token, 'echo', long);
+    await expect.poll(async () => (await call(busy.token)).status).toBe(503);
+    const refused = await call(busy.token);
+    expect(JSON.stringify(refused)).toContain('answers');
+    expect((await call(other.token)).status).toBe(200);
+    for (const wire of wires) wire.reset();
+    await expect.poll(async () => (await call(busy.token)).status).toBe(200);
+  });
+
+  test('has 256 requests on one connection that wait for their answers', () => {
+    const connections = createConnections({ total: 8, perAddress: 8, perCredential: 8 }, () => {});
+    const socket = new Socket();
+    const ask = () => connections.ask(socket, new EventEmitter() as ServerResponse);
+    connections.add(socket);
+    connections.prove(socket, 'session');
+    expect(Array.from({ length: 256 }, ask)).not.toContain(false);
+    expect([ask(), socket.destroyed]).toEqual([false, true]);
+  });
+
+  test('has half of the bytes that are kept of bodies', async () => {
+    const [busy, other] = [await gateway.createSession(), await gateway.createSession()];
+    const half = ' '.repeat(bodyBytes - 1);
+    const wires: Wire[] = [];
+    for (let index = 0; index < 9; index++) {
+      const wire = await openWire(url);
+      await wire.say(head('/mcp/calm', { ...bearer(busy.token), 'content-length': bodyBytes }) + half);
+      wires.push(wire);
+    }
+    const refused = await Promise.any(wires.map((wire) => wire.hears(/HTTP\/1\.1 503/)));
+    expect(refused).toMatch(/retry-after: 1[\s\S]*OVERLOADED/i);
+    expect(wires.filter((wire) => wire.heard() !== '')).toHaveLength(1);
+    expect(outcome(await callModern(address(), other.token, 'echo', { text: 'x'.repeat(1000) }))).toHaveLength(1000);
+    for (const wire of wires) wire.reset();
+  });
+});
+
+test('S7: the lines about strangers are few, and the others are counted', async () => {
+  for (let index = 0; index < 30; index++) expect((await fetch(`${url}/mcp`, { method: 'POST' })).status).toBe(401);
+  await gateway.close();
+  const lines = readFileSync(join(folder, 'data', 'journal', 'journal.jsonl'), 'utf8')
+    .trim()
+    .split('\n');
+  const refusals = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'credential');
+  expect(refusals.filter(({ further }) => further === undefined).length).toBeLessThanOrEqual(11);
+  expect(refusals.reduce((sum, { further = 1 }) => sum + further, 0)).toBeGreaterThanOrEqual(30);
+});
+
+test('S7: the usual number of connections fits 1,024 descriptors, and fewer descriptors mean fewer connections', () => {
+  expect(maxConnectionsWithin(512, 1024)).toBe(512);
+  expect(maxConnectionsWithin(512, 512)).toBe(128);
+  expect(maxConnectionsWithin(5000, Infinity)).toBe(5000);
+});
+
+test('S7: an address of IPv6 counts by its first half', () => {
+  expect(['2001:db8:1:2:3::9', '2001:db8:1:2::1', '::ffff:192.0.2.1', '::1', 'fe80::1%eth0'].map(networkOf)).toEqual([
+    ...['2001:db8:1:2', '2001:db8:1:2', '192.0.2.1', '0:0:0:0', 'fe80:0:0:0'],
+  ]);
+});

@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'vitest';
+import { mayKeep } from '../../../src/gateway/cache/may-keep.ts';
+
+const terms = { ttlMs: 60_000, severalUsers: false, from: 'x' };
+const kept = (result: string, more: Partial<typeof terms> = {}) =>
+  mayKeep(
+    { kind: 'message', bytes: Buffer.from(`{"jsonrpc":"2.0","result":${result},"id":7}`), status: 200 },
+    { ...terms, ...more },
+  );
+
+describe('what may be given again', () => {
+  test.each(['{"content":[]}', '{"resultType":"complete","content":[]}', '{"content":[],"isError":false}'])(
+    '%s',
+    (result) => {
+      const found = kept(result);
+      expect(found?.ttlMs).toBe(60_000);
+      const { bytes, id } = found?.kept ?? { bytes: Buffer.alloc(0), id: { start: 0, end: 0 } };
+      expect(bytes.subarray(id.start, id.end).toString()).toBe('7');
+    },
+  );
+
+  test.each([
+    '{"content":[],"isError":true}',
+    '{"content":[],"isError":"false"}',
+    '{"isError":false,"content":[],"isError":true}',
+    '{"isError":false,"content":[],"isErr\\u006fr":true}',
+    '{"resultType":"input_required","inputRequests":{}}',
+    '{"resultType":"task","task":{"taskId":"t"}}',
+    '{"resultType":7,"content":[]}',
+    '{"task":{"taskId":"t"}}',
+    '{"content":[],"requestState":"s"}',
+    '{"content":[],"inputRequests":{}}',
+    '{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}}',
+    '{"content":[],"_meta":{"io.modelcontextprotocol/subscriptionId":"7"}}',
+    '{"content":[],"ttlMs":0}',
+    '{"content":[],"ttlMs":-1}',
+    '{"content":[],"ttlMs":"60000"}',
+    '{"content":[],"ttlMs":null}',
+    '{"content":[],"cacheScope":"secret"}',
+    '{"content":[],"cacheScope":null}',
+    '[]',
+    'null',
+  ])('not %s', (result) => {
+    expect(kept(result)).toBeUndefined();
+  });
+
+  test('no error, and nothing that is no message', () => {
+    const bytes = Buffer.from('{"jsonrpc":"2.0","error":{"code":-1,"message":"m"},"id":7}');
+    expect(mayKeep({ kind: 'message', bytes }, terms)).toBeUndefined();
+    expect(mayKeep({ kind: 'accepted' }, terms)).toBeUndefined();
+  });
+
+  test('never for longer than either says', () => {
+    expect(kept('{"content":[],"ttlMs":500}')?.ttlMs).toBe(500);
+    expect(kept('{"content":[],"ttlMs":500000}')?.ttlMs).toBe(60_000);
+    expect(kept('{"content":[],"ttlMs":1.5}')?.ttlMs).toBe(1.5);
+  });
+
+  test('what is private stays with one user; what is public gets no wider', () => {
+    expect(kept('{"content":[],"cacheScope":"private"}')).toBeDefined();
+    expect(kept('{"content":[],"cacheScope":"private"}', { severalUsers: true })).toBeUndefined();
+    expect(kept('{"content":[],"cacheScope":"public"}', { severalUsers: true })).toBeDefined();
+    expect(kept('{"content":[]}', { severalUsers: true })).toBeDefined();
+  });
+});

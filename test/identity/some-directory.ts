@@ -1,0 +1,60 @@
+import { createDirectory, type Declared, type Directory } from '../../src/identity/directory.ts';
+import type { Ceiling } from '../../src/identity/principal.ts';
+import { presentedToken } from '../../src/identity/token.ts';
+import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
+import type { SessionStore } from '../../src/stores/store.ts';
+
+export const nobody: Declared = { teams: [], users: [] };
+export const unbounded: Ceiling = { trustLevel: 'direct', workspaces: null, scopes: null };
+
+export interface SomeDirectory {
+  readonly directory: Directory;
+  readonly store: SessionStore;
+  /** How often the store was asked for a document, of which collection. */
+  readonly reads: string[];
+  /** By how much time has been moved. */
+  passes(ms: number): void;
+  /** What a key gets: its user, or why not. */
+  tries(key: string): Promise<string>;
+  keyFor(userId: string, ceiling?: Partial<Ceiling>): Promise<{ readonly id: string; readonly key: string }>;
+}
+
+/** A directory whose reads are counted and whose time is moved by hand. */
+export function someDirectory(given: SessionStore = openMemoryStore(), declared: Declared = nobody): SomeDirectory {
+  const reads: string[] = [];
+  let time = Date.now();
+  const documents: SessionStore['documents'] = {
+    ...given.documents,
+    get(collection, key) {
+      reads.push(collection);
+      return given.documents.get(collection, key);
+    },
+  };
+  const directory = createDirectory({
+    documents,
+    watch: given.watch,
+    declared: () => declared,
+    now: () => time,
+  });
+  return {
+    directory,
+    store: given,
+    reads,
+    passes(ms) {
+      time += ms;
+    },
+    async tries(key) {
+      try {
+        return (await directory.keys.verify(presentedToken(key))).userId;
+      } catch (error) {
+        const { code, message } = error as { readonly code: string; readonly message: string };
+        return `${code}: ${message}`;
+      }
+    },
+    async keyFor(userId, ceiling = {}) {
+      await directory.users.add(userId);
+      const { view, key } = await directory.keys.create({ userId, ceiling: { ...unbounded, ...ceiling } });
+      return { id: view.id, key };
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { decodeFile, type Encoding, encode, encodingOf, isWhole } from '../../../src/lib/text/encoding.ts';
+import { imageType, mediaType } from '../../../src/lib/text/media-type.ts';
+import { scanLines } from '../../../src/lib/text/scan-lines.ts';
+import { counts } from '../../proof.ts';
+
+const encodings: readonly Encoding[] = [
+  encodingOf(Buffer.from('plain')),
+  encodingOf(Buffer.from('\ufeffmarked')),
+  encodingOf(Uint8Array.of(0xff, 0xfe, 0x41, 0)),
+  encodingOf(Uint8Array.of(0xfe, 0xff, 0, 0x41)),
+  encodingOf(Uint8Array.of(0xff, 0xfe, 0, 0)),
+  encodingOf(Uint8Array.of(0, 0, 0xfe, 0xff)),
+].map((each) => each as Encoding);
+
+const text = fc.string({
+  unit: fc.constantFrom('a', '\n', '\r\n', 'é', '\u010a', '\u0a0d', '\ud83d\ude0a', '\ufeff', '日'),
+});
+
+describe('encodings', () => {
+  test('are told by their marks', () => {
+    const names = encodings.map(({ name, mark }) => `${name}${mark.length === 0 ? '' : ' marked'}`);
+    expect(names).toEqual([
+      'utf-8',
+      'utf-8 marked',
+      'utf-16le marked',
+      'utf-16be marked',
+      'utf-32le marked',
+      'utf-32be marked',
+    ]);
+  });
+
+  test('any text comes back as it was written, in each of them', () => {
+    fc.assert(
+      fc.property(text, fc.constantFrom(...encodings), (given, encoding) => {
+        // Without a mark of its own, a text that begins with one is a marked text.
+        fc.pre(encoding.mark.length > 0 || !given.startsWith('\ufeff'));
+        expect(decodeFile(encode(given, encoding))).toEqual({ text: given, encoding });
+      }),
+      { numRuns: counts(300, 20_000) },
+    );
+  });
+
+  test('what is not text is not made into text', () => {
+    for (const bytes of [
+      [0x41, 0, 0x42],
+      [0xff, 0x41],
+      [0xc3, 0x28],
+      [0xed, 0xa0, 0x80],
+      [0xff, 0xfe, 0x41],
+      [0xff, 0xfe, 0x00, 0xd8],
+      [0xff, 0xfe, 0, 0, 0x00, 0xd8, 0, 0],
+      [0xff, 0xfe, 0, 0, 0x00, 0x00, 0x11, 0],
+      [0, 0, 0xfe, 0xff, 0x41],
+    ])
+      expect(decodeFile(Uint8Array.from(bytes)), String(bytes)).toBeUndefined();
+    expect(isWhole('a\ud83d')).toBe(false);
+    expect(isWhole('a😀')).toBe(true);
+  });
+});
+
+test('lines end where they end in the text, in each encoding and however the bytes come', () => {
+  fc.assert(
+    fc.property(text, fc.constantFrom(...encodings), fc.integer({ min: 1, max: 5 }), (given, encoding, units) => {
+      const bytes = encode(given, encoding);
+      const seen: [number, boolean][] = [];
+      const scan = scanLines(encoding, 0, (next, withReturn) => seen.push([next, withReturn]));
+      for (let at = 0; at < bytes.length; at += units * encoding.width)
+        scan.push(bytes.subarray(at, at + units * encoding.width));
+      const expected = [...given.matchAll(/\r?\n/g)].map((found): [number, boolean] => [
+        encode(given.slice(0, found.index + found[0].length), encoding).length,
+        found[0].length === 2,
+      ]);
+      expect(seen).toEqual(expected);
+    }),
+    { numRuns: counts(300, 20_000) },
+  );
+});
+
+test('media types are told by content before names', () => {
+  const png = Buffer.from('\x89PNG\r\n\x1a\n....', 'latin1');
+  expect(imageType(png)).toBe('image/png');
+  expect(imageType(Buffer.from('RIFF\0\0\0\0WEBPVP8 ', 'latin1'))).toBe('image/webp');
+  expect(imageType(Buffer.from('RIFF\0\0\0\0WAVE', 'latin1'))).toBeUndefined();
+  expect(imageType(Buffer.alloc(0))).toBeUndefined();
+  expect(mediaType('photo.md', png, false)).toBe('image/png');
+  expect(mediaType('a/README.MD', Buffer.from('#'), true)).toBe('text/markdown');
+  expect(mediaType('constructor.constructor', Buffer.from('#'), true)).toBe('text/plain');
+  expect(mediaType('x.png', Buffer.from('\0'), false)).toBe('application/octet-stream');
+});

@@ -1,0 +1,40 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { scanObject } from '../../../src/protocol/json/scan.ts';
+import { lineOf, oneLine } from '../../../src/protocol/lines/one-line.ts';
+import { objectText } from '../json/json-texts.ts';
+
+test('the same JSON, on one line, every byte in its place', () => {
+  fc.assert(
+    fc.property(objectText, ({ text }) => {
+      const bytes = Buffer.from(text);
+      const line = oneLine(bytes);
+      expect(line.length).toBe(bytes.length);
+      expect(/[\r\n]/.test(line.toString())).toBe(false);
+      expect(scanObject(line)).toEqual(scanObject(bytes));
+      expect(JSON.stringify(JSON.parse(line.toString()))).toBe(JSON.stringify(JSON.parse(text)));
+      const changed = [...line.entries()].filter(([at, byte]) => byte !== bytes[at]);
+      expect(changed.filter(([at]) => bytes[at] !== 0x0a && bytes[at] !== 0x0d)).toEqual([]);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('what is one line already is not copied', () => {
+  const bytes = Buffer.from('{"a":"\u2028\\n"}');
+  expect(oneLine(bytes)).toBe(bytes);
+});
+
+test('S3: the line of a message is one line to every reader, and the same JSON', () => {
+  fc.assert(
+    fc.property(objectText, fc.constantFrom('', '\n'), ({ text }, end) => {
+      const line = lineOf(Buffer.from(text + end)).toString();
+      expect(line.slice(0, -1)).not.toMatch(/[\r\n]/);
+      expect(line.at(-1)).toBe('\n');
+      expect(JSON.parse(line)).toEqual(JSON.parse(text));
+    }),
+    { numRuns: 300 },
+  );
+  const plain = Buffer.from('{"a":1}\n');
+  expect(lineOf(plain)).toBe(plain);
+});

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest';
+import { readMessage } from '../../src/protocol/message.ts';
+import { envelopeFault, type MirroredHeaders } from '../../src/protocol/modern-envelope.ts';
+
+const version = '2026-07-28';
+const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"${version}","io.modelcontextprotocol/clientCapabilities":{}}`;
+
+function fault(method: string, params: string, headers: Partial<MirroredHeaders>, id = '"id":1,'): number | undefined {
+  const message = readMessage(Buffer.from(`{"jsonrpc":"2.0",${id}"method":"${method}","params":{${params}}}`));
+  return envelopeFault(message, { version, method, name: undefined, ...headers })?.rpc;
+}
+
+describe('headers that must say what the body says', () => {
+  test.each([
+    ['tools/call', '"name":"echo"', { name: 'echo' }, undefined],
+    ['tools/call', '"name":"échø"', { name: '=?base64?w6ljaMO4?=' }, undefined],
+    ['tools/call', '"n\\u0061me":"\\u0065cho"', { name: 'echo' }, undefined],
+    ['tools/call', '"name":"echo"', { name: 'Echo' }, -32020],
+    ['tools/call', '"name":"echo"', { name: 'other' }, -32020],
+    ['tools/call', '"name":"echo"', {}, -32020],
+    ['tools/call', '"name":"échø"', { name: 'échø' }, undefined],
+    ['tools/call', '"name":"=?base64?ZWNobw==?="', { name: '=?base64?ZWNobw==?=' }, -32020],
+    ['tools/call', '"name":"echo"', { name: '=?base64?gA==?=' }, -32020],
+    ['tools/call', '"name":7', { name: '7' }, -32020],
+    ['tools/call', '"x":1', { name: 'echo' }, -32020],
+    ['tools/call', '"name":"echo"', { name: 'echo', method: 'tools/list' }, -32020],
+    ['tools/call', '"name":"echo"', { name: 'echo', method: 'Tools/Call' }, -32020],
+    ['tools/call', '"name":"echo"', { name: 'echo', method: undefined }, -32020],
+    ['tools/call', '"name":"echo"', { name: 'echo', version: undefined }, -32020],
+    ['tools/call', '"name":"echo"', { name: 'echo', version: '2025-11-25' }, -32020],
+    ['resources/read', '"uri":"a:b"', { name: 'a:b' }, undefined],
+    ['resources/read', '"uri":"a:b","name":"x"', { name: 'x' }, -32020],
+    ['prompts/get', '"name":"p"', { name: 'q' }, -32020],
+    ['tasks/get', '"taskId":"t"', { name: 't' }, undefined],
+    ['tasks/cancel', '"taskId":"t"', { name: 'u' }, -32020],
+    ['tools/list', '"name":"x"', {}, undefined],
+    ['acme/do', '"name":"x"', {}, undefined],
+  ] as const)('%s with %s under %j: %s', (method, params, headers, expected) => {
+    expect(fault(method, `${params},${meta}`, headers)).toBe(expected);
+  });
+
+  test('a request that leaves out what it must say of itself', () => {
+    expect(fault('tools/list', '"_meta":{}', {})).toBe(-32602);
+    expect(fault('tools/list', `"_meta":{"io.modelcontextprotocol/protocolVersion":"${version}"}`, {})).toBe(-32602);
+    const future = meta.replace(version, '2027-01-01');
+    expect(fault('tools/list', future, { version: '2027-01-01' })).toBe(-32022);
+    expect(fault('tools/list', future, {})).toBe(-32020);
+  });
+
+  test('notifications need no headers, but may not lie in them', () => {
+    expect(fault('notifications/x', meta, { method: undefined }, '')).toBeUndefined();
+    expect(fault('notifications/x', meta, { method: 'tools/call' }, '')).toBe(-32020);
+  });
+});

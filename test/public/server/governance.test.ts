@@ -1,0 +1,78 @@
+import { afterEach, expect, test } from 'vitest';
+import { headerLine } from '../../../src/context/for-models/block-text.ts';
+import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
+import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
+import { onPipe, overHttp, stateless, userNamed } from './clients.ts';
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each.close();
+});
+
+const governance = {
+  policies: [
+    { name: 'require-tests', text: 'All code changes must include tests.' },
+    { name: 'team', text: 'Ask Bo.', scope: 'team:core', mode: 'append' as const },
+  ],
+  objectives: [{ text: 'Be done by noon', scope: 'user:ada' }],
+  teamsOf: (userId: string) => (userId === 'ada' ? ['core'] : []),
+};
+
+function sessionsWith(options: ServerSessionsOptions = {}) {
+  const sessions = createServerSessions({ tools: true, ...options, context: { env: {} } });
+  open.push(sessions);
+  return sessions;
+}
+
+interface Callable {
+  readonly client: { callTool(params: { name: string; arguments: Record<string, unknown> }): Promise<unknown> };
+}
+
+async function textsOf({ client }: Callable, name = 'whoami', args = {}): Promise<string[]> {
+  const { content } = (await client.callTool({ name, arguments: args })) as { content: { text: string }[] };
+  return content.map(({ text }) => text);
+}
+
+test.each(['v1', 'v2'] as const)('G1: a server of its own tells it with the first result (SDK %s)', async (sdk) => {
+  const caller = await onPipe(sdk, sessionsWith({ governance, local: { userId: 'ada' } }));
+  open.push(caller);
+  const [block = '', ...rest] = await textsOf(caller);
+  expect(block.split('\n')).toEqual([
+    headerLine,
+    '',
+    'Policies:',
+    '  - [prepend] require-tests: All code changes must include tests. (inherited)',
+    '  - [append] team: Ask Bo. (inherited)',
+    '',
+    'Objectives:',
+    '  - Be done by noon',
+    '',
+    '═'.repeat(39),
+  ]);
+  expect(rest).toHaveLength(1);
+  expect(await textsOf(caller)).toHaveLength(1);
+  expect(await textsOf(caller, 'session_context', { session: 'current' })).toEqual([block]);
+});
+
+test('G1: each user is given what is theirs, once a session, over HTTP and over several servers', async () => {
+  const store = openMemoryStore();
+  const principal: ServerSessionsOptions['principal'] = (auth) => auth && { userId: String(auth.extra?.['user']) };
+  const here = () => stateless(sessionsWith({ governance, store, principal }));
+  const told: number[] = [];
+  for (const user of ['ada', 'bob', 'ada']) {
+    const caller = await overHttp(here(), 'modern', userNamed(user));
+    open.push(caller);
+    const texts = await textsOf(caller);
+    expect(texts.some((text) => text.includes('Be done by noon'))).toBe(user === 'ada' && told.length === 0);
+    told.push(texts.filter((text) => text.startsWith(headerLine)).length);
+  }
+  expect(told).toEqual([1, 1, 0]);
+  await store.close();
+});
+
+test('without policies nothing is told, and there is no such tool', async () => {
+  const caller = await onPipe('v2', sessionsWith());
+  open.push(caller);
+  expect(await textsOf(caller)).toHaveLength(1);
+  expect((await caller.client.listTools()).tools.map(({ name }) => name)).not.toContain('session_context');
+});

@@ -1,0 +1,84 @@
+import { afterEach, expect, test } from 'vitest';
+import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
+import { claimsFor, createSigner, metaWith } from '../sdk/signer.ts';
+import { onPipe, overHttp, stateless, userNamed } from './clients.ts';
+import { gate } from './tools.ts';
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0)) await each.close();
+});
+
+function sessionsWith(options: ServerSessionsOptions = {}, env: Record<string, string> = {}) {
+  const sessions = createServerSessions({ tools: true, ...options, context: { env } });
+  open.push(sessions);
+  return sessions;
+}
+
+async function names(caller: Awaited<ReturnType<typeof onPipe>>): Promise<string[]> {
+  return (await caller.client.listTools()).tools.map(({ name }) => name);
+}
+
+test.each(['v1', 'v2'] as const)('L13, L15: the session tools stand beside the server’s own (SDK %s)', async (sdk) => {
+  const caller = await onPipe(sdk, sessionsWith());
+  expect(await names(caller)).toEqual(
+    expect.arrayContaining(['whoami', 'session_info', 'session_list', 'session_end', 'session_state_get']),
+  );
+  await caller.call('add', { item: 'one' });
+  const kept = await caller.call('session_state_get', { session: 'current', key: 'items' });
+  expect(kept.value).toMatchObject({ value: ['one'], version: 1 });
+  const { sessionId } = (await caller.call('whoami')).value as { sessionId: string };
+  expect((await caller.call('session_info', { session: 'current' })).value).toMatchObject({
+    session: { id: sessionId, current: true },
+  });
+  expect((await caller.call('session_info', { session: 'unknown-one' })).error).toMatchObject({
+    code: 'SESSION_NOT_FOUND',
+  });
+  await caller.close();
+});
+
+test('L13: whoever ends its own session gets the answer, and what else is under way does not', async () => {
+  const sessions = sessionsWith();
+  const caller = await onPipe('v2', sessions);
+  const held = gate('beside');
+  const waiting = caller.call('wait', { at: 'beside' });
+  await held.arrived;
+  expect((await caller.call('session_end', { session: 'current' })).value).toMatchObject({ ended: true });
+  expect((await waiting).error).toMatchObject({ code: 'SESSION_ENDED' });
+  held.open();
+  expect((await caller.call('session_list', {})).error).toMatchObject({ code: 'SESSION_ENDED' });
+  await caller.close();
+});
+
+test('over HTTP a caller reaches its own session and no other, not even of the same user', async () => {
+  const sessions = sessionsWith({ principal: (auth) => auth && { userId: String(auth.extra?.user) } });
+  const other = await sessions.open({ userId: 'ada' });
+  const caller = await overHttp(stateless(sessions), 'modern', userNamed('ada'));
+  open.push(caller);
+  expect(await names(caller)).toContain('session_end');
+  for (const session of [other.id, other.id.slice(0, 8), 'ada']) {
+    expect((await caller.call('session_end', { session })).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
+  }
+  expect((await sessions.list()).map(({ id }) => id)).toContain(other.id);
+});
+
+test('behind Ambit they are left to Ambit, which has its own', async () => {
+  const signer = await createSigner();
+  const env = { AMBIT_JWKS: JSON.stringify(signer.jwks), AMBIT_SESSION_ID: 'session-one', AMBIT_TRUST_LEVEL: 'direct' };
+  const caller = await onPipe('v2', sessionsWith({}, env));
+  expect(await names(caller)).not.toContain('session_end');
+  const claims = claimsFor({ name: 'session_end', canonical: '{"session":"current"}' });
+  const meta = metaWith(await signer.sign(claims), claims);
+  await expect(caller.call('session_end', { session: 'current' }, meta)).rejects.toThrow(/session_end/);
+  await caller.close();
+
+  const aud = 'http://kept.test/mcp';
+  const sessions = createServerSessions({ tools: true, context: { env: {}, keys: signer.jwks, audience: aud } });
+  open.push(sessions);
+  const remote = await overHttp(stateless(sessions), 'modern');
+  open.push(remote);
+  expect(await names(remote)).toContain('session_end');
+  const listing = claimsFor({ method: 'tools/list', name: '', aud });
+  const { tools } = await remote.client.listTools({ _meta: metaWith(await signer.sign(listing), listing) } as never);
+  expect(tools.map(({ name }) => name)).not.toContain('session_end');
+});

@@ -1,0 +1,36 @@
+import { readJudged } from '../../src/protocol/judged-value.ts';
+import { loadConditions } from '../../src/rules/conditions.ts';
+import type { Arguments } from '../../src/rules/decision.ts';
+import { createPolicy, type RuleText } from '../../src/rules/policy.ts';
+import type { SessionClaims } from '../../src/rules/session-base.ts';
+import type { ToolFilterTexts } from '../../src/rules/tool-filters.ts';
+
+export const compile = await loadConditions();
+
+export const someone: SessionClaims = {
+  id: '0123456789abcdef',
+  userId: 'ada',
+  agentId: '',
+  workspaceId: 'garden',
+  trustLevel: 'sandboxed',
+  permissions: ['notes:read'],
+};
+
+export function policy(rules: readonly RuleText[], tools: Partial<ToolFilterTexts> = {}) {
+  const filters = { allow: ['*'], deny: [], permissions: {}, instead: {}, hideReplaced: false, ...tools };
+  return createPolicy((server) => (server === 'notes' ? filters : undefined), rules);
+}
+
+export const judging = (text: string) => (names: ReadonlySet<string>) => readJudged(text, names);
+
+export const unread = (): Arguments => {
+  throw new Error('the arguments were read');
+};
+
+/** What a condition says of these arguments: true, false or why not. */
+export function judge(when: string, args = '{}', session = someone): boolean | string {
+  const condition = compile(when);
+  if ('problem' in condition) throw new Error(condition.problem);
+  const verdict = condition.judge({ session, server: 'notes', tool: 'write' }, readJudged(args, condition.names));
+  return 'error' in verdict ? verdict.error : verdict.holds;
+}

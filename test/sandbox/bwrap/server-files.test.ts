@@ -1,0 +1,151 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { holdMounts } from '../../../src/sandbox/bwrap/mounts.ts';
+import { serverFiles } from '../../../src/sandbox/bwrap/server-files.ts';
+import { ordinaryLimits } from './sandbox-harness.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-files-')));
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const at = (path: string) => join(folder, path);
+function file(path: string, content = '', mode = 0o755): string {
+  mkdirSync(dirname(at(path)), { recursive: true });
+  writeFileSync(at(path), content, { mode });
+  return at(path);
+}
+
+function shown(command: string, args: string[] = [], hidden: string[] = []): string[] {
+  const found = serverFiles({ command, args, searchPath: `${at('bin')}:/usr/bin:/bin`, hidden });
+  return [...new Set(found.shown.map(({ inside }) => inside))].filter((path) => path.startsWith(folder)).sort();
+}
+
+test('a file that belongs to no package is shown alone', () => {
+  const script = file('downloads/server.js');
+  file('downloads/letter.txt');
+  expect(shown('sh', [script])).toEqual([script]);
+});
+
+test('a package is shown whole, with the modules above it', () => {
+  const script = file('repo/packages/one/dist/server.js');
+  file('repo/packages/one/package.json', '{}');
+  file('repo/node_modules/zod/index.js');
+  expect(shown('sh', [script])).toEqual(
+    [script, at('repo/packages/one'), at('repo/packages/one/package.json'), at('repo/node_modules')].sort(),
+  );
+});
+
+test('an installed package is shown with all that is installed beside it, and nothing of the project', () => {
+  const script = file('repo/node_modules/.store/a/node_modules/a/dist/a.js');
+  file('repo/package.json', '{}');
+  file('repo/.env', 'SECRET=1');
+  expect(shown('sh', [script])).toEqual([script, at('repo/node_modules'), at('repo/package.json')].sort());
+});
+
+test('no home folder is shown, though it look like a package', () => {
+  vi.stubEnv('HOME', folder);
+  const script = file('server.js');
+  file('package.json', '{}');
+  file('.ssh/id');
+  expect(shown('sh', [script])).toEqual([at('package.json'), script].sort());
+});
+
+test('a package that holds what is never shown is narrowed to the folder of the file, or to the file', () => {
+  const script = file('repo/servers/server.js');
+  file('repo/package.json', '{}');
+  const [config, data] = [file('repo/ambit.yaml'), file('repo/servers/data/x')];
+  expect(shown('sh', [script], [config])).toEqual([at('repo/package.json'), at('repo/servers'), script].sort());
+  expect(shown('sh', [script], [config, dirname(data)])).toEqual([at('repo/package.json'), script].sort());
+});
+
+test('a script brings its interpreter, found on PATH, and links stay links', () => {
+  const program = file('repo/node_modules/pkg/cli.js', '#!/usr/bin/env -S runtime --flag\n');
+  mkdirSync(at('repo/node_modules/.bin'));
+  symlinkSync('../pkg/cli.js', at('repo/node_modules/.bin/cli'));
+  const runtime = file('bin/runtime', '\x7fELF');
+  const found = serverFiles({ command: at('repo/node_modules/.bin/cli'), args: [], searchPath: at('bin'), hidden: [] });
+  expect(found.program).toBe(at('repo/node_modules/.bin/cli'));
+  expect(found.searched).toEqual([at('repo/node_modules/.bin'), at('bin')]);
+  expect(found.shown.map(({ real }) => real)).toEqual(
+    expect.arrayContaining([program, runtime, at('repo/node_modules')]),
+  );
+  expect(found.links).toContainEqual({ inside: at('repo/node_modules/.bin/cli'), target: '../pkg/cli.js' });
+});
+
+test('a runtime is shown whole only where all of it is the runtime', () => {
+  file('venv/pyvenv.cfg');
+  expect(shown(file('venv/bin/python'))).toContain(at('venv'));
+  file('local/share/keyring');
+  expect(shown(file('local/bin/tool'))).toEqual([at('local/bin/tool')]);
+});
+
+test('a runtime or a folder of modules that holds what is never shown is not shown whole', () => {
+  file('venv-2/pyvenv.cfg');
+  const python = file('venv-2/bin/python');
+  expect(shown(python, [], [dirname(file('venv-2/data/secret'))])).toEqual([python]);
+  const script = file('app/node_modules/server/index.js');
+  const secret = file('app/node_modules/other/secret');
+  expect(shown('sh', [script], [secret])).not.toContain(at('app/node_modules'));
+  expect(shown('sh', [script])).toContain(at('app/node_modules'));
+});
+
+test('a link with a guarded name is not followed, so that nothing outside the workspace is shown', async () => {
+  file('outside-2/secret');
+  mkdirSync(at('ws-2'));
+  for (const name of ['.claude', '.git', '.mcp.json']) symlinkSync(at('outside-2'), at(`ws-2/${name}`));
+  const home = { real: at('ws-2'), inside: at('ws-2') };
+  const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
+  const mounts = await holdMounts({ ...rest, home }, { shown: [], links: [] }, folder);
+  const { kept, readOnly } = mounts.guarded;
+  expect([...kept, ...readOnly].filter(({ inside }) => inside.startsWith(at('ws-2')))).toEqual([]);
+  mounts.release();
+  const guarded = { ...home, guard: { git: 'read' } } as const;
+  await expect(holdMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
+});
+
+test('what is not there is not started, and a relative entry of PATH is passed over', () => {
+  expect(() => shown('no-such-program')).toThrow('There is no program "no-such-program"');
+  expect(() => shown('./relative')).toThrow('There is no program');
+  expect(() => serverFiles({ command: 'sh', args: [], searchPath: 'bin:.', hidden: [] })).toThrow(
+    'There is no program',
+  );
+});
+
+test('what has been exchanged since it was looked at is not shown, nor what is of the kernel', async () => {
+  const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
+  const none = { shown: [], links: [] };
+  mkdirSync(at('outside'));
+  symlinkSync(at('outside'), at('ws'));
+  const place = (path: string) => ({ real: path, inside: path });
+  await expect(holdMounts({ ...rest, home: place(at('ws')) }, none, folder)).rejects.toThrow();
+  mkdirSync(at('real'));
+  symlinkSync(at('real'), at('way'));
+  mkdirSync(at('real/ws'));
+  await expect(holdMounts({ ...rest, home: place(at('way/ws')) }, none, folder)).rejects.toThrow('leads elsewhere');
+  for (const path of ['/proc', '/sys', '/dev/shm', '/proc/self']) {
+    await expect(
+      holdMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none, folder),
+    ).rejects.toThrow();
+  }
+});
+
+test('what lies in the workspace needs no place of its own, and nothing lets go of a handle twice', async () => {
+  file('ws/inner/x');
+  const place = (path: string) => ({ real: at(path), inside: at(path) });
+  const rest = { hidden: [], limits: ordinaryLimits };
+  const mounts = await holdMounts(
+    { ...rest, home: place('ws'), readable: [place('ws/inner')], writable: [place('ws/inner')] },
+    { shown: [place('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
+    folder,
+  );
+  expect(mounts.places.map(({ what, writable }) => [what.inside, writable])).toEqual([[at('ws'), true]]);
+  expect(mounts.links).toEqual([]);
+  mounts.release();
+});

@@ -1,0 +1,215 @@
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readdirSync, rmSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders, request } from 'node:http';
+import { connect, createServer as createRawServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Resolve } from '../../../src/sandbox/egress/find-way.ts';
+import { type Egress, openEgress, type Refusal } from '../../../src/sandbox/egress/open-egress.ts';
+
+/** Longer than the address of a socket may be. */
+const folder = mkdtempSync(join(tmpdir(), `ambit-egress-${'long'.repeat(30)}-`));
+const heard: { readonly url: string | undefined; readonly headers: IncomingHttpHeaders }[] = [];
+const web = createServer(async (asked, answer) => {
+  heard.push({ url: asked.url, headers: asked.headers });
+  answer.end(`${asked.method} ${asked.url} ${await text(asked)}`);
+});
+let port = 0;
+let egress: Egress | undefined;
+let refused: Refusal[] = [];
+
+beforeAll(async () => {
+  web.listen(0, '127.0.0.1');
+  await once(web, 'listening');
+  ({ port } = web.address() as { port: number });
+});
+
+afterEach(async () => {
+  await egress?.close();
+  expect(readdirSync(folder)).toEqual([]);
+  refused = [];
+});
+
+afterAll(() => {
+  web.close();
+  rmSync(folder, { recursive: true });
+});
+
+async function open(allowed: readonly string[], resolve?: Resolve): Promise<Egress> {
+  const onRefused = (refusal: Refusal) => refused.push(refusal);
+  egress = await openEgress({ allowed, folder, onRefused, ...(resolve === undefined ? {} : { resolve }) });
+  return egress;
+}
+
+/** A socket's address is too long by its path, and can be had by a handle, as in a sandbox by another path. */
+async function dialled(): Promise<Socket> {
+  const handle = openSync(folder, 'r');
+  const socket = connect({ path: `/proc/self/fd/${handle}/egress.sock`, allowHalfOpen: true });
+  await once(socket, 'connect');
+  closeSync(handle);
+  return socket.on('error', () => {});
+}
+
+async function say(words: string): Promise<string> {
+  const socket = await dialled();
+  socket.end(words);
+  return text(socket);
+}
+
+const tunnelled = (to: string, path = '/') =>
+  say(`CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n\r\nGET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+
+describe('the proxy of a process', () => {
+  test('carries a connection to what is listed', async () => {
+    const { allowed } = await open([`127.0.0.1:${port}`]);
+    const answer = await tunnelled(`127.0.0.1:${port}`, '/through');
+    expect(answer).toMatch(/^HTTP\/1\.1 200 Connection established\r\n\r\nHTTP\/1\.1 200 OK/);
+    expect(answer).toContain('GET /through');
+    expect([...allowed]).toEqual([[`127.0.0.1:${port}`, 1]]);
+    expect(refused).toEqual([]);
+  });
+
+  test('S1: reaches a registry that is not public only where that is said, and by the proxy of the user', async () => {
+    const onRefused = (refusal: Refusal) => refused.push(refusal);
+    const resolve = async () => ['127.0.0.1'];
+    const allowed = [`registry.example:${port}`];
+    await open(allowed, resolve);
+    expect(await tunnelled(`registry.example:${port}`)).toMatch(/^HTTP\/1\.1 403 /);
+    await egress?.close();
+    egress = await openEgress({ allowed, folder, onRefused, resolve, allowPrivate: true });
+    expect(await tunnelled(`registry.example:${port}`, '/direct')).toContain('GET /direct');
+    expect(await tunnelled(`other.example:${port}`)).toMatch(/^HTTP\/1\.1 403 .*not listed/s);
+    await egress.close();
+
+    const asked: string[] = [];
+    const proxy = createServer().on('connect', (request, client: Socket) => {
+      asked.push(`${request.url} ${request.headers['proxy-authorization']}`);
+      const onward = connect(port, '127.0.0.1', () => client.write('HTTP/1.1 200 OK\r\n\r\n'));
+      client.pipe(onward).pipe(client);
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    const url = new URL(`http://user:p%20w@127.0.0.1:${(proxy.address() as { port: number }).port}`);
+    const nowhere: Resolve = () => Promise.reject(new Error('no names here'));
+    egress = await openEgress({ allowed, folder, onRefused, resolve: nowhere, proxyFor: () => url });
+    expect(await tunnelled(`registry.example:${port}`, '/by-proxy')).toContain('GET /by-proxy');
+    expect(await tunnelled(`other.example:${port}`)).toMatch(/^HTTP\/1\.1 403 .*not listed/s);
+    expect(asked).toEqual([`registry.example:${port} Basic ${Buffer.from('user:p w').toString('base64')}`]);
+    proxy.close();
+  });
+
+  test('carries a plain request, under the name that was looked at', async () => {
+    await open([`localhost:${port}`]);
+    const socket = await dialled();
+    const asking = request({
+      createConnection: () => socket,
+      method: 'POST',
+      path: `http://LocalHost:${port}/x?y=1`,
+      headers: {
+        Host: 'other.example',
+        'Proxy-Authorization': 'Basic x',
+        Connection: 'close, X-Mine',
+        'X-Mine': '1',
+        'X-Kept': '2',
+      },
+    });
+    asking.end('body');
+    const [answer] = await once(asking, 'response');
+    expect(await text(answer)).toBe('POST /x?y=1 body');
+    const { headers } = heard.at(-1) ?? {};
+    expect(headers).toMatchObject({ host: `localhost:${port}`, 'x-kept': '2' });
+    expect(headers).not.toHaveProperty('proxy-authorization');
+    expect(headers).not.toHaveProperty('x-mine');
+  });
+
+  test.each([
+    ['another host', 'example.org:443', 'not listed'],
+    ['another port', '127.0.0.1:1', 'not listed'],
+    ['the metadata of a cloud', '169.254.169.254:80', 'not listed'],
+    ['a name in front of an @', 'a.example:443@127.0.0.1:22', 'not a host and a port'],
+    ['another spelling of an address', '0x7f.1:443', 'not a host and a port'],
+    ['no port', 'a.example', 'not a host and a port'],
+  ])('refuses %s, and says so', async (_, to, reason) => {
+    await open(['a.example:443'], async () => ['127.0.0.1']);
+    const answer = await tunnelled(to);
+    expect(answer).toMatch(/^HTTP\/1\.1 (?:403|400) /);
+    expect(refused).toEqual([{ to, reason }]);
+  });
+
+  test.each([
+    ['http://a.example:443@127.0.0.1:22/', '127.0.0.1'],
+    ['http://127.0.0.1\\@a.example:443/', 'a.example'],
+    ['https://a.example:443/', 'a.example'],
+    ['/etc/passwd', 'a.example:443'],
+    ['http://169.254.169.254/latest/meta-data/', 'a.example:443'],
+    ['ftp://a.example:443/', 'a.example:443'],
+  ])('refuses the plain request for %s', async (url, host) => {
+    await open(['a.example:443', `127.0.0.1:${port}`]);
+    const answer = await say(`GET ${url} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1\.1 4\d\d /);
+    expect(refused).toEqual([{ to: expect.any(String), reason: expect.stringMatching(/^not /) }]);
+  });
+
+  test('connects to the address it has looked at, though the name leads elsewhere a moment later', async () => {
+    let answers = 0;
+    const rebinding: Resolve = async () => [answers++ % 2 === 0 ? '169.254.169.254' : '127.0.0.1'];
+    const { allowed } = await open([`rebound.example:${port}`], rebinding);
+    for (let i = 1; i <= 4; i++) {
+      expect(await tunnelled(`rebound.example:${port}`)).toMatch(/^HTTP\/1\.1 403 /);
+      expect(answers).toBe(i);
+    }
+    expect(allowed.size).toBe(0);
+    expect(refused.map(({ reason }) => reason)[0]).toContain('leads to 169.254.169.254');
+  });
+
+  test('asks once for a name and dials what it was told', async () => {
+    const hosts: string[] = [];
+    const then: Resolve = async (host) => {
+      hosts.push(host);
+      return hosts.length === 1 ? ['127.0.0.1'] : ['169.254.169.254'];
+    };
+    await open([`a.example:${port}`, `127.0.0.1:${port}`], then);
+    expect(await tunnelled(`a.example:${port}`, '/once')).toContain('GET /once');
+    expect(hosts).toEqual(['a.example']);
+  });
+
+  test.each([
+    ['a status that is none', 'HTTP/1.1 000 X\r\n\r\n', 502],
+    ['a status above all', 'HTTP/1.1 999 X\r\n\r\n', 502],
+    ['a control character in its phrase', 'HTTP/1.1 200 a\u0001b\r\nConnection: close\r\n\r\nwords', 200],
+    ['a control character in a header', 'HTTP/1.1 200 OK\r\nX: a\u0001b\r\n\r\n', 502],
+    ['another protocol', 'HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbytes', 502],
+  ])('S7: survives a listed host that answers with %s', async (_, words, status) => {
+    const hostile = createRawServer((socket) => socket.on('error', () => {}).once('data', () => socket.end(words)));
+    await once(hostile.listen(0, '127.0.0.1'), 'listening');
+    const host = `127.0.0.1:${(hostile.address() as { port: number }).port}`;
+    await open([host]);
+    const socket = await dialled();
+    socket.write(`GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    expect(await text(socket)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    hostile.close();
+  });
+
+  test('has room for so many connections, and for so long a head', async () => {
+    await open([`127.0.0.1:${port}`]);
+    const long = await say(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`);
+    expect(long).toMatch(/^HTTP\/1\.1 431 /);
+    const sockets = await Promise.all(Array.from({ length: 64 }, dialled));
+    const dropped = await dialled();
+    await once(dropped.resume(), 'end');
+    expect(refused.slice(1)).toEqual([{ to: '', reason: 'more than 64 connections at once' }]);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  test('ends what is open when it is closed', async () => {
+    const own = await open([`127.0.0.1:${port}`]);
+    const socket = await dialled();
+    socket.write(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\n\r\n`);
+    await once(socket, 'data');
+    const gone = once(socket.resume(), 'end');
+    await own.close();
+    await gone;
+    await expect(dialled()).rejects.toThrow(/ENOENT|ECONNREFUSED/);
+  });
+});

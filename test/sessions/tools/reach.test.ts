@@ -1,0 +1,218 @@
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Session } from '../../../src/sessions/session.ts';
+import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
+import { counts } from '../../proof.ts';
+import { codeIn, holder, type SomeSessions, sitting, someSessions } from './some-sessions.ts';
+
+let all: SomeSessions;
+let ada: Session;
+let child: Session;
+let grandchild: Session;
+let sibling: Session;
+let bob: Session;
+
+beforeEach(async () => {
+  all = someSessions();
+  ada = await all.open('ada', { id: 'aaaa-own-session', name: 'task#1' });
+  child = await all.open('ada', { id: 'aaab-child-of-ada', name: 'task#2', parentId: ada.id });
+  grandchild = await all.open('ada', { id: 'aaac-grandchild', parentId: child.id });
+  sibling = await all.open('ada', { id: 'bbbb-sibling-one', name: 'sibling' });
+  bob = await all.open('bob', { id: 'cccc-of-bob-alone', name: 'secret' });
+});
+afterEach(() => all.close());
+
+async function info(reference: unknown, caller: ToolCaller): Promise<string> {
+  const result = await all.tools.call('session_info', { session: reference }, caller);
+  const shown = result.structuredContent?.['session'] as { id: string } | undefined;
+  return shown?.id ?? (codeIn(result) as string);
+}
+
+describe('who reaches which session', () => {
+  test('W2: by id, unique name, unique prefix and "current"', async () => {
+    for (const reference of ['current', ada.id, 'task#1', 'aaaa'])
+      expect(await info(reference, holder(ada))).toBe(ada.id);
+    for (const reference of [child.id, 'task#2', 'aaab']) expect(await info(reference, holder(ada))).toBe(child.id);
+    expect(await info('aaac', holder(ada))).toBe(grandchild.id);
+    expect(await info('task#2', sitting(ada))).toBe(child.id);
+  });
+
+  test('L13: a token reaches its own session and its descendants, nothing else', async () => {
+    const forged = [bob.id, 'secret', 'cccc', sibling.id, 'sibling', 'bbbb', 'bbbb-sibling', 'nobody-knows-it'];
+    for (const reference of forged) expect(await info(reference, holder(ada))).toBe('SESSION_NOT_FOUND');
+    // Not upwards either: a child does not reach who opened it.
+    for (const reference of [ada.id, 'task#1', 'aaaa'])
+      expect(await info(reference, holder(child))).toBe('SESSION_NOT_FOUND');
+    expect(await info(grandchild.id, holder(child))).toBe(grandchild.id);
+  });
+
+  test('the local user reaches every session of the same user, and no other', async () => {
+    expect(await info(sibling.id, sitting(ada))).toBe(sibling.id);
+    expect(await info(ada.id, sitting(child))).toBe(ada.id);
+    for (const reference of [bob.id, 'secret', 'cccc'])
+      expect(await info(reference, sitting(ada))).toBe('SESSION_NOT_FOUND');
+    // Those nobody knows are not one person.
+    expect(await info(sibling.id, sitting(ada, 'anonymous'))).toBe('SESSION_NOT_FOUND');
+    expect(await info(child.id, sitting(ada, 'anonymous'))).toBe(child.id);
+  });
+
+  test('S2: from a sandboxed session the local user reaches that session and its descendants', async () => {
+    const boxed = { ...sitting(ada), session: ada };
+    for (const reference of [sibling.id, 'sibling', 'bbbb']) {
+      expect(await info(reference, boxed), reference).toBe('SESSION_NOT_FOUND');
+    }
+    expect(await info(child.id, boxed)).toBe(child.id);
+    expect(await info(ada.id, { ...sitting(child), session: child })).toBe('SESSION_NOT_FOUND');
+  });
+
+  test('a narrow credential reaches only those sessions of its user that are within its bounds', async () => {
+    const shop = await all.open('ada', { id: 'eeee-in-the-shop', name: 'till', workspaceId: 'shop' });
+    const direct = await all.sessions.create({ userId: 'ada', trustLevel: 'direct', workspaceId: 'shop' });
+    const ceiling = { trustLevel: 'sandboxed', workspaces: ['shop'], scopes: null } as const;
+    const principal = { kind: 'user', userId: 'ada', via: 'key', ceiling } as const;
+    const caller: ToolCaller = { session: shop, principal };
+    const beyond = [sibling.id, 'sibling', 'bbbb', ada.id, direct.session.id, bob.id];
+    for (const reference of beyond) expect(await info(reference, caller), reference).toBe('SESSION_NOT_FOUND');
+    const { structuredContent } = await all.tools.call('session_list', { session: 'current' }, caller);
+    expect(structuredContent).toMatchObject({ sessions: [{ id: shop.id }] });
+    const wide = { ...principal, ceiling: { trustLevel: 'direct', workspaces: null, scopes: null } } as const;
+    expect(await info('bbbb', { session: shop, principal: wide })).toBe(sibling.id);
+  });
+
+  test('what is beyond reach is answered, word for word, like what never was, by every tool', async () => {
+    const others: Record<string, object> = {
+      session_state_get: { key: 'k' },
+      session_state_set: { key: 'k', value: 1 },
+      session_state_delete: { key: 'k' },
+    };
+    const gone = await all.open('ada', { id: 'dddd-ended-child', parentId: ada.id });
+    await all.sessions.end(gone.id);
+    for (const { name } of all.tools.list()) {
+      for (const caller of [holder(ada), sitting(ada)]) {
+        const unknown = await all.tools.call(name, { session: 'zzzz-never-was', ...others[name] }, caller);
+        expect(codeIn(unknown)).toBe('SESSION_NOT_FOUND');
+        for (const reference of [bob.id, 'secret', 'cccc', gone.id, '\u0000', '../etc', '%', '_'.repeat(5000)]) {
+          expect(await all.tools.call(name, { session: reference, ...others[name] }, caller)).toEqual(unknown);
+        }
+      }
+    }
+    expect(await all.store.get(bob.id)).toBeDefined();
+    expect((await all.store.state.list(bob.id)).keys).toEqual([]);
+  });
+
+  test('the name of a session beyond reach does not hide the beginning of an id within', async () => {
+    await all.open('ada', { name: 'aaab' });
+    expect(await info('aaab', holder(ada))).toBe(child.id);
+  });
+
+  test('what fits several is told only of those within reach', async () => {
+    expect(await info('aaa', holder(ada))).toBe('SESSION_NOT_FOUND');
+    const other = await all.open('ada', { id: 'aaab-another-child', parentId: ada.id });
+    expect(await info('aaab', holder(ada))).toBe('REQUEST_INVALID');
+    expect(await info('aaab', holder(child))).toBe(child.id);
+    expect(await info('aaab-a', holder(ada))).toBe(other.id);
+  });
+
+  test('no reference, whatever it is, leads beyond', async () => {
+    const ids = [ada, child, grandchild, sibling, bob].map(({ id }) => id);
+    const reference = fc.oneof(
+      fc.string({ maxLength: 20 }),
+      fc.constantFrom(...ids).chain((id) => fc.nat(id.length).map((cut) => id.slice(0, cut))),
+      fc.constantFrom('current', 'sibling', 'secret', 'CURRENT', ' current', '__proto__', '*', '%'),
+      fc.jsonValue(),
+    );
+    await fc.assert(
+      fc.asyncProperty(reference, async (given) => {
+        const reached = await info(given, holder(child));
+        expect([child.id, grandchild.id, 'SESSION_NOT_FOUND', 'REQUEST_INVALID']).toContain(reached);
+        const byUser = await info(given, sitting(bob));
+        expect([bob.id, 'SESSION_NOT_FOUND', 'REQUEST_INVALID']).toContain(byUser);
+      }),
+      { numRuns: counts(200, 5000) },
+    );
+  });
+
+  test('another user’s session is nobody’s child', async () => {
+    await expect(all.open('bob', { parentId: ada.id })).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
+    await expect(all.open('ada', { parentId: 'zzzz-never-was' })).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
+    expect((await all.store.list()).sessions).toHaveLength(5);
+  });
+});
+
+describe('session_list', () => {
+  async function listed(caller: ToolCaller, more: object = {}): Promise<string[]> {
+    const ids: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const args = { session: 'current', ...more, ...(cursor === undefined ? {} : { cursor }) };
+      const { structuredContent } = await all.tools.call('session_list', args, caller);
+      const page = structuredContent as { sessions: { id: string }[]; next: string | null };
+      ids.push(...page.sessions.map(({ id }) => id));
+      cursor = page.next ?? undefined;
+    } while (cursor !== undefined);
+    return ids;
+  }
+
+  test('L13: shows what the caller reaches, in pages', async () => {
+    for (const limit of [1, 2, 200]) {
+      expect(new Set(await listed(holder(ada), { limit }))).toEqual(new Set([ada.id, child.id, grandchild.id]));
+      expect(await listed(holder(child), { limit })).toHaveLength(2);
+      expect(await listed(sitting(ada), { limit })).toHaveLength(4);
+      expect(await listed(sitting(bob), { limit })).toEqual([bob.id]);
+    }
+  });
+
+  test('by workspace', async () => {
+    const there = await all.open('ada', { parentId: child.id, workspaceId: 'shop' });
+    await all.open('bob', { workspaceId: 'shop' });
+    expect(await listed(holder(ada), { workspace: 'shop' })).toEqual([there.id]);
+    expect(await listed(sitting(ada), { workspace: 'shop' })).toEqual([there.id]);
+    expect(await listed(holder(sibling), { workspace: 'shop' })).toEqual([]);
+  });
+
+  test('a page made up by the caller is refused, or shows no more', async () => {
+    const result = await all.tools.call('session_list', { session: 'current', cursor: 'x' }, holder(ada));
+    expect(codeIn(result)).toBe('REQUEST_INVALID');
+    const skipped = await all.tools.call('session_list', { session: 'current', cursor: `0.${bob.id}` }, holder(ada));
+    expect(JSON.stringify(skipped)).not.toContain('bob');
+  });
+
+  test('no digest and no metadata is shown', async () => {
+    const answers = [];
+    for (const caller of [holder(ada), sitting(ada)]) {
+      answers.push(await all.tools.call('session_list', { session: 'current' }, caller));
+      answers.push(await all.tools.call('session_info', { session: 'current' }, caller));
+    }
+    const text = JSON.stringify(answers);
+    expect(text).not.toMatch(/digest|metadata/i);
+    for (const { tokenDigests } of (await all.store.list()).sessions) {
+      for (const digest of tokenDigests) expect(text).not.toContain(digest);
+    }
+  });
+});
+
+describe('session_end', () => {
+  test('L13: ends a descendant, with all that it opened', async () => {
+    const result = await all.tools.call('session_end', { session: 'task#2' }, holder(ada));
+    expect(result.structuredContent).toEqual({ id: child.id, ended: true });
+    const left = (await all.store.list()).sessions.map(({ id }) => id);
+    expect(left.sort()).toEqual([ada.id, sibling.id, bob.id].sort());
+    expect((await all.store.remains(grandchild.id))?.reason).toBe('ended');
+  });
+
+  test('its own session, after which nothing can be asked of it', async () => {
+    await all.tools.call('session_end', { session: 'current' }, holder(ada));
+    expect((await all.store.list()).sessions.map(({ id }) => id).sort()).toEqual([sibling.id, bob.id]);
+    const late = await all.tools.call('session_state_set', { session: 'current', key: 'k', value: 1 }, holder(ada));
+    expect(codeIn(late)).toBe('SESSION_ENDED');
+  });
+
+  test('leaves parents, siblings and others alone', async () => {
+    for (const reference of [ada.id, 'task#1', sibling.id, bob.id]) {
+      expect(codeIn(await all.tools.call('session_end', { session: reference }, holder(child)))).toBe(
+        'SESSION_NOT_FOUND',
+      );
+    }
+    expect((await all.store.list()).sessions).toHaveLength(5);
+  });
+});

@@ -1,0 +1,202 @@
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
+import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.ts';
+import type { SessionStore } from '../../../src/stores/store.ts';
+import { keyOf, placeOf } from '../../../src/upstreams/auth/credential.ts';
+import { type Credentials, openCredentials } from '../../../src/upstreams/auth/credentials.ts';
+import { openSealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
+
+let folder: string;
+const closing: (() => unknown)[] = [];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ambit-credentials-'));
+});
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const token = placeOf('ada', 'notes', 'env', 'NOTES_TOKEN');
+const secret = 'planted-secret-value-4711';
+const unusable = expect.objectContaining({ code: 'CREDENTIAL_UNUSABLE' });
+const keysIn = (dataDir: string, env: NodeJS.ProcessEnv = {}) => openSealingKeys({ dataDir, env });
+
+async function open(store: SessionStore, keys = keysIn(folder)): Promise<Credentials> {
+  const credentials = await openCredentials(store, keys);
+  closing.push(() => store.close(), credentials.close);
+  return credentials;
+}
+const onDisk = () => openSqliteStore({ file: join(folder, 'sessions.db') });
+
+function thrown(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return error;
+  }
+}
+
+describe('credentials in a store', () => {
+  test('are given for their user and server, and for nobody else', async () => {
+    const credentials = await open(openMemoryStore());
+    await credentials.set(token, secret);
+    await credentials.set(placeOf('eve', 'notes', 'env', 'NOTES_TOKEN'), 'hers');
+    expect(credentials.of('ada', 'notes')).toEqual([{ ...token, value: secret }]);
+    expect(credentials.of('eve', 'notes').map(({ value }) => value)).toEqual(['hers']);
+    for (const [user, server] of [
+      ['ada', 'note'],
+      ['ad', 'notes'],
+      ['ADA', 'notes'],
+      ['', 'notes'],
+      ['ada', ''],
+    ] as const) {
+      expect(credentials.of(user, server)).toEqual([]);
+      expect(credentials.revision(user, server)).toBe('');
+    }
+    expect(await credentials.remove(token)).toBe(true);
+    expect(await credentials.remove(token)).toBe(false);
+    expect(credentials.of('ada', 'notes')).toEqual([]);
+  });
+
+  test('L10: the plain value lies nowhere on the disk; the key lies beside the store, private', async () => {
+    const credentials = await open(await onDisk());
+    await credentials.set(token, secret);
+    await credentials.set(token, `${secret}-again`);
+    const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    expect(files.map(({ name }) => name)).toEqual(expect.arrayContaining(['sessions.db', 'credentials.key']));
+    for (const { parentPath, name } of files) {
+      const bytes = readFileSync(join(parentPath, name));
+      for (const form of [secret, Buffer.from(secret).toString('base64'), Buffer.from(secret).toString('hex')]) {
+        expect(bytes.includes(form), name).toBe(false);
+      }
+    }
+    const keyFile = join(folder, 'keys', 'credentials.key');
+    expect(statSync(keyFile).mode & 0o777).toBe(0o600);
+    expect(JSON.stringify(credentials.list())).not.toContain(secret);
+    expect(credentials.list()).toMatchObject([{ userId: 'ada', server: 'notes', env: 'NOTES_TOKEN', usable: true }]);
+  });
+
+  test('another process hears of a change, and whoever listens knows whose it is', async () => {
+    const [here, there] = [await open(await onDisk()), await open(await onDisk())];
+    const heard: string[] = [];
+    let wake = () => {};
+    there.onChange(async (concerns, server) => {
+      heard.push(`${server} ${concerns('ada', 'notes')} ${concerns('eve', 'notes')}`);
+      wake();
+    });
+    const hears = async (count: number) => {
+      while (heard.length < count) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    };
+    await here.set(token, secret);
+    await hears(1);
+    expect(there.of('ada', 'notes')).toEqual([{ ...token, value: secret }]);
+    const before = there.revision('ada', 'notes');
+    await here.set(token, 'other');
+    await hears(2);
+    expect(there.of('ada', 'notes')).toMatchObject([{ value: 'other' }]);
+    expect(there.revision('ada', 'notes')).not.toBe(before);
+    await here.remove(token);
+    await hears(3);
+    expect(there.of('ada', 'notes')).toEqual([]);
+    expect(heard).toEqual(Array(3).fill('notes true false'));
+  });
+
+  test('rows that somebody swapped, changed or copied open for nobody, and the server gets none', async () => {
+    const store = await onDisk();
+    const credentials = await open(store);
+    const hers = placeOf('eve', 'notes', 'env', 'NOTES_TOKEN');
+    await credentials.set(token, secret);
+    await credentials.set(hers, 'hers');
+    const [mine, other] = await Promise.all(
+      [token, hers].map((place) => store.documents.get('credentials', keyOf(place))),
+    );
+    for (const text of [other?.text ?? '', `${mine?.text.slice(0, -8)}AAAA=="}`, 'nonsense']) {
+      await store.documents.put('credentials', keyOf(token), text);
+      while (
+        credentials.revision('ada', 'notes') !==
+        String((await store.documents.get('credentials', keyOf(token)))?.version)
+      ) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      const error = thrown(() => credentials.of('ada', 'notes'));
+      expect(error).toEqual(unusable);
+      expect(String(error)).not.toContain(secret);
+    }
+    expect(credentials.of('eve', 'notes')).toMatchObject([{ value: 'hers' }]);
+    expect(
+      credentials
+        .list()
+        .map(({ usable }) => usable)
+        .sort(),
+    ).toEqual([false, true]);
+    await credentials.set(token, 'anew');
+    expect(credentials.of('ada', 'notes')).toMatchObject([{ value: 'anew' }]);
+  });
+
+  test('another key opens nothing, stores nothing beside it, and removes what cannot be opened', async () => {
+    const keys = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64'));
+    const first = await open(await onDisk(), keysIn(folder, { AMBIT_CREDENTIALS_KEY: keys[0] }));
+    await first.set(token, secret);
+    const second = await open(await onDisk(), keysIn(folder, { AMBIT_CREDENTIALS_KEY: keys[1] }));
+    expect(thrown(() => second.of('ada', 'notes'))).toEqual(unusable);
+    await expect(second.set(placeOf('eve', 'notes', 'env', 'X'), 'y')).rejects.toEqual(unusable);
+    const hex = Buffer.alloc(32, 1).toString('hex');
+    const same = await open(await onDisk(), keysIn(folder, { AMBIT_CREDENTIALS_KEY: hex }));
+    expect(same.of('ada', 'notes')).toMatchObject([{ value: secret }]);
+    expect(await second.remove(token)).toBe(true);
+    await second.set(token, 'with the second');
+    expect(second.of('ada', 'notes')).toMatchObject([{ value: 'with the second' }]);
+  });
+
+  test('while the store is away nobody can say what there is, so nothing is given', async () => {
+    const store = openMemoryStore();
+    let away = true;
+    const documents = {
+      ...store.documents,
+      list: (...asked: Parameters<typeof store.documents.list>) =>
+        away ? Promise.reject(new Error('away')) : store.documents.list(...asked),
+    };
+    const credentials = await open({ ...store, documents });
+    expect(thrown(() => credentials.of('ada', 'notes'))).toMatchObject({ code: 'STORE_UNAVAILABLE' });
+    expect(thrown(() => credentials.revision('ada', 'notes'))).toMatchObject({ code: 'STORE_UNAVAILABLE' });
+    away = false;
+    await credentials.set(token, secret).catch(() => credentials.remove(token));
+    while (!Array.isArray(thrown(() => credentials.of('ada', 'notes')))) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  });
+});
+
+describe('the key', () => {
+  test('is made once, however many need it at the same moment', async () => {
+    const made = await Promise.all(Array.from({ length: 8 }, () => keysIn(folder).make()));
+    expect(new Set(made.map(({ id }) => id)).size).toBe(1);
+    expect(keysIn(folder).current()?.id).toBe(made[0]?.id);
+  });
+
+  test.each(['short', Buffer.alloc(31).toString('base64'), Buffer.alloc(33).toString('base64'), '!'.repeat(43)])(
+    'is not %j',
+    (text) => {
+      const error = thrown(() => keysIn(folder, { AMBIT_CREDENTIALS_KEY: text })) as Error;
+      expect(error).toMatchObject({ code: 'CONFIG_INVALID' });
+      expect(error.message).not.toContain(text);
+    },
+  );
+
+  test('that others can read, or that is not there, is not used', () => {
+    const keyFile = join(folder, 'named.key');
+    const named = () => openSealingKeys({ dataDir: folder, env: {}, keyFile });
+    expect(thrown(named)).toMatchObject({ code: 'CONFIG_INVALID' });
+    writeFileSync(keyFile, Buffer.alloc(32, 7).toString('base64'), { mode: 0o600 });
+    expect(named().current()?.id).toMatch(/^[0-9a-f]{16}$/);
+    chmodSync(keyFile, 0o640);
+    expect(thrown(named)).toMatchObject({ code: 'CONFIG_INVALID' });
+  });
+});

@@ -1,0 +1,82 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { createEraVerdicts } from '../../../src/upstreams/links/era-verdicts.ts';
+
+const day = 24 * 3600_000;
+let folder: string;
+let file: string;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  folder = mkdtempSync(join(tmpdir(), 'ambit-eras-'));
+  file = join(folder, 'eras.json');
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  rmSync(folder, { recursive: true });
+});
+
+function described(definition = 'first', era: 'auto' | 'modern' | 'handshake' = 'auto') {
+  const verdicts = createEraVerdicts(file);
+  verdicts.describe('a', era, definition);
+  return verdicts;
+}
+
+test('a verdict is remembered on disk, for its owner alone, with the date until which it holds', () => {
+  described().set('a', 'handshake');
+  expect(described().get('a')).toBe('handshake');
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  const [[name, kept]] = JSON.parse(readFileSync(file, 'utf8')) as [[string, { until: number }]];
+  expect([name, kept.until]).toEqual(['a', Date.now() + 7 * day]);
+});
+
+test('after a week it is found out again', () => {
+  described().set('a', 'modern');
+  vi.advanceTimersByTime(6 * day);
+  expect(described().get('a')).toBe('modern');
+  vi.advanceTimersByTime(2 * day);
+  expect(described().get('a')).toBeUndefined();
+});
+
+test('it is forgotten when the server is described otherwise, now or at the next start', () => {
+  const verdicts = described();
+  verdicts.set('a', 'modern');
+  expect(described('second').get('a')).toBeUndefined();
+  verdicts.describe('a', 'auto', 'first');
+  expect(verdicts.get('a')).toBe('modern');
+  verdicts.describe('a', 'auto', 'second');
+  expect(verdicts.get('a')).toBeUndefined();
+});
+
+test('what the configuration says holds, is not written down, and goes with it', () => {
+  const verdicts = described('first', 'handshake');
+  expect(verdicts.get('a')).toBe('handshake');
+  verdicts.describe('b', 'auto', 'b');
+  verdicts.set('b', 'modern');
+  expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual([['b', expect.objectContaining({ verdict: 'modern' })]]);
+  verdicts.describe('a', 'auto', 'first');
+  expect(verdicts.get('a')).toBeUndefined();
+});
+
+test('a doubtful verdict holds for a minute and not over a restart', () => {
+  const verdicts = described();
+  verdicts.set('a', 'handshake', true);
+  expect(verdicts.get('a')).toBe('handshake');
+  expect(described().get('a')).toBeUndefined();
+  vi.advanceTimersByTime(61_000);
+  expect(verdicts.get('a')).toBeUndefined();
+});
+
+test.each(['', '{', 'null', '{}', '[1]', '[["a"]]', '[["a",null]]'])(
+  'a file that says %j is as good as none',
+  (text) => {
+    writeFileSync(file, text);
+    const verdicts = described();
+    expect(verdicts.get('a')).toBeUndefined();
+    verdicts.set('a', 'modern');
+    expect(described().get('a')).toBe('modern');
+  },
+);

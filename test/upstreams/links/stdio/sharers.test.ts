@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest';
+import type { Channel } from '../../../../src/protocol/channel.ts';
+import type { Session } from '../../../../src/sessions/session.ts';
+import { ownCall } from '../../../../src/upstreams/links/bridge/ask-upstream.ts';
+import type { Tenancy } from '../../../../src/upstreams/links/kept-links.ts';
+import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending.ts';
+import { createSharers } from '../../../../src/upstreams/links/stdio/sharers.ts';
+
+function sharing(...users: string[]) {
+  const tenancy: Tenancy = {
+    wide: true,
+    key: 'k',
+    trustLevel: 'direct',
+    workspaceId: undefined,
+    users: new Map(users.map((id) => [id, { id } as Session])),
+    latest: { id: 'a' } as Session,
+  };
+  const pending = createPendingCalls();
+  const sharers = createSharers(tenancy, 8);
+  const admit = (id: string) =>
+    sharers.admit({ ...ownCall('ping', '{}'), acting: { session: { id } as Session, correlationId: 'c' } }, pending);
+  const wait = (sessionId: string) =>
+    pending.add({
+      upstreamId: pending.nextId(),
+      channel: { onGone() {} } as unknown as Channel,
+      binding: { sessionId },
+    } as unknown as PendingCall);
+  return { tenancy, sharers, pending, admit, wait };
+}
+
+test('nobody is meant before anybody was served, one while it is alone, nobody ever after until it starts over', () => {
+  const { sharers, admit, tenancy, pending } = sharing('a', 'b');
+  expect(sharers.sole()).toBeNull();
+  sharers.admit(ownCall('ping', '{}'), pending);
+  expect(sharers.sole()).toBeNull();
+  admit('a');
+  admit('a');
+  expect(sharers.sole()).toBe('a');
+  admit('b');
+  expect(sharers.sole()).toBeNull();
+  tenancy.users.delete('b');
+  admit('a');
+  expect(sharers.sole()).toBeNull();
+  sharers.startOver();
+  admit('a');
+  expect(sharers.sole()).toBe('a');
+});
+
+test('who has left is not served, and does not count as served', () => {
+  const { sharers, admit } = sharing('a');
+  expect(() => admit('b')).toThrow('may no longer use this server');
+  admit('a');
+  expect(sharers.sole()).toBe('a');
+});
+
+test('one session takes a quarter of the room, and leaves the rest to the others', () => {
+  const { admit, wait } = sharing('a', 'b');
+  for (let i = 0; i < 2; i++) wait(admit('a'));
+  expect(() => admit('a')).toThrow('Too much is under way');
+  expect(admit('b')).toBe('b');
+});
+
+test('a channel that is full is passed over until it has room', () => {
+  const { sharers } = sharing('a');
+  let drained = () => {};
+  const full = {
+    onDrain(listener: () => void) {
+      drained = listener;
+    },
+    onGone() {},
+  } as unknown as Channel;
+  sharers.passOver(full);
+  expect(sharers.clogged.has(full)).toBe(true);
+  drained();
+  expect(sharers.clogged.has(full)).toBe(false);
+});

@@ -1,0 +1,193 @@
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
+import { afterEach, describe, expect, test } from 'vitest';
+import * as answers from '../../../../src/workspaces/backends/container/answers.ts';
+import { type Connection, connect, type Question } from '../../../../src/workspaces/backends/container/connection.ts';
+import { createFrameReader, frameOf, type Head } from '../../../../src/workspaces/backends/container/frames.ts';
+import { openedFileOf } from '../../../../src/workspaces/backends/container/opened-file.ts';
+import { ledTo } from '../../../../src/workspaces/resolutions.ts';
+
+const facts = { path: 'a', kind: 'file', bytes: 1, mode: 0o644, modifiedMs: 1.5, version: '1:1' };
+
+interface Far {
+  readonly connection: Connection;
+  /** What was asked, as it arrives. */
+  readonly asked: Head[];
+  readonly broken: Error[];
+  arrived(count: number): Promise<void>;
+  say(head: Head, body?: Uint8Array): void;
+  raw(bytes: Buffer): void;
+}
+
+const connections: Connection[] = [];
+afterEach(() => {
+  for (const connection of connections.splice(0)) connection.fail();
+});
+
+/** The other end is this test. */
+function far({ contentBytes = 1000, answerMs = 60_000 } = {}): Far {
+  const [stdin, stdout] = [new PassThrough(), new PassThrough()];
+  const [asked, broken]: [Head[], Error[]] = [[], []];
+  const reader = createFrameReader({
+    bodyBytes: () => 1e6,
+    onFrame(head) {
+      asked.push(head);
+      stdin.emit('asked');
+    },
+  });
+  stdin.on('data', (chunk: Buffer) => reader.push(chunk));
+  const connection = connect(stdin, stdout, { contentBytes, answerMs, onBroken: (why) => broken.push(why) });
+  connections.push(connection);
+  return {
+    connection,
+    asked,
+    broken,
+    async arrived(count) {
+      while (asked.length < count) await once(stdin, 'asked');
+    },
+    say: (head, body) => {
+      for (const part of frameOf(head, body)) stdout.write(part);
+    },
+    raw: (bytes) => stdout.write(bytes),
+  };
+}
+
+const stat: Question<unknown> = {
+  request: { do: 'stat', root: 1, path: 'a', options: {} },
+  read: (ok) => answers.found.parse(ok),
+};
+const write = (bytes: number): Question<unknown> => ({
+  request: { do: 'write', root: 1, path: 'a', options: {} },
+  body: new Uint8Array(bytes),
+  read: (ok) => answers.written.parse(ok),
+});
+const caught = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
+
+describe('what comes back from beside the files', () => {
+  test('goes to whoever asked, in whatever order', async () => {
+    const { connection, asked, arrived, say } = far();
+    const all = Promise.all([connection.ask(stat), connection.ask(stat), connection.ask(stat)]);
+    await arrived(3);
+    for (const { id } of asked.toReversed()) say({ id, ok: { ...facts, path: `p${id}`, more: 'unasked' } });
+    expect(await all).toEqual([1, 2, 3].map((id) => ({ ...facts, path: `p${id}` })));
+  });
+
+  const wrong: [string, (far: Far) => void][] = [
+    ['an answer to nothing', ({ say }) => say({ id: 7, ok: facts })],
+    ['an answer to no number', ({ say }) => say({ id: '1', ok: facts })],
+    ['an answer without content', ({ say }) => say({ id: 1 })],
+    ['a path that leads out', ({ say }) => say({ id: 1, ok: { ...facts, path: '../../etc/passwd' } })],
+    ['a path of the host', ({ say }) => say({ id: 1, ok: { ...facts, path: '/etc/passwd' } })],
+    ['a negative size', ({ say }) => say({ id: 1, ok: { ...facts, bytes: -1 } })],
+    ['a size that is no number', ({ say }) => say({ id: 1, ok: { ...facts, bytes: '9' } })],
+    ['a kind that there is not', ({ say }) => say({ id: 1, ok: { ...facts, kind: 'socket' } })],
+    ['a mode beyond permissions', ({ say }) => say({ id: 1, ok: { ...facts, mode: 0o100644 } })],
+    ['content where none belongs', ({ say }) => say({ id: 1, ok: facts }, Buffer.alloc(1))],
+    ['a refusal of another kind', ({ say }) => say({ id: 1, error: { code: 'UNAUTHENTICATED', what: 'Log in' } })],
+    ['a refusal without end', ({ say }) => say({ id: 1, error: { code: 'FILE_FAILED', what: 'x'.repeat(5000) } })],
+    [
+      'a refusal that leads out',
+      ({ say }) => say({ id: 1, error: { code: 'PATH_PROTECTED', way: { asked: 'x', resolved: '../../x' } } }),
+    ],
+    ['a head larger than any', ({ raw }) => raw(Buffer.from([255, 255, 255, 255, 0, 0, 0, 0]))],
+    [
+      'a body larger than any',
+      ({ raw }) => raw(Buffer.from([0, 0, 0, 8, 255, 255, 255, 255, ...Buffer.from('{"id":1}')])),
+    ],
+    ['what is no frame', ({ raw }) => raw(Buffer.from('Error: no space left on device\n'))],
+  ];
+  test.each(wrong)(
+    'ends the container when it is %s; whoever waits is told, and nothing more is read',
+    async (_, say) => {
+      const other = far();
+      const [read, change] = [caught(other.connection.ask(stat)), caught(other.connection.ask(write(3)))];
+      await other.arrived(2);
+      say(other);
+      expect(await read).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+      expect(await change).toMatchObject({ code: 'FILE_FAILED', message: expect.stringContaining('done or not') });
+      other.say({ id: 2, ok: facts });
+      other.say({ id: 9, ok: facts });
+      expect(await caught(other.connection.ask(stat))).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+      expect(other.broken).toHaveLength(1);
+      expect(other.asked).toHaveLength(2);
+    },
+  );
+
+  test('more of a file than was asked for is refused', async () => {
+    const other = far();
+    const file = openedFileOf(
+      other.connection,
+      { root: 1, facts: { ...facts, kind: 'file' }, file: 3 },
+      Buffer.alloc(4),
+    );
+    const reading = caught(file.read(100, 10));
+    await other.arrived(1);
+    other.say({ id: 1, ok: {} }, Buffer.alloc(11));
+    expect(await reading).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+    expect(other.broken).toHaveLength(1);
+  });
+
+  test('a refusal is passed on, but can forge no lines of a terminal', async () => {
+    const { connection, arrived, say, broken } = far();
+    const refused = caught(connection.ask(stat));
+    await arrived(1);
+    say({
+      id: 1,
+      error: {
+        code: 'FILE_NOT_FOUND',
+        what: 'not \u001b[2Jthere',
+        hint: 'Look.',
+        rule: 'r',
+        way: { asked: 'l', resolved: 'a/b' },
+      },
+    });
+    expect(ledTo(await refused)).toEqual({ asked: 'l', resolved: 'a/b' });
+    expect(await refused).toMatchObject({
+      code: 'FILE_NOT_FOUND',
+      message: 'not \\u001b[2Jthere',
+      hint: 'Look.',
+      rule: 'r',
+    });
+    expect(broken).toEqual([]);
+  });
+
+  test('is not waited for without end', async () => {
+    const { connection, broken } = far({ answerMs: 5 });
+    expect(await caught(connection.ask(stat))).toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
+    expect(broken.map(({ message }) => message)).toEqual(['It did not answer in time.']);
+  });
+});
+
+describe('what goes in', () => {
+  test('is no more than 64 requests at a time, and none is lost', async () => {
+    const { connection, asked, arrived, say } = far();
+    const all = Promise.all(Array.from({ length: 100 }, () => connection.ask(stat)));
+    await arrived(64);
+    expect(asked).toHaveLength(64);
+    for (let next = 0; next < 100; next++) {
+      await arrived(next + 1);
+      expect(asked.length).toBeLessThanOrEqual(next + 64);
+      say({ id: asked[next]?.['id'], ok: facts });
+    }
+    expect(await all).toHaveLength(100);
+  });
+
+  test('is no more content at a time than there is room for, but a large one goes alone', async () => {
+    const { connection, asked, arrived, say } = far({ contentBytes: 1000 });
+    const order: number[] = [];
+    const all = [600, 600, 300, 5000, 1].map((bytes) =>
+      connection.ask(write(bytes)).then(() => {
+        order.push(bytes);
+      }),
+    );
+    const answer = (index: number) => say({ id: asked[index]?.['id'], ok: { ...facts, created: true, folders: 0 } });
+    await arrived(1);
+    for (const [index, count] of [1, 3, 3, 4, 5].entries()) {
+      await arrived(Math.max(count, index + 1));
+      expect(asked).toHaveLength(count);
+      answer(index);
+    }
+    await Promise.all(all);
+    expect(order).toEqual([600, 600, 300, 5000, 1]);
+  });
+});

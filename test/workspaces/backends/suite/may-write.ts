@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest';
+import type { WorkspaceBackend, WriteOptions } from '../../../../src/workspaces/backends/backend.ts';
+import { pathRules } from '../../../../src/workspaces/path-rules.ts';
+import { bytes, type Suite, treeOf } from './ground.ts';
+
+export function describeMayWrite({ files, folder, open, ground, links }: Suite): void {
+  type Case = readonly [path: string, options?: WriteOptions];
+
+  /** Whoever asks first and writes then is told the same twice, and asking leaves no trace. */
+  async function agrees(session: WorkspaceBackend, at: string, cases: readonly Case[]): Promise<unknown[]> {
+    const before = await treeOf(files(), at);
+    const asked = [];
+    for (const [path, options] of cases) asked.push([path, options, await outcome(session.mayWrite(path, options))]);
+    expect(await treeOf(files(), at)).toEqual(before);
+    const done = [];
+    for (const [path, options] of cases) {
+      done.push([path, options, await outcome(session.write(path, bytes('written'), options))]);
+    }
+    expect(asked).toEqual(done);
+    return asked.map(([, , told]) => told);
+  }
+
+  describe('asking whether a file may be written', () => {
+    test('what would be made is told, and not made', async () => {
+      const at = await folder();
+      const cases: Case[] = [[`${at}/f`], [`./${at}//n/e/./w/f`], [`${at}/n/../n/e/g`, { expected: 'absent' }]];
+      const there = [{ path: `${at}/f` }, { path: `${at}/n/e/w/f` }, { path: `${at}/n/e/g` }];
+      expect(await agrees(files(), at, cases)).toEqual(there);
+    });
+
+    test('what is there, in the way or too deep is refused as by writing', async () => {
+      const at = await folder();
+      const { version } = await files().write(`${at}/f`, bytes('old'));
+      await files().makeFolder(`${at}/d`);
+      const paths = [
+        at,
+        '.',
+        '',
+        '..',
+        '../x',
+        `/${at}/f`,
+        `${at}/../../x`,
+        `${at}/d`,
+        `${at}/f/x`,
+        `${at}/f/x/y`,
+        `${at}/new/`,
+        `${at}/new/.`,
+        `${at}/new/..`,
+        `${at}/a\0b`,
+        `${at}/${'n'.repeat(256)}`,
+        `${at}/n/${'n'.repeat(256)}/x`,
+        `${at}/${'e/'.repeat(200)}f`,
+        `${at}/${'e/'.repeat(126)}f`,
+        `${at}/f`,
+        `${at}/${'e/'.repeat(125)}f`,
+      ];
+      const conditions: WriteOptions[] = [{ expected: 'absent' }, { expected: { version: 'no such' } }, {}];
+      await agrees(
+        files(),
+        at,
+        paths.flatMap((path) => conditions.map((options): Case => [path, options])),
+      );
+      const stale = await agrees(files(), at, [[`${at}/f`, { expected: { version } }]]);
+      expect(stale).toMatchObject([{ code: 'FILE_CHANGED' }]);
+      const now = await files().stat(`${at}/f`);
+      const fresh = await agrees(files(), at, [[`${at}/f`, { expected: { version: now.version } }]]);
+      expect(fresh).toEqual([{ path: `${at}/f` }]);
+    });
+
+    test('W7: so is what is closed', async () => {
+      const at = await folder();
+      const session = await open({ rules: pathRules({ hide: [], keep: [], open: [] }) });
+      await files().write(`${at}/.git/config`, bytes('config'));
+      const names = ['.env', 'n/.env', '.git', '.git/config', '.git/hooks/x', '.GIT/y'];
+      const told = await agrees(
+        session,
+        at,
+        names.map((name): Case => [`${at}/${name}`]),
+      );
+      expect(told.map((each) => (each as Told).code)).toEqual(names.map(() => 'PATH_PROTECTED'));
+    });
+
+    test.runIf(links)('W3: links lead there as they do by writing', async () => {
+      const at = await folder();
+      await files().write(`${at}/real/f`, bytes('old'));
+      const targets = {
+        link: 'real/f',
+        dangling: 'real/new',
+        far: 'no/such/x',
+        out: '../../x',
+        host: '/etc/x',
+        self: 'self',
+      };
+      for (const [name, target] of Object.entries(targets)) await ground().link?.(`${at}/${name}`, target);
+      await ground().link?.(`${at}/dir`, 'real');
+      const paths = [...Object.keys(targets), 'dir', 'dir/g', 'out/g', 'host/g'].map((name) => `${at}/${name}`);
+      await agrees(
+        files(),
+        at,
+        paths.flatMap((path): Case[] => [[path, { expected: 'absent' }], [path]]),
+      );
+    });
+  });
+}
+
+interface Told {
+  readonly code: unknown;
+  readonly message: string;
+  readonly hint: unknown;
+}
+
+async function outcome(work: Promise<{ readonly path: string }>): Promise<{ readonly path: string } | Told> {
+  return work.then(
+    ({ path }) => ({ path }),
+    ({ code, message, hint }: Told) => ({ code, message, hint }),
+  );
+}

@@ -1,0 +1,267 @@
+import { chmodSync, chownSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { openRoot, type SafeRoot } from '../../../src/workspaces/saferoot/open-root.ts';
+import { groundFor } from '../../../src/workspaces/saferoot/platform/ground-for.ts';
+import { isKernelFileSystem } from '../../../src/workspaces/saferoot/platform/kernel-file-systems.ts';
+import { linuxGround } from '../../../src/workspaces/saferoot/platform/linux-ground.ts';
+import { proveGround } from '../../../src/workspaces/saferoot/platform/self-test.ts';
+import { SafeRootError } from '../../../src/workspaces/saferoot/saferoot-error.ts';
+import { canChange, handOver, layOutScripts, ordinary, own, runAs } from './accounts.ts';
+import { hostilePaths, layTraps, oddNames } from './attacks.ts';
+import {
+  expectNoMoreDescriptors,
+  namesBelow,
+  openDescriptors,
+  outcomeOf,
+  type Scene,
+  sceneOfTest,
+  secret,
+  snapshot,
+} from './scene.ts';
+
+const operations: Readonly<Record<string, (root: SafeRoot, path: string, n: number) => Promise<unknown>>> = {
+  read: (root, path) => root.read(path),
+  list: (root, path) => root.list(path),
+  stat: (root, path) => root.stat(path),
+  readlink: (root, path) => root.readlink(path),
+  create: (root, path) => root.create(path, 'planted', { parents: true }),
+  replace: (root, path) => root.replace(path, 'planted', { parents: true, create: true }),
+  append: (root, path) => root.append(path, 'planted'),
+  mkdir: (root, path) => root.mkdir(path, { parents: true }),
+  'rename from': (root, path, n) => root.rename(path, `taken-${n}`),
+  'rename to': async (root, path, n) => {
+    await root.create(`bait-${n}`, 'planted');
+    await root.rename(`bait-${n}`, path, { overwrite: true, parents: true });
+  },
+  remove: (root, path) => root.remove(path),
+  removeTree: (root, path) => root.removeTree(path),
+};
+
+/** These act on a last component itself, so a trap may be taken away or looked at. It is not stepped into. */
+const onTheNameItself = new Set(['readlink', 'rename from', 'rename to', 'remove', 'removeTree']);
+const outsideOf = (scene: Scene) => [snapshot(scene.outside()), snapshot(join(scene.base, 'ws-evil'))];
+
+describe('W3: a path that leads out, or to what is not a file', () => {
+  test('is refused with its reason, and waits for nobody', async () => {
+    const scene = sceneOfTest();
+    await layTraps(scene);
+    const root = scene.open();
+    const told = [];
+    for (const [path] of hostilePaths(scene)) told.push([path, await outcomeOf(root.read(path))]);
+    expect(told).toEqual(hostilePaths(scene).map(([path, code]) => [path, code]));
+  });
+
+  test.each(Object.entries(operations))('%s by it touches nothing outside', async (name, operation) => {
+    const scene = sceneOfTest();
+    await layTraps(scene);
+    const before = outsideOf(scene);
+    const root = scene.open();
+    let n = 0;
+    for (const [path, code] of hostilePaths(scene)) {
+      const outcome = await outcomeOf(operation(root, path, n++));
+      const refused = typeof outcome === 'string' && /^[A-Z_]+$/.test(outcome);
+      const special = code === 'SPECIAL_FILE' && name === 'stat';
+      if (!onTheNameItself.has(name) && !special) expect(refused, `${name} ${path} → ${inspect(outcome)}`).toBe(true);
+      expect(inspect(outcome)).not.toContain(secret);
+      if (path.includes('/') || path.startsWith('.'))
+        expect(refused, `${name} ${path} → ${inspect(outcome)}`).toBe(true);
+    }
+    expect(outsideOf(scene)).toEqual(before);
+  });
+
+  test('that only looks so is an odd name inside', async () => {
+    const scene = sceneOfTest();
+    const before = outsideOf(scene);
+    const root = scene.open();
+    for (const path of oddNames) {
+      expect(await outcomeOf(root.read(path)), path).toBe('FILE_NOT_FOUND');
+      await root.create(path, path, { parents: true });
+      expect((await root.read(path)).toString()).toBe(path);
+      expect(readFileSync(scene.inside(path), 'utf8')).toBe(path);
+    }
+    expect(outsideOf(scene)).toEqual(before);
+  });
+
+  test('is refused in words that name no path of the host', async () => {
+    const scene = sceneOfTest();
+    await layTraps(scene);
+    const root = scene.open();
+    for (const operation of Object.values(operations)) {
+      for (const [path] of hostilePaths(scene)) {
+        const error: unknown = await operation(root, path, 0).then(
+          () => undefined,
+          (thrown) => thrown,
+        );
+        if (error === undefined) continue;
+        expect(error).toBeInstanceOf(SafeRootError);
+        const shown = error as SafeRootError;
+        expect(shown.message).not.toMatch(/\/proc\/self|ambit-scene|[\0-\x1f]/);
+        expect(inspect({ ...shown, path: '', message: shown.message })).not.toMatch(/\/proc\/self|ambit-scene/);
+        expect(shown.cause).toBeUndefined();
+      }
+    }
+  });
+});
+
+describe('what the folder may hold', () => {
+  test('a file with another name outside is read, unless the folder is strict, and replaced by a new one', async () => {
+    const scene = sceneOfTest();
+    await layTraps(scene);
+    const strict = scene.open({ strict: true });
+    for (const work of [strict.read('hard'), strict.replace('hard', 'x'), strict.append('hard', 'x')]) {
+      expect(await outcomeOf(work)).toBe('HARD_LINKED');
+    }
+    const root = scene.open();
+    expect((await root.read('hard')).toString()).toBe(secret);
+    expect((await root.stat('hard')).names).toBe(2);
+    await root.replace('hard', 'mine');
+    expect(readFileSync(scene.outside('f.txt'), 'utf8')).toBe(secret);
+  });
+
+  test('a file system of the kernel is not entered, nor taken for a folder', async () => {
+    const root = openRoot('/');
+    for (const path of ['proc/self/environ', 'proc/self/root/etc/passwd', 'proc/1/cmdline']) {
+      expect(await outcomeOf(root.read(path)), path).toBe('PATH_VIOLATION');
+    }
+    expect(await outcomeOf(root.read('dev/zero'))).toBe('SPECIAL_FILE');
+    root.close();
+    const before = openDescriptors();
+    expect(() => openRoot('/proc')).toThrow('file system of the kernel');
+    await expectNoMoreDescriptors(before);
+  });
+
+  test('no file that is written lends the rights of its owner, whatever the old one did', async () => {
+    const scene = sceneOfTest();
+    writeFileSync(scene.inside('f.txt'), 'old');
+    chmodSync(scene.inside('f.txt'), 0o6755);
+    const root = scene.open();
+    const copy = scene.outside('copy');
+    const file = await root.open('f.txt');
+    await file.copyTo(copy);
+    await file.close();
+    await root.replace('f.txt', 'new');
+    await root.create('small', 'x', { mode: 0o6755 });
+    await root.create('large', new Uint8Array(100_000), { mode: 0o6755 });
+    const modes = [copy, ...['f.txt', 'small', 'large'].map(scene.inside)].map((path) => statSync(path).mode & 0o7777);
+    const made = 0o755 & ~process.umask();
+    expect(modes).toEqual([0o600, 0o755, made, made]);
+  });
+
+  test('each file system of the kernel is known by the number that the kernel gives it', () => {
+    // From linux/magic.h and the sources of the file systems.
+    const kernel = {
+      ...{ proc: 0x9fa0, sysfs: 0x62656572, configfs: 0x62656570, debugfs: 0x64626720, tracefs: 0x74726163 },
+      ...{ securityfs: 0x73636673, cgroup: 0x27e0eb, cgroup2: 0x63677270, bpf: 0xcafe4a11, efivarfs: 0xde5e81e4 },
+      ...{ pstore: 0x6165676c, selinux: 0xf97cff8c, smack: 0x43415d53, apparmor: 0x5a3c69f0, devpts: 0x1cd1 },
+      ...{ binfmt_misc: 0x42494e4d, mqueue: 0x19800202, fusectl: 0x65735543, nfsd: 0x6e667364 },
+      ...{ rpc_pipefs: 0x67596969, resctrl: 0x7655821, nsfs: 0x6e736673 },
+    };
+    expect(Object.entries(kernel).filter(([, type]) => !isKernelFileSystem(type))).toEqual([]);
+    // The same numbers, where the system hands them over with a sign.
+    expect(Object.entries(kernel).filter(([, type]) => !isKernelFileSystem(type | 0))).toEqual([]);
+    const ordinary = { ext4: 0xef53, btrfs: 0x9123683e, xfs: 0x58465342, tmpfs: 0x01021994, overlay: 0x794c7630 };
+    expect(Object.entries(ordinary).filter(([, type]) => isKernelFileSystem(type))).toEqual([]);
+  });
+
+  test('other mounts are entered, unless the folder is strict', async () => {
+    const [root, strict] = [openRoot('/'), openRoot('/', { strict: true })];
+    expect((await root.stat('dev')).kind).toBe('folder');
+    expect(await outcomeOf(strict.stat('dev'))).toBe('PATH_VIOLATION');
+    expect((await strict.stat('usr/bin')).kind).toBe('folder');
+    root.close();
+    strict.close();
+  });
+
+  test('a tree deeper than anyone means is refused whole', async () => {
+    const scene = sceneOfTest();
+    const deep = 'd/'.repeat(200);
+    mkdirSync(scene.inside(deep), { recursive: true });
+    const root = scene.open();
+    expect(await outcomeOf(root.stat(deep))).toBe('TOO_DEEP');
+    expect(await outcomeOf(root.removeTree('d'))).toBe('TOO_DEEP');
+    expect(await outcomeOf(root.mkdir(`e/${deep}`, { parents: true }))).toBe('TOO_DEEP');
+    expect(namesBelow(scene.inside()).filter((name) => name.startsWith('d'))).toHaveLength(200);
+  });
+});
+
+describe('where the promise cannot be kept', () => {
+  test('other platforms are refused', () => {
+    for (const platform of ['win32', 'freebsd'] as const) {
+      expect(() => groundFor(platform, false)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+    }
+  });
+
+  test('a system without the prefixes of macOS is refused, not trusted with plain paths', () => {
+    expect(() => groundFor('darwin', false)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+  });
+
+  test('a ground that follows links by itself is found out', async () => {
+    const honest = linuxGround(false);
+    const before = openDescriptors();
+    const gullible = {
+      ...honest,
+      step: (from: { path: string }, name: string | Buffer) => honest.root(join(from.path, name.toString())),
+    };
+    expect(() => proveGround(gullible)).toThrow('links are followed unasked');
+    const blind = {
+      ...honest,
+      step: () => {
+        throw Object.assign(new Error('x'), { code: 'ENOENT' });
+      },
+    };
+    expect(() => proveGround(blind)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
+    expect(() => proveGround(honest)).not.toThrow();
+    await expectNoMoreDescriptors(before);
+  });
+
+  test('a folder that is none, or is not there, is refused without its path', () => {
+    const scene = sceneOfTest();
+    expect(() => openRoot(scene.outside('f.txt'))).toThrow('The path is not a folder');
+    expect(() => openRoot(scene.outside('missing'))).toThrow('The path does not exist.');
+  });
+});
+
+test.runIf(canChange)('W3: an ordinary account is refused the same, and what it may not do besides', async () => {
+  const scene = sceneOfTest();
+  await layTraps(scene);
+  const questions = hostilePaths(scene).map(([path, code]) => [code, 'read', path] as const);
+  for (const name of ['protected', 'unreadable', 'foreign']) writeFileSync(scene.inside(name), 'x');
+  mkdirSync(scene.inside('closed'));
+  writeFileSync(scene.inside('closed/f'), 'x');
+  const { script, module } = layOutScripts(scene);
+  handOver(scene, ordinary);
+  // Of a file of another account the kernel allows no second name, so it is moved in the other way.
+  chownSync(scene.inside('foreign'), own.uid, own.gid);
+  // Its own files, with its own rights taken away.
+  chmodSync(scene.inside('protected'), 0o444);
+  chmodSync(scene.inside('unreadable'), 0o200);
+  chmodSync(scene.inside('closed'), 0o500);
+  const asked = [
+    ...questions,
+    ['done', 'read', 'protected'],
+    ['NO_PERMISSION', 'mayWrite', 'protected'],
+    ['NO_PERMISSION', 'mayWrite', 'closed/g'],
+    ['NO_PERMISSION', 'mayWrite', 'closed/g/deep'],
+    ['done', 'mayWrite', 'g'],
+    ['NO_PERMISSION', 'replace', 'protected', 'y'],
+    ['NO_PERMISSION', 'append', 'protected', 'y'],
+    ['NO_PERMISSION', 'read', 'unreadable'],
+    ['done', 'stat', 'unreadable'],
+    ['NO_PERMISSION', 'create', 'closed/g', 'y'],
+    ['NO_PERMISSION', 'rename', 'closed/f', 'g'],
+    ['NO_PERMISSION', 'rename', 'a/f.txt', 'closed/g'],
+    ['done', 'rename', 'a/f.txt', 'g'],
+    ['EXISTS', 'rename', 'foreign', 'g'],
+    ['done', 'rename', 'foreign', 'moved'],
+  ];
+  const file = join(scene.base, 'questions.json');
+  writeFileSync(file, JSON.stringify(asked.map(([, ...question]) => question)));
+  const outcomes = await runAs(ordinary, [script('asker.js'), module, scene.inside(), file]);
+  expect(asked.map(([, ...question], n) => [(outcomes as string[])[n], ...question])).toEqual(asked);
+  expect(namesBelow(scene.inside('closed'))).toEqual(['f']);
+  expect(readFileSync(scene.inside('g'), 'utf8')).toBe('inside');
+  expect(readFileSync(scene.inside('moved'), 'utf8')).toBe('x');
+  expect(namesBelow(scene.inside())).not.toContain('foreign');
+});

@@ -1,0 +1,130 @@
+import { mkdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { SafeRoot } from '../../../src/workspaces/saferoot/open-root.ts';
+import { counts } from '../../proof.ts';
+import {
+  expectNoMoreDescriptors,
+  makeScene,
+  openDescriptors,
+  outcomeOf,
+  type Scene,
+  secret,
+  snapshot,
+} from './scene.ts';
+
+/** Few names, so that generated links and paths meet. */
+const segment = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom('a', 'b', 'c', 'f') },
+  { weight: 3, arbitrary: fc.constantFrom('..', '.', '') },
+  { weight: 2, arbitrary: fc.constantFrom('outside', 'ws', 'ws-evil', 'f.txt') },
+);
+const path = fc.array(segment, { minLength: 1, maxLength: 7 }).map((segments) => segments.join('/'));
+const anyPath = fc.oneof({ weight: 8, arbitrary: path }, { weight: 1, arbitrary: fc.string({ unit: 'binary' }) });
+const name = fc
+  .array(fc.constantFrom('a', 'b', 'c', 'f'), { minLength: 1, maxLength: 3 })
+  .map((names) => names.join('/'));
+const tree = fc.array(
+  fc.oneof(
+    fc.record({ kind: fc.constant('file' as const), name }),
+    fc.record({ kind: fc.constant('folder' as const), name }),
+    fc.record({ kind: fc.constant('link' as const), name, target: path }),
+    fc.record({ kind: fc.constant('absolute' as const), name, target: path }),
+  ),
+  { maxLength: 10 },
+);
+type Tree = typeof tree extends fc.Arbitrary<infer T> ? T : never;
+
+function plant(scene: Scene, growth: Tree): void {
+  for (const item of growth) {
+    const place = scene.inside(item.name);
+    try {
+      // Where a link was planted before, the rest would grow outside; such a branch is left out.
+      mkdirSync(dirname(place), { recursive: true });
+      if (!`${realpathSync(dirname(place))}/`.startsWith(`${scene.inside()}/`)) continue;
+      if (item.kind === 'file') writeFileSync(place, 'inside', { flag: 'wx' });
+      else if (item.kind === 'folder') mkdirSync(place);
+      else symlinkSync(item.kind === 'link' ? item.target : `${scene.base}/${item.target}`, place);
+    } catch {
+      // Taken already, or not possible there.
+    }
+  }
+}
+
+const works: readonly ((root: SafeRoot, one: string, other: string) => Promise<unknown>)[] = [
+  (root, one) => root.create(one, 'planted', { parents: true }),
+  (root, one) => root.replace(one, 'planted', { parents: true, create: true }),
+  (root, one) => root.append(one, 'planted'),
+  (root, one) => root.mkdir(one, { parents: true }),
+  (root, one, other) => root.rename(one, other, { parents: true }),
+  (root, one, other) => root.rename(one, other, { overwrite: true }),
+  (root, one) => root.remove(one),
+  (root, one) => root.removeTree(one),
+];
+
+const runs = counts(60, 10_000);
+
+test('W3: whatever lies in the folder and whatever is asked for, nothing outside is read', async () => {
+  let agreed = 0;
+  await fc.assert(
+    fc.asyncProperty(tree, fc.array(anyPath, { minLength: 1, maxLength: 12 }), async (growth, paths) => {
+      const scene = makeScene();
+      try {
+        plant(scene, growth);
+        const root = scene.open();
+        const before = openDescriptors();
+        for (const asked of paths) {
+          const outcome = await outcomeOf(root.read(asked));
+          if (Buffer.isBuffer(outcome)) expect(outcome.toString()).not.toContain(secret);
+          if (agrees(scene, asked, outcome)) agreed++;
+          expect(JSON.stringify(await outcomeOf(root.list(asked)))).not.toContain('f.txt');
+        }
+        await expectNoMoreDescriptors(before);
+      } finally {
+        scene.remove();
+      }
+    }),
+    { numRuns: runs },
+  );
+  expect(agreed).toBeGreaterThan(runs);
+});
+
+/** Where SafeRoot answers at all, it answers as the kernel does with the same path. */
+function agrees(scene: Scene, asked: string, outcome: unknown): boolean {
+  if (Buffer.isBuffer(outcome)) {
+    const place = scene.inside().concat('/', asked);
+    expect(`${realpathSync(place)}/`.startsWith(`${scene.inside()}/`)).toBe(true);
+    expect(outcome.toString()).toBe(readFileSync(place, 'utf8'));
+    return true;
+  }
+  const kernel = { FILE_NOT_FOUND: 'ENOENT', NOT_A_DIRECTORY: 'ENOTDIR', IS_A_DIRECTORY: 'EISDIR' }[outcome as string];
+  if (kernel === undefined) return false;
+  expect(() => readFileSync(scene.inside().concat('/', asked))).toThrow(kernel);
+  return true;
+}
+
+test('W3: whatever lies in the folder and whatever is written, nothing outside changes', async () => {
+  let done = 0;
+  const step = fc.record({ work: fc.constantFrom(...works), one: anyPath, other: anyPath });
+  await fc.assert(
+    fc.asyncProperty(tree, fc.array(step, { minLength: 1, maxLength: 12 }), async (growth, steps) => {
+      const scene = makeScene();
+      try {
+        plant(scene, growth);
+        const root = scene.open();
+        const outside = () => [scene.outside(), `${scene.base}/ws-evil`].map(snapshot);
+        const [before, descriptors] = [outside(), openDescriptors()];
+        for (const { work, one, other } of steps) {
+          if (typeof (await outcomeOf(work(root, one, other))) !== 'string') done++;
+        }
+        expect(outside()).toEqual(before);
+        await expectNoMoreDescriptors(descriptors);
+      } finally {
+        scene.remove();
+      }
+    }),
+    { numRuns: runs },
+  );
+  expect(done).toBeGreaterThan(runs);
+});

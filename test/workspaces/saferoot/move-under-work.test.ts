@@ -1,0 +1,88 @@
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { openRoot } from '../../../src/workspaces/saferoot/open-root.ts';
+import { SafeRootError } from '../../../src/workspaces/saferoot/saferoot-error.ts';
+import { sceneOfTest } from './scene.ts';
+
+const codeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => 'done',
+    (error: unknown) => (error instanceof SafeRootError ? error.code : String(error)),
+  );
+
+/** More than are looked through at once; twice as many questions as may be asked in one turn. */
+const many = 3000;
+
+/** A folder of many files, and how many questions were asked about it in one turn at most. */
+function crowded(files: number) {
+  const scene = sceneOfTest();
+  mkdirSync(scene.inside('many/deep'), { recursive: true });
+  for (let i = 0; i < files; i++) writeFileSync(scene.inside(`many/deep/${i}`), '');
+  const asked = { now: 0, most: 0 };
+  const root = openRoot(scene.inside(), {
+    admit(_deed, names) {
+      asked.most = Math.max(asked.most, ++asked.now);
+      return names.at(-1) === 'kept' ? 'is kept' : undefined;
+    },
+  });
+  let over = false;
+  void (async () => {
+    while (!over) {
+      asked.now = 0;
+      await turn();
+    }
+  })();
+  onTestFinished(() => {
+    over = true;
+    root.close();
+  });
+  return { scene, root, asked };
+}
+
+test('a folder that cannot be moved into itself holds none of the folders on that way', async () => {
+  const { scene, root } = crowded(1);
+  expect(await codeOf(root.rename('many', 'many/a/b/c', { parents: true }))).toBe('INTO_ITSELF');
+  expect(await codeOf(root.rename('many/', 'many/deep/x/y/', { parents: true, overwrite: true }))).toBe('INTO_ITSELF');
+  expect(readdirSync(scene.inside('many'), { recursive: true })).toEqual(['deep', 'deep/0']);
+});
+
+test('a large folder is moved while others write elsewhere, and everybody gets a turn', async () => {
+  const { scene, root, asked } = crowded(many);
+  let over = false;
+  const writing = (async () => {
+    for (let i = 0; !over; i++) await root.replace(`other/${i % 3}`, 'x', { create: true, parents: true });
+  })();
+  expect(await codeOf(root.rename('many', 'moved'))).toBe('done');
+  over = true;
+  await writing;
+  expect(existsSync(scene.inside(`moved/deep/${many - 1}`))).toBe(true);
+  expect(asked.most).toBeLessThan(5000);
+});
+
+test('a large folder in which somebody goes on working is moved or told to be at work, and never holds others up', async () => {
+  const { root, asked } = crowded(many);
+  let over = false;
+  const writing = (async () => {
+    for (let i = 0; !over; i++) {
+      await root.replace(`many/deep/new-${i % 3}`, 'x', { create: true }).catch(() => {});
+    }
+  })();
+  expect(['done', 'CHANGED']).toContain(await codeOf(root.rename('many', 'moved')));
+  over = true;
+  await writing;
+  expect(asked.most).toBeLessThan(5000);
+});
+
+test('what may not be moved and came while the folder was looked through stays where it is', async () => {
+  const { scene, root } = crowded(many);
+  const moving = codeOf(root.rename('many', 'moved'));
+  await turn();
+  mkdirSync(scene.inside('many/aside'));
+  // Under a name that is not admitted by path, made by what does not ask.
+  const free = openRoot(scene.inside());
+  onTestFinished(() => free.close());
+  await free.create('many/deep/kept', 'x');
+  expect(await moving).toBe('NOT_ADMITTED');
+  expect(existsSync(scene.inside('many/deep/kept'))).toBe(true);
+});

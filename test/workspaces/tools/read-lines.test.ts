@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import { encodingOf } from '../../../src/lib/text/encoding.ts';
+import type { OpenedFile } from '../../../src/workspaces/backends/backend.ts';
+import { type LinePlace, type LineRange, readLines } from '../../../src/workspaces/tools/read-lines.ts';
+
+const plain = encodingOf(new Uint8Array()) as NonNullable<ReturnType<typeof encodingOf>>;
+const tera = 1024 ** 4;
+const most = 4 * 1024 ** 2;
+
+/** A file that begins with some text and goes on with a hole, as one that lies on no disk. */
+function sparse(text: string, bytes = tera) {
+  const head = Buffer.from(text);
+  const seen = { bytes: 0 };
+  const file: OpenedFile = {
+    facts: { path: 'x', kind: 'file', bytes, mode: 0o644, modifiedMs: 0, version: '1' },
+    async read(offset, length) {
+      const piece = Buffer.alloc(Math.max(0, Math.min(length, bytes - offset)));
+      if (offset < head.length) head.copy(piece, 0, offset);
+      seen.bytes += piece.length;
+      return piece;
+    },
+    close: async () => {},
+  };
+  return { file, seen };
+}
+
+const read = (file: OpenedFile, range: Partial<LineRange>, from?: LinePlace) =>
+  readLines(file, plain, { startLine: 1, endLine: Number.MAX_SAFE_INTEGER, maxBytes: 65_536, ...range }, from, most);
+
+test('a line without end is not gone through to its end', async () => {
+  const { file, seen } = sparse('hello');
+  expect((await read(file, {})).givenUp).toEqual({ line: 1, offset: 0 });
+  expect((await read(file, { startLine: 2 })).givenUp).toEqual({ line: 1, offset: 0 });
+  expect(seen.bytes).toBeLessThan(3 * most);
+});
+
+test('what comes before such a line is given, and where to go on', async () => {
+  const { file, seen } = sparse('one\ntwo\n');
+  expect(await read(file, { endLine: 2 })).toMatchObject({
+    content: 'one\ntwo\n',
+    next: { line: 3, offset: 8 },
+    truncated: false,
+    totalLines: null,
+    givenUp: undefined,
+  });
+  expect(seen.bytes).toBeLessThan(most);
+  expect(await read(file, {})).toMatchObject({ content: 'one\ntwo\n', next: { line: 3 }, truncated: true });
+  expect(seen.bytes).toBeLessThan(3 * most);
+});
+
+test('lines that lie far in are reached by asking again', async () => {
+  const lines = 20;
+  const { file } = sparse(`${'a'.repeat(1024 ** 2)}\n`.repeat(lines), lines * (1024 ** 2 + 1));
+  let from: LinePlace | undefined;
+  let asked = 0;
+  for (; asked < lines; asked++) {
+    const found = await read(file, { startLine: lines }, from);
+    if (found.givenUp === undefined) {
+      expect(found).toMatchObject({ endLine: lines, totalLines: lines });
+      break;
+    }
+    expect(found.givenUp.offset).toBeGreaterThan(from?.offset ?? -1);
+    from = found.givenUp;
+  }
+  expect(asked).toBeGreaterThan(2);
+  expect(asked).toBeLessThan(lines);
+});
