@@ -1,47 +1,18 @@
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { importsOf, sourceFiles } from './source-files.ts';
-
-/** The layers of `src/`. A file imports only from its own layer and from layers above it in this list. */
-const layers = [
-  '(root)',
-  'lib',
-  'protocol',
-  'rules',
-  'observability',
-  'stores',
-  'identity',
-  'context',
-  'config',
-  'sessions',
-  'sandbox',
-  'workspaces',
-  'upstreams',
-  'gateway',
-  'entrances',
-  'cli',
-  'public',
-];
-
-/** `src/index.ts` is what users of the package import, and so belongs to the last layer. */
-function layerOf(path: string): string {
-  if (path === 'src/index.ts') return 'public';
-  const parts = path.split('/');
-  return parts.length === 2 ? '(root)' : (parts[1] as string);
-}
+import { drawLayers } from './draw-layers.ts';
+import { findLayer, layerNames, readLayerImports, rootFiles } from './layers.ts';
+import { repository, sourceFiles } from './source-files.ts';
 
 const files = sourceFiles('src');
 
 test('every folder of src/ is a layer', () => {
-  expect([...new Set(files.map((file) => layerOf(file.path)))].sort()).toEqual([...layers].sort());
+  expect([...new Set(files.map((file) => findLayer(file.path)))].sort()).toEqual([rootFiles, ...layerNames].sort());
 });
 
-test.each(layers)('%s imports only from layers above it', (layer) => {
-  const allowed = layers.slice(0, layers.indexOf(layer) + 1);
-  const wrong = files
-    .filter((file) => layerOf(file.path) === layer)
-    .flatMap((file) => importsOf(file).map((target) => ({ from: file.path, target })))
-    .filter(({ target }) => !allowed.includes(layerOf(target)));
-  expect(wrong).toEqual([]);
+test.each([rootFiles, ...layerNames])('%s imports only from layers above it', (layer) => {
+  const above = [rootFiles, ...layerNames.slice(0, Math.max(layerNames.indexOf(layer), 0))];
+  expect(readLayerImports().filter(({ from, to }) => from === layer && !above.includes(to))).toEqual([]);
 });
 
 test('the sdk imports only types from the rest of Ambit', () => {
@@ -49,4 +20,9 @@ test('the sdk imports only types from the rest of Ambit', () => {
     .filter((file) => file.path.startsWith('src/public/sdk/'))
     .flatMap((file) => [...file.text.matchAll(/^(?:import|export) .* from '\.\.\/.*$/gm)].map(([line]) => line));
   expect(lines.filter((line) => !/^(?:import|export) type /.test(line))).toEqual([]);
+});
+
+/** To draw it again after a change: `npx vitest run test/structure/layers.test.ts --update`. */
+test('the picture of the layers is current', async () => {
+  await expect(drawLayers()).toMatchFileSnapshot(join(repository, 'docs/images/layers.svg'));
 });
