@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { privateSecret } from '../lib/fs/private-secret.ts';
+import { privateSecret } from '../lib/fs/private-files.ts';
 import { digestsEqual, mintToken, tokenDigest } from './token.ts';
 
 export interface AdminToken {

@@ -1,8 +1,28 @@
-import { withoutOurBaggage } from './baggage.ts';
-import { type Edit, removeMembers, replaceValue } from './json/edit.ts';
+import { type Edit, removeMembers, removeSpans, replaceValue } from './json/edit.ts';
 import { foldKey, isOddKey, readingIn, readsAs } from './json/fold-key.ts';
 import { type Member, shapeAt, stringAt } from './json/scan.ts';
+import { stringAt as decodeStringToken, endOfString, isFollowedByColon } from './json/walk-strings.ts';
 import type { Message } from './message.ts';
+
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+interface MemberSpan {
+  readonly start: number;
+  end: number;
+  readonly unwanted: boolean;
+}
+
+/** An object or array that is open. Members are kept of a `_meta` only. */
+interface Open {
+  readonly members: MemberSpan[] | undefined;
+  holdsMeta: boolean;
+}
+
+/** What every platform passes on, by W3C; a longer one may be dropped. */
+const longest = 8192;
 
 /** The `_meta` keys that are ours alone to write or to read. */
 export interface OurKeys {
@@ -93,4 +113,97 @@ function isBaggage(key: string): boolean {
 
 function membersAt(bytes: Buffer, member: Member): readonly Member[] {
   return shapeAt(bytes, member)?.members ?? [];
+}
+
+/**
+ * W3C baggage without the members that could pass for ours, in whatever case or escape their key is written. The same
+ * text when there are none; what stays, stays as it was. Nothing of one that is longer than anybody has to pass on.
+ */
+export function withoutOurBaggage(baggage: string): string {
+  if (baggage.length > longest) return '';
+  const members = baggage.split(',');
+  const kept = members.filter((member) => !foldKey(decoded(keyOf(member))).startsWith('ambit'));
+  return kept.length === members.length ? baggage : kept.join(',');
+}
+
+function keyOf(member: string): string {
+  return (/^[^=;]*/.exec(member)?.[0] ?? '').trim();
+}
+
+/** Run by run: an escape that cannot be read must not hide the ones that can. */
+function decoded(key: string): string {
+  return key
+    .replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'))
+    .trim();
+}
+
+/**
+ * Takes our keys out of every `_meta` inside a value of bytes that are known to be valid JSON, however deep it lies, in
+ * one pass. The `_meta` of the value itself stays, unless it is `foreign` too: some of it may be ours.
+ */
+export function stripInnerMetas(bytes: Buffer, { start, end }: Span, foreign = false): Edit[] {
+  const edits: Edit[] = [];
+  const open: Open[] = [];
+  /** Where the last value ended. */
+  let last = start;
+
+  function endMember(): void {
+    const member = open.at(-1)?.members?.at(-1);
+    if (member !== undefined) member.end = last;
+  }
+
+  function readText(at: number): number {
+    const after = endOfString(bytes, at);
+    const inside = open.at(-1);
+    if (inside === undefined || !isFollowedByColon(bytes, after)) return after;
+    const key = decodeStringToken(bytes, at, after);
+    inside.holdsMeta = readsAs(key, '_meta');
+    inside.members?.push({ start: at, end: after, unwanted: isOurKey(key) });
+    return after;
+  }
+
+  for (let at = start; at < end; at++) {
+    switch (bytes[at]) {
+      case 0x22:
+        last = readText(at);
+        at = last - 1;
+        break;
+      case 0x7b:
+      case 0x5b: {
+        const isMeta = (foreign || open.length > 1) && open.at(-1)?.holdsMeta === true;
+        open.push({ members: isMeta && bytes[at] === 0x7b ? [] : undefined, holdsMeta: false });
+        break;
+      }
+      case 0x7d:
+      case 0x5d:
+        endMember();
+        edits.push(...removeSpans(open.pop()?.members ?? []));
+        last = at + 1;
+        break;
+      case 0x2c:
+        endMember();
+        break;
+      case 0x3a:
+      case 0x20:
+      case 0x0a:
+      case 0x0d:
+      case 0x09:
+        break;
+      default:
+        last = at + 1;
+    }
+  }
+  return outermost(edits);
+}
+
+/** What lies in a part that is taken out goes with it. */
+function outermost(edits: Edit[]): Edit[] {
+  let covered = -1;
+  return edits
+    .sort((one, other) => one.start - other.start || other.end - one.end)
+    .filter((edit) => {
+      if (edit.end <= covered) return false;
+      covered = edit.end;
+      return true;
+    });
 }

@@ -1,7 +1,42 @@
 import { type ASTNode, Environment } from '@marcbachmann/cel-js';
-import { isUnder, matchesPattern, patternProblem, renewBudget } from './condition-functions.ts';
-import { type Reading, readingOf } from './condition-reading.ts';
+import { RE2JS } from 're2js';
 import type { Arguments, CallFacts } from './decision.ts';
+
+/** What a condition reads, as far as its text tells. */
+interface Reading {
+  readonly readsArgs: boolean;
+  /** Of `session.userId`, `server`, `tool`, `args.path`: those it mentions. */
+  readonly claims: readonly string[];
+  /** Every name it looks for in the arguments. */
+  readonly names: ReadonlySet<string>;
+  /** How often its innermost part may run: so many times, times the number of values for each nested loop. */
+  readonly loops: { readonly nested: number; readonly times: number };
+}
+
+/** What can be called. All else is refused: no clock, no bytes, and nothing that lets a text grow. */
+const functions = new Set(
+  'has size startsWith endsWith contains lowerAscii upperAscii trim indexOf lastIndexOf substring all exists exists_one filter int double string bool type dyn re glob under'.split(
+    ' ',
+  ),
+);
+
+const loopNames = new Set(['all', 'exists', 'exists_one', 'filter']);
+
+const mostNested = 2;
+
+/** A session has at most as many permissions. */
+const mostOfSession = 100;
+
+type PatternProblem = (kind: 're' | 'glob', pattern: string) => string | undefined;
+
+/** Steps of matching, at most, in one judgement: what a text may cost, however it was written. */
+const mostSteps = 4_000_000;
+
+const largestProgram = 2000;
+
+const compiled = new Map<string, RE2JS>();
+
+let steps = 0;
 
 /** `error` is why it cannot be said; whoever asks takes that for a denial. */
 export type Verdict = { readonly holds: boolean } | { readonly error: string };
@@ -86,4 +121,139 @@ function judgeOf(program: (context: Record<string, unknown>) => unknown, reading
 function firstLine(error: unknown): string {
   const [line = 'it failed'] = String((error as Error | undefined)?.message ?? error).split('\n');
   return line.length > 160 ? `${line.slice(0, 159)}…` : line;
+}
+
+/** Each judgement starts with a budget of its own. */
+function renewBudget(): void {
+  steps = 0;
+}
+
+/** What the pattern of `re` or `glob` cannot be, in words; undefined when it can. It is compiled once, here. */
+function patternProblem(kind: 're' | 'glob', pattern: string): string | undefined {
+  try {
+    const program = RE2JS.compile(kind === 're' ? pattern : globSource(pattern));
+    if (program.programSize() > largestProgram) return `the pattern ${JSON.stringify(pattern)} is too large`;
+    compiled.set(`${kind} ${pattern}`, program);
+    return undefined;
+  } catch (error) {
+    const why = (error as Error).message.replace(/^error parsing regexp: /, '');
+    return `the pattern ${JSON.stringify(pattern)} is not valid: ${why}`;
+  }
+}
+
+/** Matching by RE2: in time that grows with the text, whatever pattern and text are. */
+function matchesPattern(kind: 're' | 'glob', text: string, pattern: string): boolean {
+  const program = compiled.get(`${kind} ${pattern}`);
+  if (program === undefined) throw new Error(`the pattern of ${kind}() must be written in the rule itself`);
+  steps += text.length * (program.programSize() + 20);
+  if (steps > mostSteps) throw new Error(`the text is too long for ${kind}()`);
+  return program.test(text);
+}
+
+/** As paths are written: `*` and `?` stop at "/", `**` does not. The whole text must match. */
+function globSource(pattern: string): string {
+  const parts = pattern.match(/\*+|\?|[^*?]+/g) ?? [];
+  const source = parts.map((part) => {
+    if (part === '?') return '[^/]';
+    if (part.startsWith('*')) return part.length === 1 ? '[^/]*' : '.*';
+    return RE2JS.quote(part);
+  });
+  return `(?s)\\A${source.join('')}\\z`;
+}
+
+/**
+ * Whether a path is a folder or lies in it, by its text alone. Throws where the text does not tell: then the rule
+ * denies, whichever way round it was written.
+ */
+function isUnder(path: string, root: string): boolean {
+  const [inner, outer] = [namesOf(path), namesOf(root)];
+  if (inner.absolute !== outer.absolute) throw new Error('one path is absolute and the other is not');
+  return outer.names.every((name, index) => name === inner.names[index]);
+}
+
+function namesOf(path: string): { readonly absolute: boolean; readonly names: readonly string[] } {
+  if (path === '' || /[\\\u0000]|^~/.test(path)) throw new Error('a path that cannot be judged by its text');
+  const absolute = path.startsWith('/');
+  const names: string[] = [];
+  for (const name of path.split('/')) {
+    if (name === '' || name === '.') continue;
+    if (name !== '..') names.push(name);
+    else if (names.pop() === undefined && !absolute) throw new Error('a path that leads out of where it starts');
+  }
+  return { absolute, names };
+}
+
+function readingOf(root: ASTNode, patternProblem: PatternProblem): Reading | { readonly problem: string } {
+  const claims = new Set<string>();
+  const names = new Set<string>();
+  let problem: string | undefined;
+  let nested = 0;
+  let times = 1;
+
+  function called(name: string, args: readonly ASTNode[]): void {
+    if (name === 'matches') problem ??= 'matches() can hang; use re(text, pattern)';
+    else if (!functions.has(name)) problem ??= `there is no function ${name}() in conditions`;
+    if (name !== 're' && name !== 'glob') return;
+    const pattern = args[1];
+    if (pattern?.op === 'value' && typeof pattern.args === 'string') problem ??= patternProblem(name, pattern.args);
+    else problem ??= `the pattern of ${name}() must be written in the rule itself`;
+  }
+
+  function walk(node: ASTNode, loops: { readonly nested: number; readonly times: number }): void {
+    const path = pathOf(node);
+    if (path !== undefined && /^(?:session|args)(?:\.|$)|^(?:server|tool)$/.test(path)) claims.add(path);
+    if ((node.op === '.' || node.op === '.?') && !path?.startsWith('session.')) names.add(node.args[1]);
+    if (node.op === '[]' || node.op === '[?]') addLiteral(node.args[1]);
+    if (node.op === 'in') addLiteral(node.args[0]);
+    if (node.op === 'call') called(node.args[0], node.args[1]);
+    if (node.op === 'rcall') {
+      const [name, receiver, args] = node.args;
+      called(name, args);
+      let inside = loops;
+      if (loopNames.has(name)) {
+        inside = withLoop(loops, receiver);
+        nested = Math.max(nested, inside.nested);
+        times = Math.max(times, inside.times);
+        if (inside.nested > mostNested) problem ??= `loops over arguments nest at most ${mostNested} deep`;
+      }
+      walk(receiver, loops);
+      for (const child of args) walk(child, inside);
+      return;
+    }
+    for (const child of childrenOf(node.args)) walk(child, loops);
+  }
+
+  function addLiteral(node: ASTNode): void {
+    if (node.op === 'value' && typeof node.args === 'string') names.add(node.args);
+  }
+
+  walk(root, { nested: 0, times: 1 });
+  if (problem !== undefined) return { problem };
+  // Of `session.userId` and `session`, the longer one says more.
+  const said = [...claims].filter((claim) => ![...claims].some((other) => other.startsWith(`${claim}.`)));
+  return {
+    readsArgs: [...claims].some((claim) => claim === 'args' || claim.startsWith('args.')),
+    claims: said.sort(),
+    names,
+    loops: { nested, times },
+  };
+}
+
+function withLoop(loops: { readonly nested: number; readonly times: number }, over: ASTNode): typeof loops {
+  if (over.op === 'list') return { ...loops, times: loops.times * Math.max(over.args.length, 1) };
+  if (pathOf(over) === 'session.permissions') return { ...loops, times: loops.times * mostOfSession };
+  return { ...loops, nested: loops.nested + 1 };
+}
+
+/** `session.userId` and its like; undefined for whatever is no plain path. */
+function pathOf(node: ASTNode): string | undefined {
+  if (node.op === 'id') return node.args;
+  if (node.op !== '.' && node.op !== '.?') return undefined;
+  const base = pathOf(node.args[0]);
+  return base === undefined ? undefined : `${base}.${node.args[1]}`;
+}
+
+function childrenOf(args: unknown): ASTNode[] {
+  if (Array.isArray(args)) return args.flatMap(childrenOf);
+  return typeof args === 'object' && args !== null && 'op' in args ? [args as ASTNode] : [];
 }

@@ -1,5 +1,10 @@
 import type { TrustLevel } from './trust-level.ts';
 
+/** What a permission is called. It is held exactly or not at all: no character in it stands for others. */
+export const permissionName = /^[a-z0-9*][a-z0-9:._*-]{0,127}$/;
+
+export const mostPermissions = 100;
+
 /**
  * The part of a session that decides what it may do. All other shapes of a session are derived from this one: the record
  * in a store adds its life to it, and each view picks from the record.

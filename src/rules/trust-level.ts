@@ -1,3 +1,4 @@
+const rank: Readonly<Record<TrustLevel, number>> = { sandboxed: 0, direct: 1 };
 export type TrustLevel = 'direct' | 'sandboxed';
 
 /** Every spelling that is understood. A Map, because a plain object would also answer to `constructor`. */
@@ -14,4 +15,13 @@ export const trustSpellings = ['direct', 'sandboxed', 'trusted', 'untrusted', 's
 /** The trust level a value names. Whatever is not known gives undefined, never `direct`. */
 export function normalizeTrust(value: unknown): TrustLevel | undefined {
   return levelOf.get(value);
+}
+
+export function isAtMost(level: TrustLevel, ceiling: TrustLevel): boolean {
+  return rank[level] <= rank[ceiling];
+}
+
+/** The least trusting of several bounds; none at all means no trust. */
+export function lowest(levels: readonly TrustLevel[]): TrustLevel {
+  return levels.length > 0 && levels.every((level) => level === 'direct') ? 'direct' : 'sandboxed';
 }

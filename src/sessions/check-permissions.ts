@@ -1,5 +1,5 @@
 import { AmbitError } from '../errors.ts';
-import { mostPermissions, permissionName } from '../rules/permissions.ts';
+import { mostPermissions, permissionName } from '../rules/session-base.ts';
 
 /** The permissions of a session, each once. */
 export function checkPermissions(names: readonly string[]): string[] {

@@ -1,5 +1,5 @@
 import { AmbitError } from '../errors.ts';
-import { isAtMost } from '../rules/bounds.ts';
+import { isAtMost } from '../rules/trust-level.ts';
 import type { Narrowing, Session } from './session.ts';
 
 /** The session within tighter bounds; the same record when they are what it has. Wider ones are refused, not clamped. */

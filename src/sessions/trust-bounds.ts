@@ -1,7 +1,6 @@
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
-import { isAtMost, lowest } from '../rules/bounds.ts';
-import type { TrustLevel } from '../rules/trust-level.ts';
+import { isAtMost, lowest, type TrustLevel } from '../rules/trust-level.ts';
 
 /** One thing that bounds the trust of a session, and what it is called. */
 export interface TrustBound {

@@ -1,7 +1,6 @@
 import type { Ceiling } from '../identity/principal.ts';
-import { isAtMost } from '../rules/bounds.ts';
 import type { SessionBase } from '../rules/session-base.ts';
-import type { TrustLevel } from '../rules/trust-level.ts';
+import { isAtMost, type TrustLevel } from '../rules/trust-level.ts';
 
 interface Bounded extends Pick<SessionBase, 'trustLevel' | 'permissions'> {
   readonly workspaceId?: SessionBase['workspaceId'] | undefined;

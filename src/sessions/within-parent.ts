@@ -1,5 +1,5 @@
 import { AmbitError } from '../errors.ts';
-import { isAtMost } from '../rules/bounds.ts';
+import { isAtMost } from '../rules/trust-level.ts';
 import type { Narrowing, Session, SessionDraft } from './session.ts';
 
 /**

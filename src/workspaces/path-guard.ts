@@ -1,7 +1,6 @@
-import { originalsOf } from '../lib/fs/copied-names.ts';
-import { expandBraces } from '../lib/text/braces.ts';
 import { foldName } from '../lib/text/fold-name.ts';
-import { compileGlob, type Glob } from '../lib/text/glob.ts';
+import { compileGlob, expandBraces, type Glob } from '../lib/text/glob.ts';
+import { originalsOf } from '../lib/text/people-names.ts';
 import type { PathRules } from './path-rules.ts';
 
 export interface PathGuard {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { createObserver } from '../../src/gateway/observe.ts';
-import { textLine } from '../../src/observability/log/line.ts';
 import type { LogFields } from '../../src/observability/log/log.ts';
 import { opaqueUser, safeLog } from '../../src/observability/log/safe-log.ts';
+import { textLine } from '../../src/observability/log/stderr-log.ts';
 import { createMetrics } from '../../src/observability/metrics/metrics.ts';
 import type { Session } from '../../src/sessions/session.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeHeaderValue, encodeHeaderValue } from '../../src/protocol/header-value.ts';
+import { decodeHeaderValue, encodeHeaderValue } from '../../src/protocol/modern-envelope.ts';
 
 const anyText = fc.oneof(
   fc.string({ unit: 'binary' }),

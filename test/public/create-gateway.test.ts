@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createGateway } from '../../src/index.ts';
-import { textLine } from '../../src/observability/log/line.ts';
+import { textLine } from '../../src/observability/log/stderr-log.ts';
 import { taggedProcesses, until } from '../sandbox/tagged-processes.ts';
 import { sdkClients } from './sdk-clients.ts';
 

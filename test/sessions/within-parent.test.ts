@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { beforeEach, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load/load.ts';
 import type { Config } from '../../src/config/schema/schema.ts';
-import { isAtMost } from '../../src/rules/bounds.ts';
+import { isAtMost } from '../../src/rules/trust-level.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import { restrictSession } from '../../src/sessions/restrict-session.ts';
 import type { Session, SessionDraft } from '../../src/sessions/session.ts';

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { isSecretName, redactedMark, withoutSecrets } from '../../lib/redact/without-secrets.ts';
-import { scrub } from '../../observability/log/scrub.ts';
-import { redacted } from '../../observability/log/secret-patterns.ts';
+import { redacted, scrub } from '../../observability/log/scrub.ts';
 
 const hidden = '…';
 const longest = 500;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { mostPermissions, permissionName } from '../../rules/permissions.ts';
+import { mostPermissions, permissionName } from '../../rules/session-base.ts';
 import { line, mapOf, secureUrl, trustLevel, workspaceSlug } from './schema-parts.ts';
 
 const scope = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { readHostAndPort } from '../../lib/net/host-and-port.ts';
-import { permissionName } from '../../rules/permissions.ts';
+import { permissionName } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import {
   count,

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { GlobError } from '../../lib/text/braces.ts';
 import { foldName } from '../../lib/text/fold-name.ts';
-import { compileGlob } from '../../lib/text/glob.ts';
+import { compileGlob, GlobError } from '../../lib/text/glob.ts';
 import {
   byteCount,
   count,

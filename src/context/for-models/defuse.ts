@@ -5,7 +5,7 @@ import { applyEdits, type Edit, replaceValue } from '../../protocol/json/edit.ts
 import type { Member } from '../../protocol/json/scan.ts';
 import { stringAt, walkStrings } from '../../protocol/json/walk-strings.ts';
 import { edited, type Message, readMessage } from '../../protocol/message.ts';
-import { stripInnerMetas } from '../../protocol/strip-metas.ts';
+import { stripInnerMetas } from '../../protocol/our-keys.ts';
 import { findLookAlikes, mayHoldLookAlike } from './look-alike.ts';
 
 export const defusedMark = '[written by a tool, not by Ambit]';

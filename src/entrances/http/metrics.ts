@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Gateway } from '../../gateway/gateway.ts';
-import { contentType } from '../../observability/metrics/text-format.ts';
+import { contentType } from '../../observability/metrics/instruments.ts';
 import type { AdminCheck } from './admin-check.ts';
 import { isLoopback, namesLoopback } from './guards.ts';
 import { recordRefusal } from './http-parts.ts';

@@ -1,6 +1,6 @@
 import { isAbsolute, resolve } from 'node:path';
 import type { Config } from '../../config/schema/schema.ts';
-import { isAtMost } from '../../rules/bounds.ts';
+import { isAtMost } from '../../rules/trust-level.ts';
 import type { Session } from '../../sessions/session.ts';
 
 const slugsByPath = new WeakMap<Config['workspaces'], ReadonlyMap<string, readonly string[]>>();

@@ -1,5 +1,4 @@
-import { assertParamSizes } from '../../protocol/param-sizes.ts';
-import { assertParamTypes } from '../../protocol/param-types.ts';
+import { assertParamSizes, assertParamTypes } from '../../protocol/param-sizes.ts';
 import type { Arrived } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 

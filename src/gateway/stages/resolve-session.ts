@@ -1,6 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
-import { chosenSession } from '../../protocol/chosen-session.ts';
+import { chosenSession } from '../../protocol/announced.ts';
 import type { Message } from '../../protocol/message.ts';
 import { ProtocolFault } from '../../protocol/protocol-fault.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';

@@ -1,6 +1,5 @@
-import { originalsOf } from '../fs/copied-names.ts';
-import { redactStructured } from './redact-structured.ts';
-import { redactXml } from './redact-xml.ts';
+import { originalsOf } from '../text/people-names.ts';
+import { redactStructured, redactXml } from './redact-structured.ts';
 import { isSecretName, longestLine, redactedMark, withoutSecrets } from './without-secrets.ts';
 
 export { redactedMark } from './without-secrets.ts';

@@ -1,6 +1,5 @@
-import { type Found, findText, type Strategy } from './find-text.ts';
+import { type Found, findText, type Match, type Strategy } from './find-text.ts';
 import { fromLf, lineEndingOf, toLf } from './line-endings.ts';
-import type { Match } from './match.ts';
 
 export interface TextEdit {
   readonly oldText: string;

@@ -1,5 +1,15 @@
-import { expandBraces, GlobError, mostAlternatives } from './braces.ts';
-import { type NamePattern, namePattern } from './name-pattern.ts';
+/** Fits names: what stands between two slashes of a glob. */
+type NamePattern = (name: string) => boolean;
+
+type Piece = 'any' | { readonly fits: (character: string) => boolean };
+
+const codeOf = (character: string | undefined): number => character?.codePointAt(0) ?? 0;
+/** Alternatives of one glob, at most: `{a,b}{a,b}…` doubles with each pair. */
+const mostAlternatives = 256;
+
+const deepest = 8;
+
+export class GlobError extends Error {}
 
 /**
  * Fits paths: `*` and `?` stay within a name, `**` stands for any number of folders, `[…]` and `{a,b}` for choices. No
@@ -104,4 +114,161 @@ function reached(parts: readonly Part[], states: Iterable<number>): ReadonlySet<
     for (let at = state; parts[at] === 'folders'; at++) all.add(at + 1);
   }
   return all;
+}
+
+/**
+ * A glob without braces for each of the ways to read one with braces, `most` of them at most. A backslash takes their
+ * meaning away. The work grows with the length of the glob and with `most`, not with their product.
+ */
+export function expandBraces(glob: string, most = mostAlternatives, depth = 0): string[] {
+  if (depth > deepest) throw new GlobError('braces are nested too deeply');
+  let all = [''];
+  let plain = '';
+  for (let at = 0; at < glob.length; at++) {
+    const character = glob[at] as string;
+    if (character === '\\') plain += character + (glob[++at] ?? '');
+    else if (character === '[') {
+      const end = classEnd(glob, at);
+      plain += glob.slice(at, end);
+      at = end - 1;
+    } else if (character === '}') throw new GlobError('"}" has no "{" before it');
+    else if (character !== '{') plain += character;
+    else {
+      const { options, end } = optionsAt(glob, at);
+      const choices = expandEach(options, most, depth + 1);
+      at = end;
+      // A pair with one choice is no more than text.
+      if (choices.length === 1) {
+        plain += choices[0];
+        continue;
+      }
+      assertFew(all.length * choices.length, most);
+      const before = plain;
+      all = all.flatMap((begin) => choices.map((choice) => begin + before + choice));
+      plain = '';
+    }
+  }
+  return all.map((begin) => begin + plain);
+}
+
+function expandEach(options: readonly string[], most: number, depth: number): string[] {
+  const all: string[] = [];
+  for (const option of options) {
+    all.push(...expandBraces(option, most, depth));
+    assertFew(all.length, most);
+  }
+  return all;
+}
+
+/** What stands between the commas of one pair of braces. */
+function optionsAt(glob: string, start: number): { readonly options: string[]; readonly end: number } {
+  const options: string[] = [];
+  let depth = 0;
+  let begin = start + 1;
+  for (let at = start; at < glob.length; at++) {
+    const character = glob[at];
+    if (character === '\\') at++;
+    else if (character === '[') at = classEnd(glob, at) - 1;
+    else if (character === '{') depth++;
+    else if (character === ',' && depth === 1) {
+      options.push(glob.slice(begin, at));
+      begin = at + 1;
+    } else if (character === '}' && --depth === 0) return { options: [...options, glob.slice(begin, at)], end: at };
+  }
+  throw new GlobError('"{" has no "}" after it');
+}
+
+/** Where the class that begins here is over. */
+export function classEnd(glob: string, start: number): number {
+  const first = start + (glob[start + 1] === '!' || glob[start + 1] === '^' ? 2 : 1);
+  const end = glob.indexOf(']', first + 1);
+  if (end === -1) throw new GlobError('"[" has no "]" after it');
+  return end + 1;
+}
+
+function assertFew(count: number, most: number): void {
+  if (count > most) throw new GlobError(`its braces stand for more than ${most} globs`);
+}
+
+/**
+ * `*`, `?` and `[…]` as globs have them. Matching goes back to the last star only, so that its time grows with the
+ * product of the two lengths at most: neither names nor globs can make it hang.
+ */
+function namePattern(glob: string): NamePattern {
+  const pieces = piecesOf(glob);
+  const literal = literalOf(glob);
+  if (literal !== undefined) return (name) => name === literal;
+  if (pieces.length === 1 && pieces[0] === 'any') return () => true;
+  const ending = glob.startsWith('*') ? literalOf(glob.slice(1)) : undefined;
+  if (ending !== undefined) return (name) => name.endsWith(ending);
+  return (name) => fits(pieces, [...name]);
+}
+
+/** The one name that fits, where no other does. */
+function literalOf(glob: string): string | undefined {
+  return /[*?[\\]/.test(glob) ? undefined : glob;
+}
+
+function fits(pieces: readonly Piece[], name: readonly string[]): boolean {
+  let piece = 0;
+  let star = -1;
+  let resumeAt = 0;
+  for (let at = 0; at < name.length; ) {
+    const next = pieces[piece];
+    if (next === 'any') {
+      star = piece++;
+      resumeAt = at;
+    } else if (next?.fits(name[at] as string)) {
+      piece++;
+      at++;
+    } else if (star !== -1) {
+      piece = star + 1;
+      at = ++resumeAt;
+    } else return false;
+  }
+  while (pieces[piece] === 'any') piece++;
+  return piece === pieces.length;
+}
+
+function piecesOf(glob: string): Piece[] {
+  const pieces: Piece[] = [];
+  for (let at = 0; at < glob.length; ) {
+    const character = String.fromCodePoint(glob.codePointAt(at) as number);
+    if (character === '*') {
+      if (pieces.at(-1) !== 'any') pieces.push('any');
+      at++;
+    } else if (character === '?') {
+      pieces.push({ fits: () => true });
+      at++;
+    } else if (character === '[') {
+      const end = classEnd(glob, at);
+      pieces.push({ fits: classOf(glob.slice(at + 1, end - 1)) });
+      at = end;
+    } else {
+      const escaped = character === '\\' ? glob.codePointAt(at + 1) : undefined;
+      if (character === '\\' && escaped === undefined) throw new GlobError('it ends with a backslash');
+      const meant = escaped === undefined ? character : String.fromCodePoint(escaped);
+      pieces.push({ fits: (other) => other === meant });
+      at += meant.length + (escaped === undefined ? 0 : 1);
+    }
+  }
+  return pieces;
+}
+
+function classOf(inside: string): (character: string) => boolean {
+  const negated = inside.startsWith('!') || inside.startsWith('^');
+  const characters = [...(negated ? inside.slice(1) : inside)];
+  const ranges: [number, number][] = [];
+  for (let at = 0; at < characters.length; at++) {
+    const from = codeOf(characters[at]);
+    const isRange = characters[at + 1] === '-' && at + 2 < characters.length;
+    const to = isRange ? codeOf(characters[at + 2]) : from;
+    if (to < from) throw new GlobError(`"${characters[at]}-${characters[at + 2]}" is no range`);
+    ranges.push([from, to]);
+    if (isRange) at += 2;
+  }
+  return (character) => {
+    const code = codeOf(character);
+    return ranges.some(([from, to]) => from <= code && code <= to) !== negated;
+  };
 }

@@ -1,3 +1,10 @@
+import type { Encoding } from './encoding.ts';
+
+interface LineScan {
+  /** The bytes that follow those before, in pieces of whole units except for the last one. */
+  push(chunk: Uint8Array): void;
+}
+
 export type LineEnding = 'lf' | 'crlf' | 'mixed' | 'none';
 
 export function lineEndingFrom(breaks: number, withReturn: number): LineEnding {
@@ -30,4 +37,44 @@ export function countLines(text: string): number {
   let lines = 0;
   for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) lines++;
   return text === '' || text.endsWith('\n') ? lines : lines + 1;
+}
+
+/**
+ * Finds where lines end in the bytes of a file, without decoding them. `from` is where the first piece begins, in bytes
+ * from the beginning of the file; `ended` is told where the next line begins, and whether a carriage return was there.
+ */
+export function scanLines(
+  { name, width }: Pick<Encoding, 'name' | 'width'>,
+  from: number,
+  ended: (next: number, withReturn: boolean) => void,
+): LineScan {
+  // Where the byte that says which character it is lies within a unit.
+  const low = name.endsWith('be') ? width - 1 : 0;
+  let offset = from;
+  let last = 0;
+
+  return {
+    push(chunk) {
+      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+      for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) {
+        const unit = at - low;
+        if (width > 1 && !isUnit(bytes, unit, width, low, offset)) continue;
+        const before = unit === 0 ? last : unitAt(bytes, unit - width, width, low);
+        ended(offset + unit + width, before === 13);
+      }
+      last = unitAt(bytes, bytes.length - width, width, low);
+      offset += bytes.length;
+    },
+  };
+}
+
+function isUnit(bytes: Buffer, unit: number, width: number, low: number, offset: number): boolean {
+  return unit >= 0 && (offset + unit) % width === 0 && unitAt(bytes, unit, width, low) === 10;
+}
+
+/** The unit when all its other bytes are zero, else something that is no line break. */
+function unitAt(bytes: Buffer, unit: number, width: number, low: number): number {
+  if (unit < 0) return 0;
+  for (let i = 0; i < width; i++) if (i !== low && bytes[unit + i] !== 0) return -1;
+  return bytes[unit + low] ?? -1;
 }

@@ -1,6 +1,5 @@
 import type { LogFields } from './log.ts';
-import { scrub } from './scrub.ts';
-import { redacted } from './secret-patterns.ts';
+import { redacted, scrub } from './scrub.ts';
 
 const mail = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/u;
 /** An international number, or one written in groups; digits alone are more often a count or a date. */

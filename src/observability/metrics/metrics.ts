@@ -1,6 +1,14 @@
-import { beyond, counters, gauges, histograms, observe } from './instruments.ts';
-import { createSessionCalls } from './session-calls.ts';
-import { type AnyFamily, textOf } from './text-format.ts';
+import { type AnyFamily, beyond, counters, gauges, histograms, observe, textOf } from './instruments.ts';
+
+/** Tool calls of each session that is under way here, until it ends. */
+interface SessionCalls {
+  add(sessionId: string): void;
+  /** How many there were; it is forgotten with this. */
+  take(sessionId: string): number;
+}
+
+/** Of a session that ends elsewhere nobody may hear here: the ones heard of first make room. */
+export const mostSessions = 100_000;
 
 export type QuotaScope = 'session' | 'user' | 'workspace';
 
@@ -184,6 +192,26 @@ export function createMetrics(options: MetricsOptions): Metrics {
       const { user, system } = process.cpuUsage();
       cpu.of().value = (user + system) / 1e6;
       return textOf(all);
+    },
+  };
+}
+
+export function createSessionCalls(): SessionCalls {
+  const calls = new Map<string, { count: number }>();
+  return {
+    add(sessionId) {
+      const known = calls.get(sessionId);
+      if (known !== undefined) {
+        known.count++;
+        return;
+      }
+      if (calls.size >= mostSessions) calls.delete(calls.keys().next().value as string);
+      calls.set(sessionId, { count: 1 });
+    },
+    take(sessionId) {
+      const count = calls.get(sessionId)?.count ?? 0;
+      calls.delete(sessionId);
+      return count;
     },
   };
 }

@@ -1,9 +1,24 @@
 import { within } from '../../lib/async/within.ts';
 import { postJson } from '../../lib/net/post-json.ts';
 import type { Log } from '../log/log.ts';
-import { tracesRequest } from './otlp-json.ts';
 import type { OtlpSettings } from './otlp-settings.ts';
-import type { Span } from './span.ts';
+
+const kinds = { server: 2, client: 3 } as const;
+
+const failed = { code: 2 };
+
+/** A span that is over. Times are milliseconds since 1970, with what is below them. */
+export interface Span {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentId: string | undefined;
+  readonly name: string;
+  readonly kind: 'server' | 'client';
+  readonly from: number;
+  readonly until: number;
+  readonly failed: boolean;
+  readonly attributes: Readonly<Record<string, string | boolean | undefined>>;
+}
 
 /** Takes spans to a collector, some at a time. Nobody who hands one over waits for anything, or hears of a failure. */
 export interface Exporter {
@@ -83,4 +98,42 @@ export function createExporter(options: ExporterOptions): Exporter {
       if (queue.length > 0) count('dropped', queue.splice(0).length);
     },
   };
+}
+
+/** What a collector takes at `/v1/traces`: OTLP in its JSON form. */
+function tracesRequest(spans: readonly Span[], resource: Readonly<Record<string, string>>): string {
+  return JSON.stringify({
+    resourceSpans: [
+      {
+        resource: { attributes: attributesOf(resource) },
+        scopeSpans: [{ scope: { name: 'ambit' }, spans: spans.map(spanOf) }],
+      },
+    ],
+  });
+}
+
+function spanOf({ traceId, spanId, parentId, name, kind, from, until, failed: bad, attributes }: Span) {
+  return {
+    traceId,
+    spanId,
+    ...(parentId === undefined ? {} : { parentSpanId: parentId }),
+    name,
+    kind: kinds[kind],
+    startTimeUnixNano: nanos(from),
+    endTimeUnixNano: nanos(Math.max(from, until)),
+    attributes: attributesOf(attributes),
+    status: bad ? failed : {},
+  };
+}
+
+/** As text: no number of JavaScript holds so many digits. */
+function nanos(ms: number): string {
+  return `${Math.round(ms * 1000)}000`;
+}
+
+function attributesOf(named: Span['attributes']) {
+  return Object.entries(named).flatMap(([key, value]) => {
+    if (value === undefined) return [];
+    return [{ key, value: typeof value === 'boolean' ? { boolValue: value } : { stringValue: value } }];
+  });
 }

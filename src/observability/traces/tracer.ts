@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { startTrace, type Trace, withUpstreamSpan } from '../../protocol/trace.ts';
 import { scrub, shortIds } from '../log/scrub.ts';
-import type { Span } from './span.ts';
+import type { Span } from './exporter.ts';
 
 /** One exchange that is over, as far as others may know of it. */
 export interface Told {

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { PlainFault } from '../plain-fault.ts';
+import { PlainFault } from '../protocol-fault.ts';
 import { knownWord } from './known-words.ts';
 
 /**

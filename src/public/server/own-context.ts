@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { lowest } from '../../rules/bounds.ts';
 import type { ActingSession } from '../../rules/session-base.ts';
+import { lowest } from '../../rules/trust-level.ts';
 import type { Session } from '../../sessions/session.ts';
 import { frozen, type OwnContext } from '../sdk/context.ts';
 import type { SessionState } from '../sdk/session-state.ts';

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import { privateSecret, readSecret } from '../../lib/fs/private-secret.ts';
+import { privateSecret, readSecret } from '../../lib/fs/private-files.ts';
 
 const prefix = 'whsec_';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
-import { mergeLines } from '../../lib/text/merge-lines.ts';
+import { mergeLines } from '../../lib/text/line-diff.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
 import { asText } from './as-text.ts';
 import { mostTextBytes, type ReadBefore } from './base-content.ts';

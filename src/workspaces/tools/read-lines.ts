@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { decode, type Encoding } from '../../lib/text/encoding.ts';
-import { type LineEnding, lineEndingFrom } from '../../lib/text/line-endings.ts';
-import { scanLines } from '../../lib/text/scan-lines.ts';
+import { type LineEnding, lineEndingFrom, scanLines } from '../../lib/text/line-endings.ts';
 import type { OpenedFile } from '../backends/backend.ts';
 import { mostWhole, piecesOf } from './pieces-of.ts';
 

@@ -1,8 +1,7 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
-import { GlobError } from '../../lib/text/braces.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { compileGlob, type Glob } from '../../lib/text/glob.ts';
+import { compileGlob, type Glob, GlobError } from '../../lib/text/glob.ts';
 import { sessionArgument } from '../../sessions/tools/shown-session.ts';
 import { shown, type Tool, tool } from '../../sessions/tools/tool.ts';
 import { findFiles } from '../search/find-files.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { textLine } from '../../../src/observability/log/line.ts';
+import { textLine } from '../../../src/observability/log/stderr-log.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 
 const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');

@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { textLine } from '../../../src/observability/log/line.ts';
 import type { LogFields } from '../../../src/observability/log/log.ts';
+import { textLine } from '../../../src/observability/log/stderr-log.ts';
 import { startRecorder } from '../../public/recorder-over-http.ts';
 
 const recorder = join(import.meta.dirname, '../../fixtures/recorder/stdio.js');

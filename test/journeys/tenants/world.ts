@@ -15,7 +15,7 @@ import { handleAdmin } from '../../../src/entrances/control/handle.ts';
 import { listenHttp } from '../../../src/entrances/http/listen.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
-import { textLine } from '../../../src/observability/log/line.ts';
+import { textLine } from '../../../src/observability/log/stderr-log.ts';
 import { startRepeater } from '../../fixtures/start-repeater.ts';
 import { startReceiver } from '../../sessions/events/webhook-receiver.ts';
 import { repository } from '../start-ambit.ts';

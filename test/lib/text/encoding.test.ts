@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decodeFile, type Encoding, encode, encodingOf, isWhole } from '../../../src/lib/text/encoding.ts';
+import { scanLines } from '../../../src/lib/text/line-endings.ts';
 import { imageType, mediaType } from '../../../src/lib/text/media-type.ts';
-import { scanLines } from '../../../src/lib/text/scan-lines.ts';
 import { counts } from '../../proof.ts';
 
 const encodings: readonly Encoding[] = [

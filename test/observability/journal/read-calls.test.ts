@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import type { CallEntry } from '../../../src/observability/journal/call-line.ts';
-import { openJournal } from '../../../src/observability/journal/journal.ts';
+import { type CallEntry, openJournal } from '../../../src/observability/journal/journal.ts';
 import { type RecordedCall, readCalls } from '../../../src/observability/journal/read-calls.ts';
 import { counts } from '../../proof.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { jsonLine, textLine } from '../../../src/observability/log/line.ts';
 import type { LogFields } from '../../../src/observability/log/log.ts';
 import { opaqueUser, safeLog } from '../../../src/observability/log/safe-log.ts';
+import { jsonLine, textLine } from '../../../src/observability/log/stderr-log.ts';
 
 const id = 'd41d8cd98f00b204e9800998ecf8427e';
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e';

@@ -1,8 +1,13 @@
 import { expect, test } from 'vitest';
-import { beyond, counters, histograms, mostChildren, observe } from '../../../src/observability/metrics/instruments.ts';
-import { createMetrics } from '../../../src/observability/metrics/metrics.ts';
-import { createSessionCalls, mostSessions } from '../../../src/observability/metrics/session-calls.ts';
-import { textOf } from '../../../src/observability/metrics/text-format.ts';
+import {
+  beyond,
+  counters,
+  histograms,
+  mostChildren,
+  observe,
+  textOf,
+} from '../../../src/observability/metrics/instruments.ts';
+import { createMetrics, createSessionCalls, mostSessions } from '../../../src/observability/metrics/metrics.ts';
 import { sampleOf, samplesOf } from './read-samples.ts';
 
 const made = () => createMetrics({ isServer: (name) => name === 'notes', liveSessions: () => 3 });

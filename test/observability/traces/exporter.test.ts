@@ -1,6 +1,10 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createExporter, type Exporter, type ExporterOptions } from '../../../src/observability/traces/exporter.ts';
-import type { Span } from '../../../src/observability/traces/span.ts';
+import {
+  createExporter,
+  type Exporter,
+  type ExporterOptions,
+  type Span,
+} from '../../../src/observability/traces/exporter.ts';
 import { proof } from '../../proof.ts';
 import { type Collector, startCollector } from './collector.ts';
 

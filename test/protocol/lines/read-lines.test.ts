@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type LineReader, readLines } from '../../../src/protocol/lines/read-lines.ts';
-import { linesPerTurn } from '../../../src/protocol/lines/turns.ts';
+import { type LineReader, linesPerTurn, readLines } from '../../../src/protocol/lines/read-lines.ts';
 import { counts, proof } from '../../proof.ts';
 import { fixturePath } from '../../sandbox/runner-harness.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { type ConfigInput, createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { textLine } from '../../../src/observability/log/line.ts';
+import { textLine } from '../../../src/observability/log/stderr-log.ts';
 import type { SessionDraft } from '../../../src/sessions/session.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { until } from '../../sandbox/tagged-processes.ts';

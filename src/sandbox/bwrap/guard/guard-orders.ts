@@ -1,7 +1,6 @@
 import { dirname } from 'node:path';
 import { followLinks, linksAt, lookAtPlace } from '../../../lib/fs/follow-links.ts';
-import { gitLinksIn, guardedLinksIn } from '../../../lib/fs/guarded-links.ts';
-import { isGuardedName } from '../../../lib/fs/guarded-names.ts';
+import { gitLinksIn, guardedLinksIn, isGuardedName } from '../../../lib/fs/guarded-names.ts';
 import {
   type GitOrder,
   gitFolderOf,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { AuthorizationServer } from 'oauth4webapi';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
-import { readSecret } from '../../../lib/fs/private-secret.ts';
+import { readSecret } from '../../../lib/fs/private-files.ts';
 import type { GuardedFetch } from './guarded-fetch.ts';
 import type { LoginClient, LoginServer } from './login.ts';
 import { loadOauth, requests } from './token-calls.ts';

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { createPieces } from '../../../protocol/lines/line-pieces.ts';
-import { createTurns } from '../../../protocol/lines/turns.ts';
+import { createTurns } from '../../../protocol/lines/read-lines.ts';
 import { holdStream, releaseStream } from './hold-stream.ts';
 
 export interface SseEvent {

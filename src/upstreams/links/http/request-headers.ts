@@ -1,5 +1,5 @@
-import { encodeHeaderValue } from '../../../protocol/header-value.ts';
 import type { Message } from '../../../protocol/message.ts';
+import { encodeHeaderValue } from '../../../protocol/modern-envelope.ts';
 import { modernVersion } from '../../../protocol/versions.ts';
 import type { Outgoing } from '../relay/towards-upstream.ts';
 

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { followLinks, linksAt } from '../../../lib/fs/follow-links.ts';
-import { gitLinksIn, guardedLinksIn } from '../../../lib/fs/guarded-links.ts';
+import { gitLinksIn, guardedLinksIn } from '../../../lib/fs/guarded-names.ts';
 import {
   createOrdersSource,
   type GitOrder,
