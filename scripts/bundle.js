@@ -22,7 +22,7 @@ const programs = [
 ];
 
 /** Looks for files from where it lies itself, and so stays a file of its own. */
-const placed = { name: 'own-files', file: join(source, 'own-files.ts') };
+const placed = { name: 'package-paths', file: join(source, 'package-paths.ts') };
 
 /**
  * Modules that are loaded together. Without this, every module that several commands share would become a file of its own, and

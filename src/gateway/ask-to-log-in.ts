@@ -1,5 +1,5 @@
 import type { AmbitError } from '../errors.ts';
-import { errorMessage, resultMessage } from '../protocol/compose.ts';
+import { errorMessage, resultMessage } from '../protocol/compose-message.ts';
 import { type Edit, removeMembers } from '../protocol/json/edit.ts';
 import { type Member, memberOf, type Shape, shapeAt } from '../protocol/json/scan.ts';
 import type { Message } from '../protocol/message.ts';

@@ -1,5 +1,5 @@
 import type { Log } from '../observability/log/log.ts';
-import { metadataFields } from '../observability/log/metadata.ts';
+import { metadataFields } from '../observability/log/session-metadata.ts';
 import type { Metrics } from '../observability/metrics/metrics.ts';
 import type { Session } from '../sessions/session.ts';
 import type { ProcessWatch } from '../upstreams/links/stdio/process-watch.ts';

@@ -1,6 +1,6 @@
 import type { Governance } from '../context/for-models/governance.ts';
 import type { Reply } from '../protocol/channel.ts';
-import type { OurKeys } from '../protocol/our-keys.ts';
+import type { OurKeys } from '../protocol/reserved-meta.ts';
 import type { RequestPace } from '../sessions/request-pace.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SessionMarks } from '../stores/state.ts';

@@ -1,6 +1,6 @@
 import { AmbitError, isAmbitError } from '../errors.ts';
 import { accepted, type Reply } from '../protocol/channel.ts';
-import { refusedCall, refusedRequest } from '../protocol/compose.ts';
+import { refusedCall, refusedRequest } from '../protocol/compose-message.ts';
 import { askToLogIn } from './ask-to-log-in.ts';
 import type { Arrived } from './exchange.ts';
 

@@ -2,7 +2,7 @@ import { defused } from '../context/for-models/defuse.ts';
 import { AmbitError, errorTable } from '../errors.ts';
 import type { Journal } from '../observability/journal/journal.ts';
 import type { Channel } from '../protocol/channel.ts';
-import { errorMessage, notificationMessage, refusalText, resultMessage } from '../protocol/compose.ts';
+import { errorMessage, notificationMessage, refusalText, resultMessage } from '../protocol/compose-message.ts';
 import { applyEdits, replaceValue } from '../protocol/json/edit.ts';
 import { memberOf, rawAt, stringAt } from '../protocol/json/scan.ts';
 import { readMessage } from '../protocol/message.ts';

@@ -1,5 +1,5 @@
 import { AmbitError } from '../errors.ts';
-import { teamName, userName } from '../lib/text/people-names.ts';
+import { teamName, userName } from '../lib/text/name-patterns.ts';
 import { anonymousUser } from './principal.ts';
 
 export function checkUserName(name: string): void {

@@ -1,7 +1,7 @@
 import type { Edit } from './json/edit.ts';
 import { type Member, memberOf, shapeAt } from './json/scan.ts';
 import type { Message } from './message.ts';
-import { ProtocolFault } from './protocol-fault.ts';
+import { ProtocolFault } from './protocol-error.ts';
 
 /**
  * Puts members into `params._meta`, making `_meta` and `params` where there are none. `edits` are those that will be

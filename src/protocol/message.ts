@@ -12,7 +12,7 @@ import {
   scanObject,
   stringAt,
 } from './json/scan.ts';
-import { PlainFault } from './protocol-fault.ts';
+import { PlainFault } from './protocol-error.ts';
 
 /** One JSON-RPC message: its bytes as they came, and where its parts lie. */
 export interface Message {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { type Edit, replaceValue } from './json/edit.ts';
 import { memberOf, stringAt } from './json/scan.ts';
 import type { Message } from './message.ts';
-import type { OurKeys } from './our-keys.ts';
+import type { OurKeys } from './reserved-meta.ts';
 
 /** The W3C trace context of a request, as its HTTP headers have it. */
 export interface TraceHeaders {

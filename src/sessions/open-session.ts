@@ -1,7 +1,7 @@
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { type Ceiling, localUser } from '../identity/principal.ts';
-import { userName } from '../lib/text/people-names.ts';
+import { userName } from '../lib/text/name-patterns.ts';
 import { checkMetadata } from './check-metadata.ts';
 import { checkPermissions } from './check-permissions.ts';
 import { checkServers } from './check-servers.ts';

@@ -1,6 +1,6 @@
 import { foldName } from '../lib/text/fold-name.ts';
 import { compileGlob, expandBraces, type Glob } from '../lib/text/glob.ts';
-import { originalsOf } from '../lib/text/people-names.ts';
+import { originalsOf } from '../lib/text/name-patterns.ts';
 import type { PathRules } from './path-rules.ts';
 
 export interface PathGuard {

@@ -1,4 +1,4 @@
-import { guardedNames, guardedPaths } from '../lib/fs/guarded-names.ts';
+import { guardedNames, guardedPaths } from '../lib/fs/protected-paths.ts';
 
 /**
  * What sessions may not do to which paths of a workspace, as plain data, so that it can be handed to where the files lie.

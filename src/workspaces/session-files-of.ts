@@ -1,4 +1,4 @@
-import type { OneAtATime } from '../lib/async/turns.ts';
+import type { OneAtATime } from '../lib/async/mutex.ts';
 import type { WorkspaceBackend } from './backends/backend.ts';
 import { tooLargeToWrite } from './backends/refusals.ts';
 import { plainNames } from './plain-names.ts';

@@ -1,6 +1,6 @@
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
-import { createOneAtATime } from '../lib/async/turns.ts';
+import { createOneAtATime } from '../lib/async/mutex.ts';
 import type { Session } from '../sessions/session.ts';
 import type { WorkspaceBackend } from './backends/backend.ts';
 import { createKeptOpen } from './backends/kept-open.ts';

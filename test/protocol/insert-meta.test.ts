@@ -4,7 +4,7 @@ import { insertMeta } from '../../src/protocol/insert-meta.ts';
 import { applyEdits } from '../../src/protocol/json/edit.ts';
 import { memberOf, rawAt } from '../../src/protocol/json/scan.ts';
 import { readMessage } from '../../src/protocol/message.ts';
-import { isOurKey, stripOurKeys } from '../../src/protocol/our-keys.ts';
+import { isOurKey, stripOurKeys } from '../../src/protocol/reserved-meta.ts';
 import { counts } from '../proof.ts';
 import { stringText, valueText } from './json/json-texts.ts';
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { applyEdits } from '../../src/protocol/json/edit.ts';
 import { readMessage } from '../../src/protocol/message.ts';
-import { ourKeys, stripOurKeys } from '../../src/protocol/our-keys.ts';
+import { ourKeys, stripOurKeys } from '../../src/protocol/reserved-meta.ts';
 import { keysWithTrace, type TraceHeaders, traceEdits, traceOf } from '../../src/protocol/trace.ts';
 import { counts } from '../proof.ts';
 

@@ -1,9 +1,9 @@
-import { readJudged } from '../../src/protocol/judged-value.ts';
-import { loadConditions } from '../../src/rules/conditions.ts';
+import { readJudged } from '../../src/protocol/rule-arguments.ts';
 import type { Arguments } from '../../src/rules/decision.ts';
-import { createPolicy, type RuleText } from '../../src/rules/policy.ts';
+import { loadConditions } from '../../src/rules/load-conditions.ts';
 import type { SessionClaims } from '../../src/rules/session-base.ts';
 import type { ToolFilterTexts } from '../../src/rules/tool-filters.ts';
+import { createPolicy, type RuleText } from '../../src/rules/tool-rules.ts';
 
 export const compile = await loadConditions();
 

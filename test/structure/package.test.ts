@@ -119,7 +119,7 @@ test('a program that is started by its path is one file', () => {
 
 test('files are looked for from one place, which the bundler leaves where it is', () => {
   const looking = sourceFiles('src').filter((file) => /import\.meta\.(?!url\);)/.test(file.text));
-  expect(looking.map((file) => file.path)).toEqual(['src/own-files.ts']);
+  expect(looking.map((file) => file.path)).toEqual(['src/package-paths.ts']);
 });
 
 test('versions are pinned exactly', () => {

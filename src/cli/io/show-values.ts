@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { isSecretName, redactedMark, withoutSecrets } from '../../lib/redact/without-secrets.ts';
+import { isSecretName, redactedMark, withoutSecrets } from '../../lib/redact/redact-line.ts';
 import { redacted, scrub } from '../../observability/log/scrub.ts';
 
 const hidden = '…';

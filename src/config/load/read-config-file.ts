@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { AmbitError } from '../../errors.ts';
-import { findExposure } from '../../lib/fs/who-can-write.ts';
+import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 
 const mostBytes = 1_048_576;

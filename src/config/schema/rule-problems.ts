@@ -1,4 +1,4 @@
-import { loadConditions } from '../../rules/conditions.ts';
+import { loadConditions } from '../../rules/load-conditions.ts';
 import { toolPattern } from '../../rules/tool-pattern.ts';
 import type { Problem } from '../explain/problem.ts';
 import { closest } from '../explain/suggest.ts';

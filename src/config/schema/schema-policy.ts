@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { teamName, userName } from '../../lib/text/people-names.ts';
+import { teamName, userName } from '../../lib/text/name-patterns.ts';
 import { isMap, line, oneOrMore, prose } from './schema-parts.ts';
 
 const ruleSchema = z

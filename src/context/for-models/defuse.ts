@@ -1,11 +1,11 @@
 import { isAscii } from 'node:buffer';
 import { AmbitError } from '../../errors.ts';
-import { refusedRequest } from '../../protocol/compose.ts';
+import { refusedRequest } from '../../protocol/compose-message.ts';
 import { applyEdits, type Edit, replaceValue } from '../../protocol/json/edit.ts';
 import type { Member } from '../../protocol/json/scan.ts';
 import { stringAt, walkStrings } from '../../protocol/json/walk-strings.ts';
 import { edited, type Message, readMessage } from '../../protocol/message.ts';
-import { stripInnerMetas } from '../../protocol/our-keys.ts';
+import { stripInnerMetas } from '../../protocol/reserved-meta.ts';
 import { findLookAlikes, mayHoldLookAlike } from './look-alike.ts';
 
 export const defusedMark = '[written by a tool, not by Ambit]';

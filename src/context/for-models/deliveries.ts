@@ -1,5 +1,5 @@
 import { anonymousUser } from '../../identity/principal.ts';
-import { within } from '../../lib/async/within.ts';
+import { within } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { Delivery, Reply } from '../../protocol/channel.ts';
 import { readMessage } from '../../protocol/message.ts';

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Channel, Delivery } from '../../protocol/channel.ts';
-import { refusedRequest } from '../../protocol/compose.ts';
-import { oneLine } from '../../protocol/lines/one-line.ts';
+import { refusedRequest } from '../../protocol/compose-message.ts';
+import { oneLine } from '../../protocol/lines/single-line.ts';
 import type { HeldBytes } from './body-budget.ts';
 
 /**

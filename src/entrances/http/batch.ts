@@ -1,5 +1,5 @@
 import { blankEntry } from '../../gateway/exchange.ts';
-import { refuseAmbiguousKeys } from '../../protocol/envelope-keys.ts';
+import { refuseAmbiguousKeys } from '../../protocol/ambiguous-keys.ts';
 import { ScanFault, scanArray } from '../../protocol/json/scan.ts';
 import { type Message, MessageFault, maxClientValues, readClientMessage } from '../../protocol/message.ts';
 import { claimedVersion } from '../../protocol/modern-envelope.ts';

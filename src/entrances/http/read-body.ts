@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { createPieces, type Pieces } from '../../protocol/lines/line-pieces.ts';
+import { createPieces, type Pieces } from '../../protocol/lines/line-buffer.ts';
 import type { HeldBytes } from './body-budget.ts';
 
 /** Why there is no body. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import { blankEntry } from '../../gateway/exchange.ts';
-import { errorMessage } from '../../protocol/compose.ts';
+import { errorMessage } from '../../protocol/compose-message.ts';
 import { modernVersion } from '../../protocol/versions.ts';
 import { createAnswer } from './answer.ts';
 import { credentialOf } from './credential.ts';

@@ -1,10 +1,10 @@
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { within } from '../../lib/async/within.ts';
+import { within } from '../../lib/async/timeout.ts';
 import { takeDataDir } from '../../lib/fs/private-files.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import { readMessage } from '../../protocol/message.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { ProtocolFault } from '../../protocol/protocol-error.ts';
 import type { Session } from '../../sessions/session.ts';
 import { launchOf } from '../../upstreams/access/launch.ts';
 import { listAll } from '../../upstreams/catalog/offer.ts';

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { Provenance } from '../../context/for-tools/inject.ts';
-import { commandLine } from '../../own-files.ts';
+import { commandLine } from '../../package-paths.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Launch } from '../../upstreams/access/launch.ts';
 import type { Resolved } from '../../upstreams/access/resolution.ts';

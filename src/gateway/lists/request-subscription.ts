@@ -1,5 +1,5 @@
 import type { Reply } from '../../protocol/channel.ts';
-import { resultMessage } from '../../protocol/compose.ts';
+import { resultMessage } from '../../protocol/compose-message.ts';
 import { memberOf, stringAt } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';

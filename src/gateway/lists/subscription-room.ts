@@ -1,5 +1,5 @@
 import { AmbitError } from '../../errors.ts';
-import { longestUri, mostSubscriptions } from '../../protocol/param-sizes.ts';
+import { longestUri, mostSubscriptions } from '../../protocol/param-checks.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
 
 /** Throws when a handshake-era client cannot subscribe to one more resource. */

@@ -1,5 +1,5 @@
 import type { Channel, Reply } from '../../protocol/channel.ts';
-import { notificationMessage } from '../../protocol/compose.ts';
+import { notificationMessage } from '../../protocol/compose-message.ts';
 import { memberOf, rawAt, shapeAt } from '../../protocol/json/scan.ts';
 import type { Arrived, InSession } from '../exchange.ts';
 import type { Next } from '../stage.ts';

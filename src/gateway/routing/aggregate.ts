@@ -1,10 +1,10 @@
 import type { AmbitError } from '../../errors.ts';
 import { accepted, type Reply } from '../../protocol/channel.ts';
-import { resultMessage } from '../../protocol/compose.ts';
+import { resultMessage } from '../../protocol/compose-message.ts';
 import { applyEdits, type Edit, replaceValue } from '../../protocol/json/edit.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../protocol/json/scan.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { ProtocolFault } from '../../protocol/protocol-error.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Resolution } from '../../upstreams/access/resolution.ts';
 import type { ToolBounds } from '../../upstreams/access/tool-bounds.ts';

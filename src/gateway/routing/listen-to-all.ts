@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Channel, Reply } from '../../protocol/channel.ts';
-import { notificationMessage } from '../../protocol/compose.ts';
+import { notificationMessage } from '../../protocol/compose-message.ts';
 import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';

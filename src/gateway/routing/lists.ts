@@ -1,6 +1,6 @@
-import { within } from '../../lib/async/within.ts';
+import { within } from '../../lib/async/timeout.ts';
 import type { Reply } from '../../protocol/channel.ts';
-import { resultMessage } from '../../protocol/compose.ts';
+import { resultMessage } from '../../protocol/compose-message.ts';
 import { memberOf, stringAt } from '../../protocol/json/scan.ts';
 import type { Catalog, Listed, Looking } from '../../upstreams/catalog/catalog.ts';
 import { named, templateOf, uriOf, withTemplate, withUri } from '../../upstreams/catalog/merge.ts';

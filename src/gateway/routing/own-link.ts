@@ -1,10 +1,10 @@
 import { AmbitError } from '../../errors.ts';
 import { accepted, type Era, type Reply } from '../../protocol/channel.ts';
-import { notificationMessage, resultMessage } from '../../protocol/compose.ts';
+import { notificationMessage, resultMessage } from '../../protocol/compose-message.ts';
 import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
-import { readJudged } from '../../protocol/judged-value.ts';
 import type { Message } from '../../protocol/message.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { ProtocolFault } from '../../protocol/protocol-error.ts';
+import { readJudged } from '../../protocol/rule-arguments.ts';
 import type { Toolset } from '../../sessions/tools/toolset.ts';
 import { toolOf } from '../../upstreams/access/tool-bounds.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';

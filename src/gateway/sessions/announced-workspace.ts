@@ -1,7 +1,7 @@
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
-import { type Announced, announcedBy, contradictory } from '../../protocol/announced.ts';
+import { type Announced, announcedBy, contradictory } from '../../protocol/client-selection.ts';
 import type { Message } from '../../protocol/message.ts';
 import { slugsNamed } from './named-workspace.ts';
 

@@ -1,4 +1,4 @@
-import { within as waitFor } from '../../lib/async/within.ts';
+import { within as waitFor } from '../../lib/async/timeout.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import type { Grant } from '../../sessions/grants.ts';
 import type { Sessions } from '../../sessions/sessions.ts';

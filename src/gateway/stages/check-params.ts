@@ -1,4 +1,4 @@
-import { assertParamSizes, assertParamTypes } from '../../protocol/param-sizes.ts';
+import { assertParamSizes, assertParamTypes } from '../../protocol/param-checks.ts';
 import type { Arrived } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
 

@@ -1,8 +1,8 @@
 import { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
-import { chosenSession } from '../../protocol/announced.ts';
+import { chosenSession } from '../../protocol/client-selection.ts';
 import type { Message } from '../../protocol/message.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { ProtocolFault } from '../../protocol/protocol-error.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';

@@ -1,6 +1,6 @@
 import { applyEdits, type Edit } from '../../protocol/json/edit.ts';
 import { readMessage } from '../../protocol/message.ts';
-import { type OurKeys, stripOurKeys } from '../../protocol/our-keys.ts';
+import { type OurKeys, stripOurKeys } from '../../protocol/reserved-meta.ts';
 import { keysWithTrace, traceEdits } from '../../protocol/trace.ts';
 import { withoutLoginAnswer } from '../ask-to-log-in.ts';
 import type { Arrived, Prepared } from '../exchange.ts';

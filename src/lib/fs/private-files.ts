@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withLock } from './file-lock.ts';
-import { findExposureAbove } from './who-can-write.ts';
+import { findExposureAbove } from './find-exposure.ts';
 import { writeAtomically } from './write-atomically.ts';
 
 const forOthers = 0o077;

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { OrdersUnknown } from './git-orders.ts';
+import { OrdersUnknown } from './configured-paths.ts';
 
 export interface IndexOptions {
   /** The folder that holds the index. */

@@ -1,8 +1,8 @@
-import { originalsOf } from '../text/people-names.ts';
+import { originalsOf } from '../text/name-patterns.ts';
+import { isSecretName, longestLine, redactedMark, withoutSecrets } from './redact-line.ts';
 import { redactStructured, redactXml } from './redact-structured.ts';
-import { isSecretName, longestLine, redactedMark, withoutSecrets } from './without-secrets.ts';
 
-export { redactedMark } from './without-secrets.ts';
+export { redactedMark } from './redact-line.ts';
 
 type Redact = (text: string) => string;
 

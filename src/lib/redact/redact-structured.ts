@@ -1,4 +1,4 @@
-import { isSecretName, longestLine, redactedMark, withoutSecrets } from './without-secrets.ts';
+import { isSecretName, longestLine, redactedMark, withoutSecrets } from './redact-line.ts';
 
 /** Each begins with what nothing else begins with, and takes what has no end to the end: a text is read once. */
 const xmlParts =

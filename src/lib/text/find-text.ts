@@ -1,4 +1,4 @@
-import { findRuns, placesOf } from './find-runs.ts';
+import { findRuns, placesOf } from './find-occurrences.ts';
 import { toLf } from './line-endings.ts';
 
 /** Comparisons of lines that are made before the search is given up: a text can have candidates without end. */

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { keepPrivate, makePrivateFolder } from '../../lib/fs/private-files.ts';
 import type { Log } from '../log/log.ts';
 import { scrub } from '../log/scrub.ts';
-import { createAppender, type Loss } from './append-lines.ts';
+import { createAppender, type Loss } from './appender.ts';
 import { type CallsPage, type CallsWanted, readCalls } from './read-calls.ts';
 
 /** What the journal says of one exchange. */

@@ -1,4 +1,4 @@
-import { within } from '../../lib/async/within.ts';
+import { within } from '../../lib/async/timeout.ts';
 import { postJson } from '../../lib/net/post-json.ts';
 import type { Log } from '../log/log.ts';
 import type { OtlpSettings } from './otlp-settings.ts';

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { PlainFault } from '../protocol-fault.ts';
-import { knownWord } from './known-words.ts';
+import { PlainFault } from '../protocol-error.ts';
+import { knownWord } from './intern-string.ts';
 
 /**
  * A strict JSON scanner over bytes. It checks the whole text but builds nothing except the places of the members

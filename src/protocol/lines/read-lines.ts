@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { createEnds, createPieces, type Ends, endBytes } from './line-pieces.ts';
+import { createEnds, createPieces, type Ends, endBytes } from './line-buffer.ts';
 
 /** What one sender may have looked at before everybody else gets a turn. */
 export const linesPerTurn = 64;

@@ -1,5 +1,5 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { refusedResult } from '../../protocol/compose.ts';
+import { refusedResult } from '../../protocol/compose-message.ts';
 import { type Grant, StaleSession } from '../../sessions/grants.ts';
 import type { Session } from '../../sessions/session.ts';
 import { isObject } from '../sdk/call.ts';

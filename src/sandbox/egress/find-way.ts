@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { canonicalAddress, type HostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
-import { isSpecial } from '../../lib/net/special-addresses.ts';
+import { isSpecial } from '../../lib/net/private-addresses.ts';
 import type { AllowList } from './allow-list.ts';
 
 /** Every address of a name. */

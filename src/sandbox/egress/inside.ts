@@ -1,5 +1,5 @@
 import { realpathSync } from 'node:fs';
-import { forwarderProgram } from '../../own-files.ts';
+import { forwarderProgram } from '../../package-paths.ts';
 import type { Shown } from '../common/confinement.ts';
 
 /** A process's own way out. */

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { wardenProgram } from '../../own-files.ts';
+import { wardenProgram } from '../../package-paths.ts';
 import { readLines } from '../../protocol/lines/read-lines.ts';
 import type { InstanceOwner } from '../common/instance-owner.ts';
 import { formatCommand, parseSwept, type WardenCommand } from './warden-protocol.ts';

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { asExpression, guardedNames, guardedPaths } from '../../lib/fs/guarded-names.ts';
+import { asExpression, guardedNames, guardedPaths } from '../../lib/fs/protected-paths.ts';
 import type { Guard } from '../common/confinement.ts';
 
 /** Everything by its real path: the kernel of macOS compares with that and nothing else. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { within } from '../../lib/async/within.ts';
+import { within } from '../../lib/async/timeout.ts';
 import { postJson } from '../../lib/net/post-json.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { Lifecycle, Step } from './lifecycle.ts';

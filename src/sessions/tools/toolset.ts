@@ -1,5 +1,5 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { refusedResult } from '../../protocol/compose.ts';
+import { refusedResult } from '../../protocol/compose-message.ts';
 import type { Blocks, Structured, Tool, ToolCaller, ToolDefinition } from './tool.ts';
 
 /** The result of `tools/call`. */

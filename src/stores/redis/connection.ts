@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { isAmbitError } from '../../errors.ts';
-import { within } from '../../lib/async/within.ts';
+import { within } from '../../lib/async/timeout.ts';
 import { closedStore, unavailable } from '../unavailable.ts';
 import { prelude } from './scripts/prelude.ts';
 

@@ -2,7 +2,7 @@ import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { anonymousUser } from '../../identity/principal.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { type Removal, removalOf, type SessionInWorkspace } from '../../rules/permitted-server.ts';
+import { type Removal, removalOf, type SessionInWorkspace } from '../../rules/server-access.ts';
 import { standingAs } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';

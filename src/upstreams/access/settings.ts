@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../config/schema/schema.ts';
-import { type OurKeys, ourKeys } from '../../protocol/our-keys.ts';
+import { type OurKeys, ourKeys } from '../../protocol/reserved-meta.ts';
 import { defineServers, type ServerDefinition } from '../definition.ts';
 
 /** What is configured now; a reload puts the next in its place as a whole. */

@@ -1,12 +1,12 @@
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
-import { readJudged } from '../../protocol/judged-value.ts';
 import type { Message } from '../../protocol/message.ts';
+import { readJudged } from '../../protocol/rule-arguments.ts';
 import type { Decision, ReadArguments } from '../../rules/decision.ts';
-import { createPolicy, type Policy, type ToolPolicy } from '../../rules/policy.ts';
 import type { SessionClaims } from '../../rules/session-base.ts';
 import { replacements } from '../../rules/tool-filters.ts';
+import { createPolicy, type Policy, type ToolPolicy } from '../../rules/tool-rules.ts';
 import { standingAs } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 

@@ -1,5 +1,5 @@
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { within } from '../../lib/async/within.ts';
+import { within } from '../../lib/async/timeout.ts';
 import { withLock } from '../../lib/fs/file-lock.ts';
 import { keepPrivate } from '../../lib/fs/private-files.ts';
 import type { ListOwner } from './list-owner.ts';

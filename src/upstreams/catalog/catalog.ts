@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { within } from '../../lib/async/within.ts';
+import { within } from '../../lib/async/timeout.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { CatalogFile, Fits, KeptOffer } from './catalog-file.ts';
 import type { ListOwner } from './list-owner.ts';

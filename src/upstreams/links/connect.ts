@@ -3,7 +3,7 @@ import type { ContextWriters } from '../../context/for-tools/call-context.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import type { Era } from '../../protocol/channel.ts';
-import type { OurKeys } from '../../protocol/our-keys.ts';
+import type { OurKeys } from '../../protocol/reserved-meta.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import type { Runners } from '../../sandbox/runner.ts';
 import type { Session } from '../../sessions/session.ts';

@@ -1,9 +1,9 @@
 import { applyEdits, removeMembers } from '../../protocol/json/edit.ts';
 import { memberOf, rawAt, stringAt } from '../../protocol/json/scan.ts';
-import { oneLine } from '../../protocol/lines/one-line.ts';
+import { oneLine } from '../../protocol/lines/single-line.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
-import { stripOurKeys } from '../../protocol/our-keys.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { ProtocolFault } from '../../protocol/protocol-error.ts';
+import { stripOurKeys } from '../../protocol/reserved-meta.ts';
 import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
 
 /** Clients that ask for the same revision with the same capabilities may share a process: it offers them the same. */

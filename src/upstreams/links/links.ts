@@ -3,7 +3,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import { memberOf, stringAt } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
-import { EraFault } from '../../protocol/protocol-fault.ts';
+import { EraFault } from '../../protocol/protocol-error.ts';
 import { placeOf } from '../../sessions/in-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { HttpServer, InProcessServer, ServerDefinition, StdioServer, Upstream } from '../definition.ts';

@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import type { Era, Reply } from '../../protocol/channel.ts';
 import type { Message } from '../../protocol/message.ts';
-import { ProtocolFault } from '../../protocol/protocol-fault.ts';
+import { ProtocolFault } from '../../protocol/protocol-error.ts';
 import type { Caller } from './caller.ts';
 import type { Call, Link } from './link.ts';
 

@@ -2,7 +2,7 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } fr
 import { basename, dirname } from 'node:path';
 import { z } from 'zod';
 import { AmbitError } from '../../errors.ts';
-import { findExposureAbove } from '../../lib/fs/who-can-write.ts';
+import { findExposureAbove } from '../../lib/fs/find-exposure.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import type { Pinned } from './pinned.ts';
 import type { ToolPins } from './tool-pins.ts';

@@ -1,4 +1,4 @@
-import { findExposure } from '../../lib/fs/who-can-write.ts';
+import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { type Change, changeOfFile } from './diff.ts';
 import type { FilePin, Pinned } from './pinned.ts';
 

@@ -1,5 +1,5 @@
 import { isAmbitError } from '../../errors.ts';
-import { createTurns } from '../../lib/async/turns.ts';
+import { createTurns } from '../../lib/async/mutex.ts';
 import type { SessionFiles } from '../session-files.ts';
 import { largestSearched } from './file-text.ts';
 

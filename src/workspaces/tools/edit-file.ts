@@ -1,5 +1,5 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { createTurns } from '../../lib/async/turns.ts';
+import { createTurns } from '../../lib/async/mutex.ts';
 import { countLines, lineEndingOf } from '../../lib/text/line-endings.ts';
 import { shownDiff } from '../../lib/text/unified-diff.ts';
 import type { FoundFile, Resolved, WriteOptions } from '../backends/backend.ts';

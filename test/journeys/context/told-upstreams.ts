@@ -5,7 +5,7 @@ import { decodeJwt } from 'jose';
 import { expect } from 'vitest';
 import { createGateway, type EmbeddedGateway, type SessionDraft } from '../../../src/index.ts';
 import { type Message, readMessage } from '../../../src/protocol/message.ts';
-import { isOurKey } from '../../../src/protocol/our-keys.ts';
+import { isOurKey } from '../../../src/protocol/reserved-meta.ts';
 import { createReplayMemory, readContext } from '../../../src/public/sdk/index.ts';
 import { startRecorder } from '../../public/recorder-over-http.ts';
 import { callModern, textOf } from '../forgery/speaking.ts';

@@ -2,7 +2,7 @@ import { isAmbitError } from '../../../src/errors.ts';
 import type { Arrived, Prepared } from '../../../src/gateway/exchange.ts';
 import type { ListedStage, Next, Refusal, StageList } from '../../../src/gateway/stage.ts';
 import type { Reply } from '../../../src/protocol/channel.ts';
-import { ProtocolFault } from '../../../src/protocol/protocol-fault.ts';
+import { ProtocolFault } from '../../../src/protocol/protocol-error.ts';
 
 export type RequestStages = StageList<Arrived, Reply>;
 

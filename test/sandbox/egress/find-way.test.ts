@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { type HostAndPort, readHostAndPort } from '../../../src/lib/net/host-and-port.ts';
-import { isSpecial } from '../../../src/lib/net/special-addresses.ts';
+import { isSpecial } from '../../../src/lib/net/private-addresses.ts';
 import { createAllowList } from '../../../src/sandbox/egress/allow-list.ts';
 import { createWayfinder, type Resolve } from '../../../src/sandbox/egress/find-way.ts';
 

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { createOneAtATime } from '../../../src/lib/async/turns.ts';
+import { createOneAtATime } from '../../../src/lib/async/mutex.ts';
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import { createToolset, type ToolResult } from '../../../src/sessions/tools/toolset.ts';
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';

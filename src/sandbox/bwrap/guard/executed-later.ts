@@ -1,5 +1,5 @@
 import { opendir } from 'node:fs/promises';
-import { guardedPaths, isGuardedName } from '../../../lib/fs/guarded-names.ts';
+import { guardedPaths, isGuardedName } from '../../../lib/fs/protected-paths.ts';
 import { isOpened } from '../is-opened.ts';
 import { lookWithin, type Pinned } from '../pinned.ts';
 import { type Collected, createCollector } from './collect-guarded.ts';

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { followLinks, linksAt, lookAtPlace } from '../../../lib/fs/follow-links.ts';
-import { gitLinksIn, guardedLinksIn, isGuardedName } from '../../../lib/fs/guarded-names.ts';
+import { gitLinksIn, guardedLinksIn, isGuardedName } from '../../../lib/fs/protected-paths.ts';
 import {
   type GitOrder,
   gitFolderOf,
@@ -8,7 +8,7 @@ import {
   gitOrdersOf,
   type OrdersSource,
   OrdersUnknown,
-} from '../../../lib/git/git-orders.ts';
+} from '../../../lib/git/configured-paths.ts';
 import { escapeControls } from '../../../lib/text/escape-controls.ts';
 import { isOpened } from '../is-opened.ts';
 import { lookWithin, type Pinned } from '../pinned.ts';

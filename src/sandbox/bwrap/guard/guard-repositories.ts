@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { readEntries } from '../../../lib/fs/follow-links.ts';
-import { createOrdersSource } from '../../../lib/git/git-orders.ts';
+import { createOrdersSource } from '../../../lib/git/configured-paths.ts';
 import { createGiveWay } from '../give-way.ts';
 import { isOpened } from '../is-opened.ts';
 import { keepAll, lockAround, lockWhole } from '../keep-way.ts';

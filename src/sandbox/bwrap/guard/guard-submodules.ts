@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { gitFolderOf, gitFoldersOf, type OrdersSource, OrdersUnknown } from '../../../lib/git/configured-paths.ts';
 import { readSubmodulesOfIndex } from '../../../lib/git/git-index.ts';
-import { gitFolderOf, gitFoldersOf, type OrdersSource, OrdersUnknown } from '../../../lib/git/git-orders.ts';
 import { keepAll, lockAround, lockWhole } from '../keep-way.ts';
 import { lookWithin, type Pinned, pinWithin, release } from '../pinned.ts';
 import { type Ground, knowingOrders } from './guard-orders.ts';

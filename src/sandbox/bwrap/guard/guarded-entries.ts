@@ -3,7 +3,7 @@ import { lstatSync } from 'node:fs';
 import { opendir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as giveWay } from 'node:timers/promises';
-import { guardedPaths, isGuardedName } from '../../../lib/fs/guarded-names.ts';
+import { guardedPaths, isGuardedName } from '../../../lib/fs/protected-paths.ts';
 
 /** Something in a folder that is guarded. */
 export interface GuardedName {

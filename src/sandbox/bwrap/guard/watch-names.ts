@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { guardedNames, guardedPaths } from '../../../lib/fs/guarded-names.ts';
+import { guardedNames, guardedPaths } from '../../../lib/fs/protected-paths.ts';
 import { guardedIn, lookAt } from './guarded-entries.ts';
 
 /** A folder in which names that are guarded may come to be. */

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { AmbitError } from '../../../errors.ts';
 import { canonicalAddress, type HostAndPort, readHostAndPort } from '../../../lib/net/host-and-port.ts';
-import { isSpecial } from '../../../lib/net/special-addresses.ts';
+import { isSpecial } from '../../../lib/net/private-addresses.ts';
 
 /** Every address of a name. */
 export type Resolve = (host: string) => Promise<readonly string[]>;

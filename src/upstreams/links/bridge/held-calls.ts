@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../../../errors.ts';
 import type { Channel, Reply } from '../../../protocol/channel.ts';
-import { errorMessage, resultMessage } from '../../../protocol/compose.ts';
+import { errorMessage, resultMessage } from '../../../protocol/compose-message.ts';
 import { memberOf, rawAt, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
 import { edited, type Message, readMessage } from '../../../protocol/message.ts';
-import { stripOurKeys } from '../../../protocol/our-keys.ts';
+import { stripOurKeys } from '../../../protocol/reserved-meta.ts';
 import { mostPushes } from '../caller.ts';
 import type { Call } from '../link.ts';
 import { nameAsker } from '../relay/name-asker.ts';

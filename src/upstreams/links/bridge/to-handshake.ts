@@ -1,9 +1,9 @@
 import { AmbitError } from '../../../errors.ts';
 import type { Channel, Reply } from '../../../protocol/channel.ts';
-import { notificationMessage, resultMessage } from '../../../protocol/compose.ts';
+import { notificationMessage, resultMessage } from '../../../protocol/compose-message.ts';
 import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
 import { edited, readMessage } from '../../../protocol/message.ts';
-import { ProtocolFault } from '../../../protocol/protocol-fault.ts';
+import { ProtocolFault } from '../../../protocol/protocol-error.ts';
 import type { BaseLink, Call, Handshake, Link } from '../link.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import type { Outward, Sent } from '../sent.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { AmbitError } from '../../../errors.ts';
 import type { Channel, Reply } from '../../../protocol/channel.ts';
-import { resultMessage } from '../../../protocol/compose.ts';
+import { resultMessage } from '../../../protocol/compose-message.ts';
 import { applyEdits, type Edit, replaceValue } from '../../../protocol/json/edit.ts';
 import { type Member, memberOf, rawAt, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
 import { edited, type Message, readMessage } from '../../../protocol/message.ts';

@@ -1,4 +1,4 @@
-import { resultMessage } from '../../../protocol/compose.ts';
+import { resultMessage } from '../../../protocol/compose-message.ts';
 import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import { unsupportedHandshake } from '../handshake.ts';

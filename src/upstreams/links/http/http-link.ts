@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../../errors.ts';
 import type { Channel, Era, Reply } from '../../../protocol/channel.ts';
-import { errorMessage, notificationMessage } from '../../../protocol/compose.ts';
+import { errorMessage, notificationMessage } from '../../../protocol/compose-message.ts';
 import { replaceValue } from '../../../protocol/json/edit.ts';
 import { memberOf } from '../../../protocol/json/scan.ts';
 import { idMember, type Message } from '../../../protocol/message.ts';
-import { stripOurKeys } from '../../../protocol/our-keys.ts';
+import { stripOurKeys } from '../../../protocol/reserved-meta.ts';
 import { placeOf } from '../../../sessions/in-workspace.ts';
 import type { Session } from '../../../sessions/session.ts';
 import type { Caller } from '../caller.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../../errors.ts';
-import { readServerMessage } from '../../../protocol/envelope-keys.ts';
-import { createPieces } from '../../../protocol/lines/line-pieces.ts';
+import { readServerMessage } from '../../../protocol/ambiguous-keys.ts';
+import { createPieces } from '../../../protocol/lines/line-buffer.ts';
 import { type Message, MessageFault } from '../../../protocol/message.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { tooDense } from '../too-dense.ts';

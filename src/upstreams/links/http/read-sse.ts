@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { createPieces } from '../../../protocol/lines/line-pieces.ts';
+import { createPieces } from '../../../protocol/lines/line-buffer.ts';
 import { createTurns } from '../../../protocol/lines/read-lines.ts';
 import { holdStream, releaseStream } from './hold-stream.ts';
 

@@ -1,7 +1,7 @@
 import { applyEdits, type Edit, removeSpans, replaceValue } from '../../../protocol/json/edit.ts';
 import { elementsAt, type Member, memberOf, type Shape, shapeAt, stringAt } from '../../../protocol/json/scan.ts';
 import { idMember, type Message } from '../../../protocol/message.ts';
-import { stripOurKeys } from '../../../protocol/our-keys.ts';
+import { stripOurKeys } from '../../../protocol/reserved-meta.ts';
 import { type Binding, relatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
 
 const stateLifeMs = 60 * 60 * 1000;

@@ -1,9 +1,9 @@
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Reply } from '../../../protocol/channel.ts';
-import { resultMessage } from '../../../protocol/compose.ts';
+import { resultMessage } from '../../../protocol/compose-message.ts';
 import { memberOf, rawAt, stringAt } from '../../../protocol/json/scan.ts';
 import type { Message } from '../../../protocol/message.ts';
-import { EraFault } from '../../../protocol/protocol-fault.ts';
+import { EraFault } from '../../../protocol/protocol-error.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';
 import { repeatableParams } from '../handshake.ts';

@@ -1,5 +1,5 @@
 import { isAmbitError } from '../../../errors.ts';
-import { EraFault } from '../../../protocol/protocol-fault.ts';
+import { EraFault } from '../../../protocol/protocol-error.ts';
 import type { Exit } from '../../../sandbox/runner.ts';
 
 /** Who is told what becomes of a server's processes, beside the journal. */

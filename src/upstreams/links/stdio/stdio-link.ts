@@ -1,10 +1,10 @@
 import { AmbitError, isAmbitError } from '../../../errors.ts';
+import { isUnreadable, readServerMessage } from '../../../protocol/ambiguous-keys.ts';
 import type { Era, Reply } from '../../../protocol/channel.ts';
-import { errorMessage } from '../../../protocol/compose.ts';
-import { isUnreadable, readServerMessage } from '../../../protocol/envelope-keys.ts';
+import { errorMessage } from '../../../protocol/compose-message.ts';
 import { replaceValue } from '../../../protocol/json/edit.ts';
 import { memberOf, rawAt } from '../../../protocol/json/scan.ts';
-import { oneLine, onOneLine } from '../../../protocol/lines/one-line.ts';
+import { oneLine, onOneLine } from '../../../protocol/lines/single-line.ts';
 import { type Message, MessageFault } from '../../../protocol/message.ts';
 import type { Exit } from '../../../sandbox/runner.ts';
 import { placeOf } from '../../../sessions/in-workspace.ts';

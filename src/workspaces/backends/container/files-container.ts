@@ -3,7 +3,7 @@ import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Log } from '../../../observability/log/log.ts';
-import { filesProgram } from '../../../own-files.ts';
+import { filesProgram } from '../../../package-paths.ts';
 import { volumeFolder } from '../../../sandbox/container/volume-folder.ts';
 import type { Limits } from '../../../sandbox/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';

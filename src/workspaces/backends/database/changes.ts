@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { AmbitError } from '../../../errors.ts';
-import { createOneAtATime, type OneAtATime } from '../../../lib/async/turns.ts';
+import { createOneAtATime, type OneAtATime } from '../../../lib/async/mutex.ts';
 import type { Documents } from '../../../stores/documents.ts';
 import { type Draft, draftOf, settle } from './drafts.ts';
 import type { Intents, Operation } from './intents.ts';

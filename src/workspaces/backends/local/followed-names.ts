@@ -1,5 +1,5 @@
 import { readEntries } from '../../../lib/fs/follow-links.ts';
-import { isFollowed, plainlyFollowedIn } from '../../../lib/fs/guarded-names.ts';
+import { isFollowed, plainlyFollowedIn } from '../../../lib/fs/protected-paths.ts';
 import { createPace } from '../../saferoot/give-way.ts';
 import { contentOf } from './marks.ts';
 

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { followLinks, linksAt } from '../../../lib/fs/follow-links.ts';
-import { gitLinksIn, guardedLinksIn } from '../../../lib/fs/guarded-names.ts';
+import { gitLinksIn, guardedLinksIn } from '../../../lib/fs/protected-paths.ts';
 import {
   createOrdersSource,
   type GitOrder,
@@ -8,7 +8,7 @@ import {
   gitFoldersOf,
   gitOrdersOf,
   OrdersUnknown,
-} from '../../../lib/git/git-orders.ts';
+} from '../../../lib/git/configured-paths.ts';
 import { NamesUnknown } from './followed-names.ts';
 import type { NotedLooks } from './noted-looks.ts';
 

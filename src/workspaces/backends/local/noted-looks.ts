@@ -1,6 +1,6 @@
 import type { Dirent, Stats } from 'node:fs';
 import { entriesInFolder, lookAtPlace } from '../../../lib/fs/follow-links.ts';
-import { readSettings } from '../../../lib/git/git-orders.ts';
+import { readSettings } from '../../../lib/git/configured-paths.ts';
 import { type FollowedNames, NamesUnknown } from './followed-names.ts';
 import { contentOf, identityOf } from './marks.ts';
 

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { AmbitError } from '../../../../src/errors.ts';
-import { filesProgram } from '../../../../src/own-files.ts';
+import { filesProgram } from '../../../../src/package-paths.ts';
 import type { WorkspaceBackend } from '../../../../src/workspaces/backends/backend.ts';
 import { hasPodman } from '../../../needs/podman.ts';
 import { counts, proof } from '../../../proof.ts';

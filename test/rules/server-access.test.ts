@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { removalOf, type ServerFacts, type SessionInWorkspace } from '../../src/rules/permitted-server.ts';
+import { removalOf, type ServerFacts, type SessionInWorkspace } from '../../src/rules/server-access.ts';
 
 const both = ['direct', 'sandboxed'] as const;
 const server = (facts: Partial<ServerFacts> = {}): ServerFacts => ({ name: 'notes', trust: both, ...facts });

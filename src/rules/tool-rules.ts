@@ -1,6 +1,6 @@
 import type { Condition, Verdict } from './condition.ts';
-import { conditionOf } from './conditions.ts';
 import type { Arguments, CallFacts, Decision, ReadArguments, RuleOutcome } from './decision.ts';
+import { conditionOf } from './load-conditions.ts';
 import type { SessionClaims } from './session-base.ts';
 import { type ToolFilters, type ToolFilterTexts, toolFilters } from './tool-filters.ts';
 import { type ToolPattern, toolPattern } from './tool-pattern.ts';

@@ -1,7 +1,7 @@
 import { haveTwins } from './json/fold-key.ts';
 import { elementsAt, type Member, memberOf, type Shape, shapeAt, stringAt } from './json/scan.ts';
 import type { Message } from './message.ts';
-import { ProtocolFault } from './protocol-fault.ts';
+import { ProtocolFault } from './protocol-error.ts';
 
 /** The parameter that says what a request is about, by method. Permissions, rules, pins and routes depend on it. */
 const subjects: ReadonlyMap<string, 'name' | 'uri'> = new Map([

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { scanObject } from '../../../src/protocol/json/scan.ts';
-import { lineOf, oneLine } from '../../../src/protocol/lines/one-line.ts';
+import { lineOf, oneLine } from '../../../src/protocol/lines/single-line.ts';
 import { objectText } from '../json/json-texts.ts';
 
 test('the same JSON, on one line, every byte in its place', () => {

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
  */
 const here = import.meta.url;
 // Tests load this module as source or compiled by itself: the programs are whole in dist/ only.
-const top = new URL(/\/(?:src|build)\/own-files\.[jt]s$/.test(here) ? '../dist/' : './', here);
+const top = new URL(/\/(?:src|build)\/package-paths\.[jt]s$/.test(here) ? '../dist/' : './', here);
 
 /** The command line of this very Ambit, wherever it is installed. */
 export const commandLine = fileURLToPath(new URL('../bin/ambit.js', top));

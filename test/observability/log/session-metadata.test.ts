@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { metadataFields, personalKind } from '../../../src/observability/log/metadata.ts';
+import { metadataFields, personalKind } from '../../../src/observability/log/session-metadata.ts';
 
 test('L9: metadata is shown but for what is secret or somebody’s', () => {
   const fields = metadataFields({

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readJudged } from '../../src/protocol/judged-value.ts';
+import { readJudged } from '../../src/protocol/rule-arguments.ts';
 import { counts } from '../proof.ts';
 
 const none: ReadonlySet<string> = new Set();

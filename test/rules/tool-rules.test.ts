@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { RuleText } from '../../src/rules/policy.ts';
 import type { SessionClaims } from '../../src/rules/session-base.ts';
 import { toolPattern } from '../../src/rules/tool-pattern.ts';
+import type { RuleText } from '../../src/rules/tool-rules.ts';
 import { counts } from '../proof.ts';
 import { judging, policy, someone, unread } from './rules.ts';
 

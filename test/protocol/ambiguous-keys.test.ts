@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readServerMessage, refuseAmbiguousKeys } from '../../src/protocol/envelope-keys.ts';
+import { readServerMessage, refuseAmbiguousKeys } from '../../src/protocol/ambiguous-keys.ts';
 import { memberOf, stringAt } from '../../src/protocol/json/scan.ts';
 import { type Message, MessageFault, readMessage } from '../../src/protocol/message.ts';
 import { readLikeC } from '../fixtures/hostile/read-like-c.js';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { announcedBy, contradictory } from '../../src/protocol/announced.ts';
+import { announcedBy, contradictory } from '../../src/protocol/client-selection.ts';
 import { applyEdits } from '../../src/protocol/json/edit.ts';
 import { readMessage } from '../../src/protocol/message.ts';
-import { ourKeys, stripOurKeys, withoutOurBaggage } from '../../src/protocol/our-keys.ts';
+import { ourKeys, stripOurKeys, withoutOurBaggage } from '../../src/protocol/reserved-meta.ts';
 
 const request = (meta: string) =>
   readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":${meta}}}`));

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { applyEdits } from '../../src/protocol/json/edit.ts';
 import { readMessage } from '../../src/protocol/message.ts';
-import { isOurKey, stripOurKeys } from '../../src/protocol/our-keys.ts';
+import { isOurKey, stripOurKeys } from '../../src/protocol/reserved-meta.ts';
 import { valueText } from './json/json-texts.ts';
 
 function stripped(text: string): string {
