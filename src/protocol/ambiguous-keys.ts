@@ -7,7 +7,7 @@ import { type Message, MessageFault, readMessage } from './message.ts';
  * when a name that the protocol gives meaning to occurs twice or in another spelling; a tool's own arguments may
  * have what they like.
  */
-const canonical = new Map(
+const namesByFoldedName = new Map(
   [
     '_meta',
     'name',
@@ -33,22 +33,22 @@ const canonical = new Map(
   ].map((name) => [name.toLowerCase(), name] as const),
 );
 
-const known = new Set(canonical.values());
+const protocolNames = new Set(namesByFoldedName.values());
 
 /** What else a server's answers and messages are read by. */
-const ofServers = [
+const serverNames = [
   ...['content', 'structuredContent', 'isError', 'resultType', 'inputRequests', 'messages', 'contents', 'tasks'],
   ...['tools', 'prompts', 'resources', 'resourceTemplates', 'nextCursor', 'ttlMs', 'cacheScope', 'serverInfo'],
   ...['instructions', 'systemPrompt', 'message', 'data', 'action', 'status'],
 ];
-const saidByServers = new Set([...canonical.keys(), ...ofServers.map(foldKey)]);
+const foldedServerNames = new Set([...namesByFoldedName.keys(), ...serverNames.map(foldKey)]);
 
 /** It is a message, but readers find different things in it. */
-class OddKeyFault extends MessageFault {}
+class OddKeyError extends MessageFault {}
 
 /** Whether a line of a server cannot be read at all, so that nobody can tell which request it answers. */
 export function isUnreadable(fault: unknown): boolean {
-  return fault instanceof OddKeyFault || (fault instanceof MessageFault && fault.notJson);
+  return fault instanceof OddKeyError || (fault instanceof MessageFault && fault.notJson);
 }
 
 /**
@@ -58,10 +58,10 @@ export function isUnreadable(fault: unknown): boolean {
  */
 export function readServerMessage(text: Buffer): Message {
   const message = readMessage(text);
-  refuseOddKeys((message.params ?? message.result)?.shape, saidByServers);
-  refuseOddKeys(message.meta, reservedFolded);
-  refuseOddKeys(memberOf(message.meta, relatedTask)?.shape, saidByServers);
-  refuseOddKeys(memberOf(message.result?.shape, 'task')?.shape, saidByServers);
+  refuseOddKeys((message.params ?? message.result)?.shape, foldedServerNames);
+  refuseOddKeys(message.meta, foldedMetaKeys);
+  refuseOddKeys(memberOf(message.meta, relatedTaskKey)?.shape, foldedServerNames);
+  refuseOddKeys(memberOf(message.result?.shape, 'task')?.shape, foldedServerNames);
   return message;
 }
 
@@ -69,14 +69,14 @@ function refuseOddKeys(shape: Shape | undefined, names: ReadonlySet<string>): vo
   if (shape === undefined) return;
   for (const { key } of shape.members) {
     if (isOddKey(key) && readingIn(key, names) !== undefined) {
-      throw new OddKeyFault(`${JSON.stringify(key)} is not a name of the protocol`, false);
+      throw new OddKeyError(`${JSON.stringify(key)} is not a name of the protocol`, false);
     }
   }
 }
 
-const requests =
+const requestMethod =
   /^(?:initialize$|ping$|(?:server|tools|prompts|resources|completion|logging|subscriptions|tasks|sampling|elicitation|roots)\/)/;
-const notifications = /^notifications\//;
+const notificationMethod = /^notifications\//;
 
 export function refuseAmbiguousKeys(message: Message): void {
   try {
@@ -92,8 +92,8 @@ function refuseAmbiguousParams(message: Message): void {
     throw new MessageFault('a message is either a request or a response', false);
   }
   // A call without an id, or a notification with one, is read as either: by then its handles were left unopened.
-  const calls = requests.test(message.method);
-  const notifies = notifications.test(message.method);
+  const calls = requestMethod.test(message.method);
+  const notifies = notificationMethod.test(message.method);
   if (calls && message.kind === 'notification') throw new MessageFault('a request needs an "id"', false);
   if (notifies && message.kind === 'request') throw new MessageFault('a notification has no "id"', false);
   const where = message.kind === 'response' ? 'result' : 'params';
@@ -102,9 +102,9 @@ function refuseAmbiguousParams(message: Message): void {
   refuseRepeats(holder, where);
   // What others' methods, or answers, call their own parts is not ours to judge; `_meta` means the same everywhere.
   for (const { key } of holder.members) {
-    if (known.has(key)) continue;
-    const reading = readingIn(key, canonical);
-    const name = reading === undefined ? undefined : canonical.get(reading);
+    if (protocolNames.has(key)) continue;
+    const reading = readingIn(key, namesByFoldedName);
+    const name = reading === undefined ? undefined : namesByFoldedName.get(reading);
     if (name !== undefined && name !== key && (calls || notifies || name === '_meta')) {
       throw new MessageFault(`${where}.${JSON.stringify(key)} is not a name of the protocol; write "${name}"`, false);
     }
@@ -115,33 +115,33 @@ function refuseAmbiguousParams(message: Message): void {
 function refuseMetaVariants(meta: Shape, where: string): void {
   refuseRepeats(meta, where);
   // Names that are the protocol's own, each there once, cannot be spellings of each other.
-  if (meta.members.every(({ key }) => reservedMeta.has(key) && key !== relatedTask)) return;
+  if (meta.members.every(({ key }) => reservedMetaKeys.has(key) && key !== relatedTaskKey)) return;
   if (haveTwins(meta.members.map(({ key }) => key))) {
     throw new MessageFault(`${where} has a key in two spellings`, false);
   }
   for (const { key } of meta.members) {
-    if (!reservedMeta.has(key) && readingIn(key, reservedFolded) !== undefined) {
+    if (!reservedMetaKeys.has(key) && readingIn(key, foldedMetaKeys) !== undefined) {
       throw new MessageFault(`${where}.${JSON.stringify(key)} is not a name of the protocol`, false);
     }
   }
   // The task named here is opened like a handle of ours: there must be exactly one.
-  const task = memberOf(meta, relatedTask)?.shape?.members.filter(({ key }) => readsAs(key, 'taskid')) ?? [];
+  const task = memberOf(meta, relatedTaskKey)?.shape?.members.filter(({ key }) => readsAs(key, 'taskid')) ?? [];
   if (task.length > 1 || (task[0] !== undefined && task[0].key !== 'taskId')) {
-    throw new MessageFault(`${where}."${relatedTask}" must name one "taskId"`, false);
+    throw new MessageFault(`${where}."${relatedTaskKey}" must name one "taskId"`, false);
   }
 }
 
-const relatedTask = 'io.modelcontextprotocol/related-task';
-const reservedMeta = new Set([
+const relatedTaskKey = 'io.modelcontextprotocol/related-task';
+const reservedMetaKeys = new Set([
   'progressToken',
   'io.modelcontextprotocol/protocolVersion',
   'io.modelcontextprotocol/clientCapabilities',
   'io.modelcontextprotocol/clientInfo',
   'io.modelcontextprotocol/logLevel',
   'io.modelcontextprotocol/subscriptionId',
-  relatedTask,
+  relatedTaskKey,
 ]);
-const reservedFolded = new Set([...reservedMeta].map(foldKey));
+const foldedMetaKeys = new Set([...reservedMetaKeys].map(foldKey));
 
 function refuseRepeats(shape: Shape, where: string): void {
   const { members } = shape;

@@ -10,9 +10,9 @@ interface ChosenSession {
 }
 
 /** Hosts that name their conversations, the more telling first. */
-const hints = ['openai/session', 'sessionID'] as const;
+const hintKeys = ['openai/session', 'sessionID'] as const;
 
-const longest = 512;
+const maxTextLength = 512;
 
 /** How a client names the workspace it means: nothing, one, or more than one, which names none. */
 export type Announced = string | undefined | typeof contradictory;
@@ -23,23 +23,23 @@ export const contradictory = Symbol('contradictory');
 export function announcedBy(keys: readonly string[]): (message: Message) => Announced {
   const holders = new Set(keys);
   const dotted = new Set(keys.map((key) => `${key}.workspace`));
-  return function announced({ bytes, meta }) {
+  return function readAnnouncedWorkspace({ bytes, meta }) {
     let found: Announced;
     for (const member of meta?.members ?? []) {
-      if (holders.has(member.key)) found = both(found, inside(bytes, shapeAt(bytes, member)));
-      else if (dotted.has(member.key)) found = both(found, stringAt(bytes, member));
+      if (holders.has(member.key)) found = combineAnnounced(found, readNestedWorkspace(bytes, shapeAt(bytes, member)));
+      else if (dotted.has(member.key)) found = combineAnnounced(found, stringAt(bytes, member));
     }
     return found;
   };
 }
 
-function inside(bytes: Buffer, holder: Shape | undefined): Announced {
+function readNestedWorkspace(bytes: Buffer, holder: Shape | undefined): Announced {
   const written = holder?.members.filter(({ key }) => key === 'workspace') ?? [];
   if (written.length > 1) return contradictory;
   return stringAt(bytes, memberOf(holder, 'workspace'));
 }
 
-function both(one: Announced, other: Announced): Announced {
+function combineAnnounced(one: Announced, other: Announced): Announced {
   if (other === undefined || other === '') return one;
   return one === undefined || one === other ? other : contradictory;
 }
@@ -48,19 +48,19 @@ function both(one: Announced, other: Announced): Announced {
 export function chosenSession({ bytes, meta }: Message): ChosenSession | undefined {
   const found = new Map<string, string>();
   for (const member of meta?.members ?? []) {
-    if (member.key !== 'ambit/use-session' && !(hints as readonly string[]).includes(member.key)) continue;
-    const value = textOf(bytes, member);
+    if (member.key !== 'ambit/use-session' && !(hintKeys as readonly string[]).includes(member.key)) continue;
+    const value = readShortText(bytes, member);
     if (value === undefined && member.key !== 'ambit/use-session') continue;
     if (value === undefined || found.has(member.key)) return undefined;
     found.set(member.key, value);
   }
   const id = found.get('ambit/use-session');
   if (id !== undefined) return { id };
-  const named = hints.find((key) => (found.get(key) ?? '') !== '');
+  const named = hintKeys.find((key) => (found.get(key) ?? '') !== '');
   return named === undefined ? {} : { hint: `${named} ${found.get(named)}` };
 }
 
-function textOf(bytes: Buffer, member: Member): string | undefined {
+function readShortText(bytes: Buffer, member: Member): string | undefined {
   const value = stringAt(bytes, member);
-  return value === undefined || value.length > longest ? undefined : value;
+  return value === undefined || value.length > maxTextLength ? undefined : value;
 }

@@ -20,30 +20,30 @@ export function refusedCall(id: string, error: AmbitError, modern: boolean): Buf
   return resultMessage(id, JSON.stringify({ ...(modern ? { resultType: 'complete' } : {}), ...refusedResult(error) }));
 }
 
-export type RefusedResult = {
+export type RefusalResult = {
   readonly content: readonly [{ readonly type: 'text'; readonly text: string }];
   readonly isError: true;
   readonly _meta: { readonly 'ambit/error': Record<string, unknown> };
 };
 
-export function refusedResult(error: AmbitError): RefusedResult {
+export function refusedResult(error: AmbitError): RefusalResult {
   return {
     content: [{ type: 'text', text: refusalText(error) }],
     isError: true,
-    _meta: { 'ambit/error': refusalFacts(error) },
+    _meta: { 'ambit/error': createRefusalData(error) },
   };
 }
 
 /** Every other refusal is a JSON-RPC error with a code of our own. */
 export function refusedRequest(id: string, error: AmbitError): Buffer {
-  return errorMessage(id, errorTable[error.code].rpc, refusalText(error), refusalFacts(error));
+  return errorMessage(id, errorTable[error.code].rpc, refusalText(error), createRefusalData(error));
 }
 
 export function refusalText(error: AmbitError): string {
   return `${error.code}: ${error.message} ${error.hint}`;
 }
 
-function refusalFacts(error: AmbitError): Record<string, unknown> {
+function createRefusalData(error: AmbitError): Record<string, unknown> {
   return {
     code: error.code,
     ...(error.rule === undefined ? {} : { rule: error.rule }),

@@ -10,7 +10,7 @@ import { ProtocolFault } from './protocol-error.ts';
 export function insertMeta(message: Message, members: string, edits: readonly Edit[] = []): Edit {
   const params = message.params?.shape;
   if (message.meta !== undefined) {
-    return insertAt(message.meta.start + 1, members, stays(message.meta.members, edits));
+    return insertAt(message.meta.start + 1, members, hasRemaining(message.meta.members, edits));
   }
   // Where `_meta` is no object there is no place for what the upstream has to be told.
   if (memberOf(params, '_meta') !== undefined) throw new ProtocolFault(-32602, 200, 'params._meta must be an object');
@@ -31,7 +31,7 @@ export function insertResultMeta(message: Message, members: string): Edit | unde
   return meta === undefined ? undefined : insertAt(meta.start + 1, members, meta.members.length > 0);
 }
 
-function stays(members: readonly Member[], edits: readonly Edit[]): boolean {
+function hasRemaining(members: readonly Member[], edits: readonly Edit[]): boolean {
   if (edits.length === 0) return members.length > 0;
   return members.some(({ keyStart }) => !edits.some(({ start, end }) => start <= keyStart && keyStart < end));
 }

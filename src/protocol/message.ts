@@ -1,18 +1,18 @@
 import { applyEdits, type Edit } from './json/edit.ts';
 import { readingIn } from './json/fold-key.ts';
 import {
-  DensityFault,
+  DensityError,
   type Member,
   memberOf,
-  type Plan,
   rawAt,
   ScanFault,
   type ScanLimits,
+  type ScanPlan,
   type Shape,
   scanObject,
   stringAt,
 } from './json/scan.ts';
-import { PlainFault } from './protocol-error.ts';
+import { StacklessError } from './protocol-error.ts';
 
 /** One JSON-RPC message: its bytes as they came, and where its parts lie. */
 export interface Message {
@@ -31,7 +31,7 @@ export interface Message {
 }
 
 /** What is wrong with a message, in words for whoever sent it. */
-export class MessageFault extends PlainFault {
+export class MessageFault extends StacklessError {
   /** True when the bytes are not JSON at all (−32700), false when they are no JSON-RPC message (−32600). */
   readonly notJson: boolean;
   /** True when it may be a message, but holds more than is looked at in one. */
@@ -48,10 +48,10 @@ export class MessageFault extends PlainFault {
   }
 }
 
-const relatedTask = 'io.modelcontextprotocol/related-task';
-const plan: Plan = {
-  params: { _meta: { [relatedTask]: {} } },
-  result: { _meta: { [relatedTask]: {} }, task: {} },
+const relatedTaskKey = 'io.modelcontextprotocol/related-task';
+const plan: ScanPlan = {
+  params: { _meta: { [relatedTaskKey]: {} } },
+  result: { _meta: { [relatedTaskKey]: {} }, task: {} },
   error: {},
 };
 
@@ -67,41 +67,41 @@ export const maxClientValues = clientLimits.maxValues;
 
 /** From this size on, a message that is read once more is not scanned once more. Its bytes never change. */
 const largeBytes = 256 * 1024;
-const largeOnes = new WeakMap<Buffer, Message>();
+const largeMessages = new WeakMap<Buffer, Message>();
 
 /** Reads one JSON-RPC message of a client; throws MessageFault when it is none, or holds too many keys or values. */
 export function readClientMessage(text: Buffer): Message {
-  return readOnce(text, clientLimits);
+  return readCached(text, clientLimits);
 }
 
 /** Reads one JSON-RPC message; throws MessageFault when it is none. */
 export function readMessage(text: Buffer): Message {
-  return readOnce(text, undefined);
+  return readCached(text, undefined);
 }
 
-function readOnce(text: Buffer, limits: ScanLimits | undefined): Message {
-  if (text.length < largeBytes) return read(text, limits);
-  const known = largeOnes.get(text);
+function readCached(text: Buffer, limits: ScanLimits | undefined): Message {
+  if (text.length < largeBytes) return parseMessage(text, limits);
+  const known = largeMessages.get(text);
   if (known !== undefined) return known;
-  const message = read(text, limits);
-  largeOnes.set(text, message);
-  largeOnes.set(message.bytes, message);
+  const message = parseMessage(text, limits);
+  largeMessages.set(text, message);
+  largeMessages.set(message.bytes, message);
   return message;
 }
 
-function read(text: Buffer, limits: ScanLimits | undefined): Message {
-  const shape = scan(text, limits);
+function parseMessage(text: Buffer, limits: ScanLimits | undefined): Message {
+  const shape = scanMessage(text, limits);
   const bytes = shape.end === text.length ? text : text.subarray(0, shape.end);
   try {
     return readEnvelope(bytes, shape);
   } catch (fault) {
     if (!(fault instanceof MessageFault)) throw fault;
-    throw new MessageFault(fault.message, false, knownId(bytes, shape));
+    throw new MessageFault(fault.message, false, findRequestId(bytes, shape));
   }
 }
 
 // An answer with a broken body keeps its id to itself: it counts the other side's requests, not the sender's.
-function knownId(bytes: Buffer, shape: Shape): string {
+function findRequestId(bytes: Buffer, shape: Shape): string {
   const ids = shape.members.filter((member) => member.key === 'id');
   const isRequest = memberOf(shape, 'method') && !memberOf(shape, 'result') && !memberOf(shape, 'error');
   if (!isRequest || ids.length !== 1) return 'null';
@@ -123,22 +123,22 @@ function readEnvelope(bytes: Buffer, shape: Shape): Message {
     // A known name met twice, or in another spelling, means different things to different readers.
     switch (member.key) {
       case 'jsonrpc':
-        version = once(version, member);
+        version = assertOnce(version, member);
         break;
       case 'id':
-        idMember = once(idMember, member);
+        idMember = assertOnce(idMember, member);
         break;
       case 'method':
-        methodMember = once(methodMember, member);
+        methodMember = assertOnce(methodMember, member);
         break;
       case 'params':
-        params = once(params, member);
+        params = assertOnce(params, member);
         break;
       case 'result':
-        result = once(result, member);
+        result = assertOnce(result, member);
         break;
       case 'error':
-        error = once(error, member);
+        error = assertOnce(error, member);
         break;
       default:
         refuseVariant(member.key);
@@ -181,25 +181,25 @@ export function idMember(message: Message): Member {
   return member;
 }
 
-function scan(bytes: Buffer, limits: ScanLimits | undefined): Shape {
+function scanMessage(bytes: Buffer, limits: ScanLimits | undefined): Shape {
   try {
     return scanObject(bytes, plan, limits);
   } catch (fault) {
-    if (fault instanceof DensityFault) throw new MessageFault(fault.message, false, 'null', true);
+    if (fault instanceof DensityError) throw new MessageFault(fault.message, false, 'null', true);
     if (fault instanceof ScanFault) throw new MessageFault(`not a JSON object: ${fault.message}`, true);
     throw fault;
   }
 }
 
-function once(seen: Member | undefined, member: Member): Member {
+function assertOnce(seen: Member | undefined, member: Member): Member {
   if (seen !== undefined) throw new MessageFault(`"${member.key}" occurs twice`, false);
   return member;
 }
 
-const envelope = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
+const envelopeKeys = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
 
 function refuseVariant(key: string): void {
-  const name = readingIn(key, envelope);
+  const name = readingIn(key, envelopeKeys);
   if (name !== undefined) {
     throw new MessageFault(`${JSON.stringify(key)} is not a name of the protocol; write "${name}"`, false);
   }
@@ -207,7 +207,7 @@ function refuseVariant(key: string): void {
 
 /** Ids are strings, or integers that every JSON reader holds exactly. */
 function readId(bytes: Buffer, member: Member): string {
-  const small = smallNumber(bytes, member.start, member.end);
+  const small = readSmallNumber(bytes, member.start, member.end);
   if (small !== undefined) return small;
   const raw = rawAt(bytes, member);
   if (raw.charCodeAt(0) === 0x22) return raw;
@@ -216,7 +216,7 @@ function readId(bytes: Buffer, member: Member): string {
 }
 
 /** The usual id, a number of few digits, without the detour over a decoder. */
-function smallNumber(bytes: Buffer, start: number, end: number): string | undefined {
+function readSmallNumber(bytes: Buffer, start: number, end: number): string | undefined {
   if (end - start > 9 || (bytes[start] === 0x30 && end - start > 1)) return undefined;
   let value = 0;
   for (let i = start; i < end; i++) {

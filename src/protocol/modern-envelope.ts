@@ -6,9 +6,9 @@ import { modernVersion } from './versions.ts';
  * MCP mirrors names into headers; values that a header cannot hold travel as `=?base64?…?=`
  * (MCP 2026-07-28, streamable HTTP, "Standard headers").
  */
-const plain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+const plainHeaderValue = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
-const encoded = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
+const encodedHeaderValue = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 
 /** Headers that must say the same as the body (MCP 2026-07-28, streamable HTTP). Undefined on stdio. */
 export interface MirroredHeaders {
@@ -34,7 +34,7 @@ export function claimedVersion(message: Message): string | undefined {
 export function envelopeFault(message: Message, headers: MirroredHeaders | undefined): EnvelopeFault | undefined {
   const claimed = claimedVersion(message);
   if (headers !== undefined) {
-    const mismatch = headerMismatch(message, claimed, headers);
+    const mismatch = findHeaderMismatch(message, claimed, headers);
     if (mismatch !== undefined) return { rpc: -32020, message: mismatch };
   }
   if (message.kind !== 'request') return undefined;
@@ -49,7 +49,11 @@ export function envelopeFault(message: Message, headers: MirroredHeaders | undef
   return undefined;
 }
 
-function headerMismatch(message: Message, claimed: string | undefined, headers: MirroredHeaders): string | undefined {
+function findHeaderMismatch(
+  message: Message,
+  claimed: string | undefined,
+  headers: MirroredHeaders,
+): string | undefined {
   if (claimed !== undefined && headers.version !== claimed) {
     return 'The MCP-Protocol-Version header and the protocol version in _meta must agree';
   }
@@ -61,14 +65,14 @@ function headerMismatch(message: Message, claimed: string | undefined, headers: 
   ) {
     return 'The Mcp-Method header and the method in the body must agree';
   }
-  const key = mirroredParam(message.method);
+  const key = findMirroredParam(message.method);
   if (key === undefined) return undefined;
   const named = stringAt(message.bytes, memberOf(message.params?.shape, key));
   const header = headers.name === undefined ? undefined : decodeHeaderValue(headers.name);
   return header !== undefined && header === named ? undefined : `The Mcp-Name header and params.${key} must agree`;
 }
 
-function mirroredParam(method: string): string | undefined {
+function findMirroredParam(method: string): string | undefined {
   switch (method) {
     case 'tools/call':
     case 'prompts/get':
@@ -85,14 +89,14 @@ function mirroredParam(method: string): string | undefined {
 }
 
 export function encodeHeaderValue(value: string): string {
-  if (plain.test(value) && !value.startsWith('=?')) return value;
+  if (plainHeaderValue.test(value) && !value.startsWith('=?')) return value;
   return `=?base64?${Buffer.from(value).toString('base64')}?=`;
 }
 
 /** Undefined when the encoding is broken. */
 export function decodeHeaderValue(value: string): string | undefined {
   if (!value.startsWith('=?')) return value;
-  const parts = encoded.exec(value);
+  const parts = encodedHeaderValue.exec(value);
   if (parts === null) return undefined;
   const bytes = Buffer.from(parts[1] as string, 'base64');
   const text = bytes.toString('utf8');

@@ -4,22 +4,22 @@ import type { Message } from './message.ts';
 import { ProtocolFault } from './protocol-error.ts';
 
 /** The parameter that says what a request is about, by method. Permissions, rules, pins and routes depend on it. */
-const subjects: ReadonlyMap<string, 'name' | 'uri'> = new Map([
+const subjectParams: ReadonlyMap<string, 'name' | 'uri'> = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
   ['resources/read', 'uri'],
 ]);
 
 /** Methods that only the handshake era has; in the modern one nobody knows them. */
-const handshakeSubjects: ReadonlyMap<string, 'uri'> = new Map([
+const handshakeSubjectParams: ReadonlyMap<string, 'uri'> = new Map([
   ['resources/subscribe', 'uri'],
   ['resources/unsubscribe', 'uri'],
 ]);
 
 /** The journal holds names and addresses whole up to these lengths. */
-const longestName = 1024;
+const maxNameLength = 1024;
 
-const longestAddress = 8192;
+const maxAddressLength = 8192;
 
 /** Characters that one reader keeps and another replaces or stops at: control characters and halves of pairs. */
 const unstable = /[\p{Cc}\p{Cs}]/u;
@@ -28,32 +28,33 @@ const unstable = /[\p{Cc}\p{Cs}]/u;
 const invisible = /[\p{Cf}\p{Zl}\p{Zp}]/u;
 
 /** The most that a client may say of itself, in bytes: it is kept for as long as the client, and said again to servers. */
-export const mostAboutClient = 65_536;
+export const maxClientInfoBytes = 65_536;
 /** The most resources that one client can subscribe to, in either era, and the most characters of each URI. */
 export const mostSubscriptions = 1000;
 export const longestUri = 8192;
-const longestLevel = 64;
-const ofProtocol = 'io.modelcontextprotocol/';
+const maxLevelBytes = 64;
+const protocolPrefix = 'io.modelcontextprotocol/';
 
 /** Refuses a request with more in it than is kept of one: many small requests must not fill the memory. */
 export function assertParamSizes(message: Message): void {
   if (message.kind !== 'request') return;
-  if (message.method === 'initialize') assertWithin(message.bytes.length, mostAboutClient, 'an initialize request');
+  if (message.method === 'initialize')
+    assertMaxBytes(message.bytes.length, maxClientInfoBytes, 'an initialize request');
   if (message.method === 'logging/setLevel') {
     const level = memberOf(message.params?.shape, 'level');
-    if (level !== undefined) assertWithin(level.end - level.start, longestLevel, 'params.level');
+    if (level !== undefined) assertMaxBytes(level.end - level.start, maxLevelBytes, 'params.level');
   }
   if (message.method === 'subscriptions/listen') assertSubscriptions(message);
   let described = 0;
   for (const { key, start, end } of message.meta?.members ?? [])
-    if (key.startsWith(ofProtocol)) described += end - start;
-  assertWithin(described, mostAboutClient, `what _meta says under ${ofProtocol}`);
+    if (key.startsWith(protocolPrefix)) described += end - start;
+  assertMaxBytes(described, maxClientInfoBytes, `what _meta says under ${protocolPrefix}`);
 }
 
 /** Each of these can become a request to a server. A key that stands twice counts twice: readers differ in which they take. */
 function assertSubscriptions({ bytes, params }: Message): void {
-  const filters = named(params?.shape, 'notifications').map((filter) => shapeAt(bytes, filter));
-  const lists = filters.flatMap((filter) => named(filter, 'resourceSubscriptions'));
+  const filters = findMembers(params?.shape, 'notifications').map((filter) => shapeAt(bytes, filter));
+  const lists = filters.flatMap((filter) => findMembers(filter, 'resourceSubscriptions'));
   const uris = lists.flatMap((list) => elementsAt(bytes, list).map((span) => ({ ...list, ...span, shape: undefined })));
   if (uris.length > mostSubscriptions) {
     throw new ProtocolFault(-32602, 200, `Invalid params: a listen request may name ${mostSubscriptions} resources`);
@@ -66,13 +67,13 @@ function assertSubscriptions({ bytes, params }: Message): void {
   }
 }
 
-function named(shape: Shape | undefined, key: string): Member[] {
+function findMembers(shape: Shape | undefined, key: string): Member[] {
   return (shape?.members ?? []).filter((member) => member.key === key);
 }
 
-function assertWithin(bytes: number, most: number, what: string): void {
-  if (bytes <= most) return;
-  throw new ProtocolFault(-32602, 200, `Invalid params: ${what} has ${bytes} bytes, and may have ${most}`);
+function assertMaxBytes(bytes: number, limit: number, what: string): void {
+  if (bytes <= limit) return;
+  throw new ProtocolFault(-32602, 200, `Invalid params: ${what} has ${bytes} bytes, and may have ${limit}`);
 }
 
 /**
@@ -82,7 +83,7 @@ function assertWithin(bytes: number, most: number, what: string): void {
 export function assertParamTypes(message: Message, isHandshake: boolean): void {
   if (message.kind !== 'request') return;
   const { bytes, method, params } = message;
-  const subject = subjects.get(method) ?? (isHandshake ? handshakeSubjects.get(method) : undefined);
+  const subject = subjectParams.get(method) ?? (isHandshake ? handshakeSubjectParams.get(method) : undefined);
   if (subject !== undefined) assertText(bytes, memberOf(params?.shape, subject), `params.${subject}`);
   else if (method === 'completion/complete') assertReference(bytes, memberOf(params?.shape, 'ref'));
 }
@@ -90,7 +91,7 @@ export function assertParamTypes(message: Message, isHandshake: boolean): void {
 /** What a completion is for: a prompt by its name, or a resource template by its URI. */
 function assertReference(bytes: Buffer, ref: Member | undefined): void {
   const shape = ref === undefined ? undefined : shapeAt(bytes, ref);
-  if (shape === undefined) throw invalid('params.ref must be an object');
+  if (shape === undefined) throw invalidParams('params.ref must be an object');
   assertNoRepeats(shape);
   assertText(bytes, memberOf(shape, 'type'), 'params.ref.type');
   const key = stringAt(bytes, memberOf(shape, 'type')) === 'ref/prompt' ? 'name' : 'uri';
@@ -98,20 +99,20 @@ function assertReference(bytes: Buffer, ref: Member | undefined): void {
 }
 
 function assertNoRepeats({ members }: Shape): void {
-  if (haveTwins(members.map(({ key }) => key))) throw invalid('params.ref has a key twice');
+  if (haveTwins(members.map(({ key }) => key))) throw invalidParams('params.ref has a key twice');
 }
 
 function assertText(bytes: Buffer, member: Member | undefined, where: string): void {
   const text = stringAt(bytes, member);
-  if (text === undefined) throw invalid(`${where} must be a string`);
-  const longest = where.endsWith('name') ? longestName : longestAddress;
-  if (text.length > longest) throw invalid(`${where} must not be longer than ${longest} characters`);
-  if (unstable.test(text)) throw invalid(`${where} must not contain control characters`);
+  if (text === undefined) throw invalidParams(`${where} must be a string`);
+  const maxLength = where.endsWith('name') ? maxNameLength : maxAddressLength;
+  if (text.length > maxLength) throw invalidParams(`${where} must not be longer than ${maxLength} characters`);
+  if (unstable.test(text)) throw invalidParams(`${where} must not contain control characters`);
   if (!where.endsWith('name')) return;
-  if (invisible.test(text)) throw invalid(`${where} must not contain invisible characters`);
-  if (text !== text.trim()) throw invalid(`${where} must not begin or end with white space`);
+  if (invisible.test(text)) throw invalidParams(`${where} must not contain invisible characters`);
+  if (text !== text.trim()) throw invalidParams(`${where} must not begin or end with white space`);
 }
 
-function invalid(what: string): ProtocolFault {
+function invalidParams(what: string): ProtocolFault {
   return new ProtocolFault(-32602, 200, `Invalid params: ${what}`);
 }

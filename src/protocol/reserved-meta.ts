@@ -1,7 +1,7 @@
 import { type Edit, removeMembers, removeSpans, replaceValue } from './json/edit.ts';
 import { foldKey, isOddKey, readingIn, readsAs } from './json/fold-key.ts';
 import { type Member, shapeAt, stringAt } from './json/scan.ts';
-import { stringAt as decodeStringToken, endOfString, isFollowedByColon } from './json/walk-strings.ts';
+import { stringAt as decodeStringToken, findStringEnd, isFollowedByColon } from './json/walk-strings.ts';
 import type { Message } from './message.ts';
 
 interface Span {
@@ -16,13 +16,13 @@ interface MemberSpan {
 }
 
 /** An object or array that is open. Members are kept of a `_meta` only. */
-interface Open {
+interface OpenContainer {
   readonly members: MemberSpan[] | undefined;
   holdsMeta: boolean;
 }
 
 /** What every platform passes on, by W3C; a longer one may be dropped. */
-const longest = 8192;
+const maxBaggageLength = 8192;
 
 /** The `_meta` keys that are ours alone to write or to read. */
 export interface OurKeys {
@@ -40,29 +40,38 @@ export function isOurKey(key: string): boolean {
   return folded.length === 5 || folded[5] === '/' || folded[5] === '.';
 }
 
-const onlyOurs: OurKeys = { has: isOurKey };
+const ambitKeys: OurKeys = { has: isOurKey };
 
 /** Ours, and the other names under which a client may announce a workspace. */
 export function ourKeys(announceKeys: readonly string[]): OurKeys {
   const others = announceKeys.map(foldKey).filter((key) => key !== 'ambit');
-  if (others.length === 0) return onlyOurs;
+  if (others.length === 0) return ambitKeys;
   const announced = new Set(others.flatMap((key) => [key, `${key}.workspace`]));
   return { has: (key) => isOurKey(key) || readingIn(key, announced) !== undefined };
 }
 
 /** What most messages consist of, and none of our keys can lie in. */
-const plain = new Set(['name', 'arguments', 'uri', 'cursor', 'content', 'structuredContent', 'isError', 'resultType']);
-const holders = new Set(['_meta', 'inputresponses', 'inputrequests']);
+const unaffectedKeys = new Set([
+  'name',
+  'arguments',
+  'uri',
+  'cursor',
+  'content',
+  'structuredContent',
+  'isError',
+  'resultType',
+]);
+const holderKeys = new Set(['_meta', 'inputresponses', 'inputrequests']);
 
 /**
  * Takes our keys out of every `_meta` a reader may find, be it there twice or in another spelling; also out of the
  * questions and answers that MCP 2026-07-28 carries inside results and requests instead of by themselves.
  */
-export function stripOurKeys(message: Message, keys: OurKeys = onlyOurs): Edit[] {
+export function stripOurKeys(message: Message, keys: OurKeys = ambitKeys): Edit[] {
   const edits: Edit[] = [];
   const { bytes } = message;
   for (const member of (message.params ?? message.result)?.shape?.members ?? []) {
-    switch (plain.has(member.key) ? '' : readingIn(member.key, holders)) {
+    switch (unaffectedKeys.has(member.key) ? '' : readingIn(member.key, holderKeys)) {
       case '_meta':
         stripMeta(bytes, member, keys, edits);
         break;
@@ -92,9 +101,9 @@ function stripMeta(bytes: Buffer, member: Member, keys: OurKeys, edits: Edit[]):
   let unwanted: Set<Member> | undefined;
   for (const each of meta.members) {
     if (keys.has(each.key)) unwanted = (unwanted ?? new Set()).add(each);
-    else if (isBaggage(each.key)) {
+    else if (isBaggageKey(each.key)) {
       const text = stringAt(bytes, each);
-      const rest = text === undefined ? undefined : withoutOurBaggage(text);
+      const rest = text === undefined ? undefined : stripReservedBaggage(text);
       if (rest === text || rest === undefined) continue;
       if (rest === '') unwanted = (unwanted ?? new Set()).add(each);
       else edits.push(replaceValue(each, JSON.stringify(rest)));
@@ -105,7 +114,7 @@ function stripMeta(bytes: Buffer, member: Member, keys: OurKeys, edits: Edit[]):
   edits.push(...removeMembers(meta, (each) => all.has(each)));
 }
 
-function isBaggage(key: string): boolean {
+function isBaggageKey(key: string): boolean {
   const first = key.charCodeAt(0);
   const isOther = (first | 0x20) !== 0x62 && first > 0x20 && first < 0x7f;
   return !isOther && readsAs(key, 'baggage');
@@ -119,19 +128,19 @@ function membersAt(bytes: Buffer, member: Member): readonly Member[] {
  * W3C baggage without the members that could pass for ours, in whatever case or escape their key is written. The same
  * text when there are none; what stays, stays as it was. Nothing of one that is longer than anybody has to pass on.
  */
-export function withoutOurBaggage(baggage: string): string {
-  if (baggage.length > longest) return '';
+export function stripReservedBaggage(baggage: string): string {
+  if (baggage.length > maxBaggageLength) return '';
   const members = baggage.split(',');
-  const kept = members.filter((member) => !foldKey(decoded(keyOf(member))).startsWith('ambit'));
+  const kept = members.filter((member) => !foldKey(decodePercentEscapes(readBaggageKey(member))).startsWith('ambit'));
   return kept.length === members.length ? baggage : kept.join(',');
 }
 
-function keyOf(member: string): string {
+function readBaggageKey(member: string): string {
   return (/^[^=;]*/.exec(member)?.[0] ?? '').trim();
 }
 
 /** Run by run: an escape that cannot be read must not hide the ones that can. */
-function decoded(key: string): string {
+function decodePercentEscapes(key: string): string {
   return key
     .replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'))
     .trim();
@@ -141,9 +150,9 @@ function decoded(key: string): string {
  * Takes our keys out of every `_meta` inside a value of bytes that are known to be valid JSON, however deep it lies, in
  * one pass. The `_meta` of the value itself stays, unless it is `foreign` too: some of it may be ours.
  */
-export function stripInnerMetas(bytes: Buffer, { start, end }: Span, foreign = false): Edit[] {
+export function stripInnerMetas(bytes: Buffer, { start, end }: Span, withOwnMeta = false): Edit[] {
   const edits: Edit[] = [];
-  const open: Open[] = [];
+  const open: OpenContainer[] = [];
   /** Where the last value ended. */
   let last = start;
 
@@ -153,7 +162,7 @@ export function stripInnerMetas(bytes: Buffer, { start, end }: Span, foreign = f
   }
 
   function readText(at: number): number {
-    const after = endOfString(bytes, at);
+    const after = findStringEnd(bytes, at);
     const inside = open.at(-1);
     if (inside === undefined || !isFollowedByColon(bytes, after)) return after;
     const key = decodeStringToken(bytes, at, after);
@@ -170,7 +179,7 @@ export function stripInnerMetas(bytes: Buffer, { start, end }: Span, foreign = f
         break;
       case 0x7b:
       case 0x5b: {
-        const isMeta = (foreign || open.length > 1) && open.at(-1)?.holdsMeta === true;
+        const isMeta = (withOwnMeta || open.length > 1) && open.at(-1)?.holdsMeta === true;
         open.push({ members: isMeta && bytes[at] === 0x7b ? [] : undefined, holdsMeta: false });
         break;
       }
@@ -193,11 +202,11 @@ export function stripInnerMetas(bytes: Buffer, { start, end }: Span, foreign = f
         last = at + 1;
     }
   }
-  return outermost(edits);
+  return dropNestedEdits(edits);
 }
 
 /** What lies in a part that is taken out goes with it. */
-function outermost(edits: Edit[]): Edit[] {
+function dropNestedEdits(edits: Edit[]): Edit[] {
   let covered = -1;
   return edits
     .sort((one, other) => one.start - other.start || other.end - one.end)

@@ -1,7 +1,7 @@
 import { foldKey, readingIn } from './json/fold-key.ts';
 
 /** A tool's arguments as a rule may judge them, or why no rule can. Objects are Maps: no name in them is special. */
-export type Judged =
+export type RuleArguments =
   | {
       readonly kind: 'read';
       readonly value: ReadonlyMap<string, unknown>;
@@ -11,19 +11,19 @@ export type Judged =
     }
   | { readonly kind: 'unsafe'; readonly reason: string };
 
-const longest = 4 * 1024 * 1024;
-const mostValues = 100_000;
-const deepest = 64;
+const maxLength = 4 * 1024 * 1024;
+const maxValues = 100_000;
+const maxDepth = 64;
 
-class Unsafe extends Error {}
+class UnsafeArgumentsError extends Error {}
 
 /**
  * Reads a JSON text, which is known to be valid, so that every reader of it sees what is judged here. What two readers
  * may take differently is refused: a name twice, one of `names` in another spelling, numbers that a double does not
  * hold, text that is no Unicode.
  */
-export function readJudged(text: string, names: ReadonlySet<string>): Judged {
-  if (text.length > longest) return { kind: 'unsafe', reason: 'they are too large' };
+export function readJudged(text: string, names: ReadonlySet<string>): RuleArguments {
+  if (text.length > maxLength) return { kind: 'unsafe', reason: 'they are too large' };
   const folded = new Set([...names].map(foldKey));
   let at = 0;
   let values = 0;
@@ -41,12 +41,12 @@ export function readJudged(text: string, names: ReadonlySet<string>): Judged {
         at++;
       }
       at++;
-      if (at >= text.length) throw new Unsafe('they are not valid JSON');
+      if (at >= text.length) throw new UnsafeArgumentsError('they are not valid JSON');
     }
     at++;
     if (plain) return text.slice(start + 1, at - 1);
     const value = JSON.parse(text.slice(start, at)) as string;
-    if (/\p{Surrogate}/u.test(value)) throw new Unsafe('a text in them is no Unicode');
+    if (/\p{Surrogate}/u.test(value)) throw new UnsafeArgumentsError('a text in them is no Unicode');
     return value;
   }
 
@@ -78,11 +78,11 @@ export function readJudged(text: string, names: ReadonlySet<string>): Judged {
     skipSpace();
     while (text[at] !== '}') {
       const key = readString();
-      if (members.has(key)) throw new Unsafe(`"${shown(key)}" is in them twice`);
+      if (members.has(key)) throw new UnsafeArgumentsError(`"${shortenKey(key)}" is in them twice`);
       // A JavaScript server that copies its arguments reads what is in there as if it were beside it.
-      if (key === '__proto__') throw new Unsafe('"__proto__" is in them');
+      if (key === '__proto__') throw new UnsafeArgumentsError('"__proto__" is in them');
       if (!names.has(key) && readingIn(key, folded) !== undefined) {
-        throw new Unsafe(`"${shown(key)}" is another spelling of a name that a rule reads`);
+        throw new UnsafeArgumentsError(`"${shortenKey(key)}" is another spelling of a name that a rule reads`);
       }
       skipSpace();
       at++;
@@ -95,8 +95,8 @@ export function readJudged(text: string, names: ReadonlySet<string>): Judged {
   }
 
   function readValue(depth: number): unknown {
-    if (depth > deepest) throw new Unsafe('they are nested too deeply');
-    if (++values > mostValues) throw new Unsafe('they are too large');
+    if (depth > maxDepth) throw new UnsafeArgumentsError('they are nested too deeply');
+    if (++values > maxValues) throw new UnsafeArgumentsError('they are too large');
     skipSpace();
     const first = text[at];
     const value =
@@ -116,7 +116,7 @@ export function readJudged(text: string, names: ReadonlySet<string>): Judged {
     if (!(value instanceof Map)) return { kind: 'unsafe', reason: 'they are no object' };
     return { kind: 'read', value, values, length: text.length };
   } catch (fault) {
-    if (fault instanceof Unsafe) return { kind: 'unsafe', reason: fault.message };
+    if (fault instanceof UnsafeArgumentsError) return { kind: 'unsafe', reason: fault.message };
     throw fault;
   }
 }
@@ -126,14 +126,15 @@ const endOfScalar = new Set([',', ']', '}', ' ', '\t', '\n', '\r']);
 /** Whole numbers are bigints, as the conditions' language has them apart from fractions. */
 function readNumber(raw: string): bigint | number {
   if (/^-?\d+$/.test(raw)) {
-    if (!Number.isSafeInteger(Number(raw))) throw new Unsafe('a number in them is larger than every reader can hold');
+    if (!Number.isSafeInteger(Number(raw)))
+      throw new UnsafeArgumentsError('a number in them is larger than every reader can hold');
     return BigInt(raw);
   }
   const value = Number(raw);
-  if (!Number.isFinite(value)) throw new Unsafe('a number in them is larger than every reader can hold');
+  if (!Number.isFinite(value)) throw new UnsafeArgumentsError('a number in them is larger than every reader can hold');
   return value;
 }
 
-function shown(key: string): string {
+function shortenKey(key: string): string {
   return key.length > 40 ? `${key.slice(0, 39)}…` : key;
 }

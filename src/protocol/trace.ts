@@ -28,28 +28,28 @@ export interface Trace {
   readonly headers: Readonly<Record<string, string>> | undefined;
 }
 
-const shape = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-[\x21-\x7e]{0,256})?$/;
+const traceParentPattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-[\x21-\x7e]{0,256})?$/;
 const zeroTrace = '0'.repeat(32);
 const zeroSpan = '0'.repeat(16);
-const sampled = 0x01;
-const mostState = 512;
+const sampledFlag = 0x01;
+const maxStateLength = 512;
 
 /** `_meta` comes before the header: a proxy that knows nothing of MCP may have set the latter. */
 export function traceOf(message: Message, headers?: TraceHeaders): Trace | undefined {
   const member = memberOf(message.meta, 'traceparent');
   if (message.kind === 'response' || (member === undefined && headers === undefined)) return undefined;
-  const inMeta = member === undefined ? undefined : read(stringAt(message.bytes, member));
-  const inHeader = headers === undefined ? undefined : read(headers.parent);
+  const inMeta = member === undefined ? undefined : parseTraceParent(stringAt(message.bytes, member));
+  const inHeader = headers === undefined ? undefined : parseTraceParent(headers.parent);
   const found = inMeta ?? inHeader;
   if (found === undefined) return undefined;
-  const spanId = newSpanId();
+  const spanId = createSpanId();
   const parent = `00-${found.traceId}-${spanId}-${found.flags}`;
-  const state = inMeta === undefined ? stateOf(headers) : undefined;
+  const state = inMeta === undefined ? readTraceState(headers) : undefined;
   return {
     traceId: found.traceId,
     parentId: found.spanId,
     spanId,
-    sampled: (Number.parseInt(found.flags, 16) & sampled) === sampled,
+    sampled: (Number.parseInt(found.flags, 16) & sampledFlag) === sampledFlag,
     upstreamSpanId: undefined,
     parent,
     from: inMeta === undefined ? 'header' : 'meta',
@@ -59,7 +59,7 @@ export function traceOf(message: Message, headers?: TraceHeaders): Trace | undef
 
 /** A trace that starts here, with an id that is known not to be taken. It goes on as if it had come in a header. */
 export function startTrace(traceId: string, isSampled: boolean): Trace {
-  const spanId = newSpanId();
+  const spanId = createSpanId();
   const parent = `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
   return {
     traceId,
@@ -74,16 +74,16 @@ export function startTrace(traceId: string, isSampled: boolean): Trace {
 }
 
 /** The same, in which the upstream hangs below a span of what it is asked. */
-export function withUpstreamSpan(trace: Trace): Trace {
-  const upstreamSpanId = newSpanId();
+export function addUpstreamSpan(trace: Trace): Trace {
+  const upstreamSpanId = createSpanId();
   const parent = trace.parent.replace(trace.spanId, upstreamSpanId);
   const headers = trace.headers === undefined ? undefined : { ...trace.headers, traceparent: parent };
   return { ...trace, upstreamSpanId, parent, headers };
 }
 
-function newSpanId(): string {
+function createSpanId(): string {
   const id = randomBytes(8).toString('hex');
-  return id === zeroSpan ? newSpanId() : id;
+  return id === zeroSpan ? createSpanId() : id;
 }
 
 /** What has to change in the message itself. */
@@ -99,24 +99,24 @@ export function keysWithTrace(message: Message, trace: Trace | undefined, keys: 
   return { has: (key) => key === 'traceparent' || key === 'tracestate' || keys.has(key) };
 }
 
-interface Read {
+interface TraceParent {
   readonly traceId: string;
   readonly spanId: string;
   readonly flags: string;
 }
 
-function read(text: string | undefined): Read | undefined {
-  const [, version, traceId, spanId, flags] = (text === undefined ? null : shape.exec(text)) ?? [];
+function parseTraceParent(text: string | undefined): TraceParent | undefined {
+  const [, version, traceId, spanId, flags] = (text === undefined ? null : traceParentPattern.exec(text)) ?? [];
   if (text === undefined || version === undefined || traceId === undefined) return undefined;
   if (spanId === undefined || flags === undefined) return undefined;
   if (version === 'ff' || traceId === zeroTrace || spanId === zeroSpan) return undefined;
   // The first version ends here; of later ones only what the first has is understood, and said on.
   if (version === '00' && text.length !== 55) return undefined;
-  const known = Number.parseInt(flags, 16) & sampled;
+  const known = Number.parseInt(flags, 16) & sampledFlag;
   return { traceId, spanId, flags: version === '00' ? flags : known.toString(16).padStart(2, '0') };
 }
 
-function stateOf(headers: TraceHeaders | undefined): string | undefined {
+function readTraceState(headers: TraceHeaders | undefined): string | undefined {
   const state = headers?.state;
-  return state !== undefined && state.length <= mostState && /^[\x20-\x7e]+$/.test(state) ? state : undefined;
+  return state !== undefined && state.length <= maxStateLength && /^[\x20-\x7e]+$/.test(state) ? state : undefined;
 }

@@ -1,9 +1,10 @@
 import { type ASTNode, Environment } from '@marcbachmann/cel-js';
 import { RE2JS } from 're2js';
-import type { Arguments, CallFacts } from './decision.ts';
+import type { RuleArguments } from '../protocol/rule-arguments.ts';
+import type { RuleInput } from './decision.ts';
 
 /** What a condition reads, as far as its text tells. */
-interface Reading {
+interface ConditionReads {
   readonly readsArgs: boolean;
   /** Of `session.userId`, `server`, `tool`, `args.path`: those it mentions. */
   readonly claims: readonly string[];
@@ -14,7 +15,7 @@ interface Reading {
 }
 
 /** What can be called. All else is refused: no clock, no bytes, and nothing that lets a text grow. */
-const functions = new Set(
+const allowedFunctions = new Set(
   'has size startsWith endsWith contains lowerAscii upperAscii trim indexOf lastIndexOf substring all exists exists_one filter int double string bool type dyn re glob under'.split(
     ' ',
   ),
@@ -22,34 +23,34 @@ const functions = new Set(
 
 const loopNames = new Set(['all', 'exists', 'exists_one', 'filter']);
 
-const mostNested = 2;
+const maxNestedLoops = 2;
 
 /** A session has at most as many permissions. */
-const mostOfSession = 100;
+const maxSessionPermissions = 100;
 
-type PatternProblem = (kind: 're' | 'glob', pattern: string) => string | undefined;
+type CompilePattern = (kind: 're' | 'glob', pattern: string) => string | undefined;
 
 /** Steps of matching, at most, in one judgement: what a text may cost, however it was written. */
-const mostSteps = 4_000_000;
+const maxMatchSteps = 4_000_000;
 
-const largestProgram = 2000;
+const maxProgramSize = 2000;
 
-const compiled = new Map<string, RE2JS>();
+const compiledPatterns = new Map<string, RE2JS>();
 
-let steps = 0;
+let matchSteps = 0;
 
 /** `error` is why it cannot be said; whoever asks takes that for a denial. */
-export type Verdict = { readonly holds: boolean } | { readonly error: string };
+export type ConditionResult = { readonly holds: boolean } | { readonly error: string };
 
-export interface Condition extends Reading {
+export interface Condition extends ConditionReads {
   readonly text: string;
-  judge(call: CallFacts, args: Arguments | undefined): Verdict;
+  judge(call: RuleInput, args: RuleArguments | undefined): ConditionResult;
 }
 
-const longest = 4096;
-const mostKnown = 20_000;
+const maxTextLength = 4096;
+const maxCachedConditions = 20_000;
 /** Values times values times length of the text: what loops over hostile arguments may cost. */
-const mostWork = 50_000_000;
+const maxLoopWork = 50_000_000;
 
 const environment = new Environment({
   limits: { maxAstNodes: 1000, maxDepth: 50, maxListElements: 500, maxMapEntries: 100, maxCallArguments: 8 },
@@ -74,66 +75,69 @@ const environment = new Environment({
   )
   .registerFunction('under(string, string): bool', isUnder);
 
-const known = new Map<string, Condition>();
+const conditionCache = new Map<string, Condition>();
 const noArguments: ReadonlyMap<string, unknown> = new Map();
 
 export function compileCondition(text: string): Condition | { readonly problem: string } {
-  const before = known.get(text);
+  const before = conditionCache.get(text);
   if (before !== undefined) return before;
-  if (text.length > longest) return { problem: `a condition has at most ${longest} characters` };
+  if (text.length > maxTextLength) return { problem: `a condition has at most ${maxTextLength} characters` };
   try {
     const program = environment.parse(text);
-    const reading = readingOf(program.ast as ASTNode, patternProblem);
+    const reading = analyzeCondition(program.ast as ASTNode, compilePattern);
     if ('problem' in reading) return reading;
     const { valid, type, error } = program.check();
-    if (!valid) return { problem: firstLine(error) };
+    if (!valid) return { problem: readFirstLine(error) };
     if (type !== 'bool' && type !== 'dyn') return { problem: `a condition is true or false; this is a ${type}` };
-    const condition = { ...reading, text, judge: judgeOf(program, reading) };
+    const condition = { ...reading, text, judge: createJudge(program, reading) };
     // Many reloads must not add up; a condition in use is held by its rule.
-    if (known.size >= mostKnown) known.clear();
-    known.set(text, condition);
+    if (conditionCache.size >= maxCachedConditions) conditionCache.clear();
+    conditionCache.set(text, condition);
     return condition;
   } catch (error) {
-    return { problem: firstLine(error) };
+    return { problem: readFirstLine(error) };
   }
 }
 
-function judgeOf(program: (context: Record<string, unknown>) => unknown, reading: Reading): Condition['judge'] {
+function createJudge(
+  program: (context: Record<string, unknown>) => unknown,
+  reading: ConditionReads,
+): Condition['judge'] {
   return (call, args) => {
     if (reading.readsArgs) {
       if (args === undefined) return { error: 'the arguments are not known' };
       if (args.kind === 'unsafe') return { error: `the arguments cannot be judged: ${args.reason}` };
       const work = reading.loops.times * args.values ** reading.loops.nested * Math.max(args.length, 1);
-      if (reading.loops.nested > 0 && work > mostWork) return { error: 'the arguments are too large to be judged' };
+      if (reading.loops.nested > 0 && work > maxLoopWork) return { error: 'the arguments are too large to be judged' };
     }
-    renewBudget();
+    resetMatchBudget();
     try {
       const { session, server, tool } = call;
       const value = program({ session, server, tool, args: args?.kind === 'read' ? args.value : noArguments });
       return typeof value === 'boolean' ? { holds: value } : { error: 'it is neither true nor false' };
     } catch (error) {
-      return { error: firstLine(error) };
+      return { error: readFirstLine(error) };
     }
   };
 }
 
 /** The engine shows the place below its words; and it may repeat what was sent. */
-function firstLine(error: unknown): string {
+function readFirstLine(error: unknown): string {
   const [line = 'it failed'] = String((error as Error | undefined)?.message ?? error).split('\n');
   return line.length > 160 ? `${line.slice(0, 159)}…` : line;
 }
 
 /** Each judgement starts with a budget of its own. */
-function renewBudget(): void {
-  steps = 0;
+function resetMatchBudget(): void {
+  matchSteps = 0;
 }
 
 /** What the pattern of `re` or `glob` cannot be, in words; undefined when it can. It is compiled once, here. */
-function patternProblem(kind: 're' | 'glob', pattern: string): string | undefined {
+function compilePattern(kind: 're' | 'glob', pattern: string): string | undefined {
   try {
-    const program = RE2JS.compile(kind === 're' ? pattern : globSource(pattern));
-    if (program.programSize() > largestProgram) return `the pattern ${JSON.stringify(pattern)} is too large`;
-    compiled.set(`${kind} ${pattern}`, program);
+    const program = RE2JS.compile(kind === 're' ? pattern : globToRegExpSource(pattern));
+    if (program.programSize() > maxProgramSize) return `the pattern ${JSON.stringify(pattern)} is too large`;
+    compiledPatterns.set(`${kind} ${pattern}`, program);
     return undefined;
   } catch (error) {
     const why = (error as Error).message.replace(/^error parsing regexp: /, '');
@@ -143,15 +147,15 @@ function patternProblem(kind: 're' | 'glob', pattern: string): string | undefine
 
 /** Matching by RE2: in time that grows with the text, whatever pattern and text are. */
 function matchesPattern(kind: 're' | 'glob', text: string, pattern: string): boolean {
-  const program = compiled.get(`${kind} ${pattern}`);
+  const program = compiledPatterns.get(`${kind} ${pattern}`);
   if (program === undefined) throw new Error(`the pattern of ${kind}() must be written in the rule itself`);
-  steps += text.length * (program.programSize() + 20);
-  if (steps > mostSteps) throw new Error(`the text is too long for ${kind}()`);
+  matchSteps += text.length * (program.programSize() + 20);
+  if (matchSteps > maxMatchSteps) throw new Error(`the text is too long for ${kind}()`);
   return program.test(text);
 }
 
 /** As paths are written: `*` and `?` stop at "/", `**` does not. The whole text must match. */
-function globSource(pattern: string): string {
+function globToRegExpSource(pattern: string): string {
   const parts = pattern.match(/\*+|\?|[^*?]+/g) ?? [];
   const source = parts.map((part) => {
     if (part === '?') return '[^/]';
@@ -166,12 +170,12 @@ function globSource(pattern: string): string {
  * denies, whichever way round it was written.
  */
 function isUnder(path: string, root: string): boolean {
-  const [inner, outer] = [namesOf(path), namesOf(root)];
+  const [inner, outer] = [parsePath(path), parsePath(root)];
   if (inner.absolute !== outer.absolute) throw new Error('one path is absolute and the other is not');
   return outer.names.every((name, index) => name === inner.names[index]);
 }
 
-function namesOf(path: string): { readonly absolute: boolean; readonly names: readonly string[] } {
+function parsePath(path: string): { readonly absolute: boolean; readonly names: readonly string[] } {
   if (path === '' || /[\\\u0000]|^~/.test(path)) throw new Error('a path that cannot be judged by its text');
   const absolute = path.startsWith('/');
   const names: string[] = [];
@@ -183,16 +187,19 @@ function namesOf(path: string): { readonly absolute: boolean; readonly names: re
   return { absolute, names };
 }
 
-function readingOf(root: ASTNode, patternProblem: PatternProblem): Reading | { readonly problem: string } {
+function analyzeCondition(
+  root: ASTNode,
+  patternProblem: CompilePattern,
+): ConditionReads | { readonly problem: string } {
   const claims = new Set<string>();
   const names = new Set<string>();
   let problem: string | undefined;
   let nested = 0;
   let times = 1;
 
-  function called(name: string, args: readonly ASTNode[]): void {
+  function checkCall(name: string, args: readonly ASTNode[]): void {
     if (name === 'matches') problem ??= 'matches() can hang; use re(text, pattern)';
-    else if (!functions.has(name)) problem ??= `there is no function ${name}() in conditions`;
+    else if (!allowedFunctions.has(name)) problem ??= `there is no function ${name}() in conditions`;
     if (name !== 're' && name !== 'glob') return;
     const pattern = args[1];
     if (pattern?.op === 'value' && typeof pattern.args === 'string') problem ??= patternProblem(name, pattern.args);
@@ -200,27 +207,27 @@ function readingOf(root: ASTNode, patternProblem: PatternProblem): Reading | { r
   }
 
   function walk(node: ASTNode, loops: { readonly nested: number; readonly times: number }): void {
-    const path = pathOf(node);
+    const path = readPath(node);
     if (path !== undefined && /^(?:session|args)(?:\.|$)|^(?:server|tool)$/.test(path)) claims.add(path);
     if ((node.op === '.' || node.op === '.?') && !path?.startsWith('session.')) names.add(node.args[1]);
     if (node.op === '[]' || node.op === '[?]') addLiteral(node.args[1]);
     if (node.op === 'in') addLiteral(node.args[0]);
-    if (node.op === 'call') called(node.args[0], node.args[1]);
+    if (node.op === 'call') checkCall(node.args[0], node.args[1]);
     if (node.op === 'rcall') {
       const [name, receiver, args] = node.args;
-      called(name, args);
+      checkCall(name, args);
       let inside = loops;
       if (loopNames.has(name)) {
-        inside = withLoop(loops, receiver);
+        inside = addLoop(loops, receiver);
         nested = Math.max(nested, inside.nested);
         times = Math.max(times, inside.times);
-        if (inside.nested > mostNested) problem ??= `loops over arguments nest at most ${mostNested} deep`;
+        if (inside.nested > maxNestedLoops) problem ??= `loops over arguments nest at most ${maxNestedLoops} deep`;
       }
       walk(receiver, loops);
       for (const child of args) walk(child, inside);
       return;
     }
-    for (const child of childrenOf(node.args)) walk(child, loops);
+    for (const child of listChildNodes(node.args)) walk(child, loops);
   }
 
   function addLiteral(node: ASTNode): void {
@@ -239,21 +246,21 @@ function readingOf(root: ASTNode, patternProblem: PatternProblem): Reading | { r
   };
 }
 
-function withLoop(loops: { readonly nested: number; readonly times: number }, over: ASTNode): typeof loops {
+function addLoop(loops: { readonly nested: number; readonly times: number }, over: ASTNode): typeof loops {
   if (over.op === 'list') return { ...loops, times: loops.times * Math.max(over.args.length, 1) };
-  if (pathOf(over) === 'session.permissions') return { ...loops, times: loops.times * mostOfSession };
+  if (readPath(over) === 'session.permissions') return { ...loops, times: loops.times * maxSessionPermissions };
   return { ...loops, nested: loops.nested + 1 };
 }
 
 /** `session.userId` and its like; undefined for whatever is no plain path. */
-function pathOf(node: ASTNode): string | undefined {
+function readPath(node: ASTNode): string | undefined {
   if (node.op === 'id') return node.args;
   if (node.op !== '.' && node.op !== '.?') return undefined;
-  const base = pathOf(node.args[0]);
+  const base = readPath(node.args[0]);
   return base === undefined ? undefined : `${base}.${node.args[1]}`;
 }
 
-function childrenOf(args: unknown): ASTNode[] {
-  if (Array.isArray(args)) return args.flatMap(childrenOf);
+function listChildNodes(args: unknown): ASTNode[] {
+  if (Array.isArray(args)) return args.flatMap(listChildNodes);
   return typeof args === 'object' && args !== null && 'op' in args ? [args as ASTNode] : [];
 }

@@ -1,23 +1,14 @@
+import type { RuleArguments } from '../protocol/rule-arguments.ts';
 import type { SessionClaims } from './session-base.ts';
 
-export interface CallFacts {
+export interface RuleInput {
   readonly session: SessionClaims;
   readonly server: string;
   readonly tool: string;
 }
 
-/** The arguments of a call: read so that they can be judged, or why they cannot be. */
-export type Arguments =
-  | {
-      readonly kind: 'read';
-      readonly value: ReadonlyMap<string, unknown>;
-      readonly values: number;
-      readonly length: number;
-    }
-  | { readonly kind: 'unsafe'; readonly reason: string };
-
 /** Given the names that rules look for, so that other spellings of them are noticed. */
-export type ReadArguments = (names: ReadonlySet<string>) => Arguments;
+export type ReadArguments = (names: ReadonlySet<string>) => RuleArguments;
 
 /** How one rule that names the tool came out. */
 export interface RuleOutcome {

@@ -2,7 +2,7 @@ import type { Loaded, SessionBase } from './session-base.ts';
 import type { TrustLevel } from './trust-level.ts';
 
 /** What of a server decides who may use it. */
-export interface ServerFacts {
+export interface ServerTrust {
   readonly name: string;
   /** The trust levels of sessions that may use it. */
   readonly trust: readonly TrustLevel[];
@@ -23,15 +23,15 @@ export interface Removal {
   readonly reason: string;
 }
 
-type Filter = (server: ServerFacts, session: SessionInWorkspace) => Removal | undefined;
+type AccessCheck = (server: ServerTrust, session: SessionInWorkspace) => Removal | undefined;
 
-function byTrust({ name, trust }: ServerFacts, { trustLevel }: SessionInWorkspace): Removal | undefined {
+function checkTrust({ name, trust }: ServerTrust, { trustLevel }: SessionInWorkspace): Removal | undefined {
   if (trust.includes(trustLevel)) return undefined;
   const whom = trust.length === 0 ? 'no session' : `${trust.join(' and ')} sessions only`;
   return { rule: `servers.${name}.trust`, reason: `it is for ${whom}; this session is ${trustLevel}` };
 }
 
-function byWorkspace({ name }: ServerFacts, { workspace }: SessionInWorkspace): Removal | undefined {
+function checkWorkspace({ name }: ServerTrust, { workspace }: SessionInWorkspace): Removal | undefined {
   if (workspace === undefined) return undefined;
   const { id, servers } = workspace;
   if (servers === undefined) return { rule: `workspaces.${id}`, reason: `there is no workspace "${id}" any more` };
@@ -41,17 +41,17 @@ function byWorkspace({ name }: ServerFacts, { workspace }: SessionInWorkspace): 
   return { rule: `workspaces.${id}.capabilities.servers`, reason };
 }
 
-function byOwnList({ name }: ServerFacts, { servers }: SessionInWorkspace): Removal | undefined {
+function checkSessionServers({ name }: ServerTrust, { servers }: SessionInWorkspace): Removal | undefined {
   if (servers === undefined || servers.includes(name)) return undefined;
   return { rule: 'session.servers', reason: 'it is not among the servers this session was limited to' };
 }
 
 /** In this order: the first that removes a server is the one that is named. */
-const filters: readonly Filter[] = [byTrust, byWorkspace, byOwnList];
+const accessChecks: readonly AccessCheck[] = [checkTrust, checkWorkspace, checkSessionServers];
 
 /** Undefined when the session may use the server; else why not. */
-export function removalOf(server: ServerFacts, session: SessionInWorkspace): Removal | undefined {
-  for (const filter of filters) {
+export function removalOf(server: ServerTrust, session: SessionInWorkspace): Removal | undefined {
+  for (const filter of accessChecks) {
     const removal = filter(server, session);
     if (removal !== undefined) return removal;
   }

@@ -13,15 +13,15 @@ export interface ToolFilterTexts {
 }
 
 export interface ToolFilters {
-  refusal(tool: string, held: readonly string[]): Decision | undefined;
+  findRefusal(tool: string, held: readonly string[]): Decision | undefined;
   /** What it took to pass them. */
-  claims(tool: string): readonly string[];
+  listClaims(tool: string): readonly string[];
   /** What of them holds for a session with these permissions. */
-  outlook(held: readonly string[]): readonly unknown[];
+  listActive(held: readonly string[]): readonly unknown[];
 }
 
 /** Undefined when they let everything pass. */
-export function toolFilters(server: string, texts: ToolFilterTexts | undefined): ToolFilters | undefined {
+export function createToolFilters(server: string, texts: ToolFilterTexts | undefined): ToolFilters | undefined {
   if (texts === undefined) return undefined;
   const allow = texts.allow.map(toolPattern);
   const deny = texts.deny.map(toolPattern);
@@ -35,26 +35,26 @@ export function toolFilters(server: string, texts: ToolFilterTexts | undefined):
   const resembles = (tool: string) => (pattern: ToolPattern) => pattern.resembles(tool);
 
   return {
-    refusal(tool, held) {
+    findRefusal(tool, held) {
       const denying = deny.find(resembles(tool));
-      if (denying !== undefined) return refused(`${key}.deny`, `"${denying.text}" of ${key}.deny denies it`);
-      if (!open && !allow.some(fits(tool))) return refused(`${key}.allow`, `it is not among ${key}.allow`);
+      if (denying !== undefined) return denyTool(`${key}.deny`, `"${denying.text}" of ${key}.deny denies it`);
+      if (!open && !allow.some(fits(tool))) return denyTool(`${key}.allow`, `it is not among ${key}.allow`);
       const better = replaced.find(resembles(tool));
       if (better !== undefined) {
-        return { ...refused(`${key}.instead`, `"${better.by}" is used in its place`), hint: `Call ${better.by}.` };
+        return { ...denyTool(`${key}.instead`, `"${better.by}" is used in its place`), hint: `Call ${better.by}.` };
       }
       const missing = needs.find((need) => need.resembles(tool) && !held.includes(need.permission));
       if (missing === undefined) return undefined;
       const { permission } = missing;
       return {
-        ...refused(`${key}.permissions`, `it needs the permission "${permission}", which the session does not hold`),
+        ...denyTool(`${key}.permissions`, `it needs the permission "${permission}", which the session does not hold`),
         hint: `Do without this tool, or ask for a session created with "--permission ${permission}".`,
         needs: needs.filter(resembles(tool)).map((need) => need.permission),
         claims: ['session.permissions', 'tool'],
       };
     },
-    claims: (tool) => (needs.some(resembles(tool)) ? ['session.permissions'] : []),
-    outlook(held) {
+    listClaims: (tool) => (needs.some(resembles(tool)) ? ['session.permissions'] : []),
+    listActive(held) {
       const unmet = needs.filter(({ permission }) => !held.includes(permission)).map(({ text }) => text);
       const hidden = replaced.map(({ text }) => text);
       const nothing = open && deny.length === 0 && unmet.length === 0 && hidden.length === 0;
@@ -63,15 +63,15 @@ export function toolFilters(server: string, texts: ToolFilterTexts | undefined):
   };
 }
 
-export interface Replacement extends ToolPattern {
+export interface ToolReplacement extends ToolPattern {
   /** The tool to use. */
   readonly by: string;
 }
 
-export function replacements({ instead }: Pick<ToolFilterTexts, 'instead'>): readonly Replacement[] {
+export function replacements({ instead }: Pick<ToolFilterTexts, 'instead'>): readonly ToolReplacement[] {
   return Object.entries(instead).map(([text, by]) => ({ ...toolPattern(text), by }));
 }
 
-function refused(rule: string, reason: string): Decision {
+export function denyTool(rule: string, reason: string): Decision {
   return { allowed: false, rule, reason, claims: ['tool'], rules: [] };
 }

@@ -15,14 +15,14 @@ export function toolPattern(text: string): ToolPattern {
   const isPlain = !/[*?]/.test(text);
   return {
     text,
-    matches: isPlain ? (name) => name === text : (name) => fits(text, name),
-    resembles: (name) => fits(folded, foldName(name)),
-    mayFollow: isPlain ? (prefix) => text.startsWith(prefix) : (prefix) => mayFollow(text, prefix),
+    matches: isPlain ? (name) => name === text : (name) => matchesGlob(text, name),
+    resembles: (name) => matchesGlob(folded, foldName(name)),
+    mayFollow: isPlain ? (prefix) => text.startsWith(prefix) : (prefix) => mayMatchPrefix(text, prefix),
   };
 }
 
 /** Goes back to the last `*` only: hostile names cost length times length, never more. */
-function fits(pattern: string, name: string): boolean {
+function matchesGlob(pattern: string, name: string): boolean {
   let p = 0;
   let n = 0;
   let star = -1;
@@ -46,7 +46,7 @@ function fits(pattern: string, name: string): boolean {
   return p === pattern.length;
 }
 
-function mayFollow(pattern: string, prefix: string): boolean {
+function mayMatchPrefix(pattern: string, prefix: string): boolean {
   for (let i = 0; i < prefix.length; i++) {
     if (pattern[i] === '*') return true;
     if (pattern[i] !== '?' && pattern[i] !== prefix[i]) return false;

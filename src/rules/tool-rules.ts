@@ -1,8 +1,9 @@
-import type { Condition, Verdict } from './condition.ts';
-import type { Arguments, CallFacts, Decision, ReadArguments, RuleOutcome } from './decision.ts';
-import { conditionOf } from './load-conditions.ts';
+import type { RuleArguments } from '../protocol/rule-arguments.ts';
+import type { Condition, ConditionResult } from './condition.ts';
+import type { Decision, ReadArguments, RuleInput, RuleOutcome } from './decision.ts';
+import { requireCondition } from './load-conditions.ts';
 import type { SessionClaims } from './session-base.ts';
-import { type ToolFilters, type ToolFilterTexts, toolFilters } from './tool-filters.ts';
+import { createToolFilters, denyTool, type ToolFilters, type ToolFilterTexts } from './tool-filters.ts';
 import { type ToolPattern, toolPattern } from './tool-pattern.ts';
 
 /** A rule as the configuration has it. */
@@ -35,10 +36,10 @@ interface Rule {
 }
 
 /** Ambit's own tools are known by their bare names. */
-const own = 'ambit';
-const longestName = 512;
+const ownServer = 'ambit';
+const maxNameLength = 512;
 /** Of a rule that allows a tool by another spelling of its name. */
-const never: Condition = {
+const neverHolds: Condition = {
   text: '',
   readsArgs: false,
   names: new Set(),
@@ -46,72 +47,75 @@ const never: Condition = {
   loops: { nested: 0, times: 0 },
   judge: () => ({ holds: false }),
 };
-const noArguments: Arguments = { kind: 'read', value: new Map(), values: 1, length: 2 };
+const noArguments: RuleArguments = { kind: 'read', value: new Map(), values: 1, length: 2 };
 
 export function createPolicy(
   filtersOf: (server: string) => ToolFilterTexts | undefined,
   texts: readonly RuleText[],
 ): Policy {
-  const rules = texts.map(ruleOf);
-  const policies = new Map<string, ToolPolicy | undefined>();
+  const rules = texts.map(compileRule);
+  const rulesByServer = new Map<string, ToolPolicy | undefined>();
   return {
     for(server) {
-      if (policies.has(server)) return policies.get(server);
-      const prefix = server === own ? '' : `${server}__`;
+      if (rulesByServer.has(server)) return rulesByServer.get(server);
+      const prefix = server === ownServer ? '' : `${server}__`;
       const concerning = rules.filter(({ patterns }) => patterns.some((pattern) => pattern.mayFollow(prefix)));
-      const filters = toolFilters(server, filtersOf(server));
+      const filters = createToolFilters(server, filtersOf(server));
       const policy =
-        concerning.length === 0 && filters === undefined ? undefined : toolPolicy(server, prefix, filters, concerning);
-      policies.set(server, policy);
+        concerning.length === 0 && filters === undefined
+          ? undefined
+          : createServerToolRules(server, prefix, filters, concerning);
+      rulesByServer.set(server, policy);
       return policy;
     },
   };
 }
 
-function ruleOf({ id, allow, deny, when }: RuleText): Rule {
+function compileRule({ id, allow, deny, when }: RuleText): Rule {
   return {
     id,
     effect: deny === undefined ? 'allow' : 'deny',
     patterns: (deny ?? allow ?? []).map(toolPattern),
-    condition: when === undefined ? undefined : conditionOf(when),
+    condition: when === undefined ? undefined : requireCondition(when),
   };
 }
 
-function toolPolicy(
+function createServerToolRules(
   server: string,
   prefix: string,
   filters: ToolFilters | undefined,
   rules: readonly Rule[],
 ): ToolPolicy {
   // A rule concerns every spelling that a careless server might take for a tool it names; it allows only the exact one.
-  const naming = (tool: string): readonly Rule[] =>
+  const findRulesFor = (tool: string): readonly Rule[] =>
     rules.flatMap((rule) => {
       if (!rule.patterns.some((pattern) => pattern.resembles(prefix + tool))) return [];
       const allowsOther = rule.effect === 'allow' && !rule.patterns.some((pattern) => pattern.matches(prefix + tool));
-      return [allowsOther ? { ...rule, condition: never } : rule];
+      return [allowsOther ? { ...rule, condition: neverHolds } : rule];
     });
 
   return {
     decide(session, tool, readArguments) {
-      if (tool.length > longestName) return refused('default', `its name is longer than ${longestName} characters`);
-      const refusal = filters?.refusal(tool, session.permissions);
+      if (tool.length > maxNameLength)
+        return denyTool('default', `its name is longer than ${maxNameLength} characters`);
+      const refusal = filters?.findRefusal(tool, session.permissions);
       if (refusal !== undefined) return refusal;
-      const concerned = naming(tool);
+      const concerned = findRulesFor(tool);
       const reading = concerned.filter(({ condition }) => condition?.readsArgs);
       const names = new Set(reading.flatMap(({ condition }) => [...(condition?.names ?? [])]));
       const args = reading.length === 0 ? noArguments : readArguments(names);
-      return decideByRules({ session, server, tool }, args, concerned, filters?.claims(tool) ?? []);
+      return decideByRules({ session, server, tool }, args, concerned, filters?.listClaims(tool) ?? []);
     },
 
     could(session, tool) {
-      if (tool.length > longestName || filters?.refusal(tool, session.permissions) !== undefined) return false;
+      if (tool.length > maxNameLength || filters?.findRefusal(tool, session.permissions) !== undefined) return false;
       let [named, open] = [false, false];
-      for (const { effect, condition } of naming(tool)) {
+      for (const { effect, condition } of findRulesFor(tool)) {
         if (effect === 'allow') named = true;
         const perhaps = condition?.readsArgs === true;
         const verdict = perhaps
           ? { holds: effect === 'allow' }
-          : judged(condition, { session, server, tool }, noArguments);
+          : evaluateCondition(condition, { session, server, tool }, noArguments);
         if ('error' in verdict || (effect === 'deny' && verdict.holds)) return false;
         if (effect === 'allow' && verdict.holds) open = true;
       }
@@ -129,7 +133,7 @@ function toolPolicy(
         if (effect === 'deny' && 'holds' in verdict && !verdict.holds) return [];
         return [[effect, texts, verdict]];
       });
-      const filtered = filters?.outlook(session.permissions) ?? [];
+      const filtered = filters?.listActive(session.permissions) ?? [];
       return seen.length === 0 && filtered.length === 0 ? '' : JSON.stringify([filtered, seen]);
     },
   };
@@ -140,12 +144,12 @@ function toolPolicy(
  * one that none names is allowed as it is by default.
  */
 function decideByRules(
-  call: CallFacts,
-  args: Arguments,
+  call: RuleInput,
+  args: RuleArguments,
   rules: readonly Rule[],
   filterClaims: readonly string[],
 ): Decision {
-  const outcomes = rules.map((rule) => outcomeOf(rule, judged(rule.condition, call, args)));
+  const outcomes = rules.map((rule) => createOutcome(rule, evaluateCondition(rule.condition, call, args)));
   const claimed = (...of: readonly RuleOutcome[]) =>
     [...new Set(['tool', ...of.flatMap(({ claims }) => claims)])].sort();
   const decided = (allowed: boolean, rule: string, reason: string, from: readonly RuleOutcome[]): Decision => ({
@@ -172,16 +176,12 @@ function decideByRules(
   return decided(false, first.id, `only ${ids} would allow it, which ${none} for this call`, allowing);
 }
 
-function judged(condition: Condition | undefined, call: CallFacts, args: Arguments): Verdict {
+function evaluateCondition(condition: Condition | undefined, call: RuleInput, args: RuleArguments): ConditionResult {
   return condition === undefined ? { holds: true } : condition.judge(call, args);
 }
 
-function outcomeOf({ id, effect, condition }: Rule, verdict: Verdict): RuleOutcome {
+function createOutcome({ id, effect, condition }: Rule, verdict: ConditionResult): RuleOutcome {
   const claims = condition?.claims ?? [];
   if ('error' in verdict) return { id, effect, outcome: 'error', error: verdict.error, claims };
   return { id, effect, outcome: verdict.holds ? 'holds' : 'does not hold', claims };
-}
-
-function refused(rule: string, reason: string): Decision {
-  return { allowed: false, rule, reason, claims: ['tool'], rules: [] };
 }

@@ -1,8 +1,8 @@
-const rank: Readonly<Record<TrustLevel, number>> = { sandboxed: 0, direct: 1 };
+const trustRank: Readonly<Record<TrustLevel, number>> = { sandboxed: 0, direct: 1 };
 export type TrustLevel = 'direct' | 'sandboxed';
 
 /** Every spelling that is understood. A Map, because a plain object would also answer to `constructor`. */
-const levelOf: ReadonlyMap<unknown, TrustLevel> = new Map([
+const levelBySpelling: ReadonlyMap<unknown, TrustLevel> = new Map([
   ['direct', 'direct'],
   ['sandboxed', 'sandboxed'],
   ['trusted', 'direct'],
@@ -14,11 +14,11 @@ export const trustSpellings = ['direct', 'sandboxed', 'trusted', 'untrusted', 's
 
 /** The trust level a value names. Whatever is not known gives undefined, never `direct`. */
 export function normalizeTrust(value: unknown): TrustLevel | undefined {
-  return levelOf.get(value);
+  return levelBySpelling.get(value);
 }
 
 export function isAtMost(level: TrustLevel, ceiling: TrustLevel): boolean {
-  return rank[level] <= rank[ceiling];
+  return trustRank[level] <= trustRank[ceiling];
 }
 
 /** The least trusting of several bounds; none at all means no trust. */

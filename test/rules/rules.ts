@@ -1,5 +1,5 @@
+import type { RuleArguments } from '../../src/protocol/rule-arguments.ts';
 import { readJudged } from '../../src/protocol/rule-arguments.ts';
-import type { Arguments } from '../../src/rules/decision.ts';
 import { loadConditions } from '../../src/rules/load-conditions.ts';
 import type { SessionClaims } from '../../src/rules/session-base.ts';
 import type { ToolFilterTexts } from '../../src/rules/tool-filters.ts';
@@ -23,7 +23,7 @@ export function policy(rules: readonly RuleText[], tools: Partial<ToolFilterText
 
 export const judging = (text: string) => (names: ReadonlySet<string>) => readJudged(text, names);
 
-export const unread = (): Arguments => {
+export const unread = (): RuleArguments => {
   throw new Error('the arguments were read');
 };
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { removalOf, type ServerFacts, type SessionInWorkspace } from '../../src/rules/server-access.ts';
+import { removalOf, type ServerTrust, type SessionInWorkspace } from '../../src/rules/server-access.ts';
 
 const both = ['direct', 'sandboxed'] as const;
-const server = (facts: Partial<ServerFacts> = {}): ServerFacts => ({ name: 'notes', trust: both, ...facts });
+const server = (facts: Partial<ServerTrust> = {}): ServerTrust => ({ name: 'notes', trust: both, ...facts });
 const session = (facts: Partial<SessionInWorkspace> = {}): SessionInWorkspace => ({
   trustLevel: 'direct',
   servers: undefined,

@@ -17,7 +17,7 @@ export function createTurns(): () => Promise<() => void> {
 export function createOneAtATime(): OneAtATime {
   const last = new Map<string, Promise<unknown>>();
 
-  return function oneAtATime(key, work) {
+  return function runExclusive(key, work) {
     const before = last.get(key);
     const result = before === undefined ? work() : before.then(work);
     const over = result

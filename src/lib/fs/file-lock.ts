@@ -12,13 +12,13 @@ import {
 } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const patienceMs = 10_000;
+const maxWaitMs = 10_000;
 /** The work under a lock takes milliseconds: one this old was left behind. */
 const staleMs = 5000;
 
 /** Does something while no other process does it on the same file. */
 export async function withLock<T>(file: string, work: () => T): Promise<T> {
-  const held = await hold(file, patienceMs, 5);
+  const held = await acquireLock(file, maxWaitMs, 5);
   try {
     return work();
   } finally {
@@ -27,8 +27,8 @@ export async function withLock<T>(file: string, work: () => T): Promise<T> {
 }
 
 /** The same for work that takes long: the lock is kept fresh, so that it is stale soon after we are gone. */
-export async function withLongLock<T>(file: string, patience: number, work: () => Promise<T>): Promise<T> {
-  const held = await hold(file, patience, 50);
+export async function withLongLock<T>(file: string, maxWaitMs: number, work: () => Promise<T>): Promise<T> {
+  const held = await acquireLock(file, maxWaitMs, 50);
   const keeping = setInterval(held.refresh, staleMs / 5).unref();
   try {
     return await work();
@@ -38,16 +38,20 @@ export async function withLongLock<T>(file: string, patience: number, work: () =
   }
 }
 
-async function hold(file: string, patience: number, pauseMs: number): Promise<{ release(): void; refresh(): void }> {
+async function acquireLock(
+  file: string,
+  maxWaitMs: number,
+  pauseMs: number,
+): Promise<{ release(): void; refresh(): void }> {
   const lock = `${file}.lock`;
   const token = `${process.pid} ${randomBytes(8).toString('hex')}`;
-  const until = Date.now() + patience;
-  for (; !take(lock, token); await delay(pauseMs * (1 + 3 * Math.random()))) {
+  const until = Date.now() + maxWaitMs;
+  for (; !tryTakeLock(lock, token); await delay(pauseMs * (1 + 3 * Math.random()))) {
     if (Date.now() > until) throw new Error(`another process keeps ${lock}`);
     breakStale(lock);
   }
   // One that was taken from us in the meantime is not ours any more.
-  const isOurs = () => contentOf(lock) === token;
+  const isOurs = () => readLock(lock) === token;
   return {
     release: () => void (isOurs() && rmSync(lock, { force: true })),
     refresh() {
@@ -57,7 +61,7 @@ async function hold(file: string, patience: number, pauseMs: number): Promise<{ 
   };
 }
 
-function take(lock: string, token: string): boolean {
+function tryTakeLock(lock: string, token: string): boolean {
   try {
     const descriptor = openSync(lock, 'wx', 0o600);
     writeSync(descriptor, token);
@@ -83,7 +87,7 @@ function breakStale(lock: string): void {
   }
 }
 
-function contentOf(lock: string): string | undefined {
+function readLock(lock: string): string | undefined {
   try {
     return readFileSync(lock, 'utf8');
   } catch {

@@ -18,11 +18,11 @@ import { withLock } from './file-lock.ts';
 import { findExposureAbove } from './find-exposure.ts';
 import { writeAtomically } from './write-atomically.ts';
 
-const forOthers = 0o077;
-const writableByOthers = 0o022;
+const otherUsersMask = 0o077;
+const otherWritersMask = 0o022;
 const sticky = 0o1000;
 /** A folder with one of these has served Ambit before. */
-const marks = ['journal', 'sessions.db', 'approvals.json'];
+const ownFileNames = ['journal', 'sessions.db', 'approvals.json'];
 
 /**
  * Makes the data directory, or takes the one that is there, and closes it to everybody else with every folder in it. A
@@ -31,11 +31,12 @@ const marks = ['journal', 'sessions.db', 'approvals.json'];
 export function takeDataDir(path: string): void {
   assertCannotBeReplaced(path);
   makeFolder(path);
-  const { mode } = ourFacts(path);
-  if ((mode & sticky) !== 0) throw notPrivate(path, 'it is shared by all users');
+  const { mode } = statOwned(path);
+  if ((mode & sticky) !== 0) throw notPrivateError(path, 'it is shared by all users');
   const names = readdirSync(path);
-  const isOurs = names.length === 0 || marks.some((mark) => names.includes(mark));
-  if (isOpen(mode) && !isOurs) throw notPrivate(path, 'others may open it, and it holds things that are not of Ambit');
+  const isOurs = names.length === 0 || ownFileNames.some((mark) => names.includes(mark));
+  if (isOpenToOthers(mode) && !isOurs)
+    throw notPrivateError(path, 'others may open it, and it holds things that are not of Ambit');
   closeFolder(path);
   for (const name of names) {
     // What others have there while we look may be gone again.
@@ -52,13 +53,14 @@ export function makePrivateFolder(path: string): void {
 /** Closes a file to others, if it is there. One of somebody else is refused. */
 export function keepPrivate(file: string): void {
   try {
-    if (!isOpen(ourFacts(file).mode)) return;
+    if (!isOpenToOthers(statOwned(file).mode)) return;
     chmodSync(file, 0o600);
-    if (isOpen(statSync(file).mode)) throw notPrivate(file, 'its mode cannot be changed on this file system');
+    if (isOpenToOthers(statSync(file).mode))
+      throw notPrivateError(file, 'its mode cannot be changed on this file system');
   } catch (cause) {
     // Another process may take it away while we look.
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
-    throw isAmbitError(cause) ? cause : notPrivate(file, 'its mode cannot be changed', cause);
+    throw isAmbitError(cause) ? cause : notPrivateError(file, 'its mode cannot be changed', cause);
   }
 }
 
@@ -67,7 +69,7 @@ export function obstacleTo(path: string): string | undefined {
   try {
     assertCannotBeReplaced(path);
     if (!existsSync(path)) return undefined;
-    const { mode } = ourFacts(path);
+    const { mode } = statOwned(path);
     return (mode & sticky) === 0 ? undefined : 'it is shared by all users';
   } catch (error) {
     return (error as Error).message;
@@ -80,39 +82,39 @@ function makeFolder(path: string): void {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const isFile = code === 'EEXIST' || code === 'ENOTDIR';
-    throw notPrivate(path, isFile ? 'it is not a folder' : `it cannot be made (${code})`, cause);
+    throw notPrivateError(path, isFile ? 'it is not a folder' : `it cannot be made (${code})`, cause);
   }
 }
 
 function closeFolder(path: string): void {
-  ourFacts(path);
+  statOwned(path);
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
     const { mode } = fstatSync(descriptor);
-    if (!isOpen(mode)) return;
+    if (!isOpenToOthers(mode)) return;
     try {
       fchmodSync(descriptor, 0o700);
     } catch (cause) {
-      throw notPrivate(path, 'its mode cannot be changed', cause);
+      throw notPrivateError(path, 'its mode cannot be changed', cause);
     }
-    if (isOpen(fstatSync(descriptor).mode)) {
-      throw notPrivate(path, 'its mode cannot be changed on this file system');
+    if (isOpenToOthers(fstatSync(descriptor).mode)) {
+      throw notPrivateError(path, 'its mode cannot be changed on this file system');
     }
     // Asked once nobody else can add anything.
-    if ((mode & writableByOthers) === 0 || readdirSync(path).length === 0) return;
+    if ((mode & otherWritersMask) === 0 || readdirSync(path).length === 0) return;
     fchmodSync(descriptor, mode & 0o7777);
-    throw notPrivate(path, 'other users may write to it, so what it holds may be theirs');
+    throw notPrivateError(path, 'other users may write to it, so what it holds may be theirs');
   } finally {
     closeSync(descriptor);
   }
 }
 
 /** Of what the path leads to; a link on the way must not be somebody else's either. */
-function ourFacts(path: string): { readonly mode: number } {
+function statOwned(path: string): { readonly mode: number } {
   const { uid } = lstatSync(path);
   const facts = statSync(path);
-  const isOurs = (uid === 0 || isOurUser(uid)) && isOurUser(facts.uid);
-  if (!isOurs) throw notPrivate(path, 'it belongs to another user');
+  const isOurs = (uid === 0 || isOwnUser(uid)) && isOwnUser(facts.uid);
+  if (!isOurs) throw notPrivateError(path, 'it belongs to another user');
   assertCannotBeReplaced(path);
   return facts;
 }
@@ -127,16 +129,16 @@ function assertCannotBeReplaced(path: string): void {
   });
 }
 
-function isOurUser(uid: number): boolean {
+function isOwnUser(uid: number): boolean {
   return process.getuid === undefined || uid === process.getuid();
 }
 
 /** Where there are no users to tell apart by modes, nothing is open. */
-function isOpen(mode: number): boolean {
-  return process.platform !== 'win32' && (mode & forOthers) !== 0;
+function isOpenToOthers(mode: number): boolean {
+  return process.platform !== 'win32' && (mode & otherUsersMask) !== 0;
 }
 
-function notPrivate(path: string, why: string, cause?: unknown): AmbitError {
+function notPrivateError(path: string, why: string, cause?: unknown): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `${path} cannot be kept private: ${why}.`,
     hint: 'Name a folder of your own with --data-dir; or look at who owns it and what is in it, then "chown" and "chmod 700" it.',
@@ -146,10 +148,10 @@ function notPrivate(path: string, why: string, cause?: unknown): AmbitError {
 
 /** The secret in a file that only its owner can read, made the first time it is wanted. */
 export async function privateSecret(file: string, make: () => string): Promise<string> {
-  return readSecret(file) ?? (await withLock(file, () => readSecret(file) ?? made(file, make())));
+  return readSecret(file) ?? (await withLock(file, () => readSecret(file) ?? writeSecret(file, make())));
 }
 
-function made(file: string, secret: string): string {
+function writeSecret(file: string, secret: string): string {
   writeAtomically(file, `${secret}\n`);
   return secret;
 }

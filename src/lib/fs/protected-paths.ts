@@ -1,5 +1,5 @@
 import type { Dirent } from 'node:fs';
-import { entriesInFolder, followLinks, type LinkSearch, linksAt, lookAtPlace, mostListed } from './follow-links.ts';
+import { entriesInFolder, followLinks, type LinkSearch, linksAt, lookAtPlace, maxListed } from './follow-links.ts';
 
 /**
  * What a person's own tools run or take orders from merely because they are used in the folder: shells, git, editors,
@@ -186,21 +186,21 @@ export const guardedPaths: readonly string[] = [
 ];
 
 /** Stores of content, which are large. What is followed lies right in them. */
-const stores: ReadonlySet<string> = new Set(['.hg', '.jj', '.sl', '_darcs']);
+const contentStores: ReadonlySet<string> = new Set(['.hg', '.jj', '.sl', '_darcs']);
 
 /** What git follows in the folder of a repository, whatever its configuration says. */
-const followedByGit = ['hooks', 'info', 'config', 'config.worktree'];
+const gitFollowedNames = ['hooks', 'info', 'config', 'config.worktree'];
 
-const tops: ReadonlySet<string> = new Set(guardedPaths.map((path) => path.split('/')[0] as string));
+const topFolders: ReadonlySet<string> = new Set(guardedPaths.map((path) => path.split('/')[0] as string));
 
 /** The names of which one look each tells whether they are there. */
-const plainNames = [...guardedNames.filter((name) => !name.includes('*')), ...tops];
+const plainNames = [...guardedNames.filter((name) => !name.includes('*')), ...topFolders];
 
-const fits = new RegExp(`^(?:${guardedNames.map(asExpression).join('|')})$`, 'i');
+const protectedNamePattern = new RegExp(`^(?:${guardedNames.map(asExpression).join('|')})$`, 'i');
 
 /** Whether a file or folder of this name is guarded, in whatever case it is written. */
 export function isGuardedName(name: string): boolean {
-  return fits.test(name);
+  return protectedNamePattern.test(name);
 }
 
 /** A name as part of a regular expression; `*` stops at a slash. */
@@ -210,14 +210,14 @@ export function asExpression(name: string): string {
 
 /** Whether something in a folder is guarded by its name, or holds what is, and can lead elsewhere: a plain file cannot. */
 export function isFollowed(entry: Dirent): boolean {
-  return !entry.isFile() && (tops.has(entry.name) || isGuardedName(entry.name));
+  return !entry.isFile() && (topFolders.has(entry.name) || isGuardedName(entry.name));
 }
 
 /** The names of all that is so in a folder. Where not all of it is listed, plain names are asked for one by one. */
-function followedIn(folder: string): string[] {
+function listProtectedNonFiles(folder: string): string[] {
   const entries = entriesInFolder(folder);
   const listed = entries.filter(isFollowed).map(({ name }) => name);
-  return entries.length < mostListed ? listed : [...listed, ...plainlyFollowedIn(folder)];
+  return entries.length < maxListed ? listed : [...listed, ...plainlyFollowedIn(folder)];
 }
 
 /** Those among them that are known without a look at the whole folder. */
@@ -231,16 +231,16 @@ export function plainlyFollowedIn(folder: string): string[] {
  */
 export function guardedLinksIn(
   folder: string,
-  isFree: (names: readonly string[]) => boolean,
+  isAllowed: (names: readonly string[]) => boolean,
   search: LinkSearch = {},
 ): string[] {
   const { lookAt = lookAtPlace } = search;
-  const present = new Set((search.followedIn ?? followedIn)(folder));
+  const present = new Set((search.followedIn ?? listProtectedNonFiles)(folder));
   const byName = [...present]
-    .filter((name) => isGuardedName(name) && !isFree([name]))
-    .flatMap((name) => linksAt(`${folder}/${name}`, { ...search, levels: stores.has(name) ? 1 : 6 }));
+    .filter((name) => isGuardedName(name) && !isAllowed([name]))
+    .flatMap((name) => linksAt(`${folder}/${name}`, { ...search, maxLevels: contentStores.has(name) ? 1 : 6 }));
   const byPath = guardedPaths
-    .filter((path) => present.has(path.split('/')[0] as string) && !isFree(path.split('/')))
+    .filter((path) => present.has(path.split('/')[0] as string) && !isAllowed(path.split('/')))
     .flatMap((path) => {
       const way = followLinks(`${folder}/${path}`, lookAt);
       const isLed = way?.links.some((link) => link.startsWith(`${folder}/`)) ?? false;
@@ -251,5 +251,5 @@ export function guardedLinksIn(
 
 /** The same in the folder of a repository. */
 export function gitLinksIn(gitFolder: string, search: LinkSearch = {}): string[] {
-  return followedByGit.flatMap((name) => linksAt(`${gitFolder}/${name}`, search));
+  return gitFollowedNames.flatMap((name) => linksAt(`${gitFolder}/${name}`, search));
 }

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, normalize } from 'node:path';
-import { filesInCommand } from './git-commands.ts';
+import { findCommandFiles } from './git-commands.ts';
 import { type GitSetting, parseGitConfig } from './git-config.ts';
 
 /** A place that the configuration of a repository names, and git follows. */
@@ -12,7 +12,7 @@ export interface GitOrder {
 }
 
 /** Reads a file of settings; empty where there is none. */
-export type ReadSettings = (path: string) => string;
+export type ReadGitConfigFile = (path: string) => string;
 
 /** The configuration cannot be read within bounds, so nobody knows what git follows. */
 export class OrdersUnknown extends Error {
@@ -27,19 +27,19 @@ export class OrdersUnknown extends Error {
 }
 
 /** Settings whose value is a command that git runs. */
-const commands =
+const commandSettings =
   /^(?:core\.(?:fsmonitor|editor|pager|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|diff\.(?:external|command|textconv)|merge\.driver|filter\.(?:clean|smudge|process)|gpg\.(?:program|defaultkeycommand)|credential\.helper|alias\..*|pager\..*|(?:difftool|mergetool|browser|man)\.(?:cmd|path)|(?:web|help)\.browser|interactive\.difffilter|uploadpack\.packobjectshook|gc\.recentobjectshook|hook\.command|submodule\.update|trailer\.(?:command|cmd)|remote\.(?:uploadpack|receivepack|vcs)|sendemail\.(?:.*cmd|smtpserver)|imap\.tunnel|instaweb\.(?:httpd|browser)|lfs\.(?:path|args|clean|smudge)|tig\..*|secrets\.providers|.*\.(?:.*(?:command|cmd|program|prog|hook)|pager|editor|browser))$/;
 /** Those whose value is a file or folder that it follows. */
-const folders = /^(?:core\.hookspath|init\.templatedir|gitflow\.hooks)$/;
-const plainFiles = /^core\.attributesfile$/;
-const inclusions = /^include(?:if)?\.path$/;
+const folderSettings = /^(?:core\.hookspath|init\.templatedir|gitflow\.hooks)$/;
+const fileSettings = /^core\.attributesfile$/;
+const includeSettings = /^include(?:if)?\.path$/;
 
 /** For one file, which is taken apart in one go. */
-const mostBytes = 512 * 1024;
-const mostIncluded = 50;
+const maxFileBytes = 512 * 1024;
+const maxIncludedFiles = 50;
 
 /** What one piece of work may read and follow, for all the repositories that it looks at. */
-export interface OrdersBounds {
+export interface GitConfigLimits {
   /** Of settings, each file counted once. */
   readonly bytes: number;
   /** Places and words of commands that settings name, each counted once for a file. */
@@ -48,44 +48,44 @@ export interface OrdersBounds {
   readonly followed: number;
 }
 
-const usualBounds: OrdersBounds = { bytes: 2 * 1024 * 1024, named: 2000, followed: 100_000 };
+const defaultLimits: GitConfigLimits = { bytes: 2 * 1024 * 1024, named: 2000, followed: 100_000 };
 
 /** Settings of git, each file read and taken apart once. Throws OrdersUnknown beyond its bounds. */
 export interface OrdersSource {
-  readonly read: ReadSettings;
+  readonly read: ReadGitConfigFile;
   settingsIn(path: string): readonly GitSetting[];
   /** What a file names, in the way it is written there. */
-  namedIn(path: string): readonly Named[];
+  namedIn(path: string): readonly NamedValue[];
   countFollowed(): void;
 }
 
-interface Named {
+interface NamedValue {
   readonly value: string;
   readonly kind: GitOrder['kind'];
 }
 
 export function createOrdersSource(
-  read: ReadSettings = readSettings,
-  bounds: Partial<OrdersBounds> = {},
+  read: ReadGitConfigFile = readSettings,
+  bounds: Partial<GitConfigLimits> = {},
 ): OrdersSource {
-  const { bytes, named, followed } = { ...usualBounds, ...bounds };
+  const { bytes, named, followed } = { ...defaultLimits, ...bounds };
   const left = { bytes, named, followed };
 
-  function spend(what: keyof OrdersBounds, count: number, complaint: string): void {
+  function spend(what: keyof GitConfigLimits, count: number, complaint: string): void {
     left[what] -= count;
     if (left[what] < 0) throw new OrdersUnknown(complaint);
   }
 
-  const readOnce = remembering((path) => {
+  const readOnce = memoizeByPath((path) => {
     const text = read(path);
     spend('bytes', Buffer.byteLength(text), `holds, with all that it includes, more than ${bytes >> 10} KiB`);
     return text;
   });
-  const settingsIn = remembering((path) => parseGitConfig(readOnce(path)));
-  const namedIn = remembering((path) => {
-    const found = new Map<string, Named>();
+  const settingsIn = memoizeByPath((path) => parseGitConfig(readOnce(path)));
+  const namedIn = memoizeByPath((path) => {
+    const found = new Map<string, NamedValue>();
     for (const setting of settingsIn(path)) {
-      for (const each of namedBy(setting)) {
+      for (const each of findNamedValues(setting)) {
         const key = `${each.kind} ${each.value}`;
         if (found.has(key)) continue;
         found.set(key, each);
@@ -102,7 +102,7 @@ export function createOrdersSource(
   };
 }
 
-function remembering<T>(find: (path: string) => T): (path: string) => T {
+function memoizeByPath<T>(find: (path: string) => T): (path: string) => T {
   const known = new Map<string, T>();
   return (path) => {
     if (!known.has(path)) known.set(path, find(path));
@@ -116,14 +116,14 @@ function remembering<T>(find: (path: string) => T): (path: string) => T {
  */
 export function* gitOrdersOf(workTree: string, gitFolder: string, source: OrdersSource): Generator<GitOrder> {
   const seen = new Set<string>();
-  const own = configurationsOfAccount();
-  const ahead = [...configurationsOf(gitFolder, source.read), ...own];
+  const own = listAccountConfigFiles();
+  const ahead = [...listConfigFiles(gitFolder, source.read), ...own];
   for (const file of ahead) {
     if (seen.has(file)) continue;
-    if (seen.size === mostIncluded) throw new OrdersUnknown(`includes more than ${mostIncluded} files`);
+    if (seen.size === maxIncludedFiles) throw new OrdersUnknown(`includes more than ${maxIncludedFiles} files`);
     seen.add(file);
-    for (const { value, kind } of own.includes(file) ? namedIfAllowed(file, source) : source.namedIn(file)) {
-      const place = placeOf(value, kind === 'settings' ? dirname(file) : workTree);
+    for (const { value, kind } of own.includes(file) ? findNamedIfReadable(file, source) : source.namedIn(file)) {
+      const place = resolveConfiguredPath(value, kind === 'settings' ? dirname(file) : workTree);
       if (place === undefined) continue;
       source.countFollowed();
       if (kind === 'settings') ahead.push(place);
@@ -133,19 +133,19 @@ export function* gitOrdersOf(workTree: string, gitFolder: string, source: Orders
 }
 
 /** One by one: a command can name very much. */
-function* namedBy({ name, value }: GitSetting): Generator<Named> {
-  if (folders.test(name)) yield { value, kind: 'folder' };
-  else if (plainFiles.test(name)) yield { value, kind: 'file' };
-  else if (inclusions.test(name)) yield { value, kind: 'settings' };
-  else if (commands.test(name)) {
-    const files = filesInCommand(value);
+function* findNamedValues({ name, value }: GitSetting): Generator<NamedValue> {
+  if (folderSettings.test(name)) yield { value, kind: 'folder' };
+  else if (fileSettings.test(name)) yield { value, kind: 'file' };
+  else if (includeSettings.test(name)) yield { value, kind: 'settings' };
+  else if (commandSettings.test(name)) {
+    const files = findCommandFiles(value);
     if (files === undefined) throw new OrdersUnknown('holds a command that names more places than can be looked at');
     for (const { path, kind } of files) yield { value: path, kind };
   }
 }
 
 /** The folder of a repository, where `.git` is one or a file that says where it lies. */
-export function gitFolderOf(workTree: string, read: ReadSettings = readSettings): string {
+export function gitFolderOf(workTree: string, read: ReadGitConfigFile = readSettings): string {
   const dot = join(workTree, '.git');
   const said = /^gitdir: ([^\n]+)/.exec(read(dot))?.[1]?.trim();
   if (said === undefined) return dot;
@@ -153,25 +153,27 @@ export function gitFolderOf(workTree: string, read: ReadSettings = readSettings)
 }
 
 /** The folder may be that of a worktree, which has the rest of the repository elsewhere. */
-export function gitFoldersOf(gitFolder: string, read: ReadSettings = readSettings): string[] {
+export function gitFoldersOf(gitFolder: string, read: ReadGitConfigFile = readSettings): string[] {
   const common = read(join(gitFolder, 'commondir')).trim();
   if (common === '') return [gitFolder];
   return [gitFolder, isAbsolute(common) ? common : join(gitFolder, common)];
 }
 
-function configurationsOf(gitFolder: string, read: ReadSettings): string[] {
+function listConfigFiles(gitFolder: string, read: ReadGitConfigFile): string[] {
   return gitFoldersOf(gitFolder, read).flatMap((folder) => [join(folder, 'config'), join(folder, 'config.worktree')]);
 }
 
-function configurationsOfAccount(): string[] {
+function listAccountConfigFiles(): string[] {
   const { XDG_CONFIG_HOME: settings, GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM } = process.env;
   const named = ['~/.gitconfig', '~/.config/git/config', ...(settings ? [join(settings, 'git/config')] : [])];
   // Where Ambit was started, the operator's git may have been told of others. The usual ones count all the same.
   const told = [GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM].flatMap((path) => (path && path !== '/dev/null' ? [path] : []));
-  return [...named, '/etc/gitconfig', '/usr/local/etc/gitconfig', ...told].flatMap((path) => placeOf(path, '/') ?? []);
+  return [...named, '/etc/gitconfig', '/usr/local/etc/gitconfig', ...told].flatMap(
+    (path) => resolveConfiguredPath(path, '/') ?? [],
+  );
 }
 
-function placeOf(value: string, from: string): string | undefined {
+function resolveConfiguredPath(value: string, from: string): string | undefined {
   if (value === '') return undefined;
   const home = process.env['HOME'];
   if (value.startsWith('~'))
@@ -180,7 +182,7 @@ function placeOf(value: string, from: string): string | undefined {
 }
 
 /** What this account may not read, its git does not either. */
-function namedIfAllowed(path: string, source: OrdersSource): readonly Named[] {
+function findNamedIfReadable(path: string, source: OrdersSource): readonly NamedValue[] {
   try {
     return source.namedIn(path);
   } catch (error) {
@@ -199,7 +201,7 @@ export function readSettings(path: string): string {
     const stats = fstatSync(descriptor);
     if (stats.isDirectory()) return '';
     if (!stats.isFile()) throw new OrdersUnknown('cannot be read: it is no plain file');
-    if (stats.size > mostBytes) throw new OrdersUnknown('cannot be read: it is larger than 512 KiB');
+    if (stats.size > maxFileBytes) throw new OrdersUnknown('cannot be read: it is larger than 512 KiB');
     return readFileSync(descriptor, 'utf8');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

@@ -1,5 +1,5 @@
 /** A file that a command of git's configuration may run. */
-export interface NamedFile {
+export interface CommandFile {
   /** Absolute, from the home folder, or from the top of the work tree. */
   readonly path: string;
   /** `path`: kept free for the file it may name. `word`: only a file that is there counts. */
@@ -7,12 +7,12 @@ export interface NamedFile {
 }
 
 /** The top of the work tree, as commands of git write it: that is where git runs them. */
-const tops =
+const workTreePatterns =
   /\$(?:PWD|GIT_WORK_TREE)\b|\$\{(?:PWD|GIT_WORK_TREE)(?::?[-=?+][^{}]{0,200})?\}|(?:\$GIT_DIR|\$\{GIT_DIR[^{}]{0,200}\})\/\.\.(?![^/"'\s])|(?:\$\(|`) {0,9}(?:pwd|git rev-parse --show-toplevel|git rev-parse --(?:absolute-)?git-dir(?=[^()`]{0,200}[)`]"?\/\.\.))[^()`]{0,200}[)`](?:"?\/\.\.(?![^/"'\s]))?/g;
 const home = /\$HOME\b|\$\{HOME\}/g;
 /** What only the shell knows: the innermost, so that those around it can be found next. */
-const unknowns = /\$\(([^()`$]*)\)|`([^`$]*)`|\$\{([^{}$`]*)\}|\$(?:\w+|[@*#?!-])/g;
-const mostLevels = 8;
+const shellExpansions = /\$\(([^()`$]*)\)|`([^`$]*)`|\$\{([^{}$`]*)\}|\$(?:\w+|[@*#?!-])/g;
+const maxLevels = 8;
 const unknown = '\0';
 
 /** Words come apart here, in the shell or in what it is given. */
@@ -22,13 +22,13 @@ const interpreters =
 const entersFolder = /^(?:cd|pushd|-C)$/;
 
 /** More than this are not looked for one by one. */
-const most = { files: 2000, folders: 50, length: 4096, names: 16 };
+const limits = { files: 2000, folders: 50, length: 4096, names: 16 };
 
-interface Words {
+interface CommandWords {
   /** Those the shell takes as they are, with whether each is taken for a script although it has no slash. */
   readonly plain: Map<string, boolean>;
   /** What follows the part of a word that only the shell knows. */
-  readonly ends: Set<string>;
+  readonly suffixes: Set<string>;
   /** Folders that the command works in, or looks for programs in. */
   readonly folders: Set<string>;
 }
@@ -37,21 +37,21 @@ interface Words {
  * The files that a command may run, by all ways to read it. Undefined where it names more than can be looked at. The shell
  * may do anything with words: a name that is put together from parts is found only by its last part.
  */
-export function filesInCommand(command: string): NamedFile[] | undefined {
-  const words = wordsIn(command.replace(tops, '.').replace(home, '~'));
-  const { plain, ends, folders } = words;
+export function findCommandFiles(command: string): CommandFile[] | undefined {
+  const words = parseWords(command.replace(workTreePatterns, '.').replace(home, '~'));
+  const { plain, suffixes: ends, folders } = words;
   const above = new Set([...plain.keys()].flatMap((word) => [word, word.replace(/\/[^/]*$/, '')]));
   const count = plain.size + ends.size + (plain.size + ends.size) * folders.size + ends.size * above.size;
-  if (count > most.files || folders.size > most.folders) return undefined;
+  if (count > limits.files || folders.size > limits.folders) return undefined;
 
-  const found = new Map<string, NamedFile['kind']>();
+  const found = new Map<string, CommandFile['kind']>();
   const add = (path: string, isKept: boolean): void => {
     if (/[^./\s-]/.test(path) && found.get(path) !== 'path') found.set(path, isKept ? 'path' : 'word');
   };
   for (const [word, isScript] of plain) {
     add(word, isScript || word.includes('/'));
     // The same file under another root, such as that of a container.
-    for (const end of endsOf(word).slice(0, -1)) add(end, false);
+    for (const end of listPathSuffixes(word).slice(0, -1)) add(end, false);
     for (const folder of folders) add(`${folder}/${word}`, isScript || word.includes('/'));
   }
   for (const end of ends) {
@@ -61,15 +61,15 @@ export function filesInCommand(command: string): NamedFile[] | undefined {
   return [...found].map(([path, kind]) => ({ path, kind }));
 }
 
-function wordsIn(text: string): Words {
-  const words: Words = { plain: new Map(), ends: new Set(), folders: new Set() };
-  for (const list of readingsOf(text)) {
+function parseWords(text: string): CommandWords {
+  const words: CommandWords = { plain: new Map(), suffixes: new Set(), folders: new Set() };
+  for (const list of listReadings(text)) {
     let here = '';
     for (const [at, word] of list.entries()) {
       const before = list[at - 1] ?? '';
-      if (word === '' || word.length > most.length || words.folders.size > most.folders) continue;
+      if (word === '' || word.length > limits.length || words.folders.size > limits.folders) continue;
       if (word.includes(unknown)) {
-        for (const end of endsOf(word.slice(word.lastIndexOf(unknown) + 1))) words.ends.add(end);
+        for (const end of listPathSuffixes(word.slice(word.lastIndexOf(unknown) + 1))) words.suffixes.add(end);
         continue;
       }
       const isScript = /^[^-%].{0,255}\.[a-z]\w*$/is.test(word) || (interpreters.test(before) && !word.startsWith('-'));
@@ -86,11 +86,11 @@ function wordsIn(text: string): Words {
 }
 
 /** The words of a command in their order. Quotes join what is beside them, or hold a command or a name of their own. */
-function readingsOf(text: string): string[][] {
+function listReadings(text: string): string[][] {
   const texts: string[] = [];
   let outer = text;
-  for (let level = 0; level < mostLevels && /[$`]/.test(outer); level++) {
-    outer = outer.replace(unknowns, (_, ...inner: unknown[]) => {
+  for (let level = 0; level < maxLevels && /[$`]/.test(outer); level++) {
+    outer = outer.replace(shellExpansions, (_, ...inner: unknown[]) => {
       texts.push(...inner.slice(0, 3).filter((each) => typeof each === 'string'));
       return unknown;
     });
@@ -99,23 +99,23 @@ function readingsOf(text: string): string[][] {
   return texts.flatMap((each) => [
     each.replace(/["'\\]/g, '').split(signs),
     each.replace(/["']/g, ' ').split(signs),
-    [...each.matchAll(/"([^"]*)"|'([^']*)'/g)].flatMap(([, double, single]) => nameIn(double ?? single ?? '')),
+    [...each.matchAll(/"([^"]*)"|'([^']*)'/g)].flatMap(([, double, single]) => nameWithBlanks(double ?? single ?? '')),
     each
       .replaceAll('\\ ', '\u0001')
       .split(signs)
-      .flatMap((word) => nameIn(word.replaceAll('\u0001', ' '))),
+      .flatMap((word) => nameWithBlanks(word.replaceAll('\u0001', ' '))),
   ]);
 }
 
 /** A name with blanks in it. */
-const nameIn = (text: string): string[] =>
+const nameWithBlanks = (text: string): string[] =>
   / /.test(text) && !/[;&|<>$\n]/.test(text) && text.length < 256 ? [text] : [];
 
 /** A path without its first folder, and so on, down to its last name. */
-function endsOf(path: string): string[] {
+function listPathSuffixes(path: string): string[] {
   const names = path
     .split('/')
     .filter((name) => !/^\.{0,2}$/.test(name))
-    .slice(-most.names);
+    .slice(-limits.names);
   return names.map((_, at) => names.slice(at).join('/'));
 }

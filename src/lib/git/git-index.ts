@@ -14,8 +14,8 @@ export interface IndexOptions {
 
 const chunkBytes = 256 * 1024;
 /** Paths are not longer on any system that git runs on. */
-const longestEntry = 16 * 1024;
-const mostSubmodules = 500;
+const maxEntryBytes = 16 * 1024;
+const maxSubmodules = 500;
 const submodule = 0o160000;
 const modes: ReadonlySet<number> = new Set([submodule, 0o040000, 0o100644, 0o100755, 0o120000]);
 
@@ -28,7 +28,7 @@ export async function readSubmodulesOfIndex(options: IndexOptions): Promise<stri
   const main = await readIndexFile(join(options.gitFolder, 'index'), options);
   if (main?.shared === undefined) return main?.submodules ?? [];
   const shared = await readIndexFile(join(options.gitFolder, `sharedindex.${main.shared}`), options);
-  if (shared === undefined) throw notUnderstood();
+  if (shared === undefined) throw unreadableIndexError();
   return [...main.submodules, ...shared.submodules];
 }
 
@@ -39,20 +39,20 @@ interface IndexFile {
 }
 
 async function readIndexFile(path: string, { hashBytes, spend }: IndexOptions): Promise<IndexFile | undefined> {
-  const file = await openPlain(path);
+  const file = await openPlainFile(path);
   if (file === undefined) return undefined;
   try {
-    const bytes = createBytes(file, spend);
+    const bytes = createByteReader(file, spend);
     const head = await bytes.take(12);
     const version = head.readUInt32BE(4);
-    if (head.toString('latin1', 0, 4) !== 'DIRC' || version < 2 || version > 4) throw notUnderstood();
+    if (head.toString('latin1', 0, 4) !== 'DIRC' || version < 2 || version > 4) throw unreadableIndexError();
     const found: IndexFile = { submodules: [] };
     await readEntries(bytes, { version, count: head.readUInt32BE(8), hashBytes }, found);
     await readExtensions(bytes, hashBytes, found);
     return found;
   } catch (error) {
     if (error instanceof OrdersUnknown) throw error;
-    throw notUnderstood(error);
+    throw unreadableIndexError(error);
   } finally {
     await file.close();
   }
@@ -64,32 +64,38 @@ interface Layout {
   readonly hashBytes: number;
 }
 
-async function readEntries(bytes: Bytes, { version, count, hashBytes }: Layout, found: IndexFile): Promise<void> {
+async function readEntries(bytes: ByteReader, { version, count, hashBytes }: Layout, found: IndexFile): Promise<void> {
   let name: Buffer = Buffer.alloc(0);
   for (let left = count; left > 0; ) {
-    const piece = await bytes.look(longestEntry);
+    const piece = await bytes.peek(maxEntryBytes);
     let at = 0;
     // All that are certain to be whole are read at once.
     do {
       const entry = readEntry(piece, at, version, hashBytes, name);
-      if (entry === undefined) throw notUnderstood();
-      if (entry.mode === submodule) note(found.submodules, entry.name);
+      if (entry === undefined) throw unreadableIndexError();
+      if (entry.mode === submodule) addSubmodule(found.submodules, entry.name);
       name = entry.name;
       at = entry.end;
       left--;
-    } while (left > 0 && piece.length - at >= longestEntry);
+    } while (left > 0 && piece.length - at >= maxEntryBytes);
     bytes.drop(at);
   }
 }
 
-interface Entry {
+interface IndexEntry {
   readonly mode: number;
   readonly name: Buffer;
   readonly end: number;
 }
 
 /** Undefined where the piece ends before the entry does, or it is none. */
-function readEntry(piece: Buffer, from: number, version: number, hashBytes: number, last: Buffer): Entry | undefined {
+function readEntry(
+  piece: Buffer,
+  from: number,
+  version: number,
+  hashBytes: number,
+  last: Buffer,
+): IndexEntry | undefined {
   const flagsAt = from + 40 + hashBytes;
   if (flagsAt + 4 > piece.length) return undefined;
   const mode = piece.readUInt32BE(from + 24);
@@ -101,7 +107,7 @@ function readEntry(piece: Buffer, from: number, version: number, hashBytes: numb
     // Filled up with zeros, at least one, to a multiple of eight.
     return { mode, name: piece.subarray(nameAt, end), end: from + ((end - from + 8) & ~7) };
   }
-  const { value: cut, end: restAt } = readNumber(piece, nameAt);
+  const { value: cut, end: restAt } = readVariableInt(piece, nameAt);
   const end = piece.indexOf(0, restAt);
   if (end === -1 || cut > last.length) return undefined;
   const name = Buffer.concat([last.subarray(0, last.length - cut), piece.subarray(restAt, end)]);
@@ -109,7 +115,7 @@ function readEntry(piece: Buffer, from: number, version: number, hashBytes: numb
 }
 
 /** A number of as many bytes as it needs, in the way of git. */
-function readNumber(piece: Buffer, from: number): { value: number; end: number } {
+function readVariableInt(piece: Buffer, from: number): { value: number; end: number } {
   let at = from;
   let byte = piece[at++] ?? 0;
   let value = byte & 127;
@@ -120,70 +126,70 @@ function readNumber(piece: Buffer, from: number): { value: number; end: number }
   return { value, end: at };
 }
 
-function note(submodules: string[], name: Buffer): void {
+function addSubmodule(submodules: string[], name: Buffer): void {
   const path = name.toString('utf8');
   // One without a name stands for an entry of the index that holds the rest.
-  if (name.length === 0 || !Buffer.from(path).equals(name)) throw notUnderstood();
-  if (submodules.push(path) > mostSubmodules) {
-    throw new OrdersUnknown(`has an index with more than ${mostSubmodules} submodules`);
+  if (name.length === 0 || !Buffer.from(path).equals(name)) throw unreadableIndexError();
+  if (submodules.push(path) > maxSubmodules) {
+    throw new OrdersUnknown(`has an index with more than ${maxSubmodules} submodules`);
   }
 }
 
-async function readExtensions(bytes: Bytes, hashBytes: number, found: IndexFile): Promise<void> {
+async function readExtensions(bytes: ByteReader, hashBytes: number, found: IndexFile): Promise<void> {
   for (;;) {
     // What stands at the end is a sum of all that is before it.
-    if ((await bytes.look(hashBytes + 8)).length < hashBytes + 8) return;
+    if ((await bytes.peek(hashBytes + 8)).length < hashBytes + 8) return;
     const head = await bytes.take(8);
     const size = head.readUInt32BE(4);
-    if (head.toString('latin1', 0, 4) !== 'link') await bytes.leaveOut(size);
+    if (head.toString('latin1', 0, 4) !== 'link') await bytes.skip(size);
     else {
       const shared = await bytes.take(hashBytes);
       if (shared.some((byte) => byte !== 0)) found.shared = shared.toString('hex');
-      await bytes.leaveOut(size - hashBytes);
+      await bytes.skip(size - hashBytes);
     }
   }
 }
 
 /** A file that is read in its order. */
-interface Bytes {
+interface ByteReader {
   /** At least so many, unless the file ends before. They stay. */
-  look(count: number): Promise<Buffer>;
+  peek(count: number): Promise<Buffer>;
   drop(count: number): void;
   take(count: number): Promise<Buffer>;
-  leaveOut(count: number): Promise<void>;
+  skip(count: number): Promise<void>;
 }
 
-function createBytes(file: FileHandle, spend: (bytes: number) => void): Bytes {
-  let held: Buffer = Buffer.alloc(0);
+function createByteReader(file: FileHandle, spend: (bytes: number) => void): ByteReader {
+  let buffered: Buffer = Buffer.alloc(0);
   let position = 0;
 
-  async function look(count: number): Promise<Buffer> {
-    while (held.length < count) {
+  async function peek(count: number): Promise<Buffer> {
+    while (buffered.length < count) {
       const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(chunkBytes), 0, chunkBytes, position);
       if (bytesRead === 0) break;
       spend(bytesRead);
       position += bytesRead;
-      held = Buffer.concat([held, buffer.subarray(0, bytesRead)]);
+      buffered = Buffer.concat([buffered, buffer.subarray(0, bytesRead)]);
     }
-    return held;
+    return buffered;
   }
 
   function drop(count: number): void {
-    if (count > held.length) throw notUnderstood();
-    held = held.subarray(count);
+    if (count > buffered.length) throw unreadableIndexError();
+    buffered = buffered.subarray(count);
   }
 
   return {
-    look,
+    peek,
     drop,
     async take(count) {
-      const taken = (await look(count)).subarray(0, count);
+      const taken = (await peek(count)).subarray(0, count);
       drop(count);
       return taken;
     },
-    async leaveOut(count) {
-      if (count < 0) throw notUnderstood();
-      const inHand = Math.min(count, held.length);
+    async skip(count) {
+      if (count < 0) throw unreadableIndexError();
+      const inHand = Math.min(count, buffered.length);
       drop(inHand);
       position += count - inHand;
     },
@@ -191,7 +197,7 @@ function createBytes(file: FileHandle, spend: (bytes: number) => void): Bytes {
 }
 
 /** Undefined where there is none. */
-async function openPlain(path: string): Promise<FileHandle | undefined> {
+async function openPlainFile(path: string): Promise<FileHandle | undefined> {
   let file: FileHandle;
   try {
     // One that another program holds, or that is a pipe, would keep us waiting for ever.
@@ -199,13 +205,13 @@ async function openPlain(path: string): Promise<FileHandle | undefined> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    throw notUnderstood(error);
+    throw unreadableIndexError(error);
   }
   if ((await file.stat()).isFile()) return file;
   await file.close();
-  throw notUnderstood();
+  throw unreadableIndexError();
 }
 
-function notUnderstood(cause?: unknown): OrdersUnknown {
+function unreadableIndexError(cause?: unknown): OrdersUnknown {
   return new OrdersUnknown('has an index that cannot be read or understood', cause);
 }

@@ -1,13 +1,13 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 
-export type Posted =
+export type PostResult =
   | { readonly taken: true }
   /** Without a status there was no answer. */
   | { readonly taken: false; readonly why: string; readonly status?: number };
 
-const patienceMs = 10_000;
-const letGoMs = 1000;
+const timeoutMs = 10_000;
+const drainMs = 1000;
 
 /** One attempt. Redirects are answers like any other that is not a yes: nothing follows them. */
 export function postJson(
@@ -15,7 +15,7 @@ export function postJson(
   headers: Readonly<Record<string, string>>,
   body: string,
   signal: AbortSignal,
-): Promise<Posted> {
+): Promise<PostResult> {
   return new Promise((resolve) => {
     const bytes = Buffer.from(body);
     const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
@@ -24,8 +24,8 @@ export function postJson(
       signal,
       headers: { ...headers, 'content-type': 'application/json', 'content-length': bytes.length },
     });
-    const late = setTimeout(() => request.destroy(new Error('no answer in time')), patienceMs);
-    const settle = (posted: Posted) => {
+    const late = setTimeout(() => request.destroy(new Error('no answer in time')), timeoutMs);
+    const settle = (posted: PostResult) => {
       clearTimeout(late);
       resolve(posted);
     };
@@ -33,7 +33,7 @@ export function postJson(
       const { statusCode = 0 } = response;
       // What it has to say beside is not wanted; a short word is let go by, so that it is not cut off while speaking.
       response.on('error', () => {}).resume();
-      const cut = setTimeout(() => response.destroy(), letGoMs).unref();
+      const cut = setTimeout(() => response.destroy(), drainMs).unref();
       response.once('close', () => clearTimeout(cut));
       const taken = statusCode >= 200 && statusCode < 300;
       settle(taken ? { taken } : { taken, why: `status ${statusCode}`, status: statusCode });

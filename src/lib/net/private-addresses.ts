@@ -1,9 +1,9 @@
 import { BlockList, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { canonicalAddress, dotted } from './host-and-port.ts';
+import { canonicalAddress, formatIpv4 } from './host-and-port.ts';
 
 /** Loopback, private, link-local, shared, for documentation, for tests, for many, and what is not in use. */
-const specialRanges = [
+const privateRanges = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
   ['100.64.0.0', 10],
@@ -23,40 +23,40 @@ const specialRanges = [
 ] as const;
 /** Of IPv6 only this is the public network, without the ranges below. */
 const publicRange = ['2000::', 3] as const;
-const specialRanges6 = [
+const privateRanges6 = [
   ['2001::', 23],
   ['2001:db8::', 32],
   ['2002::', 16],
   ['3fff::', 20],
 ] as const;
 
-const special = listOf(specialRanges, 'ipv4');
-const special6 = listOf(specialRanges6, 'ipv6');
-const public6 = listOf([publicRange], 'ipv6');
+const privateList = createBlockList(privateRanges, 'ipv4');
+const privateList6 = createBlockList(privateRanges6, 'ipv6');
+const publicList6 = createBlockList([publicRange], 'ipv6');
 
 /** Whether an address is anything but a place on the public network: then only who lists it itself may reach it. */
-export function isSpecial(address: string, ownAddresses: () => readonly string[] = addressesOfThisMachine): boolean {
+export function isSpecial(address: string, ownAddresses: () => readonly string[] = listOwnAddresses): boolean {
   const canonical = canonicalAddress(address);
   if (canonical === undefined || ownAddresses().includes(canonical)) return true;
-  if (isIPv4(canonical)) return special.check(canonical, 'ipv4');
-  const embedded = behindNat64(canonical);
-  if (embedded !== undefined) return special.check(embedded, 'ipv4');
-  return !public6.check(canonical, 'ipv6') || special6.check(canonical, 'ipv6');
+  if (isIPv4(canonical)) return privateList.check(canonical, 'ipv4');
+  const embedded = readNat64Address(canonical);
+  if (embedded !== undefined) return privateList.check(embedded, 'ipv4');
+  return !publicList6.check(canonical, 'ipv6') || privateList6.check(canonical, 'ipv6');
 }
 
 /** In networks without IPv4 this is how its addresses are written, and a translator takes them back out. */
-function behindNat64(address: string): string | undefined {
+function readNat64Address(address: string): string | undefined {
   const [, first, second] = /^64:ff9b::(?:([0-9a-f]{1,4}):)?([0-9a-f]{1,4})$/.exec(address) ?? [];
-  return second === undefined ? undefined : dotted(first ?? '0', second);
+  return second === undefined ? undefined : formatIpv4(first ?? '0', second);
 }
 
-function addressesOfThisMachine(): string[] {
+function listOwnAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((all) =>
     (all ?? []).map(({ address }) => canonicalAddress(address) ?? address),
   );
 }
 
-function listOf(ranges: readonly (readonly [string, number])[], family: 'ipv4' | 'ipv6'): BlockList {
+function createBlockList(ranges: readonly (readonly [string, number])[], family: 'ipv4' | 'ipv6'): BlockList {
   const list = new BlockList();
   for (const [address, bits] of ranges) list.addSubnet(address, bits, family);
   return list;

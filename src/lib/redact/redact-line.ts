@@ -2,35 +2,35 @@
 export const redactedMark = 'REDACTED-BY-AMBIT';
 
 /** No setting is this long. A longer line is not searched: nothing of it is shown. */
-export const longestLine = 4096;
+export const maxLineLength = 4096;
 
 /** Tokens by the form that their issuers give them. */
-const tokens = /\b(?:gh[opsur]_|github_pat_|glpat-|npm_|pypi-|xox[abeprs]-|sk-|AKIA)[A-Za-z0-9_-]{10,}/g;
+const tokenPattern = /\b(?:gh[opsur]_|github_pat_|glpat-|npm_|pypi-|xox[abeprs]-|sk-|AKIA)[A-Za-z0-9_-]{10,}/g;
 /** Names that a colon follows. The look behind starts each name once, so that long names cost no more than their length. */
-const headerNames = /(?<![\w-])[\w-]+(?=\s*:)/g;
-const queries = /([?&])([\w-]+)=[^&\s"']+/g;
+const headerNamePattern = /(?<![\w-])[\w-]+(?=\s*:)/g;
+const queryPattern = /([?&])([\w-]+)=[^&\s"']+/g;
 /** In connection strings, and in XML, where an `&` ends in a semicolon. */
-const settings = /(; ?)([\w-]+)=[^;\s"']+/g;
-const secretQuery = /token|key|secret|password|auth|signature|sig|^(?:code|pass|pat|pwd)$/i;
+const connectionSettingPattern = /(; ?)([\w-]+)=[^;\s"']+/g;
+const secretQueryName = /token|key|secret|password|auth|signature|sig|^(?:code|pass|pat|pwd)$/i;
 /** In addresses, what stands before the `@`: names too, for a token is often given as one. */
-const userinfo = /:\/\/([^/?#\r\n]+)@/g;
+const userInfoPattern = /:\/\/([^/?#\r\n]+)@/g;
 
 /** Each step looks at a character a fixed number of times: whoever writes the settings must not hold up the gateway. */
 export function withoutSecrets(line: string): string {
   const withoutQuery = (whole: string, sign: string, name: string): string =>
-    secretQuery.test(name) ? `${sign}${name}=${redactedMark}` : whole;
+    secretQueryName.test(name) ? `${sign}${name}=${redactedMark}` : whole;
   const plain = line
-    .replace(userinfo, (whole, user: string, at: number) =>
+    .replace(userInfoPattern, (whole, user: string, at: number) =>
       /ssh$/i.test(line.slice(Math.max(0, at - 3), at)) && !user.includes(':') ? whole : `://${redactedMark}@`,
     )
-    .replace(queries, withoutQuery)
-    .replace(settings, withoutQuery);
-  return withoutHeader(plain).replace(tokens, redactedMark);
+    .replace(queryPattern, withoutQuery)
+    .replace(connectionSettingPattern, withoutQuery);
+  return redactHeader(plain).replace(tokenPattern, redactedMark);
 }
 
 /** A header's value goes on to the end of the line. */
-function withoutHeader(line: string): string {
-  for (const { 0: name, index } of line.matchAll(headerNames)) {
+function redactHeader(line: string): string {
+  for (const { 0: name, index } of line.matchAll(headerNamePattern)) {
     if (isSecretHeader(name)) return `${line.slice(0, index + name.length)}: ${redactedMark}`;
   }
   return line;

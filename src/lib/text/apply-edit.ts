@@ -1,4 +1,4 @@
-import { type Found, findText, type Match, type Strategy } from './find-text.ts';
+import { type FoundText, findText, type Strategy, type TextMatch } from './find-text.ts';
 import { fromLf, lineEndingOf, toLf } from './line-endings.ts';
 
 export interface TextEdit {
@@ -17,22 +17,22 @@ export type EditOutcome =
 
 /** More than can be told apart are only counted up to here. */
 export const mostPlaces = 1000;
-const mostReplacements = 100_000;
+const maxReplacements = 100_000;
 
 /**
  * One text for another, literally. `lines` are those on which the matches begin, in the text as it was. A text that would
  * become longer than `most` is not made: a long one in a hundred thousand places is more than there is memory.
  */
-export function applyEdit(text: string, edit: TextEdit, most = Number.POSITIVE_INFINITY): EditOutcome {
+export function applyEdit(text: string, edit: TextEdit, maxLength = Number.POSITIVE_INFINITY): EditOutcome {
   if (edit.oldText === '') {
     if (text !== '') return { kind: 'not-empty' };
     return { kind: 'applied', text: edit.newText, strategy: 'exact', lines: [1] };
   }
-  const found = findText(text, edit.oldText, edit.replaceAll ? mostReplacements + 1 : mostPlaces);
+  const found = findText(text, edit.oldText, edit.replaceAll ? maxReplacements + 1 : mostPlaces);
   if (found === undefined) return { kind: 'missing' };
-  if (found.matches.length > mostReplacements) return { kind: 'too-many' };
-  const matches = edit.replaceAll ? apart(found.matches) : found.matches;
-  const places = locate(text, matches);
+  if (found.matches.length > maxReplacements) return { kind: 'too-many' };
+  const matches = edit.replaceAll ? dropOverlaps(found.matches) : found.matches;
+  const places = locateMatches(text, matches);
   const lines = places.map(({ line }) => line);
   if (!edit.replaceAll && matches.length > 1) return { kind: 'ambiguous', lines };
 
@@ -40,10 +40,10 @@ export function applyEdit(text: string, edit: TextEdit, most = Number.POSITIVE_I
   let from = 0;
   let length = text.length;
   for (const [i, match] of matches.entries()) {
-    const fitted = inPlace(edit, found, match, places[i]?.ending ?? '\n');
+    const fitted = fitReplacement(edit, found, match, places[i]?.ending ?? '\n');
     if (fitted === undefined) return { kind: 'missing' };
     length += fitted.length - (match.end - match.start);
-    if (length > most && fitted.length > match.end - match.start) return { kind: 'too-large' };
+    if (length > maxLength && fitted.length > match.end - match.start) return { kind: 'too-large' };
     pieces.push(text.slice(from, match.start), fitted);
     from = match.end;
   }
@@ -52,10 +52,10 @@ export function applyEdit(text: string, edit: TextEdit, most = Number.POSITIVE_I
 }
 
 /** As whoever wrote the edit would have written it had they seen the file to the letter; undefined where it cannot be. */
-function inPlace(
+function fitReplacement(
   { oldText, newText }: TextEdit,
-  { strategy }: Found,
-  match: Match,
+  { strategy }: FoundText,
+  match: TextMatch,
   ending: string,
 ): string | undefined {
   // Whoever writes carriage returns, and is right about them, means each as it stands.
@@ -71,7 +71,7 @@ function inPlace(
   return fromLf(text, ending);
 }
 
-function apart(matches: readonly Match[]): Match[] {
+function dropOverlaps(matches: readonly TextMatch[]): TextMatch[] {
   let free = 0;
   return matches.filter(({ start, end }) => {
     if (start < free) return false;
@@ -81,7 +81,7 @@ function apart(matches: readonly Match[]): Match[] {
 }
 
 /** On which line each begins, and how lines end there: in it, else after it, else before it. */
-function locate(text: string, matches: readonly Match[]): { line: number; ending: string }[] {
+function locateMatches(text: string, matches: readonly TextMatch[]): { line: number; ending: string }[] {
   let line = 1;
   let before = -1;
   let next = text.indexOf('\n');

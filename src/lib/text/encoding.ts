@@ -9,12 +9,12 @@ export interface Encoding {
   readonly width: 1 | 2 | 4;
 }
 
-const plain: Encoding = { name: 'utf-8', mark: Uint8Array.of(), width: 1 };
+const plainUtf8: Encoding = { name: 'utf-8', mark: Uint8Array.of(), width: 1 };
 
 const markedUtf8: Encoding = { name: 'utf-8', mark: Uint8Array.of(0xef, 0xbb, 0xbf), width: 1 };
 
 /** UTF-32 first: its mark begins like that of UTF-16. */
-const marked: readonly Encoding[] = [
+const markedEncodings: readonly Encoding[] = [
   { name: 'utf-32le', mark: Uint8Array.of(0xff, 0xfe, 0, 0), width: 4 },
   { name: 'utf-32be', mark: Uint8Array.of(0, 0, 0xfe, 0xff), width: 4 },
   markedUtf8,
@@ -27,16 +27,16 @@ export const headBytes = 8192;
 
 /** Undefined for what is no text: without a mark, text has no zero bytes. */
 export function encodingOf(head: Uint8Array): Encoding | undefined {
-  const found = marked.find(({ mark }) => mark.every((byte, i) => head[i] === byte));
+  const found = markedEncodings.find(({ mark }) => mark.every((byte, i) => head[i] === byte));
   if (found !== undefined) return found;
-  return head.subarray(0, headBytes).includes(0) ? undefined : plain;
+  return head.subarray(0, headBytes).includes(0) ? undefined : plainUtf8;
 }
 
 /** Undefined when the bytes are not what the encoding allows: whatever is shown can be written again as it was. */
 export function decode(bytes: Uint8Array, { name }: Encoding): string | undefined {
   try {
-    if (name === 'utf-32le' || name === 'utf-32be') return decodeWide(bytes, name === 'utf-32le');
-    const swapped = name === 'utf-16be' ? swap16(bytes) : bytes;
+    if (name === 'utf-32le' || name === 'utf-32be') return decodeUtf32(bytes, name === 'utf-32le');
+    const swapped = name === 'utf-16be' ? swapBytes(bytes) : bytes;
     const decoder = new TextDecoder(name === 'utf-8' ? 'utf-8' : 'utf-16le', { fatal: true, ignoreBOM: true });
     return decoder.decode(swapped);
   } catch {
@@ -51,8 +51,8 @@ export function encode(text: string, { name, mark }: Encoding): Uint8Array {
       : name === 'utf-16le'
         ? Buffer.from(text, 'utf16le')
         : name === 'utf-16be'
-          ? swap16(Buffer.from(text, 'utf16le'))
-          : encodeWide(text, name === 'utf-32le');
+          ? swapBytes(Buffer.from(text, 'utf16le'))
+          : encodeUtf32(text, name === 'utf-32le');
   return mark.length === 0 ? body : Buffer.concat([mark, body]);
 }
 
@@ -78,12 +78,12 @@ export function isWhole(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);
 }
 
-function swap16(bytes: Uint8Array): Uint8Array {
+function swapBytes(bytes: Uint8Array): Uint8Array {
   if (bytes.length % 2 !== 0) throw new RangeError('half a unit');
   return Buffer.from(bytes).swap16();
 }
 
-function decodeWide(bytes: Uint8Array, little: boolean): string {
+function decodeUtf32(bytes: Uint8Array, little: boolean): string {
   if (bytes.length % 4 !== 0) throw new RangeError('part of a unit');
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const units = Buffer.alloc(bytes.length);
@@ -97,7 +97,7 @@ function decodeWide(bytes: Uint8Array, little: boolean): string {
   return units.toString('utf16le', 0, length);
 }
 
-function encodeWide(text: string, little: boolean): Uint8Array {
+function encodeUtf32(text: string, little: boolean): Uint8Array {
   const bytes = new Uint8Array(text.length * 4);
   const view = new DataView(bytes.buffer);
   let length = 0;

@@ -1,23 +1,23 @@
-import { findRuns, placesOf } from './find-occurrences.ts';
+import { findOccurrences, findSequence } from './find-occurrences.ts';
 import { toLf } from './line-endings.ts';
 
 /** Comparisons of lines that are made before the search is given up: a text can have candidates without end. */
-const mostComparisons = 2_000_000;
+const maxComparisons = 2_000_000;
 
 /** Characters of indentations that are compared, likewise. */
-const mostCharacters = 8_000_000;
+const maxIndentCharacters = 8_000_000;
 
-const mostLines = 1_000_000;
+const maxLines = 1_000_000;
 
 /** What the search may still cost. */
-interface Left {
+interface SearchBudget {
   comparisons: number;
   characters: number;
 }
 
-type Rests = readonly (string | undefined)[];
+type IndentRests = readonly (string | undefined)[];
 
-interface Candidate {
+interface IndentCandidate {
   /** The line of the text that it begins with. */
   readonly first: number;
   /** Which of the sought lines is the first that says something. */
@@ -27,9 +27,9 @@ interface Candidate {
 }
 
 /** How many blanks a line begins with, of whatever kind. */
-const leadOf = (line: string): number => line.length - line.trimStart().length;
+const countLeadingBlanks = (line: string): number => line.length - line.trimStart().length;
 
-interface Line {
+interface LineSpan {
   readonly start: number;
   /** Before its line break. */
   readonly end: number;
@@ -38,14 +38,14 @@ interface Line {
 }
 
 /** A text without what does not count, and the way back. */
-interface Squeezed {
+interface NormalizedText {
   readonly text: string;
   /** Where characters of the squeezed text stand in the original; their places come in rising order. */
-  origins(places: readonly number[]): number[];
+  toOriginal(places: readonly number[]): number[];
 }
 
 /** A part of a text that stands for the one sought. */
-export interface Match {
+export interface TextMatch {
   readonly start: number;
   readonly end: number;
   /** The file ends where the text sought has one more line break. */
@@ -57,59 +57,59 @@ export interface Match {
 /** How the text was found, the strictest first. None of them guesses: each says in what the two may differ. */
 export type Strategy = 'exact' | 'line-endings' | 'trailing-whitespace' | 'indentation';
 
-export interface Found {
+export interface FoundText {
   readonly strategy: Strategy;
   /** In order; they may overlap. */
-  readonly matches: readonly Match[];
+  readonly matches: readonly TextMatch[];
 }
 
 /** In longer texts only the first two ways are gone: the others take time that belongs to other sessions too. */
-const mostLoosely = 512 * 1024;
+const maxLooseLength = 512 * 1024;
 
 /** At most so many; none when no strategy finds any. */
-export function findText(text: string, sought: string, most: number): Found | undefined {
-  const ways: readonly [Strategy, () => readonly Match[]][] = [
-    ['exact', () => findExact(text, sought, most)],
-    ['line-endings', () => findSqueezed(text, sought, most, false)],
-    ['trailing-whitespace', () => findSqueezed(text, sought, most, true)],
-    ['indentation', () => findIndented(text, sought, most)],
+export function findText(text: string, sought: string, limit: number): FoundText | undefined {
+  const strategies: readonly [Strategy, () => readonly TextMatch[]][] = [
+    ['exact', () => findExact(text, sought, limit)],
+    ['line-endings', () => findNormalized(text, sought, limit, false)],
+    ['trailing-whitespace', () => findNormalized(text, sought, limit, true)],
+    ['indentation', () => findIndented(text, sought, limit)],
   ];
-  for (const [strategy, find] of text.length > mostLoosely ? ways.slice(0, 2) : ways) {
+  for (const [strategy, find] of text.length > maxLooseLength ? strategies.slice(0, 2) : strategies) {
     const matches = find();
     if (matches.length > 0) return { strategy, matches };
   }
   return undefined;
 }
 
-function findExact(text: string, sought: string, most: number): Match[] {
+function findExact(text: string, sought: string, limit: number): TextMatch[] {
   // What begins with a bare LF would leave the CR before it behind.
   if (sought.startsWith('\n') && !sought.includes('\r') && text.includes('\r\n')) return [];
-  return placesOf(text, sought, most).map((start) => ({ start, end: start + sought.length }));
+  return findOccurrences(text, sought, limit).map((start) => ({ start, end: start + sought.length }));
 }
 
-function findSqueezed(text: string, sought: string, most: number, withoutBlanks: boolean): Match[] {
+function findNormalized(text: string, sought: string, limit: number, withoutBlanks: boolean): TextMatch[] {
   // Blanks and breaks alone are everywhere once they are no longer told apart.
   const mustSay = withoutBlanks || (sought.includes('\r') && !text.includes('\r\n'));
   if (mustSay && !/\S/.test(sought)) return [];
   if (!withoutBlanks && !text.includes('\r\n') && !sought.includes('\r\n')) return [];
-  const squeeze = withoutBlanks ? squeezeBlanks : squeezeBreaks;
+  const squeeze = withoutBlanks ? normalizeBlanks : normalizeBreaks;
   const whole = squeeze(text);
   const short = squeeze(sought).text;
   const endsLine = withoutBlanks && /[ \t]$/.test(sought);
-  const places = placesOf(whole.text, short, most).filter(
+  const places = findOccurrences(whole.text, short, limit).filter(
     (start) => !endsLine || isLineEnd(whole.text, start + short.length),
   );
-  const ends = whole.origins(places.map((start) => start + short.length - 1));
-  const matches = whole.origins(places).map((start, i) => matchAt(text, start, (ends[i] as number) + 1));
+  const ends = whole.toOriginal(places.map((start) => start + short.length - 1));
+  const matches = whole.toOriginal(places).map((start, i) => createMatch(text, start, (ends[i] as number) + 1));
   if (matches.length > 0 || !withoutBlanks) return matches;
   const last = short.slice(0, -1);
   if (!short.endsWith('\n') || whole.text.endsWith('\n') || !whole.text.endsWith(last)) return [];
-  const [start = 0] = whole.origins([whole.text.length - last.length]);
-  return [{ ...matchAt(text, start, text.length), withoutBreak: true }];
+  const [start = 0] = whole.toOriginal([whole.text.length - last.length]);
+  return [{ ...createMatch(text, start, text.length), withoutBreak: true }];
 }
 
 /** A line break is replaced whole. */
-function matchAt(text: string, start: number, end: number): Match {
+function createMatch(text: string, start: number, end: number): TextMatch {
   return { start: text[start] === '\n' && text[start - 1] === '\r' ? start - 1 : start, end };
 }
 
@@ -118,10 +118,10 @@ function isLineEnd(text: string, at: number): boolean {
 }
 
 /** With LF for CRLF. */
-function squeezeBreaks(text: string): Squeezed {
+function normalizeBreaks(text: string): NormalizedText {
   return {
     text: toLf(text),
-    origins(places) {
+    toOriginal(places) {
       let left = 0;
       let next = text.indexOf('\r\n');
       return places.map((place) => {
@@ -136,7 +136,7 @@ function squeezeBreaks(text: string): Squeezed {
  * With LF for CRLF, and without the blanks at the end of lines. Walks back from each break, since an expression for it
  * can be made to take the square of the length.
  */
-function squeezeBlanks(text: string): Squeezed {
+function normalizeBlanks(text: string): NormalizedText {
   const pieces: string[] = [];
   const gaps: { readonly at: number; readonly left: number }[] = [];
   let length = 0;
@@ -159,7 +159,7 @@ function squeezeBlanks(text: string): Squeezed {
 
   return {
     text: pieces.join(''),
-    origins(places) {
+    toOriginal(places) {
       let passed = 0;
       let left = 0;
       return places.map((place) => {
@@ -178,11 +178,11 @@ function isBlank(code: number): boolean {
  * Whole lines that are the sought ones but for one indentation that all of them have more, less, or otherwise. Blanks
  * before line breaks do not count.
  */
-function findIndented(text: string, sought: string, most: number): Match[] {
+function findIndented(text: string, sought: string, limit: number): TextMatch[] {
   const wanted = toLf(sought).split('\n');
   const endsInBreak = wanted.length > 1 && wanted.at(-1) === '';
   if (endsInBreak) wanted.pop();
-  const taken = commonIndent(wanted);
+  const taken = findCommonIndent(wanted);
   if (taken === undefined) return [];
   const ids = new Map<string, number>();
   const run = wanted.map((line) => {
@@ -192,43 +192,51 @@ function findIndented(text: string, sought: string, most: number): Match[] {
     return id;
   });
   const longest = [...ids.keys()].reduce((a, b) => (b.length > a.length ? b : a));
-  if (placesOf(text, longest, 1).length === 0) return [];
-  const lines = linesOf(text);
-  if (lines.length > mostLines) return [];
+  if (findOccurrences(text, longest, 1).length === 0) return [];
+  const lines = splitLines(text);
+  if (lines.length > maxLines) return [];
   const leads = new Int32Array(lines.length);
   const all = new Int32Array(lines.length);
   lines.forEach(({ start, end }, i) => {
     const line = text.slice(start, end);
-    leads[i] = leadOf(line);
+    leads[i] = countLeadingBlanks(line);
     all[i] = ids.get(line.trim()) ?? -1;
   });
   // What says the same differs in what stands before it, and nowhere else.
-  const rests = wanted.map((line) => (line.trim() === '' ? undefined : line.slice(taken.length, leadOf(line))));
+  const rests = wanted.map((line) =>
+    line.trim() === '' ? undefined : line.slice(taken.length, countLeadingBlanks(line)),
+  );
   const anchor = rests.findIndex((rest) => rest !== undefined);
-  const matches: Match[] = [];
-  const left: Left = { comparisons: mostComparisons, characters: mostCharacters };
-  for (const first of findRuns(all, run, Number.POSITIVE_INFINITY)) {
-    if (matches.length >= most) break;
+  const matches: TextMatch[] = [];
+  const left: SearchBudget = { comparisons: maxComparisons, characters: maxIndentCharacters };
+  for (const first of findSequence(all, run, Number.POSITIVE_INFINITY)) {
+    if (matches.length >= limit) break;
     const length = (leads[first + anchor] as number) - (rests[anchor] as string).length;
-    const given = areAllLonger(rests, leads, first, length, left)
-      ? givenIndent(text, lines, rests, { first, anchor, length }, left)
+    const given = haveIndentLength(rests, leads, first, length, left)
+      ? readCommonIndent(text, lines, rests, { first, anchor, length }, left)
       : undefined;
     // Some of the places would be taken for all of them.
     if (left.comparisons < 0 || left.characters < 0) return [];
     if (given === undefined) continue;
-    const last = lines[first + wanted.length - 1] as Line;
+    const last = lines[first + wanted.length - 1] as LineSpan;
     matches.push({
-      start: (lines[first] as Line).start,
+      start: (lines[first] as LineSpan).start,
       end: endsInBreak ? last.next : last.end,
       ...(endsInBreak && last.next === last.end ? { withoutBreak: true } : {}),
-      indent: differing(taken, given),
+      indent: trimCommonEnd(taken, given),
     });
   }
   return matches;
 }
 
 /** Whether all lines that say something have so many characters more before it: told by numbers, without a look at the text. */
-function areAllLonger(rests: Rests, leads: Int32Array, first: number, length: number, left: Left): boolean {
+function haveIndentLength(
+  rests: IndentRests,
+  leads: Int32Array,
+  first: number,
+  length: number,
+  left: SearchBudget,
+): boolean {
   if (length < 0) return false;
   for (const [i, rest] of rests.entries()) {
     left.comparisons--;
@@ -238,20 +246,20 @@ function areAllLonger(rests: Rests, leads: Int32Array, first: number, length: nu
 }
 
 /** The indentation that all lines have before what the sought ones have; undefined where they do not have one. */
-function givenIndent(
+function readCommonIndent(
   text: string,
-  lines: readonly Line[],
-  rests: Rests,
-  { first, anchor, length }: Candidate,
-  left: Left,
+  lines: readonly LineSpan[],
+  rests: IndentRests,
+  { first, anchor, length }: IndentCandidate,
+  left: SearchBudget,
 ): string | undefined {
-  const { start } = lines[first + anchor] as Line;
+  const { start } = lines[first + anchor] as LineSpan;
   const given = text.slice(start, start + length);
   left.characters -= length;
   if (!/^[ \t]*$/.test(given)) return undefined;
   for (const [i, rest] of rests.entries()) {
     if (rest === undefined) continue;
-    const from = (lines[first + i] as Line).start;
+    const from = (lines[first + i] as LineSpan).start;
     left.characters -= length + rest.length;
     if (left.characters < 0) return undefined;
     if (text.slice(from, from + length) !== given || !text.startsWith(rest, from + length)) return undefined;
@@ -259,9 +267,9 @@ function givenIndent(
   return given;
 }
 
-function linesOf(text: string): Line[] {
-  const lines: Line[] = [];
-  for (let start = 0; start < text.length && lines.length <= mostLines; ) {
+function splitLines(text: string): LineSpan[] {
+  const lines: LineSpan[] = [];
+  for (let start = 0; start < text.length && lines.length <= maxLines; ) {
     const found = text.indexOf('\n', start);
     const next = found === -1 ? text.length : found + 1;
     const end = found === -1 ? next : found > start && text[found - 1] === '\r' ? found - 1 : found;
@@ -272,7 +280,7 @@ function linesOf(text: string): Line[] {
 }
 
 /** What all lines that say something begin with; undefined when none does. */
-function commonIndent(lines: readonly string[]): string | undefined {
+function findCommonIndent(lines: readonly string[]): string | undefined {
   let common: string | undefined;
   for (const line of lines) {
     if (line.trim() === '') continue;
@@ -288,7 +296,7 @@ function commonIndent(lines: readonly string[]): string | undefined {
 }
 
 /** What the two indentations end with alike needs no change. */
-function differing(taken: string, given: string): { take: string; give: string } {
+function trimCommonEnd(taken: string, given: string): { take: string; give: string } {
   let same = 0;
   while (same < taken.length && same < given.length && taken.at(-1 - same) === given.at(-1 - same)) same++;
   return { take: taken.slice(0, taken.length - same), give: given.slice(0, given.length - same) };

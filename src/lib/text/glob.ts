@@ -3,11 +3,11 @@ type NamePattern = (name: string) => boolean;
 
 type Piece = 'any' | { readonly fits: (character: string) => boolean };
 
-const codeOf = (character: string | undefined): number => character?.codePointAt(0) ?? 0;
+const codePoint = (character: string | undefined): number => character?.codePointAt(0) ?? 0;
 /** Alternatives of one glob, at most: `{a,b}{a,b}…` doubles with each pair. */
-const mostAlternatives = 256;
+const maxAlternatives = 256;
 
-const deepest = 8;
+const maxBraceDepth = 8;
 
 export class GlobError extends Error {}
 
@@ -30,8 +30,8 @@ export interface Glob {
 type Part = 'folders' | NamePattern;
 
 /** Where neither glob nor path would be meant to have more. */
-const longest = 1000;
-const mostParts = 64;
+const maxLength = 1000;
+const maxParts = 64;
 
 export interface GlobOptions {
   /** A glob without a slash fits a name in any folder. */
@@ -47,67 +47,67 @@ export interface GlobRoom {
 
 /** Throws a GlobError that says what is wrong with it. */
 export function compileGlob(glob: string, { anywhere = false, most }: GlobOptions = {}): Glob {
-  if (glob.length > longest) throw new GlobError(`it is longer than ${longest} characters`);
+  if (glob.length > maxLength) throw new GlobError(`it is longer than ${maxLength} characters`);
   const whole = anywhere && !glob.includes('/') ? `**/${glob}` : glob;
-  const expanded = expandBraces(whole, Math.min(most?.globs ?? mostAlternatives, mostAlternatives));
+  const expanded = expandBraces(whole, Math.min(most?.globs ?? maxAlternatives, maxAlternatives));
   const characters = expanded.reduce((sum, each) => sum + each.length, 0);
   // Before the rest is done, which takes much longer.
   if (characters > (most?.characters ?? Number.POSITIVE_INFINITY)) throw new GlobError('its braces stand for too much');
-  const alternatives = expanded.map(partsOf);
-  const fits = (names: readonly string[]) => alternatives.some((parts) => partsFit(parts, names));
+  const alternatives = expanded.map(parseParts);
+  const fits = (names: readonly string[]) => alternatives.some((parts) => matchParts(parts, names));
   return {
     matches: (path) => fits(path.split('/')),
     fits,
     mayHold: (folder) =>
-      folder === '.' || alternatives.some((parts) => hasMore(walk(parts, folder.split('/')), parts.length)),
+      folder === '.' || alternatives.some((parts) => hasOpenState(walkParts(parts, folder.split('/')), parts.length)),
     characters,
-    names: expanded.map((each) => withoutTrailing(each).split('/').at(-1) as string),
+    names: expanded.map((each) => trimTrailingSlashes(each).split('/').at(-1) as string),
   };
 }
 
-function partsFit(parts: readonly Part[], names: readonly string[]): boolean {
-  if (parts.includes('folders')) return walk(parts, names).has(parts.length);
+function matchParts(parts: readonly Part[], names: readonly string[]): boolean {
+  if (parts.includes('folders')) return walkParts(parts, names).has(parts.length);
   // Nearly every glob is of this kind, and some are asked about every path.
   return parts.length === names.length && parts.every((part, at) => (part as NamePattern)(names[at] as string));
 }
 
-function walk(parts: readonly Part[], names: readonly string[]): ReadonlySet<number> {
-  return names.reduce((states, name) => step(parts, states, name), start(parts));
+function walkParts(parts: readonly Part[], names: readonly string[]): ReadonlySet<number> {
+  return names.reduce((states, name) => nextStates(parts, states, name), startStates(parts));
 }
 
-function hasMore(states: ReadonlySet<number>, end: number): boolean {
+function hasOpenState(states: ReadonlySet<number>, end: number): boolean {
   for (const state of states) if (state < end) return true;
   return false;
 }
 
-function partsOf(glob: string): Part[] {
-  const names = withoutTrailing(glob)
+function parseParts(glob: string): Part[] {
+  const names = trimTrailingSlashes(glob)
     .split('/')
     .filter((name) => name !== '' && name !== '.');
-  if (names.length > mostParts) throw new GlobError(`it has more than ${mostParts} parts`);
-  const parts = names.map((name): Part => (name === '**' ? 'folders' : namePattern(name)));
+  if (names.length > maxParts) throw new GlobError(`it has more than ${maxParts} parts`);
+  const parts = names.map((name): Part => (name === '**' ? 'folders' : compileName(name)));
   // What is in a folder, not the folder itself.
   return parts.at(-1) === 'folders' ? [...parts, () => true] : parts;
 }
 
-const withoutTrailing = (glob: string): string => glob.replace(/(?<!\/)\/+$/, '');
+const trimTrailingSlashes = (glob: string): string => glob.replace(/(?<!\/)\/+$/, '');
 
 /** The parts that may come next; `**` may stand for nothing. */
-function start(parts: readonly Part[]): ReadonlySet<number> {
-  return reached(parts, [0]);
+function startStates(parts: readonly Part[]): ReadonlySet<number> {
+  return addReachable(parts, [0]);
 }
 
-function step(parts: readonly Part[], states: ReadonlySet<number>, name: string): ReadonlySet<number> {
+function nextStates(parts: readonly Part[], states: ReadonlySet<number>, name: string): ReadonlySet<number> {
   const next: number[] = [];
   for (const state of states) {
     const part = parts[state];
     if (part === 'folders') next.push(state);
     else if (part?.(name) === true) next.push(state + 1);
   }
-  return reached(parts, next);
+  return addReachable(parts, next);
 }
 
-function reached(parts: readonly Part[], states: Iterable<number>): ReadonlySet<number> {
+function addReachable(parts: readonly Part[], states: Iterable<number>): ReadonlySet<number> {
   const all = new Set<number>();
   for (const state of states) {
     all.add(state);
@@ -120,29 +120,29 @@ function reached(parts: readonly Part[], states: Iterable<number>): ReadonlySet<
  * A glob without braces for each of the ways to read one with braces, `most` of them at most. A backslash takes their
  * meaning away. The work grows with the length of the glob and with `most`, not with their product.
  */
-export function expandBraces(glob: string, most = mostAlternatives, depth = 0): string[] {
-  if (depth > deepest) throw new GlobError('braces are nested too deeply');
+export function expandBraces(glob: string, limit = maxAlternatives, depth = 0): string[] {
+  if (depth > maxBraceDepth) throw new GlobError('braces are nested too deeply');
   let all = [''];
   let plain = '';
   for (let at = 0; at < glob.length; at++) {
     const character = glob[at] as string;
     if (character === '\\') plain += character + (glob[++at] ?? '');
     else if (character === '[') {
-      const end = classEnd(glob, at);
+      const end = findClassEnd(glob, at);
       plain += glob.slice(at, end);
       at = end - 1;
     } else if (character === '}') throw new GlobError('"}" has no "{" before it');
     else if (character !== '{') plain += character;
     else {
-      const { options, end } = optionsAt(glob, at);
-      const choices = expandEach(options, most, depth + 1);
+      const { options, end } = readOptions(glob, at);
+      const choices = expandEach(options, limit, depth + 1);
       at = end;
       // A pair with one choice is no more than text.
       if (choices.length === 1) {
         plain += choices[0];
         continue;
       }
-      assertFew(all.length * choices.length, most);
+      assertBelowLimit(all.length * choices.length, limit);
       const before = plain;
       all = all.flatMap((begin) => choices.map((choice) => begin + before + choice));
       plain = '';
@@ -151,24 +151,24 @@ export function expandBraces(glob: string, most = mostAlternatives, depth = 0): 
   return all.map((begin) => begin + plain);
 }
 
-function expandEach(options: readonly string[], most: number, depth: number): string[] {
+function expandEach(options: readonly string[], limit: number, depth: number): string[] {
   const all: string[] = [];
   for (const option of options) {
-    all.push(...expandBraces(option, most, depth));
-    assertFew(all.length, most);
+    all.push(...expandBraces(option, limit, depth));
+    assertBelowLimit(all.length, limit);
   }
   return all;
 }
 
 /** What stands between the commas of one pair of braces. */
-function optionsAt(glob: string, start: number): { readonly options: string[]; readonly end: number } {
+function readOptions(glob: string, start: number): { readonly options: string[]; readonly end: number } {
   const options: string[] = [];
   let depth = 0;
   let begin = start + 1;
   for (let at = start; at < glob.length; at++) {
     const character = glob[at];
     if (character === '\\') at++;
-    else if (character === '[') at = classEnd(glob, at) - 1;
+    else if (character === '[') at = findClassEnd(glob, at) - 1;
     else if (character === '{') depth++;
     else if (character === ',' && depth === 1) {
       options.push(glob.slice(begin, at));
@@ -179,37 +179,37 @@ function optionsAt(glob: string, start: number): { readonly options: string[]; r
 }
 
 /** Where the class that begins here is over. */
-export function classEnd(glob: string, start: number): number {
+export function findClassEnd(glob: string, start: number): number {
   const first = start + (glob[start + 1] === '!' || glob[start + 1] === '^' ? 2 : 1);
   const end = glob.indexOf(']', first + 1);
   if (end === -1) throw new GlobError('"[" has no "]" after it');
   return end + 1;
 }
 
-function assertFew(count: number, most: number): void {
-  if (count > most) throw new GlobError(`its braces stand for more than ${most} globs`);
+function assertBelowLimit(count: number, limit: number): void {
+  if (count > limit) throw new GlobError(`its braces stand for more than ${limit} globs`);
 }
 
 /**
  * `*`, `?` and `[…]` as globs have them. Matching goes back to the last star only, so that its time grows with the
  * product of the two lengths at most: neither names nor globs can make it hang.
  */
-function namePattern(glob: string): NamePattern {
-  const pieces = piecesOf(glob);
-  const literal = literalOf(glob);
+function compileName(glob: string): NamePattern {
+  const pieces = parsePieces(glob);
+  const literal = readLiteral(glob);
   if (literal !== undefined) return (name) => name === literal;
   if (pieces.length === 1 && pieces[0] === 'any') return () => true;
-  const ending = glob.startsWith('*') ? literalOf(glob.slice(1)) : undefined;
+  const ending = glob.startsWith('*') ? readLiteral(glob.slice(1)) : undefined;
   if (ending !== undefined) return (name) => name.endsWith(ending);
-  return (name) => fits(pieces, [...name]);
+  return (name) => matchPieces(pieces, [...name]);
 }
 
 /** The one name that fits, where no other does. */
-function literalOf(glob: string): string | undefined {
+function readLiteral(glob: string): string | undefined {
   return /[*?[\\]/.test(glob) ? undefined : glob;
 }
 
-function fits(pieces: readonly Piece[], name: readonly string[]): boolean {
+function matchPieces(pieces: readonly Piece[], name: readonly string[]): boolean {
   let piece = 0;
   let star = -1;
   let resumeAt = 0;
@@ -230,7 +230,7 @@ function fits(pieces: readonly Piece[], name: readonly string[]): boolean {
   return piece === pieces.length;
 }
 
-function piecesOf(glob: string): Piece[] {
+function parsePieces(glob: string): Piece[] {
   const pieces: Piece[] = [];
   for (let at = 0; at < glob.length; ) {
     const character = String.fromCodePoint(glob.codePointAt(at) as number);
@@ -241,8 +241,8 @@ function piecesOf(glob: string): Piece[] {
       pieces.push({ fits: () => true });
       at++;
     } else if (character === '[') {
-      const end = classEnd(glob, at);
-      pieces.push({ fits: classOf(glob.slice(at + 1, end - 1)) });
+      const end = findClassEnd(glob, at);
+      pieces.push({ fits: compileClass(glob.slice(at + 1, end - 1)) });
       at = end;
     } else {
       const escaped = character === '\\' ? glob.codePointAt(at + 1) : undefined;
@@ -255,20 +255,20 @@ function piecesOf(glob: string): Piece[] {
   return pieces;
 }
 
-function classOf(inside: string): (character: string) => boolean {
+function compileClass(inside: string): (character: string) => boolean {
   const negated = inside.startsWith('!') || inside.startsWith('^');
   const characters = [...(negated ? inside.slice(1) : inside)];
   const ranges: [number, number][] = [];
   for (let at = 0; at < characters.length; at++) {
-    const from = codeOf(characters[at]);
+    const from = codePoint(characters[at]);
     const isRange = characters[at + 1] === '-' && at + 2 < characters.length;
-    const to = isRange ? codeOf(characters[at + 2]) : from;
+    const to = isRange ? codePoint(characters[at + 2]) : from;
     if (to < from) throw new GlobError(`"${characters[at]}-${characters[at + 2]}" is no range`);
     ranges.push([from, to]);
     if (isRange) at += 2;
   }
   return (character) => {
-    const code = codeOf(character);
+    const code = codePoint(character);
     return ranges.some(([from, to]) => from <= code && code <= to) !== negated;
   };
 }

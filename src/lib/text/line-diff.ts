@@ -7,17 +7,17 @@ export interface Hunk {
 }
 
 /** Beyond this many differing lines the search for the shortest way costs more than it tells. */
-const mostSteps = 1500;
+const maxSteps = 1500;
 /** Each step may look at every line, so there are fewer where there are very many. */
-const mostWork = 20_000_000;
+const maxWork = 20_000_000;
 
 /** Each line with its line break, so that a last one without differs from one with. */
-export function linesOf(text: string): string[] {
+export function splitLines(text: string): string[] {
   return text === '' ? [] : (text.match(/[^\n]*\n|[^\n]+$/g) as string[]);
 }
 
 /** Where two texts differ, in order, by as few lines as can be (Myers); where all differs too much, in one piece. */
-export function differences(old: readonly string[], fresh: readonly string[]): Hunk[] {
+export function diffLines(old: readonly string[], fresh: readonly string[]): Hunk[] {
   let head = 0;
   while (head < old.length && head < fresh.length && old[head] === fresh[head]) head++;
   let tail = 0;
@@ -27,17 +27,17 @@ export function differences(old: readonly string[], fresh: readonly string[]): H
   const [start, end] = [head, fresh.length - tail];
   if (from === to && start === end) return [];
   if (from === to || start === end) return [{ from, to, start, end }];
-  const path = shortestPath(numbered(old.slice(from, to), fresh.slice(start, end)));
-  return path === undefined ? [{ from, to, start, end }] : hunksOf(path, from, start);
+  const path = findShortestPath(numberLines(old.slice(from, to), fresh.slice(start, end)));
+  return path === undefined ? [{ from, to, start, end }] : toHunks(path, from, start);
 }
 
-interface Numbered {
+interface NumberedLines {
   readonly a: Int32Array;
   readonly b: Int32Array;
 }
 
 /** Equal lines get equal numbers, which compare faster than long texts. */
-function numbered(old: readonly string[], fresh: readonly string[]): Numbered {
+function numberLines(old: readonly string[], fresh: readonly string[]): NumberedLines {
   const numbers = new Map<string, number>();
   const number = (line: string): number => {
     const known = numbers.get(line) ?? numbers.size;
@@ -47,38 +47,38 @@ function numbered(old: readonly string[], fresh: readonly string[]): Numbered {
   return { a: Int32Array.from(old, number), b: Int32Array.from(fresh, number) };
 }
 
-type Step = readonly [x: number, y: number];
+type PathStep = readonly [x: number, y: number];
 
 /** The corners of the way from one text to the other, last one first; undefined when it is too long. */
-function shortestPath({ a, b }: Numbered): Step[] | undefined {
+function findShortestPath({ a, b }: NumberedLines): PathStep[] | undefined {
   const [n, m] = [a.length, b.length];
-  const limit = Math.min(n + m, mostSteps, Math.floor(mostWork / (n + m)));
+  const limit = Math.min(n + m, maxSteps, Math.floor(maxWork / (n + m)));
   const reach = new Int32Array(2 * limit + 3);
   const offset = limit + 1;
   const trace: Int32Array[] = [];
   for (let d = 0; d <= limit; d++) {
     for (let k = -d; k <= d; k += 2) {
-      const down = k === -d || (k !== d && at(reach, offset + k - 1) < at(reach, offset + k + 1));
-      let x = down ? at(reach, offset + k + 1) : at(reach, offset + k - 1) + 1;
+      const down = k === -d || (k !== d && valueAt(reach, offset + k - 1) < valueAt(reach, offset + k + 1));
+      let x = down ? valueAt(reach, offset + k + 1) : valueAt(reach, offset + k - 1) + 1;
       let y = x - k;
       while (x < n && y < m && a[x] === b[y]) {
         x++;
         y++;
       }
       reach[offset + k] = x;
-      if (x >= n && y >= m) return back(trace, d, n, m);
+      if (x >= n && y >= m) return tracePath(trace, d, n, m);
     }
     trace.push(reach.slice(offset - d - 1, offset + d + 2));
   }
   return undefined;
 }
 
-function back(trace: readonly Int32Array[], steps: number, n: number, m: number): Step[] {
-  const path: Step[] = [[n, m]];
+function tracePath(trace: readonly Int32Array[], steps: number, n: number, m: number): PathStep[] {
+  const path: PathStep[] = [[n, m]];
   let [x, y] = [n, m];
   for (let d = steps; d > 0; d--) {
     const reach = trace[d - 1] as Int32Array;
-    const reached = (k: number): number => at(reach, k + d);
+    const reached = (k: number): number => valueAt(reach, k + d);
     const k = x - y;
     const down = k === -d || (k !== d && reached(k - 1) < reached(k + 1));
     const before = down ? k + 1 : k - 1;
@@ -90,14 +90,14 @@ function back(trace: readonly Int32Array[], steps: number, n: number, m: number)
   return path;
 }
 
-function at(array: Int32Array, index: number): number {
+function valueAt(array: Int32Array, index: number): number {
   return array[index] ?? -1;
 }
 
-function hunksOf(path: readonly Step[], from: number, start: number): Hunk[] {
+function toHunks(path: readonly PathStep[], from: number, start: number): Hunk[] {
   const hunks: { from: number; to: number; start: number; end: number }[] = [];
   for (let i = path.length - 1; i > 0; i -= 2) {
-    const [[x, y], [toX, toY]] = [path[i] as Step, path[i - 1] as Step];
+    const [[x, y], [toX, toY]] = [path[i] as PathStep, path[i - 1] as PathStep];
     const last = hunks.at(-1);
     if (last !== undefined && last.to === from + x && last.end === start + y) {
       last.to = from + toX;
@@ -112,8 +112,8 @@ function hunksOf(path: readonly Step[], from: number, start: number): Hunk[] {
  * different ways.
  */
 export function mergeLines(base: string, ours: string, theirs: string): string | undefined {
-  const [old, one, other] = [linesOf(base), linesOf(ours), linesOf(theirs)];
-  const [mine, yours] = [differences(old, one), differences(old, other)];
+  const [old, one, other] = [splitLines(base), splitLines(ours), splitLines(theirs)];
+  const [mine, yours] = [diffLines(old, one), diffLines(old, other)];
   // Pieces, not lines: a file may have more lines than a call can have arguments.
   const merged: string[][] = [];
   let [i, j, done] = [0, 0, 0];
@@ -132,8 +132,8 @@ export function mergeLines(base: string, ours: string, theirs: string): string |
     }
     merged.push(old.slice(done, from));
     done = to;
-    const a = regionOf(one, mine.slice(first, i), from, to, shiftBefore(mine, first));
-    const b = regionOf(other, yours.slice(last, j), from, to, shiftBefore(yours, last));
+    const a = takeRegion(one, mine.slice(first, i), from, to, countShift(mine, first));
+    const b = takeRegion(other, yours.slice(last, j), from, to, countShift(yours, last));
     if (last === j) merged.push(a);
     else if (first === i) merged.push(b);
     else if (a.join('') === b.join('')) merged.push(a);
@@ -144,13 +144,19 @@ export function mergeLines(base: string, ours: string, theirs: string): string |
 }
 
 /** How much further down a line stands in the new text than in the old one, before this hunk. */
-function shiftBefore(hunks: readonly Hunk[], index: number): number {
+function countShift(hunks: readonly Hunk[], index: number): number {
   const before = hunks[index - 1];
   return before === undefined ? 0 : before.end - before.to;
 }
 
 /** The lines that stand for `[from, to)` of the old text. */
-function regionOf(lines: readonly string[], hunks: readonly Hunk[], from: number, to: number, shift: number): string[] {
+function takeRegion(
+  lines: readonly string[],
+  hunks: readonly Hunk[],
+  from: number,
+  to: number,
+  shift: number,
+): string[] {
   const last = hunks.at(-1);
   const after = last === undefined ? shift : last.end - last.to;
   return lines.slice(from + shift, to + after);

@@ -1,6 +1,6 @@
 import type { Encoding } from './encoding.ts';
 
-interface LineScan {
+interface LineScanner {
   /** The bytes that follow those before, in pieces of whole units except for the last one. */
   push(chunk: Uint8Array): void;
 }
@@ -46,8 +46,8 @@ export function countLines(text: string): number {
 export function scanLines(
   { name, width }: Pick<Encoding, 'name' | 'width'>,
   from: number,
-  ended: (next: number, withReturn: boolean) => void,
-): LineScan {
+  onLineEnd: (next: number, withReturn: boolean) => void,
+): LineScanner {
   // Where the byte that says which character it is lies within a unit.
   const low = name.endsWith('be') ? width - 1 : 0;
   let offset = from;
@@ -58,22 +58,22 @@ export function scanLines(
       const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
       for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) {
         const unit = at - low;
-        if (width > 1 && !isUnit(bytes, unit, width, low, offset)) continue;
-        const before = unit === 0 ? last : unitAt(bytes, unit - width, width, low);
-        ended(offset + unit + width, before === 13);
+        if (width > 1 && !isLineFeed(bytes, unit, width, low, offset)) continue;
+        const before = unit === 0 ? last : readUnit(bytes, unit - width, width, low);
+        onLineEnd(offset + unit + width, before === 13);
       }
-      last = unitAt(bytes, bytes.length - width, width, low);
+      last = readUnit(bytes, bytes.length - width, width, low);
       offset += bytes.length;
     },
   };
 }
 
-function isUnit(bytes: Buffer, unit: number, width: number, low: number, offset: number): boolean {
-  return unit >= 0 && (offset + unit) % width === 0 && unitAt(bytes, unit, width, low) === 10;
+function isLineFeed(bytes: Buffer, unit: number, width: number, low: number, offset: number): boolean {
+  return unit >= 0 && (offset + unit) % width === 0 && readUnit(bytes, unit, width, low) === 10;
 }
 
 /** The unit when all its other bytes are zero, else something that is no line break. */
-function unitAt(bytes: Buffer, unit: number, width: number, low: number): number {
+function readUnit(bytes: Buffer, unit: number, width: number, low: number): number {
   if (unit < 0) return 0;
   for (let i = 0; i < width; i++) if (i !== low && bytes[unit + i] !== 0) return -1;
   return bytes[unit + low] ?? -1;

@@ -1,5 +1,5 @@
 /** Endings that people and editors give to copies; the first part is the name of what was copied. */
-const copies = [
+const copyPatterns = [
   /^(.+)\.(?:bak|backup|orig|old|save|sav|copy|tmp)\d?$/is,
   /^(.+)~$/s,
   /^(.+)\.~\d+~$/s,
@@ -9,7 +9,7 @@ const copies = [
 ];
 
 /** Copies of copies. */
-const mostLevels = 3;
+const maxLevels = 3;
 /** What a user may be called, wherever the name comes from: an orchestrator, a command, the configuration. */
 export const userName = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
 export const teamName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
@@ -18,15 +18,15 @@ export const teamName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export function originalsOf(name: string): string[] {
   const found: string[] = [];
   let level = [name];
-  for (let count = 0; count < mostLevels; count++) {
-    level = level.flatMap(originalsAt);
+  for (let count = 0; count < maxLevels; count++) {
+    level = level.flatMap(stripCopyMarks);
     found.push(...level);
   }
   return found;
 }
 
-function originalsAt(name: string): string[] {
-  const original = copies.map((copy) => copy.exec(name)?.[1]).find((each) => each !== undefined);
+function stripCopyMarks(name: string): string[] {
+  const original = copyPatterns.map((copy) => copy.exec(name)?.[1]).find((each) => each !== undefined);
   if (original === undefined) return [];
   // Vim puts a dot before the name, unless it has one.
   return /\.sw[a-px]$/i.test(name) && /^\../.test(original) ? [original, original.slice(1)] : [original];

@@ -2,7 +2,7 @@ import { fstatSync, readSync, write, writeSync } from 'node:fs';
 import type { Log } from '../log/log.ts';
 
 /** Entries that could not be written. */
-export interface Loss {
+export interface JournalLoss {
   readonly entries: number;
   readonly since: string;
   /** The code of the system for what went wrong last. */
@@ -21,7 +21,7 @@ interface Batch {
   /** So many of them come before the lines: the end of a broken one, and what was lost. */
   readonly headBytes: number;
   readonly wasTorn: boolean;
-  readonly loss: Loss | undefined;
+  readonly loss: JournalLoss | undefined;
 }
 
 const newLine = 10;
@@ -33,10 +33,10 @@ const newLine = 10;
 export function createAppender(
   descriptor: number,
   log: Pick<Log, 'warn'>,
-  describeLoss: (loss: Loss) => string,
+  describeLoss: (loss: JournalLoss) => string,
 ): Appender {
-  let isTorn = endsTorn(descriptor);
-  let loss: Loss | undefined;
+  let isTorn = hasTornEnd(descriptor);
+  let loss: JournalLoss | undefined;
   let isFailing = false;
 
   function prepare(lines: string): Batch {
@@ -48,13 +48,13 @@ export function createAppender(
     return batch;
   }
 
-  function succeed({ loss: said }: Batch): void {
+  function noteSuccess({ loss: said }: Batch): void {
     if (!isFailing) return;
     isFailing = false;
     log.warn('the journal is written again', { lost: said?.entries ?? 0 });
   }
 
-  function fail({ bytes, headBytes, wasTorn, loss: unsaid }: Batch, written: number, error: Error): void {
+  function noteFailure({ bytes, headBytes, wasTorn, loss: unsaid }: Batch, written: number, error: Error): void {
     const earlier = written < headBytes ? unsaid : undefined;
     const entries = countLines(bytes.subarray(Math.max(written, headBytes)));
     loss = {
@@ -75,13 +75,13 @@ export function createAppender(
       return new Promise((resolve) => {
         const from = (at: number): void => {
           if (at === bytes.length) {
-            succeed(batch);
+            noteSuccess(batch);
             resolve();
             return;
           }
           write(descriptor, bytes, at, bytes.length - at, null, (error, written) => {
             if (error === null) return from(at + written);
-            fail(batch, at, error);
+            noteFailure(batch, at, error);
             resolve();
           });
         };
@@ -93,15 +93,15 @@ export function createAppender(
       let at = 0;
       try {
         while (at < batch.bytes.length) at += writeSync(descriptor, batch.bytes, at);
-        succeed(batch);
+        noteSuccess(batch);
       } catch (error) {
-        fail(batch, at, error as Error);
+        noteFailure(batch, at, error as Error);
       }
     },
   };
 }
 
-function endsTorn(descriptor: number): boolean {
+function hasTornEnd(descriptor: number): boolean {
   const { size } = fstatSync(descriptor);
   const last = Buffer.alloc(1);
   return size > 0 && readSync(descriptor, last, 0, 1, size - 1) === 1 && last[0] !== newLine;

@@ -3,8 +3,8 @@ import { dirname } from 'node:path';
 import { keepPrivate, makePrivateFolder } from '../../lib/fs/private-files.ts';
 import type { Log } from '../log/log.ts';
 import { scrub } from '../log/scrub.ts';
-import { createAppender, type Loss } from './appender.ts';
-import { type CallsPage, type CallsWanted, readCalls } from './read-calls.ts';
+import { createAppender, type JournalLoss } from './appender.ts';
+import { type CallsPage, type CallsQuery, readCalls } from './read-calls.ts';
 
 /** What the journal says of one exchange. */
 export interface CallEntry {
@@ -36,13 +36,13 @@ export interface CallEntry {
   readonly bytesOut: number;
 }
 
-const mostKnown = 1000;
+const maxCachedTexts = 1000;
 
-const longKnown = 128;
+const maxCachedLength = 128;
 
-const ids = new Map<string, string>();
+const quotedIds = new Map<string, string>();
 
-const words = new Map<string, string>();
+const scrubbedTexts = new Map<string, string>();
 
 /** One line of the journal: what happened, when, for which session. Full ids, never tokens, never arguments. */
 export interface Entry {
@@ -54,22 +54,22 @@ export interface Journal {
   record(entry: Entry): void;
   recordCall(call: CallEntry): void;
   /** The calls of a session that were recorded here, the newest first. */
-  calls(sessionId: string, wanted: CallsWanted): Promise<CallsPage>;
+  calls(sessionId: string, wanted: CallsQuery): Promise<CallsPage>;
   /** Resolves when everything recorded so far has reached the file. */
   close(): Promise<void>;
 }
 
 const flushEveryMs = 20;
-const backlogLimit = 8 << 20;
-const longEntry = 8192;
-const longText = 2048;
+const maxBacklog = 8 << 20;
+const maxEntryLength = 8192;
+const maxTextLength = 2048;
 
 /** Appends JSON lines to one file, gathered for a few milliseconds so that a busy gateway writes in large pieces. */
 export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   makePrivateFolder(dirname(file));
   keepPrivate(file);
   const descriptor = openSync(file, 'a+', 0o600);
-  const appender = createAppender(descriptor, log, (loss) => lossLine(loss, timestamp()));
+  const appender = createAppender(descriptor, log, (loss) => formatLoss(loss, timestamp()));
   let lines = '';
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
@@ -103,7 +103,7 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   function append(rest: string): void {
     lines += `{"time":"${timestamp()}",${rest}\n`;
     // A disk that cannot keep up slows us down rather than losing entries or filling the memory.
-    if (lines.length > backlogLimit) {
+    if (lines.length > maxBacklog) {
       appender.appendNow(lines);
       lines = '';
     }
@@ -113,8 +113,8 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   return {
     record(entry) {
       if (closed) return;
-      let text = JSON.stringify(entry, scrubbed);
-      if (text.length > longEntry) text = JSON.stringify(entry, shortened);
+      let text = JSON.stringify(entry, scrubField);
+      if (text.length > maxEntryLength) text = JSON.stringify(entry, shortenField);
       append(text.slice(1));
     },
     recordCall(call) {
@@ -139,18 +139,18 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
 }
 
 /** Ids stay whole; every other text may come from outside, with a credential in it. */
-function scrubbed(key: string, value: unknown): unknown {
+function scrubField(key: string, value: unknown): unknown {
   return typeof value !== 'string' || key.endsWith('Id') ? value : scrub(value);
 }
 
 /** Names and methods come from outside and may be as long as a message: nobody shall fill the disk with them. */
-function shortened(key: string, value: unknown): unknown {
-  const clean = scrubbed(key, value);
-  return typeof clean === 'string' && clean.length > longText ? `${clean.slice(0, longText)}…` : clean;
+function shortenField(key: string, value: unknown): unknown {
+  const clean = scrubField(key, value);
+  return typeof clean === 'string' && clean.length > maxTextLength ? `${clean.slice(0, maxTextLength)}…` : clean;
 }
 
 /** The one entry that stands for those that are missing before it. */
-function lossLine({ entries, since, error }: Loss, time: string): string {
+function formatLoss({ entries, since, error }: JournalLoss, time: string): string {
   const entry: Entry & { time: string } = { time, kind: 'gateway', event: 'entries-lost', entries, since, error };
   return `${JSON.stringify(entry)}\n`;
 }
@@ -158,41 +158,41 @@ function lossLine({ entries, since, error }: Loss, time: string): string {
 /** There is one for every exchange: printed piece by piece it takes half the time that JSON.stringify does. */
 export function callLine(call: CallEntry): string {
   return (
-    `"kind":"call","id":"${call.id}"${member('sessionId', call.sessionId)}${member('userId', call.userId)}` +
-    `${member('keyId', call.keyId)},"entrance":"${call.entrance}","era":"${call.era}","server":${quoted(call.server)},"method":${said(call.method)}` +
-    `${call.name === undefined ? '' : `,"name":${said(call.name)}`},"outcome":${quoted(call.outcome)}${member('rule', call.rule)}` +
-    `${member('workspaceId', call.workspaceId)}${call.ignoredWorkspace === undefined ? '' : `,"ignoredWorkspace":${said(call.ignoredWorkspace)}`}` +
-    `${member('cached', call.cached)}${member('traceId', call.traceId)}${member('spanId', call.spanId)}${call.pid === undefined ? '' : `,"pid":${call.pid}`}` +
+    `"kind":"call","id":"${call.id}"${formatMember('sessionId', call.sessionId)}${formatMember('userId', call.userId)}` +
+    `${formatMember('keyId', call.keyId)},"entrance":"${call.entrance}","era":"${call.era}","server":${quoteId(call.server)},"method":${quoteScrubbed(call.method)}` +
+    `${call.name === undefined ? '' : `,"name":${quoteScrubbed(call.name)}`},"outcome":${quoteId(call.outcome)}${formatMember('rule', call.rule)}` +
+    `${formatMember('workspaceId', call.workspaceId)}${call.ignoredWorkspace === undefined ? '' : `,"ignoredWorkspace":${quoteScrubbed(call.ignoredWorkspace)}`}` +
+    `${formatMember('cached', call.cached)}${formatMember('traceId', call.traceId)}${formatMember('spanId', call.spanId)}${call.pid === undefined ? '' : `,"pid":${call.pid}`}` +
     `,"ms":${call.ms},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
   );
 }
 
-function member(name: string, value: string | undefined): string {
-  return value === undefined ? '' : `,"${name}":${quoted(value)}`;
+function formatMember(name: string, value: string | undefined): string {
+  return value === undefined ? '' : `,"${name}":${quoteId(value)}`;
 }
 
 /** Ids and what is configured: as they are. */
-function quoted(text: string): string {
-  return remembered(ids, text, quote);
+function quoteId(text: string): string {
+  return getOrCreateQuoted(quotedIds, text, quote);
 }
 
 /** Names and addresses come from agents, who may put anything into them. */
-function said(text: string): string {
-  return remembered(words, text, (each) => quote(scrub(each)));
+function quoteScrubbed(text: string): string {
+  return getOrCreateQuoted(scrubbedTexts, text, (each) => quote(scrub(each)));
 }
 
 /** The same few words are quoted over and over. */
-function remembered(known: Map<string, string>, text: string, make: (text: string) => string): string {
+function getOrCreateQuoted(known: Map<string, string>, text: string, make: (text: string) => string): string {
   const before = known.get(text);
   if (before !== undefined) return before;
   const fresh = make(text);
-  if (text.length <= longKnown) {
-    if (known.size >= mostKnown) known.clear();
+  if (text.length <= maxCachedLength) {
+    if (known.size >= maxCachedTexts) known.clear();
     known.set(text, fresh);
   }
   return fresh;
 }
 
 function quote(text: string): string {
-  return JSON.stringify(text.length > longText ? `${text.slice(0, longText)}…` : text);
+  return JSON.stringify(text.length > maxTextLength ? `${text.slice(0, maxTextLength)}…` : text);
 }

@@ -58,7 +58,7 @@ interface Bucket {
   at: number;
 }
 
-interface LeftOut {
+interface OmittedRefusals {
   readonly refusal: Refusal;
   further: number;
 }
@@ -69,7 +69,7 @@ const everyMs = 10_000;
 const strangersBurst = 50;
 const strangersEveryMs = 500;
 const maxBuckets = 1000;
-const maxText = 200;
+const maxTextLength = 200;
 
 /**
  * Every refusal counts, and not each has a line: whoever is refused decides how often, and must not fill the disk. Of
@@ -77,11 +77,11 @@ const maxText = 200;
  */
 export function createRefusals(journal: Pick<Journal, 'record'>, now = () => performance.now()): Refusals {
   const buckets = new Map<string, Bucket>();
-  const leftOut = new Map<string, LeftOut>();
+  const omitted = new Map<string, OmittedRefusals>();
   const strangers: Bucket = { lines: strangersBurst, at: now() };
   let timer: NodeJS.Timeout | undefined;
 
-  function bucketOf(key: string): Bucket {
+  function findBucket(key: string): Bucket {
     const known = buckets.get(key);
     if (known !== undefined) return known;
     if (buckets.size >= maxBuckets) buckets.delete(buckets.keys().next().value as string);
@@ -100,7 +100,7 @@ export function createRefusals(journal: Pick<Journal, 'record'>, now = () => per
   }
 
   function mayWrite(key: string, isStranger: boolean): boolean {
-    const own = bucketOf(key);
+    const own = findBucket(key);
     if (!hasRoom(own, burst, everyMs)) return false;
     if (isStranger && !hasRoom(strangers, strangersBurst, strangersEveryMs)) return false;
     own.lines--;
@@ -114,41 +114,41 @@ export function createRefusals(journal: Pick<Journal, 'record'>, now = () => per
     // Of calls, each code has lines of its own: one that is refused often must not hide another.
     const what = event === 'call' ? `call ${code}` : event;
     if (mayWrite(`${what} ${who ?? address}`, who === undefined)) return true;
-    leaveOut(`${what} ${who}`, refusal);
+    countOmitted(`${what} ${who}`, refusal);
     return false;
   }
 
   /** What is left out of strangers is told together, whatever their addresses. */
-  function leaveOut(key: string, refusal: Refusal): void {
-    const known = leftOut.get(key);
+  function countOmitted(key: string, refusal: Refusal): void {
+    const known = omitted.get(key);
     if (known !== undefined) known.further++;
-    else leftOut.set(key, { refusal, further: 1 });
-    timer ??= setTimeout(tell, everyMs).unref();
+    else omitted.set(key, { refusal, further: 1 });
+    timer ??= setTimeout(writeCounts, everyMs).unref();
   }
 
-  function tell(): void {
+  function writeCounts(): void {
     clearTimeout(timer);
     timer = undefined;
-    for (const { refusal, further } of leftOut.values()) {
+    for (const { refusal, further } of omitted.values()) {
       const { event, entrance, by, sessionId, userId, keyId } = refusal;
       const code = event === 'call' ? refusal.code : undefined;
       journal.record({ kind: 'refusal', event, entrance, code, by, sessionId, userId, keyId, further });
     }
-    leftOut.clear();
+    omitted.clear();
   }
 
   return {
     record(refusal) {
       const { detail, path, method } = refusal;
       if (!admit(refusal)) return;
-      const texts = { detail: shorten(detail), method: shorten(method), path: shorten(path) };
+      const texts = { detail: shortenText(detail), method: shortenText(method), path: shortenText(path) };
       journal.record({ kind: 'refusal', ...refusal, ...texts });
     },
     admit,
-    close: tell,
+    close: writeCounts,
   };
 }
 
-function shorten(text: string | undefined): string | undefined {
-  return text === undefined || text.length <= maxText ? text : `${text.slice(0, maxText)}…`;
+function shortenText(text: string | undefined): string | undefined {
+  return text === undefined || text.length <= maxTextLength ? text : `${text.slice(0, maxTextLength)}…`;
 }

@@ -1,23 +1,23 @@
 /** What takes a secret's place. */
 export const redacted = '[secret]';
 
-interface Pattern {
+interface SecretPattern {
   readonly shape: RegExp;
   /** `$1` is what stays: a name, a scheme. */
   readonly becomes: string;
 }
 
 /** A quoted value whole, else up to where a value usually ends. */
-const value = String.raw`(?:\[secret\]|\\?"[^"\r\n]{0,8192}"?|'[^'\r\n]{0,8192}'?|[^\s"',;&}\])]{1,8192})`;
+const valueSource = String.raw`(?:\[secret\]|\\?"[^"\r\n]{0,8192}"?|'[^'\r\n]{0,8192}'?|[^\s"',;&}\])]{1,8192})`;
 
-const secretName =
+const secretNameSource =
   '(?:pass(?:word|wd|phrase)|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|account[-_ ]?key|private[-_ ]?key|signing[-_ ]?key|credentials?)';
 
 /**
  * The shapes that credentials have, most telling first. Every quantifier is bounded or runs over characters that its
  * neighbour cannot match, so none of them can be made to take long.
  */
-const secretPatterns: readonly Pattern[] = [
+const secretPatterns: readonly SecretPattern[] = [
   {
     shape:
       /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\s\S])*(?:-----END[A-Z0-9 ]{0,60}-----)?/g,
@@ -40,7 +40,7 @@ const secretPatterns: readonly Pattern[] = [
   // Whatever is called a secret: `password=…`, `"api_key": "…"`, `AWS_SECRET_ACCESS_KEY: …`.
   {
     shape: new RegExp(
-      String.raw`((?:\b|_)${secretName}(?:[-_](?:id|value|text|access[-_]?key|key|base64))?\\?["']?\s{0,4}(?:=>|:=|[:=])\s{0,4})${value}`,
+      String.raw`((?:\b|_)${secretNameSource}(?:[-_](?:id|value|text|access[-_]?key|key|base64))?\\?["']?\s{0,4}(?:=>|:=|[:=])\s{0,4})${valueSource}`,
       'gi',
     ),
     becomes: `$1${redacted}`,
@@ -70,22 +70,22 @@ const secretPatterns: readonly Pattern[] = [
     becomes: redacted,
   },
 ];
-const longest = 8192;
-const leastSecret = 8;
+const maxLength = 8192;
+const minSecretLength = 8;
 
 /** The text without what looks like a credential. Ids stay as they are: this is what the journal needs. */
 export function scrub(text: string): string {
   // Nothing so short has the shape of a credential; most names are.
-  if (text.length < leastSecret) return text;
-  let clean = cut(text);
+  if (text.length < minSecretLength) return text;
+  let clean = cutAtBreak(text);
   for (const { shape, becomes } of secretPatterns) clean = clean.replace(shape, becomes);
   return clean;
 }
 
 /** Long texts are cut between words: half a secret would have no shape any more, and still be half a secret. */
-function cut(text: string): string {
-  if (text.length <= longest) return text;
-  const head = text.slice(0, longest);
+function cutAtBreak(text: string): string {
+  if (text.length <= maxLength) return text;
+  const head = text.slice(0, maxLength);
   const lastBreak = head.search(/[\s"',;][^\s"',;]*$/);
   return `${head.slice(0, Math.max(0, lastBreak))}…`;
 }
@@ -93,24 +93,24 @@ function cut(text: string): string {
 /** The same, and without these very words, whatever they look like. */
 export function scrubberFor(secrets: Iterable<string>): (text: string) => string {
   const known = [...new Set(secrets)]
-    .filter((secret) => secret.length >= leastSecret)
+    .filter((secret) => secret.length >= minSecretLength)
     .sort((a, b) => b.length - a.length);
   if (known.length === 0) return scrub;
   return (text) => scrub(known.reduce((rest, secret) => rest.replaceAll(secret, redacted), text));
 }
 
-const secretNames = /pass|pwd|secret|token|key|auth|credential|cookie|dsn/i;
+const secretFieldName = /pass|pwd|secret|token|key|auth|credential|cookie|dsn/i;
 
 /** Of an environment or of headers, the values that their names call secret. */
 export function secretValues(named: Readonly<Record<string, string>>): string[] {
-  return Object.entries(named).flatMap(([name, value]) => (secretNames.test(name) ? [value] : []));
+  return Object.entries(named).flatMap(([name, value]) => (secretFieldName.test(name) ? [value] : []));
 }
 
 const longIds = /(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])/g;
 const digests = /(?<![0-9A-Za-z])[0-9a-f]{40,128}(?![0-9A-Za-z])/gi;
 
 /** For people: ids of sessions and exchanges by their first 8 characters, digests not at all. */
-export function shortIds(text: string): string {
+export function shortenIds(text: string): string {
   if (text.length < 32) return text;
   return text.replace(longIds, (id) => `${id.slice(0, 8)}…`).replace(digests, '[digest]');
 }

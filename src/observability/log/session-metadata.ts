@@ -6,11 +6,11 @@ const mail = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63
 const phone =
   /(?<![\w.])(?:\+\d(?:[ ()./-]{0,2}\d){6,14}|\(?0\d{1,4}\)?[ /-]\d(?:[ /-]?\d){4,10}|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4})(?!\w)/;
 const secretName = /pass|pwd|secret|token|api.?key|private.?key|auth|credential|cookie/i;
-const longest = 128;
-const mostKeys = 32;
+const maxTextLength = 128;
+const maxKeys = 32;
 
 /** What is personal about a text, if anything is. */
-export function personalKind(text: string): 'mail address' | 'phone number' | undefined {
+export function detectPersonalData(text: string): 'mail address' | 'phone number' | undefined {
   if (mail.test(text)) return 'mail address';
   return phone.test(text) ? 'phone number' : undefined;
 }
@@ -22,21 +22,21 @@ export function personalKind(text: string): 'mail address' | 'phone number' | un
 export function metadataFields(metadata: Readonly<Record<string, unknown>>): LogFields {
   const fields: Record<string, string | number> = {};
   const entries = Object.entries(metadata);
-  for (const [key, value] of entries.slice(0, mostKeys)) {
-    fields[`metadata.${shown(key)}`] = secretName.test(key) ? redacted : shown(textOf(value));
+  for (const [key, value] of entries.slice(0, maxKeys)) {
+    fields[`metadata.${hidePersonal(key)}`] = secretName.test(key) ? redacted : hidePersonal(toText(value));
   }
-  if (entries.length > mostKeys) fields['metadata.more'] = entries.length - mostKeys;
+  if (entries.length > maxKeys) fields['metadata.more'] = entries.length - maxKeys;
   return fields;
 }
 
-function textOf(value: unknown): string {
+function toText(value: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
 }
 
-function shown(text: string): string {
+function hidePersonal(text: string): string {
   // Looked for before anything is cut off: half an address is still somebody's.
-  const kind = personalKind(text);
+  const kind = detectPersonalData(text);
   if (kind !== undefined) return `[personal: ${kind}]`;
   const clean = scrub(text);
-  return clean.length > longest ? `${clean.slice(0, longest)}…` : clean;
+  return clean.length > maxTextLength ? `${clean.slice(0, maxTextLength)}…` : clean;
 }

@@ -4,34 +4,35 @@ import { safeLog } from './safe-log.ts';
 
 /** One line each, to stderr; stdout belongs to data. */
 export function stderrLog(level: LogLevel = 'info', format: LogFormat = 'text'): Log {
-  const sayAt = (at: LogLevel) => (event: string, fields?: LogFields) => {
-    const line = format === 'json' ? jsonLine(new Date(), at, event, fields) : `ambit: ${textLine(event, fields)}`;
+  const createWriter = (at: LogLevel) => (event: string, fields?: LogFields) => {
+    const line =
+      format === 'json' ? formatJsonLine(new Date(), at, event, fields) : `ambit: ${textLine(event, fields)}`;
     process.stderr.write(`${line}\n`);
   };
   return safeLog({
-    info: level === 'warn' ? () => {} : sayAt('info'),
-    warn: sayAt('warn'),
-    ...(level === 'debug' ? { debug: sayAt('debug') } : {}),
+    info: level === 'warn' ? () => {} : createWriter('info'),
+    warn: createWriter('warn'),
+    ...(level === 'debug' ? { debug: createWriter('debug') } : {}),
   });
 }
 
 /** `context injected: server=notes session=1a2b3c4d`; a value with a blank or a quote in it stands in quotes. */
 export function textLine(event: string, fields: LogFields = {}): string {
   const parts = Object.entries(fields).flatMap(([name, value]) =>
-    value === undefined ? [] : [`${name}=${typeof value === 'string' ? quoted(value) : value}`],
+    value === undefined ? [] : [`${name}=${typeof value === 'string' ? quoteIfNeeded(value) : value}`],
   );
   return escapeControls(parts.length === 0 ? event : `${event}: ${parts.join(' ')}`);
 }
 
-function quoted(value: string): string {
+function quoteIfNeeded(value: string): string {
   return /^[^\s"'=]+$/.test(value) ? value : JSON.stringify(value);
 }
 
 /** One JSON object; what a field is called cannot put another time, level or event in place of the real ones. */
-export function jsonLine(time: Date, level: LogLevel, event: string, fields: LogFields = {}): string {
-  return escapeControls(JSON.stringify({ ...fields, time: time.toISOString(), level, event }, order(fields)));
+export function formatJsonLine(time: Date, level: LogLevel, event: string, fields: LogFields = {}): string {
+  return escapeControls(JSON.stringify({ ...fields, time: time.toISOString(), level, event }, listFieldOrder(fields)));
 }
 
-function order(fields: LogFields): string[] {
+function listFieldOrder(fields: LogFields): string[] {
   return ['time', 'level', 'event', ...Object.keys(fields)];
 }

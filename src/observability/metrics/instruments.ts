@@ -1,7 +1,7 @@
 /** What Prometheus reads: its text format, version 0.0.4. */
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8';
 
-export type AnyFamily = Family<Counter> | Family<Histogram>;
+export type AnyMetricFamily = MetricFamily<Counter> | MetricFamily<Histogram>;
 /** Plain numbers: counting is done on the way of every call, reading it every few seconds. */
 export interface Counter {
   value: number;
@@ -14,7 +14,7 @@ export interface Histogram {
 }
 
 /** What several counts have in common. `of` finds the one for these labels, and makes it where there is none. */
-export interface Family<Instrument> {
+export interface MetricFamily<Instrument> {
   readonly name: string;
   readonly help: string;
   readonly kind: 'counter' | 'gauge' | 'histogram';
@@ -25,8 +25,8 @@ export interface Family<Instrument> {
 }
 
 /** Nobody can make a family longer than this: what comes beyond is counted under one name. */
-export const mostChildren = 2000;
-export const beyond = 'other';
+export const maxChildren = 2000;
+export const overflowLabel = 'other';
 
 interface Branch<Instrument> {
   readonly children: Map<string, Branch<Instrument>>;
@@ -34,15 +34,15 @@ interface Branch<Instrument> {
 }
 
 function createFamily<Instrument>(
-  described: Pick<Family<Instrument>, 'name' | 'help' | 'kind' | 'labels' | 'bounds'>,
+  described: Pick<MetricFamily<Instrument>, 'name' | 'help' | 'kind' | 'labels' | 'bounds'>,
   make: () => Instrument,
-): Family<Instrument> {
+): MetricFamily<Instrument> {
   const depth = described.labels.length;
   const root: Branch<Instrument> = { children: new Map(), instrument: undefined };
   let size = 0;
 
-  function grown(labels: readonly string[]): Instrument {
-    const kept = size < mostChildren ? labels : labels.map(() => beyond);
+  function addChild(labels: readonly string[]): Instrument {
+    const kept = size < maxChildren ? labels : labels.map(() => overflowLabel);
     let branch = root;
     for (const label of kept) {
       let next = branch.children.get(label);
@@ -59,7 +59,11 @@ function createFamily<Instrument>(
     return branch.instrument;
   }
 
-  function walk(branch: Branch<Instrument>, path: readonly string[], tell: Parameters<Family<Instrument>['each']>[0]) {
+  function walk(
+    branch: Branch<Instrument>,
+    path: readonly string[],
+    tell: Parameters<MetricFamily<Instrument>['each']>[0],
+  ) {
     if (branch.instrument !== undefined) tell(path, branch.instrument);
     for (const [label, child] of branch.children) walk(child, [...path, label], tell);
   }
@@ -72,33 +76,33 @@ function createFamily<Instrument>(
       if (depth > 0) branch = branch.children.get(first);
       if (depth > 1) branch = branch?.children.get(second);
       if (depth > 2) branch = branch?.children.get(third);
-      return branch?.instrument ?? grown([first, second, third].slice(0, depth));
+      return branch?.instrument ?? addChild([first, second, third].slice(0, depth));
     },
     each: (tell) => walk(root, [], tell),
   };
 }
 
-export function counters(name: string, help: string, ...labels: string[]): Family<Counter> {
+export function createCounters(name: string, help: string, ...labels: string[]): MetricFamily<Counter> {
   return createFamily({ name, help, kind: 'counter', labels, bounds: [] }, () => ({ value: 0 }));
 }
 
-export function gauges(name: string, help: string, ...labels: string[]): Family<Counter> {
+export function createGauges(name: string, help: string, ...labels: string[]): MetricFamily<Counter> {
   return createFamily({ name, help, kind: 'gauge', labels, bounds: [] }, () => ({ value: 0 }));
 }
 
-export function histograms(
+export function createHistograms(
   name: string,
   help: string,
   bounds: readonly number[],
   ...labels: string[]
-): Family<Histogram> {
+): MetricFamily<Histogram> {
   return createFamily({ name, help, kind: 'histogram', labels, bounds }, () => ({
     counts: new Array<number>(bounds.length + 1).fill(0),
     sum: 0,
   }));
 }
 
-export function observe(family: Family<Histogram>, histogram: Histogram, value: number): void {
+export function observeValue(family: MetricFamily<Histogram>, histogram: Histogram, value: number): void {
   const { bounds } = family;
   let at = 0;
   while (at < bounds.length && value > (bounds[at] as number)) at++;
@@ -106,29 +110,33 @@ export function observe(family: Family<Histogram>, histogram: Histogram, value: 
   histogram.sum += value;
 }
 
-export function textOf(families: readonly AnyFamily[]): string {
-  return families.map(familyText).join('');
+export function formatMetrics(families: readonly AnyMetricFamily[]): string {
+  return families.map(formatFamily).join('');
 }
 
-function familyText(family: AnyFamily): string {
-  let text = `# HELP ${family.name} ${helpText(family.help)}\n# TYPE ${family.name} ${family.kind}\n`;
+function formatFamily(family: AnyMetricFamily): string {
+  let text = `# HELP ${family.name} ${escapeHelp(family.help)}\n# TYPE ${family.name} ${family.kind}\n`;
   if (isHistogram(family)) {
     family.each((values, histogram) => {
-      text += histogramText(family, values, histogram);
+      text += formatHistogram(family, values, histogram);
     });
   } else {
     family.each((values, { value }) => {
-      text += `${family.name}${labelText(family.labels, values)} ${value}\n`;
+      text += `${family.name}${formatLabels(family.labels, values)} ${value}\n`;
     });
   }
   return text;
 }
 
-function isHistogram(family: AnyFamily): family is Family<Histogram> {
+function isHistogram(family: AnyMetricFamily): family is MetricFamily<Histogram> {
   return family.kind === 'histogram';
 }
 
-function histogramText(family: Family<Histogram>, values: readonly string[], { counts, sum }: Histogram): string {
+function formatHistogram(
+  family: MetricFamily<Histogram>,
+  values: readonly string[],
+  { counts, sum }: Histogram,
+): string {
   const { name, labels, bounds } = family;
   let text = '';
   let sofar = 0;
@@ -136,21 +144,21 @@ function histogramText(family: Family<Histogram>, values: readonly string[], { c
     sofar += count;
     const bound = bounds[index];
     const le = bound === undefined ? '+Inf' : String(bound);
-    text += `${name}_bucket${labelText([...labels, 'le'], [...values, le])} ${sofar}\n`;
+    text += `${name}_bucket${formatLabels([...labels, 'le'], [...values, le])} ${sofar}\n`;
   }
-  const named = labelText(labels, values);
+  const named = formatLabels(labels, values);
   return `${text}${name}_sum${named} ${sum}\n${name}_count${named} ${sofar}\n`;
 }
 
-function labelText(names: readonly string[], values: readonly string[]): string {
+function formatLabels(names: readonly string[], values: readonly string[]): string {
   if (names.length === 0) return '';
-  return `{${names.map((name, index) => `${name}="${labelValue(values[index] ?? '')}"`).join(',')}}`;
+  return `{${names.map((name, index) => `${name}="${escapeLabelValue(values[index] ?? '')}"`).join(',')}}`;
 }
 
-function labelValue(value: string): string {
+function escapeLabelValue(value: string): string {
   return value.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n');
 }
 
-function helpText(help: string): string {
+function escapeHelp(help: string): string {
   return help.replace(/\\/g, '\\\\').replace(/\n/g, '\\n');
 }

@@ -1,14 +1,22 @@
-import { type AnyFamily, beyond, counters, gauges, histograms, observe, textOf } from './instruments.ts';
+import {
+  type AnyMetricFamily,
+  createCounters,
+  createGauges,
+  createHistograms,
+  formatMetrics,
+  observeValue,
+  overflowLabel,
+} from './instruments.ts';
 
 /** Tool calls of each session that is under way here, until it ends. */
-interface SessionCalls {
+interface SessionCallCounter {
   add(sessionId: string): void;
   /** How many there were; it is forgotten with this. */
   take(sessionId: string): number;
 }
 
 /** Of a session that ends elsewhere nobody may hear here: the ones heard of first make room. */
-export const mostSessions = 100_000;
+export const maxCountedSessions = 100_000;
 
 export type QuotaScope = 'session' | 'user' | 'workspace';
 
@@ -70,44 +78,44 @@ const methods = new Set([
 ]);
 
 export function createMetrics(options: MetricsOptions): Metrics {
-  const opened = counters('ambit_sessions_opened_total', 'Sessions opened here, by trust level.', 'trust');
-  const live = gauges('ambit_sessions_live', 'Sessions that are live now.');
-  const ended = counters('ambit_sessions_ended_total', 'Sessions that ended here, and why.', 'reason');
-  const lives = histograms('ambit_session_duration_seconds', 'How long sessions lived.', lifeSeconds);
-  const perSession = histograms('ambit_session_calls', 'Tool calls of a session here, when it ends.', callCounts);
-  const calls = counters('ambit_calls_total', 'Exchanges, and how they ended.', 'server', 'method', 'outcome');
-  const durations = histograms('ambit_call_duration_seconds', 'How long exchanges took.', callSeconds, 'server');
-  const untold = counters(
+  const opened = createCounters('ambit_sessions_opened_total', 'Sessions opened here, by trust level.', 'trust');
+  const live = createGauges('ambit_sessions_live', 'Sessions that are live now.');
+  const ended = createCounters('ambit_sessions_ended_total', 'Sessions that ended here, and why.', 'reason');
+  const lives = createHistograms('ambit_session_duration_seconds', 'How long sessions lived.', lifeSeconds);
+  const perSession = createHistograms('ambit_session_calls', 'Tool calls of a session here, when it ends.', callCounts);
+  const calls = createCounters('ambit_calls_total', 'Exchanges, and how they ended.', 'server', 'method', 'outcome');
+  const durations = createHistograms('ambit_call_duration_seconds', 'How long exchanges took.', callSeconds, 'server');
+  const withoutContext = createCounters(
     'ambit_calls_without_context_total',
     'Requests that told their server nothing about the session.',
     'server',
   );
-  const cache = counters('ambit_cache_lookups_total', 'Looks into the result cache.', 'server', 'result');
-  const quotas = counters('ambit_quota_refusals_total', 'Calls refused by a quota, and whose it was.', 'scope');
-  const spawned = counters('ambit_process_starts_total', 'Server processes started.', 'server');
-  const restarts = counters(
+  const cache = createCounters('ambit_cache_lookups_total', 'Looks into the result cache.', 'server', 'result');
+  const quotas = createCounters('ambit_quota_refusals_total', 'Calls refused by a quota, and whose it was.', 'scope');
+  const spawned = createCounters('ambit_process_starts_total', 'Server processes started.', 'server');
+  const restarts = createCounters(
     'ambit_process_restarts_total',
     'Server processes started again after they had ended by themselves.',
     'server',
   );
-  const failed = counters(
+  const failed = createCounters(
     'ambit_process_start_failures_total',
     'Starts after which nothing could be called.',
     'server',
   );
-  const starts = histograms(
+  const starts = createHistograms(
     'ambit_process_start_seconds',
     'From the start of a server process until it could be called.',
     startSeconds,
     'server',
   );
-  const processes = gauges('ambit_processes_live', 'Server processes that are there now.', 'server');
-  const refused = counters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status');
-  const spans = counters('ambit_spans_total', 'Spans sent to the collector, and those it never got.', 'result');
-  const memory = gauges('process_resident_memory_bytes', 'Memory of the gateway itself.');
-  const cpu = counters('process_cpu_seconds_total', 'Processor time of the gateway itself.');
-  const since = gauges('process_start_time_seconds', 'When the gateway was started, in seconds since 1970.');
-  const all: AnyFamily[] = [
+  const processes = createGauges('ambit_processes_live', 'Server processes that are there now.', 'server');
+  const refused = createCounters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status');
+  const spans = createCounters('ambit_spans_total', 'Spans sent to the collector, and those it never got.', 'result');
+  const memory = createGauges('process_resident_memory_bytes', 'Memory of the gateway itself.');
+  const cpu = createCounters('process_cpu_seconds_total', 'Processor time of the gateway itself.');
+  const since = createGauges('process_start_time_seconds', 'When the gateway was started, in seconds since 1970.');
+  const all: AnyMetricFamily[] = [
     opened,
     live,
     ended,
@@ -115,7 +123,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     perSession,
     calls,
     durations,
-    untold,
+    withoutContext,
     cache,
     quotas,
     spawned,
@@ -137,10 +145,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
   perSession.of();
   since.of().value = Math.round(Date.now() / 1000 - process.uptime());
 
-  const ofSession = createSessionCalls();
+  const sessionCalls = createSessionCallCounter();
   /** What a client asks for may be anything; every other server here comes from the configuration. */
-  const known = (server: string): string => (server === '*' || options.isServer(server) ? server : beyond);
-  const methodLabel = (method: string): string => (methods.has(method) ? method : beyond);
+  const serverLabel = (server: string): string => (server === '*' || options.isServer(server) ? server : overflowLabel);
+  const methodLabel = (method: string): string => (methods.has(method) ? method : overflowLabel);
 
   return {
     sessionOpened(trustLevel) {
@@ -148,17 +156,17 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     sessionEnded(sessionId, reason, seconds) {
       ended.of(reason).value++;
-      observe(lives, lives.of(), Math.max(0, seconds));
-      observe(perSession, perSession.of(), ofSession.take(sessionId));
+      observeValue(lives, lives.of(), Math.max(0, seconds));
+      observeValue(perSession, perSession.of(), sessionCalls.take(sessionId));
     },
     called(server, method, outcome, seconds, sessionId) {
-      const label = known(server);
+      const label = serverLabel(server);
       calls.of(label, methodLabel(method), outcome).value++;
-      observe(durations, durations.of(label), seconds);
-      if (sessionId !== undefined && method === 'tools/call') ofSession.add(sessionId);
+      observeValue(durations, durations.of(label), seconds);
+      if (sessionId !== undefined && method === 'tools/call') sessionCalls.add(sessionId);
     },
     toldNothing(server) {
-      untold.of(server).value++;
+      withoutContext.of(server).value++;
     },
     cacheLooked(server, found) {
       cache.of(server, found ? 'hit' : 'miss').value++;
@@ -171,7 +179,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       processes.of(server).value++;
     },
     processReady(server, seconds, again) {
-      observe(starts, starts.of(server), seconds);
+      observeValue(starts, starts.of(server), seconds);
       if (again) restarts.of(server).value++;
     },
     processFailed(server) {
@@ -191,12 +199,12 @@ export function createMetrics(options: MetricsOptions): Metrics {
       memory.of().value = process.memoryUsage.rss();
       const { user, system } = process.cpuUsage();
       cpu.of().value = (user + system) / 1e6;
-      return textOf(all);
+      return formatMetrics(all);
     },
   };
 }
 
-export function createSessionCalls(): SessionCalls {
+export function createSessionCallCounter(): SessionCallCounter {
   const calls = new Map<string, { count: number }>();
   return {
     add(sessionId) {
@@ -205,7 +213,7 @@ export function createSessionCalls(): SessionCalls {
         known.count++;
         return;
       }
-      if (calls.size >= mostSessions) calls.delete(calls.keys().next().value as string);
+      if (calls.size >= maxCountedSessions) calls.delete(calls.keys().next().value as string);
       calls.set(sessionId, { count: 1 });
     },
     take(sessionId) {

@@ -3,9 +3,9 @@ import { postJson } from '../../lib/net/post-json.ts';
 import type { Log } from '../log/log.ts';
 import type { OtlpSettings } from './otlp-settings.ts';
 
-const kinds = { server: 2, client: 3 } as const;
+const spanKinds = { server: 2, client: 3 } as const;
 
-const failed = { code: 2 };
+const failedStatus = { code: 2 };
 
 /** A span that is over. Times are milliseconds since 1970, with what is below them. */
 export interface Span {
@@ -33,17 +33,17 @@ export interface ExporterOptions {
   /** Hears how many reached the collector, and how many never will. */
   readonly count: (result: 'sent' | 'dropped', spans: number) => void;
   readonly everyMs?: number;
-  readonly mostWaiting?: number;
+  readonly maxWaiting?: number;
 }
 
-const atOnce = 256;
-const farewellMs = 1000;
-const longestPauseMs = 30_000;
+const batchSize = 256;
+const closeTimeoutMs = 1000;
+const maxPauseMs = 30_000;
 /** With these a collector asks to be asked again; anything else it will not take the next time either. */
-const later = new Set([429, 502, 503, 504]);
+const retryStatuses = new Set([429, 502, 503, 504]);
 
 export function createExporter(options: ExporterOptions): Exporter {
-  const { settings, log, count, everyMs = 1000, mostWaiting = 2048 } = options;
+  const { settings, log, count, everyMs = 1000, maxWaiting: mostWaiting = 2048 } = options;
   // The rest of the address may be a secret.
   const { host } = settings.url;
   const resource = { 'service.name': settings.serviceName, 'process.pid': String(process.pid) };
@@ -65,16 +65,16 @@ export function createExporter(options: ExporterOptions): Exporter {
   function flush(): void {
     sending ??= sendAll().finally(() => {
       sending = undefined;
-      if (queue.length > 0 && !closed) schedule(Math.min(everyMs * 2 ** failures, longestPauseMs));
+      if (queue.length > 0 && !closed) schedule(Math.min(everyMs * 2 ** failures, maxPauseMs));
     });
   }
 
   async function sendAll(): Promise<void> {
     while (queue.length > 0) {
-      const batch = queue.slice(0, atOnce);
-      const posted = await postJson(settings.url, headers, tracesRequest(batch, resource), cut.signal);
+      const batch = queue.slice(0, batchSize);
+      const posted = await postJson(settings.url, headers, formatTracesRequest(batch, resource), cut.signal);
       if (!posted.taken && failures++ === 0) log.warn('a collector did not take spans', { host, why: posted.why });
-      if (!posted.taken && (posted.status === undefined || later.has(posted.status))) return;
+      if (!posted.taken && (posted.status === undefined || retryStatuses.has(posted.status))) return;
       if (posted.taken) failures = 0;
       queue.splice(0, batch.length);
       count(posted.taken ? 'sent' : 'dropped', batch.length);
@@ -86,14 +86,14 @@ export function createExporter(options: ExporterOptions): Exporter {
       if (closed || queue.length >= mostWaiting) return count('dropped', 1);
       queue.push(span);
       // A collector that does not answer is not asked more often because there is more to tell.
-      if (queue.length >= atOnce && failures === 0) setImmediate(flush);
+      if (queue.length >= batchSize && failures === 0) setImmediate(flush);
       else if (sending === undefined) schedule(everyMs);
     },
     async close() {
       if (closed) return;
       closed = true;
       clearTimeout(timer);
-      await within((sending ?? Promise.resolve()).then(sendAll), farewellMs).catch(() => {});
+      await within((sending ?? Promise.resolve()).then(sendAll), closeTimeoutMs).catch(() => {});
       cut.abort();
       if (queue.length > 0) count('dropped', queue.splice(0).length);
     },
@@ -101,37 +101,37 @@ export function createExporter(options: ExporterOptions): Exporter {
 }
 
 /** What a collector takes at `/v1/traces`: OTLP in its JSON form. */
-function tracesRequest(spans: readonly Span[], resource: Readonly<Record<string, string>>): string {
+function formatTracesRequest(spans: readonly Span[], resource: Readonly<Record<string, string>>): string {
   return JSON.stringify({
     resourceSpans: [
       {
-        resource: { attributes: attributesOf(resource) },
-        scopeSpans: [{ scope: { name: 'ambit' }, spans: spans.map(spanOf) }],
+        resource: { attributes: toOtlpAttributes(resource) },
+        scopeSpans: [{ scope: { name: 'ambit' }, spans: spans.map(toOtlpSpan) }],
       },
     ],
   });
 }
 
-function spanOf({ traceId, spanId, parentId, name, kind, from, until, failed: bad, attributes }: Span) {
+function toOtlpSpan({ traceId, spanId, parentId, name, kind, from, until, failed: bad, attributes }: Span) {
   return {
     traceId,
     spanId,
     ...(parentId === undefined ? {} : { parentSpanId: parentId }),
     name,
-    kind: kinds[kind],
-    startTimeUnixNano: nanos(from),
-    endTimeUnixNano: nanos(Math.max(from, until)),
-    attributes: attributesOf(attributes),
-    status: bad ? failed : {},
+    kind: spanKinds[kind],
+    startTimeUnixNano: toNanoseconds(from),
+    endTimeUnixNano: toNanoseconds(Math.max(from, until)),
+    attributes: toOtlpAttributes(attributes),
+    status: bad ? failedStatus : {},
   };
 }
 
 /** As text: no number of JavaScript holds so many digits. */
-function nanos(ms: number): string {
+function toNanoseconds(ms: number): string {
   return `${Math.round(ms * 1000)}000`;
 }
 
-function attributesOf(named: Span['attributes']) {
+function toOtlpAttributes(named: Span['attributes']) {
   return Object.entries(named).flatMap(([key, value]) => {
     if (value === undefined) return [];
     return [{ key, value: typeof value === 'boolean' ? { boolValue: value } : { stringValue: value } }];

@@ -1,6 +1,6 @@
 import type { Log } from '../log/log.ts';
 import { createExporter, type ExporterOptions } from './exporter.ts';
-import { otlpSettings, type TelemetryConfig } from './otlp-settings.ts';
+import { readOtlpSettings, type TelemetryConfig } from './otlp-settings.ts';
 import { createTracer, type Tracer } from './tracer.ts';
 
 export interface Telemetry {
@@ -15,7 +15,7 @@ export function openTelemetry(
   log: Log,
   count: ExporterOptions['count'],
 ): Telemetry | undefined {
-  const settings = otlpSettings(config, env);
+  const settings = readOtlpSettings(config, env);
   if (settings === undefined) return undefined;
   const exporter = createExporter({ settings, log, count });
   return { tracer: createTracer(exporter.add, settings.sampleRatio), close: exporter.close };

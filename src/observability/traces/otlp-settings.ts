@@ -22,16 +22,16 @@ const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
  * The environment comes before the file, as everywhere, under the names that OpenTelemetry gives these things. Each place
  * brings its own headers: a key that was meant for one collector does not go to another.
  */
-export function otlpSettings(config: TelemetryConfig, env: NodeJS.ProcessEnv = {}): OtlpSettings | undefined {
+export function readOtlpSettings(config: TelemetryConfig, env: NodeJS.ProcessEnv = {}): OtlpSettings | undefined {
   if (env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true') return undefined;
   const common = { sampleRatio: config.sampleRatio, serviceName: env['OTEL_SERVICE_NAME'] || 'ambit' };
   const whole = readUrl(env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']);
-  const named = whole ?? withTracesPath(readUrl(env['OTEL_EXPORTER_OTLP_ENDPOINT']));
+  const named = whole ?? addTracesPath(readUrl(env['OTEL_EXPORTER_OTLP_ENDPOINT']));
   if (named !== undefined) {
     const headers = env['OTEL_EXPORTER_OTLP_TRACES_HEADERS'] ?? env['OTEL_EXPORTER_OTLP_HEADERS'];
     return { url: named, headers: readHeaders(headers), ...common };
   }
-  const url = withTracesPath(readUrl(config.otlpUrl));
+  const url = addTracesPath(readUrl(config.otlpUrl));
   return url === undefined ? undefined : { url, headers: config.headers, ...common };
 }
 
@@ -42,7 +42,7 @@ function readUrl(text: string | undefined): URL | undefined {
 }
 
 /** What is named is the collector; whoever wrote the whole address meant that. */
-function withTracesPath(url: URL | undefined): URL | undefined {
+function addTracesPath(url: URL | undefined): URL | undefined {
   if (url === undefined || url.pathname.endsWith(tracesPath)) return url;
   const whole = new URL(url);
   whole.pathname = `${url.pathname.replace(/\/$/, '')}${tracesPath}`;
@@ -55,13 +55,13 @@ function readHeaders(text = ''): Record<string, string> {
   for (const pair of text.split(',')) {
     const at = pair.indexOf('=');
     const name = pair.slice(0, Math.max(at, 0)).trim();
-    const value = decoded(pair.slice(at + 1).trim());
+    const value = decodeHeader(pair.slice(at + 1).trim());
     if (headerName.test(name) && headerValue.test(value)) headers[name] = value;
   }
   return headers;
 }
 
-function decoded(text: string): string {
+function decodeHeader(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

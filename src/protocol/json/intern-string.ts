@@ -2,7 +2,7 @@
  * The words that nearly every message is made of. Finding one of them among the bytes costs a fraction of making a
  * new string, and a string that is always the same one is compared and looked up by its address.
  */
-const words = [
+const commonStrings = [
   ...['jsonrpc', '2.0', 'id', 'method', 'params', 'result', 'error', 'code', 'message', 'data'],
   ...['_meta', 'name', 'arguments', 'uri', 'cursor', 'content', 'structuredContent', 'isError', 'resultType'],
   ...['complete', 'requestState', 'inputResponses', 'inputRequests', 'progressToken', 'progress', 'task', 'taskId'],
@@ -15,27 +15,27 @@ const words = [
   ...['tools/call', 'tools/list', 'resources/read', 'prompts/get', 'notifications/progress', 'ping'],
 ];
 
-interface Word {
+interface CommonString {
   readonly text: string;
   readonly bytes: Buffer;
 }
 
-const byLength: Word[][] = [];
-for (const text of words) {
+const byLength: CommonString[][] = [];
+for (const text of commonStrings) {
   const bytes = Buffer.from(text, 'latin1');
   for (let length = byLength.length; length <= bytes.length; length++) byLength.push([]);
   byLength[bytes.length]?.push({ text, bytes });
 }
 
 /** The known word that lies in [start, end), if one does. */
-export function knownWord(bytes: Buffer, start: number, end: number): string | undefined {
+export function internString(bytes: Buffer, start: number, end: number): string | undefined {
   const candidates = byLength[end - start];
   if (candidates === undefined) return undefined;
-  for (const candidate of candidates) if (lies(candidate.bytes, bytes, start)) return candidate.text;
+  for (const candidate of candidates) if (matchesAt(candidate.bytes, bytes, start)) return candidate.text;
   return undefined;
 }
 
-function lies(word: Buffer, bytes: Buffer, start: number): boolean {
+function matchesAt(word: Buffer, bytes: Buffer, start: number): boolean {
   for (let i = 0; i < word.length; i++) if (word[i] !== bytes[start + i]) return false;
   return true;
 }

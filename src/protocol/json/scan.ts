@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { PlainFault } from '../protocol-error.ts';
-import { knownWord } from './intern-string.ts';
+import { StacklessError } from '../protocol-error.ts';
+import { internString } from './intern-string.ts';
 
 /**
  * A strict JSON scanner over bytes. It checks the whole text but builds nothing except the places of the members
@@ -9,8 +9,8 @@ import { knownWord } from './intern-string.ts';
  */
 
 /** Which objects to look into: `{ params: { _meta: {} } }` records the members of params and of params._meta. */
-export interface Plan {
-  readonly [key: string]: Plan;
+export interface ScanPlan {
+  readonly [key: string]: ScanPlan;
 }
 
 export interface Member {
@@ -29,7 +29,7 @@ export interface Shape {
   readonly members: readonly Member[];
 }
 
-export class ScanFault extends PlainFault {
+export class ScanFault extends StacklessError {
   constructor(what: string, at: number) {
     super(`${what} at byte ${at}`);
     this.name = 'ScanFault';
@@ -37,7 +37,7 @@ export class ScanFault extends PlainFault {
 }
 
 /** The text may be valid JSON, but to look at all of it would hold up everybody else. */
-export class DensityFault extends ScanFault {}
+export class DensityError extends ScanFault {}
 
 export const maxDepth = 512;
 /** Values in one text, members not counted by their keys: what a scan costs goes by these, not by bytes. */
@@ -48,9 +48,9 @@ export const maxKeys = 50_000;
 let valuesAllowed = maxValues;
 let valuesLeft = maxValues;
 
-function allowValues(most = maxValues): void {
-  valuesAllowed = most;
-  valuesLeft = most;
+function resetValueLimit(limit = maxValues): void {
+  valuesAllowed = limit;
+  valuesLeft = limit;
 }
 
 /** How much one text may hold beside that. */
@@ -59,10 +59,10 @@ export interface ScanLimits {
   readonly maxValues?: number;
 }
 
-const usualLimits: ScanLimits = { maxKeys };
+const defaultLimits: ScanLimits = { maxKeys };
 /** For a part of a text that was scanned as a whole: a second look finds nothing that the first did not. */
 const noLimits: ScanLimits = { maxKeys: Infinity };
-const noPlan: Plan = Object.freeze(Object.create(null) as Plan);
+const noPlan: ScanPlan = Object.freeze(Object.create(null) as ScanPlan);
 
 const quote = 0x22;
 const backslash = 0x5c;
@@ -74,11 +74,11 @@ const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
 /** The one JSON object that `bytes` holds, nothing before or after it but white space. */
-export function scanObject(bytes: Buffer, plan: Plan = noPlan, limits: ScanLimits = usualLimits): Shape {
+export function scanObject(bytes: Buffer, plan: ScanPlan = noPlan, limits: ScanLimits = defaultLimits): Shape {
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
   const start = skipSpace(bytes, 0);
   if (bytes[start] !== openBrace) throw new ScanFault('expected an object', start);
-  allowValues(limits.maxValues);
+  resetValueLimit(limits.maxValues);
   const shape = readObject(bytes, start, plan, 1, limits);
   const rest = skipSpace(bytes, shape.end);
   if (rest !== bytes.length) throw new ScanFault('unexpected text after the object', rest);
@@ -96,12 +96,12 @@ export function scanEntry(bytes: Buffer): Shape | undefined {
 }
 
 /** The elements of the one JSON array that `bytes` holds, as their own slices. */
-export function scanArray(bytes: Buffer, maxElements: number, mostValues = maxValues): Buffer[] {
+export function scanArray(bytes: Buffer, maxElements: number, valueLimit = maxValues): Buffer[] {
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
   const open = skipSpace(bytes, 0);
   if (bytes[open] !== openBracket) throw new ScanFault('expected an array', open);
   const elements: Buffer[] = [];
-  allowValues(mostValues);
+  resetValueLimit(valueLimit);
   let at = skipSpace(bytes, open + 1);
   if (bytes[at] === closeBracket) return elements;
   for (;;) {
@@ -119,19 +119,19 @@ export function scanArray(bytes: Buffer, maxElements: number, mostValues = maxVa
 }
 
 /** Looks into an object value that lies inside bytes already scanned. */
-export function shapeAt(bytes: Buffer, member: Member, plan: Plan = noPlan): Shape | undefined {
+export function shapeAt(bytes: Buffer, member: Member, plan: ScanPlan = noPlan): Shape | undefined {
   if (member.shape !== undefined && plan === noPlan) return member.shape;
-  allowValues();
+  resetValueLimit();
   return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1, noLimits) : undefined;
 }
 
 /** The spans of an array value's elements, the first `most` of them, inside bytes already scanned. */
-export function elementsAt(bytes: Buffer, member: Member, most = Infinity): { start: number; end: number }[] {
+export function elementsAt(bytes: Buffer, member: Member, limit = Infinity): { start: number; end: number }[] {
   const spans: { start: number; end: number }[] = [];
   if (bytes[member.start] !== openBracket) return spans;
-  allowValues();
+  resetValueLimit();
   let at = skipSpace(bytes, member.start + 1);
-  while (bytes[at] !== closeBracket && spans.length < most) {
+  while (bytes[at] !== closeBracket && spans.length < limit) {
     const end = skipValue(bytes, at, 1);
     spans.push({ start: at, end });
     at = skipSpace(bytes, end);
@@ -151,7 +151,7 @@ export function memberOf(shape: Shape | undefined, key: string): Member | undefi
   return undefined;
 }
 
-function readObject(bytes: Buffer, open: number, plan: Plan, depth: number, limits: ScanLimits): Shape {
+function readObject(bytes: Buffer, open: number, plan: ScanPlan, depth: number, limits: ScanLimits): Shape {
   if (depth > maxDepth) throw new ScanFault('nested too deeply', open);
   const members: Member[] = [];
   let at = skipSpace(bytes, open + 1);
@@ -168,7 +168,7 @@ function readObject(bytes: Buffer, open: number, plan: Plan, depth: number, limi
     const shape = inner === undefined ? undefined : readObject(bytes, start, inner, depth + 1, limits);
     const end = shape === undefined ? skipValue(bytes, start, depth, limits.maxKeys) : shape.end;
     members.push({ key, keyStart, start, end, shape });
-    if (members.length > limits.maxKeys) throw tooManyKeys(limits.maxKeys, keyStart);
+    if (members.length > limits.maxKeys) throw tooManyKeysError(limits.maxKeys, keyStart);
     at = skipSpace(bytes, end);
     if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
     if (bytes[at] !== comma) throw new ScanFault('expected "," or "}"', at);
@@ -198,7 +198,7 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
   let at = from;
   for (;;) {
     const byte = bytes[at];
-    if (--valuesLeft < 0) throw new DensityFault(`more than ${valuesAllowed} values`, at);
+    if (--valuesLeft < 0) throw new DensityError(`more than ${valuesAllowed} values`, at);
     if (byte === openBrace || byte === openBracket) {
       if (open + depth >= maxDepth) throw new ScanFault('nested too deeply', at);
       const close = byte + 2;
@@ -227,7 +227,7 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
       if (close === closeBrace) {
         at = skipKey(bytes, at);
         const keys = (keyCounts[open - 1] as number) + 1;
-        if (keys > maxKeys) throw tooManyKeys(maxKeys, at);
+        if (keys > maxKeys) throw tooManyKeysError(maxKeys, at);
         keyCounts[open - 1] = keys;
       }
       break;
@@ -235,8 +235,8 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
   }
 }
 
-function tooManyKeys(maxKeys: number, at: number): DensityFault {
-  return new DensityFault(`an object with more than ${maxKeys} keys`, at);
+function tooManyKeysError(maxKeys: number, at: number): DensityError {
+  return new DensityError(`an object with more than ${maxKeys} keys`, at);
 }
 
 function skipKey(bytes: Buffer, from: number): number {
@@ -332,7 +332,7 @@ function skipNumber(bytes: Buffer, from: number): number {
 
 // Keys are short: reading them byte by byte beats a call into the decoder, which only odd keys need.
 function decodeString(bytes: Buffer, start: number, end: number): string {
-  const known = knownWord(bytes, start + 1, end - 1);
+  const known = internString(bytes, start + 1, end - 1);
   if (known !== undefined) return known;
   const inside = bytes.toString('latin1', start + 1, end - 1);
   for (let i = 0; i < inside.length; i++) {

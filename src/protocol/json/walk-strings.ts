@@ -16,7 +16,7 @@ export function walkStrings(bytes: Buffer, from: number, to: number, visit: Visi
     if (byte === 0x7b) keys.push('');
     else if (byte === 0x7d) keys.pop();
     else if (byte === quote) {
-      const end = endOfString(bytes, at);
+      const end = findStringEnd(bytes, at);
       const isKey = isFollowedByColon(bytes, end);
       if (isKey) keys[keys.length - 1] = stringAt(bytes, at, end);
       visit(at, end, keys, isKey);
@@ -32,7 +32,7 @@ export function stringAt(bytes: Buffer, start: number, end: number): string {
 }
 
 /** Finds the end of the string whose first quote lies at `start`. */
-export function endOfString(bytes: Buffer, start: number): number {
+export function findStringEnd(bytes: Buffer, start: number): number {
   let at = start + 1;
   while (bytes[at] !== quote) at += bytes[at] === backslash ? 2 : 1;
   return at + 1;

@@ -1,4 +1,4 @@
-export const endBytes = 1024;
+export const keptEndBytes = 1024;
 const smallBytes = 4096;
 const blockBytes = 16 * 1024;
 
@@ -48,7 +48,7 @@ export function createPieces(): Pieces {
 }
 
 /** The first and the last bytes of something that is not kept. */
-export interface Ends {
+export interface LineEnds {
   add(piece: Buffer): void;
   endsInCarriageReturn(): boolean;
   /** Of a line that is `length` bytes long without a carriage return at its end. */
@@ -56,10 +56,10 @@ export interface Ends {
   tail(length: number): Buffer;
 }
 
-export function createEnds(): Ends {
+export function createLineEnds(): LineEnds {
   // One byte more at the end, which may turn out to be the carriage return.
-  const keep = endBytes + 1;
-  const first = Buffer.allocUnsafeSlow(endBytes);
+  const keep = keptEndBytes + 1;
+  const first = Buffer.allocUnsafeSlow(keptEndBytes);
   const last = Buffer.allocUnsafeSlow(4 * keep);
   let firstUsed = 0;
   let lastUsed = 0;
@@ -68,7 +68,7 @@ export function createEnds(): Ends {
   return {
     add(piece) {
       total += piece.length;
-      if (firstUsed < endBytes) firstUsed += piece.copy(first, firstUsed);
+      if (firstUsed < keptEndBytes) firstUsed += piece.copy(first, firstUsed);
       if (piece.length >= keep) {
         lastUsed = piece.copy(last, 0, piece.length - keep);
         return;
@@ -83,7 +83,7 @@ export function createEnds(): Ends {
     head: (length) => first.subarray(0, Math.min(firstUsed, length)),
     tail(length) {
       const end = lastUsed - (total - length);
-      return last.subarray(Math.max(0, end - endBytes), end);
+      return last.subarray(Math.max(0, end - keptEndBytes), end);
     },
   };
 }

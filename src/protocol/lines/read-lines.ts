@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { createEnds, createPieces, type Ends, endBytes } from './line-buffer.ts';
+import { createLineEnds, createPieces, keptEndBytes, type LineEnds } from './line-buffer.ts';
 
 /** What one sender may have looked at before everybody else gets a turn. */
 export const linesPerTurn = 64;
@@ -7,7 +7,7 @@ export const linesPerTurn = 64;
 const bytesPerTurn = 256 * 1024;
 
 /** The share that one sender has in a turn of the event loop. */
-interface Turns {
+interface TurnBudget {
   /** Counts one more line as looked at. */
   spend(bytes: number): void;
   /** True from the moment when the share is used up until `goOn` is called. */
@@ -47,14 +47,14 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
   const opening = createPieces();
   // Of the line whose newline has not come: how long it is, and its two ends once it is too long to keep.
   let held = 0;
-  let ends: Ends | undefined;
-  let ranAway = false;
-  let paused = false;
-  let working = false;
+  let ends: LineEnds | undefined;
+  let isRunaway = false;
+  let isPaused = false;
+  let isWorking = false;
   let over: 'no' | 'ended' | 'closed' | 'told' = 'no';
-  const turns = createTurns(goOn);
+  const budget = createTurns(continueReading);
 
-  function hold(piece: Buffer): void {
+  function holdPiece(piece: Buffer): void {
     held += piece.length;
     // One byte more may be the carriage return of a line that just fits.
     if (ends === undefined && held <= maxBytes + 1) {
@@ -62,12 +62,12 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
       return;
     }
     if (ends === undefined) {
-      ends = createEnds();
+      ends = createLineEnds();
       for (const earlier of opening.take()) ends.add(earlier);
     }
     ends.add(piece);
-    if (!ranAway && held > runawayBytes + 1) {
-      ranAway = true;
+    if (!isRunaway && held > runawayBytes + 1) {
+      isRunaway = true;
       options.onRunaway();
     }
   }
@@ -77,16 +77,16 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     if (length === 0) return;
     if (length <= maxBytes) options.onLine(line);
     else if (length > runawayBytes) options.onRunaway();
-    else options.onTooLong(line.subarray(0, endBytes), line.subarray(Math.max(0, length - endBytes)));
+    else options.onTooLong(line.subarray(0, keptEndBytes), line.subarray(Math.max(0, length - keptEndBytes)));
   }
 
   function finishHeld(): void {
     const length = held;
     const cut = ends;
-    const wasRunaway = ranAway;
+    const wasRunaway = isRunaway;
     held = 0;
     ends = undefined;
-    ranAway = false;
+    isRunaway = false;
     if (cut === undefined) {
       const line = Buffer.concat(opening.take(), length);
       deliver(line[length - 1] === carriageReturn ? line.subarray(0, -1) : line);
@@ -100,7 +100,7 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
 
   /** What has arrived of a stream that is over is bounded. It is delivered at once, before anybody is told the end. */
   function mustWait(): boolean {
-    return paused || (over === 'no' && turns.isOver());
+    return isPaused || (over === 'no' && budget.isOver());
   }
 
   /** What is left of the chunk when a line made the reader pause, or was the last of its turn. */
@@ -109,17 +109,17 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     while (from < chunk.length) {
       const at = chunk.indexOf(newline, from);
       if (at === -1) {
-        hold(from === 0 ? chunk : chunk.subarray(from));
+        holdPiece(from === 0 ? chunk : chunk.subarray(from));
         return undefined;
       }
       if (held === 0) {
         const end = at > from && chunk[at - 1] === carriageReturn ? at - 1 : at;
-        turns.spend(end - from);
+        budget.spend(end - from);
         deliver(chunk.subarray(from, end));
       } else {
-        if (at > from) hold(chunk.subarray(from, at));
+        if (at > from) holdPiece(chunk.subarray(from, at));
         // Nobody reads a line that is too long.
-        turns.spend(ends === undefined ? held : 0);
+        budget.spend(ends === undefined ? held : 0);
         finishHeld();
       }
       from = at + 1;
@@ -129,8 +129,8 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
   }
 
   function work(): void {
-    if (working) return;
-    working = true;
+    if (isWorking) return;
+    isWorking = true;
     try {
       while (!mustWait()) {
         const chunk = waiting.shift();
@@ -138,17 +138,17 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
         const rest = split(chunk);
         if (rest !== undefined) waiting.unshift(rest);
       }
-      if (over === 'ended' && !paused && held > 0) finishHeld();
-      if ((over === 'ended' || over === 'closed') && !paused) {
+      if (over === 'ended' && !isPaused && held > 0) finishHeld();
+      if ((over === 'ended' || over === 'closed') && !isPaused) {
         over = 'told';
         options.onEnd?.();
       }
     } finally {
-      working = false;
+      isWorking = false;
     }
   }
 
-  function goOn(): void {
+  function continueReading(): void {
     work();
     if (!mustWait() && over === 'no') stream.resume();
   }
@@ -170,37 +170,37 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
 
   return {
     pause() {
-      paused = true;
+      isPaused = true;
       stream.pause();
     },
     resume() {
-      paused = false;
-      goOn();
+      isPaused = false;
+      continueReading();
     },
   };
 }
 
 /** Lets one sender have its share, and then calls `goOn` in the next turn. */
-export function createTurns(goOn: () => void): Turns {
+export function createTurns(continueReading: () => void): TurnBudget {
   let lines = 0;
   let bytes = 0;
-  let over = false;
+  let isSpent = false;
 
-  function startOver(): void {
+  function startNextTurn(): void {
     lines = 0;
     bytes = 0;
-    over = false;
-    goOn();
+    isSpent = false;
+    continueReading();
   }
 
   return {
     spend(size) {
       bytes += size;
       if (++lines < linesPerTurn && bytes < bytesPerTurn) return;
-      if (over) return;
-      over = true;
-      setImmediate(startOver);
+      if (isSpent) return;
+      isSpent = true;
+      setImmediate(startNextTurn);
     },
-    isOver: () => over,
+    isOver: () => isSpent,
   };
 }

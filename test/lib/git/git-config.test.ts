@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
-import { filesInCommand } from '../../../src/lib/git/git-commands.ts';
+import { findCommandFiles } from '../../../src/lib/git/git-commands.ts';
 import { parseGitConfig } from '../../../src/lib/git/git-config.ts';
 import { proof } from '../../proof.ts';
 
@@ -41,7 +41,7 @@ test('S4: a file of line ends, brackets, quotes or escapes is read in one pass',
 test('S4: a command of signs, folders or parts that only the shell knows is read in one pass', () => {
   const pieces = ['$(', '${', '`', '"', "'", '$', 'cd ', 'cd a ', '/', '\\\\', '$x/a ', '`pwd', 'PATH=', 'a:'];
   for (const piece of pieces) {
-    const found = filesInCommand(piece.repeat(proof ? 1 << 18 : 1 << 13));
+    const found = findCommandFiles(piece.repeat(proof ? 1 << 18 : 1 << 13));
     expect(found?.length ?? 0, JSON.stringify(piece)).toBeLessThan(100);
   }
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { findRuns, placesOf } from '../../../src/lib/text/find-occurrences.ts';
+import { findOccurrences, findSequence } from '../../../src/lib/text/find-occurrences.ts';
 import { counts } from '../../proof.ts';
 
 const letters = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 80 });
@@ -14,8 +14,8 @@ test('runs are found wherever they begin, overlapping ones too', () => {
     fc.property(letters, letters, (text, run) => {
       fc.pre(run !== '');
       const codes = (all: string) => Array.from(all, (letter) => letter.charCodeAt(0));
-      expect(findRuns(codes(text), codes(run), Number.POSITIVE_INFINITY)).toEqual(plainly(text, run));
-      expect(placesOf(text, run, Number.POSITIVE_INFINITY)).toEqual(plainly(text, run));
+      expect(findSequence(codes(text), codes(run), Number.POSITIVE_INFINITY)).toEqual(plainly(text, run));
+      expect(findOccurrences(text, run, Number.POSITIVE_INFINITY)).toEqual(plainly(text, run));
     }),
     { numRuns: counts(300, 20_000) },
   );
@@ -24,6 +24,6 @@ test('runs are found wherever they begin, overlapping ones too', () => {
 test('long ones are found as short ones are', () => {
   const run = `${'ab'.repeat(5000)}é`;
   const text = `😀${'ab'.repeat(20_000)}é${run}`;
-  expect(placesOf(text, run, 10)).toEqual([text.indexOf(run), text.length - run.length]);
-  expect(placesOf(text, run, 1)).toHaveLength(1);
+  expect(findOccurrences(text, run, 10)).toEqual([text.indexOf(run), text.length - run.length]);
+  expect(findOccurrences(text, run, 1)).toHaveLength(1);
 });

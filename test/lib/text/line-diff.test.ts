@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { differences, linesOf, mergeLines } from '../../../src/lib/text/line-diff.ts';
+import { diffLines, mergeLines, splitLines } from '../../../src/lib/text/line-diff.ts';
 import { unifiedDiff } from '../../../src/lib/text/unified-diff.ts';
 import { asText } from '../../../src/workspaces/session-folders/as-text.ts';
 import { counts } from '../../proof.ts';
@@ -20,10 +20,10 @@ const someText = fc
 test('the differences lead from one text to the other', () => {
   fc.assert(
     fc.property(someText, someText, (before, after) => {
-      const [old, fresh] = [linesOf(before), linesOf(after)];
+      const [old, fresh] = [splitLines(before), splitLines(after)];
       expect(old.join('')).toBe(before);
       let [made, done] = ['', 0];
-      for (const { from, to, start, end } of differences(old, fresh)) {
+      for (const { from, to, start, end } of diffLines(old, fresh)) {
         made += old.slice(done, from).join('') + fresh.slice(start, end).join('');
         done = to;
       }
@@ -45,11 +45,8 @@ test('no shorter way is overlooked', () => {
   };
   fc.assert(
     fc.property(someText, someText, (before, after) => {
-      const [old, fresh] = [linesOf(before), linesOf(after)];
-      const changed = differences(old, fresh).reduce(
-        (sum, { from, to, start, end }) => sum + to - from + end - start,
-        0,
-      );
+      const [old, fresh] = [splitLines(before), splitLines(after)];
+      const changed = diffLines(old, fresh).reduce((sum, { from, to, start, end }) => sum + to - from + end - start, 0);
       expect(changed).toBe(old.length + fresh.length - 2 * longestCommon(old, fresh));
     }),
     { numRuns: counts(200, 10_000) },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { LogFields } from '../../../src/observability/log/log.ts';
 import { opaqueUser, safeLog } from '../../../src/observability/log/safe-log.ts';
-import { jsonLine, textLine } from '../../../src/observability/log/stderr-log.ts';
+import { formatJsonLine, textLine } from '../../../src/observability/log/stderr-log.ts';
 
 const id = 'd41d8cd98f00b204e9800998ecf8427e';
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e';
@@ -79,7 +79,7 @@ test('a line of text: fields by name, quotes where they are needed, nothing that
 
 test('a line of JSON: one object, and no field can stand for time, level or event', () => {
   const time = new Date(0);
-  const line = jsonLine(time, 'info', 'listening', {
+  const line = formatJsonLine(time, 'info', 'listening', {
     level: 'debug',
     event: 'other',
     time: 'x',

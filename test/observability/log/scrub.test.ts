@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { mintToken } from '../../../src/identity/token.ts';
-import { scrub, scrubberFor, secretValues, shortIds } from '../../../src/observability/log/scrub.ts';
+import { scrub, scrubberFor, secretValues, shortenIds } from '../../../src/observability/log/scrub.ts';
 import { counts } from '../../proof.ts';
 import { foundByOthers } from './oracle.ts';
 import { knownToOthers } from './secrets.ts';
@@ -186,7 +186,7 @@ test.each([
 
 test('L9: ids are shortened for people, digests are not shown, and neither hides in a path', () => {
   const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e';
-  expect(shortIds(`run/${id}/x ${uuid} user-${id} ${'a'.repeat(64)} x_${id}_y`)).toBe(
+  expect(shortenIds(`run/${id}/x ${uuid} user-${id} ${'a'.repeat(64)} x_${id}_y`)).toBe(
     'run/d41d8cd9…/x 0f8fad5b… user-d41d8cd9… [digest] x_d41d8cd9…_y',
   );
 });

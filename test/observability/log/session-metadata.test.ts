@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { metadataFields, personalKind } from '../../../src/observability/log/session-metadata.ts';
+import { detectPersonalData, metadataFields } from '../../../src/observability/log/session-metadata.ts';
 
 test('L9: metadata is shown but for what is secret or somebody’s', () => {
   const fields = metadataFields({
@@ -68,5 +68,5 @@ test.each([
   ['ticket 12345678', undefined],
   ['user@host', undefined],
 ])('L9: %s is a %s', (text, kind) => {
-  expect(personalKind(text)).toBe(kind);
+  expect(detectPersonalData(text)).toBe(kind);
 });

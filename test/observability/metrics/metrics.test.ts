@@ -1,13 +1,17 @@
 import { expect, test } from 'vitest';
 import {
-  beyond,
-  counters,
-  histograms,
-  mostChildren,
-  observe,
-  textOf,
+  createCounters,
+  createHistograms,
+  formatMetrics,
+  maxChildren,
+  observeValue,
+  overflowLabel,
 } from '../../../src/observability/metrics/instruments.ts';
-import { createMetrics, createSessionCalls, mostSessions } from '../../../src/observability/metrics/metrics.ts';
+import {
+  createMetrics,
+  createSessionCallCounter,
+  maxCountedSessions,
+} from '../../../src/observability/metrics/metrics.ts';
 import { sampleOf, samplesOf } from './read-samples.ts';
 
 const made = () => createMetrics({ isServer: (name) => name === 'notes', liveSessions: () => 3 });
@@ -75,33 +79,33 @@ test('L9: no agent can make a label: unknown servers and methods are counted tog
   expect(samples).toEqual([
     {
       name: 'ambit_calls_total',
-      labels: { server: beyond, method: beyond, outcome: 'SERVER_NOT_AVAILABLE' },
+      labels: { server: overflowLabel, method: overflowLabel, outcome: 'SERVER_NOT_AVAILABLE' },
       value: 5000,
     },
   ]);
 });
 
 test('a family grows no further than its bound, and counts on', () => {
-  const family = counters('x_total', 'x', 'a', 'b');
-  for (let i = 0; i < mostChildren + 500; i++) family.of(String(i), 'b').value++;
-  const samples = samplesOf(textOf([family]));
-  expect(samples).toHaveLength(mostChildren + 1);
-  expect(samples.at(-1)).toEqual({ name: 'x_total', labels: { a: beyond, b: beyond }, value: 500 });
-  expect(samples.reduce((sum, { value }) => sum + value, 0)).toBe(mostChildren + 500);
+  const family = createCounters('x_total', 'x', 'a', 'b');
+  for (let i = 0; i < maxChildren + 500; i++) family.of(String(i), 'b').value++;
+  const samples = samplesOf(formatMetrics([family]));
+  expect(samples).toHaveLength(maxChildren + 1);
+  expect(samples.at(-1)).toEqual({ name: 'x_total', labels: { a: overflowLabel, b: overflowLabel }, value: 500 });
+  expect(samples.reduce((sum, { value }) => sum + value, 0)).toBe(maxChildren + 500);
 });
 
 test('sessions that nobody hears the end of are forgotten', () => {
-  const calls = createSessionCalls();
-  for (let i = 0; i <= mostSessions; i++) calls.add(String(i));
+  const calls = createSessionCallCounter();
+  for (let i = 0; i <= maxCountedSessions; i++) calls.add(String(i));
   expect([calls.take('0'), calls.take('1'), calls.take('1')]).toEqual([0, 1, 0]);
 });
 
 test('the text says what Prometheus expects: help and type once, buckets added up, odd labels escaped', () => {
-  const family = counters('x_total', 'a\nb \\ c', 'l');
+  const family = createCounters('x_total', 'a\nb \\ c', 'l');
   family.of('quote " back \\ line \n end').value = 2;
-  const times = histograms('t_seconds', 't', [1, 2]);
-  for (const value of [0.5, 1, 1.5, 9]) observe(times, times.of(), value);
-  expect(textOf([family, times])).toBe(
+  const times = createHistograms('t_seconds', 't', [1, 2]);
+  for (const value of [0.5, 1, 1.5, 9]) observeValue(times, times.of(), value);
+  expect(formatMetrics([family, times])).toBe(
     [
       '# HELP x_total a\\nb \\\\ c',
       '# TYPE x_total counter',
@@ -116,5 +120,5 @@ test('the text says what Prometheus expects: help and type once, buckets added u
       '',
     ].join('\n'),
   );
-  expect(samplesOf(textOf([family]))[0]?.labels).toEqual({ l: 'quote " back \\ line \n end' });
+  expect(samplesOf(formatMetrics([family]))[0]?.labels).toEqual({ l: 'quote " back \\ line \n end' });
 });

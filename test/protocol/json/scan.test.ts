@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  DensityFault,
+  DensityError,
   elementsAt,
   maxDepth,
   maxKeys,
@@ -204,14 +204,14 @@ describe('what would hold up everybody else', () => {
   test.each(['1', '[]'])('more than so many values are refused: %s', (unit) => {
     // The list is one itself.
     expect(scanObject(listOf(unit, maxValues - 1)).members).toHaveLength(1);
-    expect(() => scanObject(listOf(unit, maxValues))).toThrow(DensityFault);
+    expect(() => scanObject(listOf(unit, maxValues))).toThrow(DensityError);
     // One refusal takes nothing from the next text.
     expect(scanObject(listOf(unit, 1)).members).toHaveLength(1);
   });
 
   test('so are more than so many members of an object that is looked into', () => {
     expect(scanObject(objectOf(maxKeys)).members).toHaveLength(maxKeys);
-    expect(() => scanObject(objectOf(maxKeys + 1))).toThrow(DensityFault);
+    expect(() => scanObject(objectOf(maxKeys + 1))).toThrow(DensityError);
   });
 
   test('but one text may be as long as it likes', () => {
