@@ -3,9 +3,9 @@ import { memberOf, type Shape } from './json/scan.ts';
 import { type Message, MessageFault, readMessage } from './message.ts';
 
 /**
- * Two readers of `{"name": "a", "Name": "b"}` may see two different tools. What a caller sends is therefore refused
- * when a name that the protocol gives meaning to occurs twice or in another spelling; a tool's own arguments may
- * have what they like.
+ * Names of the protocol by their folded form. Two readers of `{"name": "a", "Name": "b"}` may see two different tools.
+ * Client messages are therefore refused if such a name occurs twice or in another spelling. The arguments of a tool may
+ * contain anything.
  */
 const namesByFoldedName = new Map(
   [
@@ -35,7 +35,7 @@ const namesByFoldedName = new Map(
 
 const protocolNames = new Set(namesByFoldedName.values());
 
-/** What else a server's answers and messages are read by. */
+/** Other names in the messages of servers. */
 const serverNames = [
   ...['content', 'structuredContent', 'isError', 'resultType', 'inputRequests', 'messages', 'contents', 'tasks'],
   ...['tools', 'prompts', 'resources', 'resourceTemplates', 'nextCursor', 'ttlMs', 'cacheScope', 'serverInfo'],
@@ -43,18 +43,17 @@ const serverNames = [
 ];
 const foldedServerNames = new Set([...namesByFoldedName.keys(), ...serverNames.map(foldKey)]);
 
-/** It is a message, but readers find different things in it. */
+/** The message is valid, but readers find different things in it. */
 class OddKeyError extends MessageFault {}
 
-/** Whether a line of a server cannot be read at all, so that nobody can tell which request it answers. */
+/** Whether a line of a server cannot be read, so that the request it answers is unknown. */
 export function isUnreadable(fault: unknown): boolean {
   return fault instanceof OddKeyError || (fault instanceof MessageFault && fault.notJson);
 }
 
 /**
- * Reads one JSON-RPC message of a server; throws MessageFault when it is none, or when a key that the protocol gives
- * meaning to is there with characters that some reader drops or ends at. Spellings in another case are left to those
- * who look for one key.
+ * Reads one JSON-RPC message of a server. Throws MessageError if it is none, or if a name of the protocol contains
+ * characters that some readers drop or stop at. Other letter cases are checked where a key is read.
  */
 export function readServerMessage(text: Buffer): Message {
   const message = readMessage(text);
@@ -91,7 +90,7 @@ function refuseAmbiguousParams(message: Message): void {
   if (message.kind === 'response' && message.params !== undefined) {
     throw new MessageFault('a message is either a request or a response', false);
   }
-  // A call without an id, or a notification with one, is read as either: by then its handles were left unopened.
+  // A call without an id, or a notification with one, may be read as either.
   const calls = requestMethod.test(message.method);
   const notifies = notificationMethod.test(message.method);
   if (calls && message.kind === 'notification') throw new MessageFault('a request needs an "id"', false);
@@ -100,7 +99,7 @@ function refuseAmbiguousParams(message: Message): void {
   const holder = message[where]?.shape;
   if (holder === undefined) return;
   refuseRepeats(holder, where);
-  // What others' methods, or answers, call their own parts is not ours to judge; `_meta` means the same everywhere.
+  // Other methods and answers may use any names; `_meta` means the same everywhere.
   for (const { key } of holder.members) {
     if (protocolNames.has(key)) continue;
     const reading = readingIn(key, namesByFoldedName);
@@ -114,7 +113,7 @@ function refuseAmbiguousParams(message: Message): void {
 
 function refuseMetaVariants(meta: Shape, where: string): void {
   refuseRepeats(meta, where);
-  // Names that are the protocol's own, each there once, cannot be spellings of each other.
+  // Exact names, each there once, cannot be spellings of each other.
   if (meta.members.every(({ key }) => reservedMetaKeys.has(key) && key !== relatedTaskKey)) return;
   if (haveTwins(meta.members.map(({ key }) => key))) {
     throw new MessageFault(`${where} has a key in two spellings`, false);
@@ -124,7 +123,7 @@ function refuseMetaVariants(meta: Shape, where: string): void {
       throw new MessageFault(`${where}.${JSON.stringify(key)} is not a name of the protocol`, false);
     }
   }
-  // The task named here is opened like a handle of ours: there must be exactly one.
+  // The task id is used like a handle of ours: there must be exactly one.
   const task = memberOf(meta, relatedTaskKey)?.shape?.members.filter(({ key }) => readsAs(key, 'taskid')) ?? [];
   if (task.length > 1 || (task[0] !== undefined && task[0].key !== 'taskId')) {
     throw new MessageFault(`${where}."${relatedTaskKey}" must name one "taskId"`, false);
@@ -145,7 +144,7 @@ const foldedMetaKeys = new Set([...reservedMetaKeys].map(foldKey));
 
 function refuseRepeats(shape: Shape, where: string): void {
   const { members } = shape;
-  // Quadratic over a handful of members is cheaper than a set; a crowd gets the set.
+  // Quadratic comparison is cheaper than a set for a few members.
   if (members.length > 16) {
     if (new Set(members.map((member) => member.key)).size < members.length) {
       throw new MessageFault(`${where} has a key twice`, false);

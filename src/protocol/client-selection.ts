@@ -1,25 +1,12 @@
 import { type Member, memberOf, type Shape, shapeAt, stringAt } from './json/scan.ts';
 import type { Message } from './message.ts';
 
-/** What a modern request says about the session it means; what it is worth depends on who says it. */
-interface ChosenSession {
-  /** `ambit/use-session`: an id. */
-  readonly id?: string;
-  /** A host's own name for the conversation. */
-  readonly hint?: string;
-}
-
-/** Hosts that name their conversations, the more telling first. */
-const hintKeys = ['openai/session', 'sessionID'] as const;
-
-const maxTextLength = 512;
-
-/** How a client names the workspace it means: nothing, one, or more than one, which names none. */
+/** The workspace that a client names: none, one, or more than one, which counts as a contradiction. */
 export type Announced = string | undefined | typeof contradictory;
 
 export const contradictory = Symbol('contradictory');
 
-/** Reads `_meta.<key>.workspace` and `_meta["<key>.workspace"]`. Empty strings and what is no string say nothing. */
+/** Reads `_meta.<key>.workspace` and `_meta["<key>.workspace"]`. Empty strings and other types say nothing. */
 export function announcedBy(keys: readonly string[]): (message: Message) => Announced {
   const holders = new Set(keys);
   const dotted = new Set(keys.map((key) => `${key}.workspace`));
@@ -44,7 +31,19 @@ function combineAnnounced(one: Announced, other: Announced): Announced {
   return one === undefined || one === other ? other : contradictory;
 }
 
-/** Undefined when it contradicts itself: a key twice, or a value that is no text. */
+/** The session that a modern request names. Its weight depends on who sends it. */
+interface ChosenSession {
+  /** The id in `ambit/use-session`. */
+  readonly id?: string;
+  /** A host's own name for the conversation. */
+  readonly hint?: string;
+}
+
+/** Keys under which hosts name their conversations, the more specific first. */
+const hintKeys = ['openai/session', 'sessionID'] as const;
+const maxTextLength = 512;
+
+/** Undefined if it contradicts itself: a key twice, or a value that is no text. */
 export function chosenSession({ bytes, meta }: Message): ChosenSession | undefined {
   const found = new Map<string, string>();
   for (const member of meta?.members ?? []) {

@@ -1,6 +1,6 @@
 import { type AmbitError, errorTable } from '../errors.ts';
 
-/** The messages Ambit says itself, as bytes. `id` is always the id's own text, so that it goes back as it came. */
+/** Composes the messages that Ambit sends itself. `id` is the raw text of the id, so that it returns unchanged. */
 
 export function resultMessage(id: string, result: string): Buffer {
   return Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":${result}}`);
@@ -15,12 +15,12 @@ export function notificationMessage(method: string, params: unknown): Buffer {
   return Buffer.from(JSON.stringify({ jsonrpc: '2.0', method, params }));
 }
 
-/** A refusal of a tool call is a result: only then does the model read the reason. */
+/** Refuses a tool call. The refusal is a result, since a model reads the reason only there. */
 export function refusedCall(id: string, error: AmbitError, modern: boolean): Buffer {
   return resultMessage(id, JSON.stringify({ ...(modern ? { resultType: 'complete' } : {}), ...refusedResult(error) }));
 }
 
-export type RefusalResult = {
+type RefusalResult = {
   readonly content: readonly [{ readonly type: 'text'; readonly text: string }];
   readonly isError: true;
   readonly _meta: { readonly 'ambit/error': Record<string, unknown> };
@@ -34,7 +34,7 @@ export function refusedResult(error: AmbitError): RefusalResult {
   };
 }
 
-/** Every other refusal is a JSON-RPC error with a code of our own. */
+/** Refuses any other request with a JSON-RPC error and a code of our own. */
 export function refusedRequest(id: string, error: AmbitError): Buffer {
   return errorMessage(id, errorTable[error.code].rpc, refusalText(error), createRefusalData(error));
 }

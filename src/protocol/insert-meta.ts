@@ -4,24 +4,21 @@ import type { Message } from './message.ts';
 import { ProtocolFault } from './protocol-error.ts';
 
 /**
- * Puts members into `params._meta`, making `_meta` and `params` where there are none. `edits` are those that will be
- * made together with this one: what they take out is no neighbour.
+ * Adds members to `params._meta`, and creates `_meta` and `params` if needed. `edits` are applied together with this
+ * one, so members that they remove need no comma.
  */
 export function insertMeta(message: Message, members: string, edits: readonly Edit[] = []): Edit {
   const params = message.params?.shape;
   if (message.meta !== undefined) {
     return insertAt(message.meta.start + 1, members, hasRemaining(message.meta.members, edits));
   }
-  // Where `_meta` is no object there is no place for what the upstream has to be told.
+  // The context for the upstream needs an object to be in.
   if (memberOf(params, '_meta') !== undefined) throw new ProtocolFault(-32602, 200, 'params._meta must be an object');
   if (params !== undefined) return insertAt(params.start + 1, `"_meta":{${members}}`, params.members.length > 0);
   return insertAt(message.shape.start + 1, `"params":{"_meta":{${members}}}`, true);
 }
 
-/**
- * The same for a result. Undefined where there is no object to put them in. Of several `_meta` it is the last that most
- * readers take.
- */
+/** Adds members to the last `result._meta`, which most readers take. Undefined if there is no object for them. */
 export function insertResultMeta(message: Message, members: string): Edit | undefined {
   const result = message.result?.shape;
   if (result === undefined) return undefined;

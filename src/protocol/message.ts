@@ -14,11 +14,11 @@ import {
 } from './json/scan.ts';
 import { StacklessError } from './protocol-error.ts';
 
-/** One JSON-RPC message: its bytes as they came, and where its parts lie. */
+/** One JSON-RPC message: its bytes as received, and the positions of its parts. */
 export interface Message {
   readonly bytes: Buffer;
   readonly kind: 'request' | 'notification' | 'response';
-  /** The id's own text (`7`, `"a"`); undefined on notifications, `null` on a response that answers nothing known. */
+  /** The raw text of the id (`7`, `"a"`); undefined on notifications, `null` on a response to an unknown request. */
   readonly id: string | undefined;
   /** Empty on responses. */
   readonly method: string;
@@ -30,18 +30,18 @@ export interface Message {
   readonly meta: Shape | undefined;
 }
 
-/** What is wrong with a message, in words for whoever sent it. */
+/** The error of a message, in words for its sender. */
 export class MessageFault extends StacklessError {
-  /** True when the bytes are not JSON at all (−32700), false when they are no JSON-RPC message (−32600). */
+  /** True if the bytes are no JSON (−32700), false if they are no JSON-RPC message (−32600). */
   readonly notJson: boolean;
-  /** True when it may be a message, but holds more than is looked at in one. */
+  /** True if it may be valid, but holds more than one message may. */
   readonly tooDense: boolean;
-  /** The id of the request that failed, as far as it can be known: on stdio only it tells the sender which one. */
+  /** The id of the failed request, if known. On stdio only the id tells the sender which request failed. */
   readonly id: string;
 
   constructor(what: string, notJson: boolean, id = 'null', tooDense = false) {
     super(what);
-    this.name = 'MessageFault';
+    this.name = 'MessageError';
     this.notJson = notJson;
     this.tooDense = tooDense;
     this.id = id;
@@ -56,25 +56,23 @@ const plan: ScanPlan = {
 };
 
 /**
- * Sorting and comparing the keys of one object takes time that grows faster than its length, and nobody else is served
- * meanwhile. No protocol object and no sensible argument has so many. The same holds for all values of a message: they
- * are read, judged, hashed and signed for.
+ * Limits of client messages. Sorting and comparing the keys of one object takes more than linear time and blocks
+ * everybody else. No protocol object and no sensible argument has so many. The same holds for all values of a message:
+ * they are read, judged, hashed and signed.
  */
 const clientLimits = { maxKeys: 10_000, maxValues: 100_000 } as const satisfies ScanLimits;
-
-/** Values in one message of a client, or in one batch of them. */
+/** Limit of values in one client message, or in one batch. */
 export const maxClientValues = clientLimits.maxValues;
-
-/** From this size on, a message that is read once more is not scanned once more. Its bytes never change. */
+/** Size from which a message is cached, so that reading it again needs no second scan. Its bytes never change. */
 const largeBytes = 256 * 1024;
 const largeMessages = new WeakMap<Buffer, Message>();
 
-/** Reads one JSON-RPC message of a client; throws MessageFault when it is none, or holds too many keys or values. */
+/** Reads one JSON-RPC message of a client. Throws MessageError if it is none, or has too many keys or values. */
 export function readClientMessage(text: Buffer): Message {
   return readCached(text, clientLimits);
 }
 
-/** Reads one JSON-RPC message; throws MessageFault when it is none. */
+/** Reads one JSON-RPC message. Throws MessageError if it is none. */
 export function readMessage(text: Buffer): Message {
   return readCached(text, undefined);
 }
@@ -100,7 +98,7 @@ function parseMessage(text: Buffer, limits: ScanLimits | undefined): Message {
   }
 }
 
-// An answer with a broken body keeps its id to itself: it counts the other side's requests, not the sender's.
+// The id of an invalid answer is not returned: it counts the other side's requests, not the sender's.
 function findRequestId(bytes: Buffer, shape: Shape): string {
   const ids = shape.members.filter((member) => member.key === 'id');
   const isRequest = memberOf(shape, 'method') && !memberOf(shape, 'result') && !memberOf(shape, 'error');
@@ -120,7 +118,7 @@ function readEnvelope(bytes: Buffer, shape: Shape): Message {
   let result: Member | undefined;
   let error: Member | undefined;
   for (const member of shape.members) {
-    // A known name met twice, or in another spelling, means different things to different readers.
+    // A known name that occurs twice, or in another spelling, means different things to different readers.
     switch (member.key) {
       case 'jsonrpc':
         version = assertOnce(version, member);
@@ -169,12 +167,12 @@ function readEnvelope(bytes: Buffer, shape: Shape): Message {
   return { bytes, kind: 'response', id, method: '', shape, params, result, error, meta };
 }
 
-/** The message with these edits made, for whoever has to read on in what they leave. */
+/** Applies edits to a message and reads the result again. */
 export function edited(message: Message, edits: readonly Edit[]): Message {
   return edits.length === 0 ? message : readMessage(applyEdits(message.bytes, edits));
 }
 
-/** Where the id lies, for whoever replaces it. */
+/** Finds the member that holds the id. */
 export function idMember(message: Message): Member {
   const member = memberOf(message.shape, 'id');
   if (member === undefined) throw new TypeError('the message has no id');
@@ -205,7 +203,7 @@ function refuseVariant(key: string): void {
   }
 }
 
-/** Ids are strings, or integers that every JSON reader holds exactly. */
+/** Reads an id: a string, or an integer that every JSON reader holds exactly. */
 function readId(bytes: Buffer, member: Member): string {
   const small = readSmallNumber(bytes, member.start, member.end);
   if (small !== undefined) return small;
@@ -215,7 +213,7 @@ function readId(bytes: Buffer, member: Member): string {
   throw new MessageFault('"id" must be a string or an integer within ±(2^53−1)', false);
 }
 
-/** The usual id, a number of few digits, without the detour over a decoder. */
+/** Reads the usual id, a short number, without a decoder. */
 function readSmallNumber(bytes: Buffer, start: number, end: number): string | undefined {
   if (end - start > 9 || (bytes[start] === 0x30 && end - start > 1)) return undefined;
   let value = 0;

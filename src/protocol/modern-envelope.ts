@@ -2,15 +2,7 @@ import { memberOf, stringAt } from './json/scan.ts';
 import type { Message } from './message.ts';
 import { modernVersion } from './versions.ts';
 
-/**
- * MCP mirrors names into headers; values that a header cannot hold travel as `=?base64?…?=`
- * (MCP 2026-07-28, streamable HTTP, "Standard headers").
- */
-const plainHeaderValue = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
-
-const encodedHeaderValue = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
-
-/** Headers that must say the same as the body (MCP 2026-07-28, streamable HTTP). Undefined on stdio. */
+/** Headers that must agree with the body (MCP 2026-07-28, streamable HTTP). Undefined on stdio. */
 export interface MirroredHeaders {
   readonly version: string | undefined;
   readonly method: string | undefined;
@@ -25,12 +17,12 @@ export interface EnvelopeFault {
 
 const versionKey = 'io.modelcontextprotocol/protocolVersion';
 
-/** The revision a message claims for itself; undefined in the handshake era. */
+/** Reads the revision that a message claims; undefined in the handshake era. */
 export function claimedVersion(message: Message): string | undefined {
   return stringAt(message.bytes, memberOf(message.meta, versionKey));
 }
 
-/** What is wrong with a modern request's description of itself, in the order the protocol wants it found. */
+/** Finds the first error in the envelope of a modern request, in the order that the protocol prescribes. */
 export function envelopeFault(message: Message, headers: MirroredHeaders | undefined): EnvelopeFault | undefined {
   const claimed = claimedVersion(message);
   if (headers !== undefined) {
@@ -88,12 +80,16 @@ function findMirroredParam(method: string): string | undefined {
   }
 }
 
+/** Header values; others travel as `=?base64?…?=` (MCP 2026-07-28, streamable HTTP, "Standard headers"). */
+const plainHeaderValue = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+const encodedHeaderValue = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
+
 export function encodeHeaderValue(value: string): string {
   if (plainHeaderValue.test(value) && !value.startsWith('=?')) return value;
   return `=?base64?${Buffer.from(value).toString('base64')}?=`;
 }
 
-/** Undefined when the encoding is broken. */
+/** Decodes a header value. Undefined if the encoding is invalid. */
 export function decodeHeaderValue(value: string): string | undefined {
   if (!value.startsWith('=?')) return value;
   const parts = encodedHeaderValue.exec(value);

@@ -3,39 +3,15 @@ import { elementsAt, type Member, memberOf, type Shape, shapeAt, stringAt } from
 import type { Message } from './message.ts';
 import { ProtocolFault } from './protocol-error.ts';
 
-/** The parameter that says what a request is about, by method. Permissions, rules, pins and routes depend on it. */
-const subjectParams: ReadonlyMap<string, 'name' | 'uri'> = new Map([
-  ['tools/call', 'name'],
-  ['prompts/get', 'name'],
-  ['resources/read', 'uri'],
-]);
-
-/** Methods that only the handshake era has; in the modern one nobody knows them. */
-const handshakeSubjectParams: ReadonlyMap<string, 'uri'> = new Map([
-  ['resources/subscribe', 'uri'],
-  ['resources/unsubscribe', 'uri'],
-]);
-
-/** The journal holds names and addresses whole up to these lengths. */
-const maxNameLength = 1024;
-
-const maxAddressLength = 8192;
-
-/** Characters that one reader keeps and another replaces or stops at: control characters and halves of pairs. */
-const unstable = /[\p{Cc}\p{Cs}]/u;
-
-/** Characters that some readers drop from a name, because nobody sees them. */
-const invisible = /[\p{Cf}\p{Zl}\p{Zp}]/u;
-
-/** The most that a client may say of itself, in bytes: it is kept for as long as the client, and said again to servers. */
-export const maxClientInfoBytes = 65_536;
-/** The most resources that one client can subscribe to, in either era, and the most characters of each URI. */
+/** Limit of what a client may say about itself, in bytes. It is kept as long as the client, and repeated to servers. */
+const maxClientInfoBytes = 65_536;
+/** Limits of the subscriptions of one client, in either era, and of each URI. */
 export const mostSubscriptions = 1000;
 export const longestUri = 8192;
 const maxLevelBytes = 64;
 const protocolPrefix = 'io.modelcontextprotocol/';
 
-/** Refuses a request with more in it than is kept of one: many small requests must not fill the memory. */
+/** Refuses a request that is too large to keep: many small requests must not fill the memory. */
 export function assertParamSizes(message: Message): void {
   if (message.kind !== 'request') return;
   if (message.method === 'initialize')
@@ -51,7 +27,7 @@ export function assertParamSizes(message: Message): void {
   assertMaxBytes(described, maxClientInfoBytes, `what _meta says under ${protocolPrefix}`);
 }
 
-/** Each of these can become a request to a server. A key that stands twice counts twice: readers differ in which they take. */
+/** Checks subscriptions, each of which can become a request. Repeated keys all count: readers differ. */
 function assertSubscriptions({ bytes, params }: Message): void {
   const filters = findMembers(params?.shape, 'notifications').map((filter) => shapeAt(bytes, filter));
   const lists = filters.flatMap((filter) => findMembers(filter, 'resourceSubscriptions'));
@@ -76,9 +52,28 @@ function assertMaxBytes(bytes: number, limit: number, what: string): void {
   throw new ProtocolFault(-32602, 200, `Invalid params: ${what} has ${bytes} bytes, and may have ${limit}`);
 }
 
+/** The parameter that names the subject of a request, by method. Permissions, rules, pins and routes depend on it. */
+const subjectParams: ReadonlyMap<string, 'name' | 'uri'> = new Map([
+  ['tools/call', 'name'],
+  ['prompts/get', 'name'],
+  ['resources/read', 'uri'],
+]);
+/** Methods of the handshake era only. */
+const handshakeSubjectParams: ReadonlyMap<string, 'uri'> = new Map([
+  ['resources/subscribe', 'uri'],
+  ['resources/unsubscribe', 'uri'],
+]);
+/** Lengths up to which the journal stores names and addresses. */
+const maxNameLength = 1024;
+const maxAddressLength = 8192;
+/** Characters that some readers keep and others replace or stop at: control characters and lone surrogates. */
+const unstable = /[\p{Cc}\p{Cs}]/u;
+/** Invisible characters, which some readers drop from a name. */
+const invisible = /[\p{Cf}\p{Zl}\p{Zp}]/u;
+
 /**
  * Refuses a request whose subject two readers could take differently. A JavaScript server turns `["delete"]` into
- * "delete" where Ambit sees no name at all; another one trims a name, or stops at a control character.
+ * "delete" where Ambit sees no name; another one trims a name, or stops at a control character.
  */
 export function assertParamTypes(message: Message, isHandshake: boolean): void {
   if (message.kind !== 'request') return;
@@ -88,7 +83,7 @@ export function assertParamTypes(message: Message, isHandshake: boolean): void {
   else if (method === 'completion/complete') assertReference(bytes, memberOf(params?.shape, 'ref'));
 }
 
-/** What a completion is for: a prompt by its name, or a resource template by its URI. */
+/** Checks the subject of a completion: a prompt by name, or a resource template by URI. */
 function assertReference(bytes: Buffer, ref: Member | undefined): void {
   const shape = ref === undefined ? undefined : shapeAt(bytes, ref);
   if (shape === undefined) throw invalidParams('params.ref must be an object');

@@ -1,6 +1,6 @@
 /**
- * An error about what somebody sent. Where in the program it was found is of no use to anybody, and writing that down
- * takes ten times as long as finding it: whoever sends a flood of nonsense must not make us do so.
+ * An error about received data, without a stack trace. Nobody needs the trace, and capturing it takes ten times as long
+ * as finding the error: a flood of invalid messages must not cost that.
  */
 export class StacklessError extends Error {
   constructor(what: string) {
@@ -10,7 +10,7 @@ export class StacklessError extends Error {
     Error.stackTraceLimit = stackTraceLimit;
   }
 }
-/** A JSON-RPC error that the protocol itself prescribes, on the status it prescribes. */
+/** A JSON-RPC error that the protocol prescribes, with the HTTP status it prescribes. */
 export class ProtocolFault extends Error {
   readonly rpc: number;
   readonly status: number;
@@ -25,5 +25,5 @@ export class ProtocolFault extends Error {
   }
 }
 
-/** The upstream does not speak the caller's era: where a bridge can stand, one is built instead. */
+/** The upstream does not speak the caller's era. A bridge is built instead, if possible. */
 export class EraFault extends ProtocolFault {}

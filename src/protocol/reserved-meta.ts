@@ -4,34 +4,14 @@ import { type Member, shapeAt, stringAt } from './json/scan.ts';
 import { stringAt as decodeStringToken, findStringEnd, isFollowedByColon } from './json/walk-strings.ts';
 import type { Message } from './message.ts';
 
-interface Span {
-  readonly start: number;
-  readonly end: number;
-}
-
-interface MemberSpan {
-  readonly start: number;
-  end: number;
-  readonly unwanted: boolean;
-}
-
-/** An object or array that is open. Members are kept of a `_meta` only. */
-interface OpenContainer {
-  readonly members: MemberSpan[] | undefined;
-  holdsMeta: boolean;
-}
-
-/** What every platform passes on, by W3C; a longer one may be dropped. */
-const maxBaggageLength = 8192;
-
-/** The `_meta` keys that are ours alone to write or to read. */
+/** The `_meta` keys that only Ambit may write or read. */
 export interface OurKeys {
   has(key: string): boolean;
 }
 
-/** `ambit` itself, and whatever begins with it and a "/" or "."; in any spelling that some reader takes for it. */
+/** Whether a key is `ambit`, or starts with `ambit/` or `ambit.`, in any spelling that some reader takes for it. */
 export function isOurKey(key: string): boolean {
-  // Nearly every key is told apart by its first letter.
+  // The first letter rules out nearly every key.
   const first = key.charCodeAt(0);
   if ((first | 0x20) !== 0x61 && first > 0x20 && first < 0x7f) return false;
   if (isOddKey(key) && readsAs(key, 'ambit')) return true;
@@ -42,7 +22,7 @@ export function isOurKey(key: string): boolean {
 
 const ambitKeys: OurKeys = { has: isOurKey };
 
-/** Ours, and the other names under which a client may announce a workspace. */
+/** Creates the set of reserved keys: Ambit's, and other names under which a client may announce a workspace. */
 export function ourKeys(announceKeys: readonly string[]): OurKeys {
   const others = announceKeys.map(foldKey).filter((key) => key !== 'ambit');
   if (others.length === 0) return ambitKeys;
@@ -50,7 +30,7 @@ export function ourKeys(announceKeys: readonly string[]): OurKeys {
   return { has: (key) => isOurKey(key) || readingIn(key, announced) !== undefined };
 }
 
-/** What most messages consist of, and none of our keys can lie in. */
+/** Members of most messages that cannot contain reserved keys. */
 const unaffectedKeys = new Set([
   'name',
   'arguments',
@@ -64,8 +44,8 @@ const unaffectedKeys = new Set([
 const holderKeys = new Set(['_meta', 'inputresponses', 'inputrequests']);
 
 /**
- * Takes our keys out of every `_meta` a reader may find, be it there twice or in another spelling; also out of the
- * questions and answers that MCP 2026-07-28 carries inside results and requests instead of by themselves.
+ * Removes reserved keys from every `_meta` that a reader may find, even if it occurs twice or in another spelling.
+ * Covers the questions and answers that MCP 2026-07-28 puts into results and requests.
  */
 export function stripOurKeys(message: Message, keys: OurKeys = ambitKeys): Edit[] {
   const edits: Edit[] = [];
@@ -124,10 +104,10 @@ function membersAt(bytes: Buffer, member: Member): readonly Member[] {
   return shapeAt(bytes, member)?.members ?? [];
 }
 
-/**
- * W3C baggage without the members that could pass for ours, in whatever case or escape their key is written. The same
- * text when there are none; what stays, stays as it was. Nothing of one that is longer than anybody has to pass on.
- */
+/** Length that every platform passes on, by W3C; a longer value may be dropped. */
+const maxBaggageLength = 8192;
+
+/** Removes W3C baggage members whose key could pass for ours. A value that is too long is dropped. */
 export function stripReservedBaggage(baggage: string): string {
   if (baggage.length > maxBaggageLength) return '';
   const members = baggage.split(',');
@@ -139,21 +119,38 @@ function readBaggageKey(member: string): string {
   return (/^[^=;]*/.exec(member)?.[0] ?? '').trim();
 }
 
-/** Run by run: an escape that cannot be read must not hide the ones that can. */
+/** Decodes run by run: an invalid escape must not hide the others. */
 function decodePercentEscapes(key: string): string {
   return key
     .replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'))
     .trim();
 }
 
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+interface MemberSpan {
+  readonly start: number;
+  end: number;
+  readonly unwanted: boolean;
+}
+
+/** An open object or array. Members are recorded for a `_meta` only. */
+interface OpenContainer {
+  readonly members: MemberSpan[] | undefined;
+  holdsMeta: boolean;
+}
+
 /**
- * Takes our keys out of every `_meta` inside a value of bytes that are known to be valid JSON, however deep it lies, in
- * one pass. The `_meta` of the value itself stays, unless it is `foreign` too: some of it may be ours.
+ * Removes reserved keys from every `_meta` inside a JSON value, at any depth, in one pass. The bytes must be valid
+ * JSON. The `_meta` of the value itself is kept unless `withOwnMeta` is set, since Ambit may have written it.
  */
 export function stripInnerMetas(bytes: Buffer, { start, end }: Span, withOwnMeta = false): Edit[] {
   const edits: Edit[] = [];
   const open: OpenContainer[] = [];
-  /** Where the last value ended. */
+  /** End of the last value. */
   let last = start;
 
   function endMember(): void {
@@ -205,7 +202,7 @@ export function stripInnerMetas(bytes: Buffer, { start, end }: Span, withOwnMeta
   return dropNestedEdits(edits);
 }
 
-/** What lies in a part that is taken out goes with it. */
+/** Drops edits inside a range that is removed as a whole. */
 function dropNestedEdits(edits: Edit[]): Edit[] {
   let covered = -1;
   return edits

@@ -1,11 +1,11 @@
 import { foldKey, readingIn } from './json/fold-key.ts';
 
-/** A tool's arguments as a rule may judge them, or why no rule can. Objects are Maps: no name in them is special. */
+/** The arguments of a tool as rules see them, or why they cannot be judged. Objects are Maps: no key is special. */
 export type RuleArguments =
   | {
       readonly kind: 'read';
       readonly value: ReadonlyMap<string, unknown>;
-      /** How many values there are in it, and how long its text is: what judging it may cost. */
+      /** Number of values and length of the text: the cost of judging them. */
       readonly values: number;
       readonly length: number;
     }
@@ -18,9 +18,8 @@ const maxDepth = 64;
 class UnsafeArgumentsError extends Error {}
 
 /**
- * Reads a JSON text, which is known to be valid, so that every reader of it sees what is judged here. What two readers
- * may take differently is refused: a name twice, one of `names` in another spelling, numbers that a double does not
- * hold, text that is no Unicode.
+ * Reads a valid JSON text so that every reader of it sees what the rules judge. Ambiguous input is refused: a repeated
+ * name, another spelling of one of `names`, a number that a double cannot hold, invalid Unicode.
  */
 export function readJudged(text: string, names: ReadonlySet<string>): RuleArguments {
   if (text.length > maxLength) return { kind: 'unsafe', reason: 'they are too large' };
@@ -79,7 +78,7 @@ export function readJudged(text: string, names: ReadonlySet<string>): RuleArgume
     while (text[at] !== '}') {
       const key = readString();
       if (members.has(key)) throw new UnsafeArgumentsError(`"${shortenKey(key)}" is in them twice`);
-      // A JavaScript server that copies its arguments reads what is in there as if it were beside it.
+      // A JavaScript server that copies its arguments reads these members as if they were beside it.
       if (key === '__proto__') throw new UnsafeArgumentsError('"__proto__" is in them');
       if (!names.has(key) && readingIn(key, folded) !== undefined) {
         throw new UnsafeArgumentsError(`"${shortenKey(key)}" is another spelling of a name that a rule reads`);
@@ -123,7 +122,7 @@ export function readJudged(text: string, names: ReadonlySet<string>): RuleArgume
 
 const endOfScalar = new Set([',', ']', '}', ' ', '\t', '\n', '\r']);
 
-/** Whole numbers are bigints, as the conditions' language has them apart from fractions. */
+/** Returns whole numbers as bigints, since CEL distinguishes them from fractions. */
 function readNumber(raw: string): bigint | number {
   if (/^-?\d+$/.test(raw)) {
     if (!Number.isSafeInteger(Number(raw)))

@@ -4,27 +4,27 @@ import { memberOf, stringAt } from './json/scan.ts';
 import type { Message } from './message.ts';
 import type { OurKeys } from './reserved-meta.ts';
 
-/** The W3C trace context of a request, as its HTTP headers have it. */
+/** The W3C trace context of a request in its HTTP headers. */
 export interface TraceHeaders {
   readonly parent: string;
   readonly state: string | undefined;
 }
 
-/** The trace that a request is part of, and our own span in it. */
+/** The trace that a request belongs to, and our own span in it. */
 export interface Trace {
   readonly traceId: string;
-  /** The client's, above ours; none where the trace starts here. */
+  /** The client's span; undefined if the trace starts here. */
   readonly parentId: string | undefined;
-  /** Ours: what the upstream does hangs below it. */
+  /** Our span, the parent of what the upstream does. */
   readonly spanId: string;
-  /** Whether those before us want to see it. */
+  /** Whether the callers want the trace recorded. */
   readonly sampled: boolean;
-  /** Where our spans are told to somebody, what the upstream is asked is one of its own, between ours and its. */
+  /** The span of the request to the upstream, if spans are exported; it lies between ours and the upstream's. */
   readonly upstreamSpanId: string | undefined;
-  /** What the upstream is told in place of what the client sent. */
+  /** The `traceparent` that replaces the client's towards the upstream. */
   readonly parent: string;
   readonly from: 'meta' | 'header';
-  /** What goes on in headers to an upstream over HTTP; nothing where the client sent none. */
+  /** Headers for an upstream over HTTP; undefined if the client sent none. */
   readonly headers: Readonly<Record<string, string>> | undefined;
 }
 
@@ -34,7 +34,7 @@ const zeroSpan = '0'.repeat(16);
 const sampledFlag = 0x01;
 const maxStateLength = 512;
 
-/** `_meta` comes before the header: a proxy that knows nothing of MCP may have set the latter. */
+/** Reads the trace of a request. `_meta` precedes the header, which a proxy without knowledge of MCP may have set. */
 export function traceOf(message: Message, headers?: TraceHeaders): Trace | undefined {
   const member = memberOf(message.meta, 'traceparent');
   if (message.kind === 'response' || (member === undefined && headers === undefined)) return undefined;
@@ -57,7 +57,7 @@ export function traceOf(message: Message, headers?: TraceHeaders): Trace | undef
   };
 }
 
-/** A trace that starts here, with an id that is known not to be taken. It goes on as if it had come in a header. */
+/** Starts a new trace with an unused id. It is passed on as if it had come in a header. */
 export function startTrace(traceId: string, isSampled: boolean): Trace {
   const spanId = createSpanId();
   const parent = `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
@@ -73,7 +73,7 @@ export function startTrace(traceId: string, isSampled: boolean): Trace {
   };
 }
 
-/** The same, in which the upstream hangs below a span of what it is asked. */
+/** Adds a span for the request to the upstream, which becomes the parent of the upstream's spans. */
 export function addUpstreamSpan(trace: Trace): Trace {
   const upstreamSpanId = createSpanId();
   const parent = trace.parent.replace(trace.spanId, upstreamSpanId);
@@ -86,13 +86,13 @@ function createSpanId(): string {
   return id === zeroSpan ? createSpanId() : id;
 }
 
-/** What has to change in the message itself. */
+/** Creates the edits that put the new `traceparent` into the message. */
 export function traceEdits(message: Message, trace: Trace | undefined): Edit[] {
   const member = trace?.from === 'meta' ? memberOf(message.meta, 'traceparent') : undefined;
   return member === undefined || trace === undefined ? [] : [replaceValue(member, `"${trace.parent}"`)];
 }
 
-/** A trace that cannot be read goes no further, nor what only has a meaning together with it. */
+/** Reserves the trace keys if the trace is invalid, so that it and its state are not passed on. */
 export function keysWithTrace(message: Message, trace: Trace | undefined, keys: OurKeys): OurKeys {
   if (message.meta === undefined || message.kind === 'response' || trace?.from === 'meta') return keys;
   if (memberOf(message.meta, 'traceparent') === undefined) return keys;
@@ -110,7 +110,7 @@ function parseTraceParent(text: string | undefined): TraceParent | undefined {
   if (text === undefined || version === undefined || traceId === undefined) return undefined;
   if (spanId === undefined || flags === undefined) return undefined;
   if (version === 'ff' || traceId === zeroTrace || spanId === zeroSpan) return undefined;
-  // The first version ends here; of later ones only what the first has is understood, and said on.
+  // Version 00 ends here; of later versions only the fields of version 00 are read and passed on.
   if (version === '00' && text.length !== 55) return undefined;
   const known = Number.parseInt(flags, 16) & sampledFlag;
   return { traceId, spanId, flags: version === '00' ? flags : known.toString(16).padStart(2, '0') };

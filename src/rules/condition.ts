@@ -2,44 +2,20 @@ import { type ASTNode, Environment } from '@marcbachmann/cel-js';
 import { RE2JS } from 're2js';
 import type { RuleArguments } from '../protocol/rule-arguments.ts';
 import type { RuleInput } from './decision.ts';
+import { mostPermissions } from './session-base.ts';
 
-/** What a condition reads, as far as its text tells. */
+/** The inputs of a condition, found in its text. */
 interface ConditionReads {
   readonly readsArgs: boolean;
-  /** Of `session.userId`, `server`, `tool`, `args.path`: those it mentions. */
+  /** The claims it mentions: `session.userId`, `server`, `tool`, `args.path`. */
   readonly claims: readonly string[];
-  /** Every name it looks for in the arguments. */
+  /** Every name it looks up in the arguments. */
   readonly names: ReadonlySet<string>;
-  /** How often its innermost part may run: so many times, times the number of values for each nested loop. */
+  /** Bound of the runs of its innermost part: `times`, multiplied by the values of each nested loop. */
   readonly loops: { readonly nested: number; readonly times: number };
 }
 
-/** What can be called. All else is refused: no clock, no bytes, and nothing that lets a text grow. */
-const allowedFunctions = new Set(
-  'has size startsWith endsWith contains lowerAscii upperAscii trim indexOf lastIndexOf substring all exists exists_one filter int double string bool type dyn re glob under'.split(
-    ' ',
-  ),
-);
-
-const loopNames = new Set(['all', 'exists', 'exists_one', 'filter']);
-
-const maxNestedLoops = 2;
-
-/** A session has at most as many permissions. */
-const maxSessionPermissions = 100;
-
-type CompilePattern = (kind: 're' | 'glob', pattern: string) => string | undefined;
-
-/** Steps of matching, at most, in one judgement: what a text may cost, however it was written. */
-const maxMatchSteps = 4_000_000;
-
-const maxProgramSize = 2000;
-
-const compiledPatterns = new Map<string, RE2JS>();
-
-let matchSteps = 0;
-
-/** `error` is why it cannot be said; whoever asks takes that for a denial. */
+/** `error` says why it could not be evaluated; callers treat that as a denial. */
 export type ConditionResult = { readonly holds: boolean } | { readonly error: string };
 
 export interface Condition extends ConditionReads {
@@ -49,7 +25,7 @@ export interface Condition extends ConditionReads {
 
 const maxTextLength = 4096;
 const maxCachedConditions = 20_000;
-/** Values times values times length of the text: what loops over hostile arguments may cost. */
+/** Limit of values times values times length of the text: the cost of loops over hostile arguments. */
 const maxLoopWork = 50_000_000;
 
 const environment = new Environment({
@@ -84,13 +60,13 @@ export function compileCondition(text: string): Condition | { readonly problem: 
   if (text.length > maxTextLength) return { problem: `a condition has at most ${maxTextLength} characters` };
   try {
     const program = environment.parse(text);
-    const reading = analyzeCondition(program.ast as ASTNode, compilePattern);
+    const reading = analyzeCondition(program.ast as ASTNode);
     if ('problem' in reading) return reading;
     const { valid, type, error } = program.check();
     if (!valid) return { problem: readFirstLine(error) };
     if (type !== 'bool' && type !== 'dyn') return { problem: `a condition is true or false; this is a ${type}` };
     const condition = { ...reading, text, judge: createJudge(program, reading) };
-    // Many reloads must not add up; a condition in use is held by its rule.
+    // Reloads must not accumulate conditions; a condition in use is held by its rule.
     if (conditionCache.size >= maxCachedConditions) conditionCache.clear();
     conditionCache.set(text, condition);
     return condition;
@@ -121,18 +97,24 @@ function createJudge(
   };
 }
 
-/** The engine shows the place below its words; and it may repeat what was sent. */
+/** Returns the first line of an error. The engine adds the position below it, and may repeat the input. */
 function readFirstLine(error: unknown): string {
   const [line = 'it failed'] = String((error as Error | undefined)?.message ?? error).split('\n');
   return line.length > 160 ? `${line.slice(0, 159)}…` : line;
 }
 
-/** Each judgement starts with a budget of its own. */
+/** Limit of matching steps in one evaluation, for any text. */
+const maxMatchSteps = 4_000_000;
+const maxProgramSize = 2000;
+const compiledPatterns = new Map<string, RE2JS>();
+let matchSteps = 0;
+
+/** Resets the budget before each evaluation. */
 function resetMatchBudget(): void {
   matchSteps = 0;
 }
 
-/** What the pattern of `re` or `glob` cannot be, in words; undefined when it can. It is compiled once, here. */
+/** Compiles the pattern of `re` or `glob` once and returns the problem in words; undefined if it is valid. */
 function compilePattern(kind: 're' | 'glob', pattern: string): string | undefined {
   try {
     const program = RE2JS.compile(kind === 're' ? pattern : globToRegExpSource(pattern));
@@ -145,7 +127,7 @@ function compilePattern(kind: 're' | 'glob', pattern: string): string | undefine
   }
 }
 
-/** Matching by RE2: in time that grows with the text, whatever pattern and text are. */
+/** Matches by RE2, which takes linear time for any pattern and text. */
 function matchesPattern(kind: 're' | 'glob', text: string, pattern: string): boolean {
   const program = compiledPatterns.get(`${kind} ${pattern}`);
   if (program === undefined) throw new Error(`the pattern of ${kind}() must be written in the rule itself`);
@@ -154,7 +136,7 @@ function matchesPattern(kind: 're' | 'glob', text: string, pattern: string): boo
   return program.test(text);
 }
 
-/** As paths are written: `*` and `?` stop at "/", `**` does not. The whole text must match. */
+/** Converts a glob of paths: `*` and `?` stop at "/", `**` does not. The whole text must match. */
 function globToRegExpSource(pattern: string): string {
   const parts = pattern.match(/\*+|\?|[^*?]+/g) ?? [];
   const source = parts.map((part) => {
@@ -165,10 +147,7 @@ function globToRegExpSource(pattern: string): string {
   return `(?s)\\A${source.join('')}\\z`;
 }
 
-/**
- * Whether a path is a folder or lies in it, by its text alone. Throws where the text does not tell: then the rule
- * denies, whichever way round it was written.
- */
+/** Whether a path is a folder or lies in it, by its text. Throws if the text does not tell: the rule then denies. */
 function isUnder(path: string, root: string): boolean {
   const [inner, outer] = [parsePath(path), parsePath(root)];
   if (inner.absolute !== outer.absolute) throw new Error('one path is absolute and the other is not');
@@ -187,10 +166,16 @@ function parsePath(path: string): { readonly absolute: boolean; readonly names: 
   return { absolute, names };
 }
 
-function analyzeCondition(
-  root: ASTNode,
-  patternProblem: CompilePattern,
-): ConditionReads | { readonly problem: string } {
+/** The functions that may be called. Others are refused: no clock, no bytes, and nothing that lets a text grow. */
+const allowedFunctions = new Set(
+  'has size startsWith endsWith contains lowerAscii upperAscii trim indexOf lastIndexOf substring all exists exists_one filter int double string bool type dyn re glob under'.split(
+    ' ',
+  ),
+);
+const loopNames = new Set(['all', 'exists', 'exists_one', 'filter']);
+const maxNestedLoops = 2;
+
+function analyzeCondition(root: ASTNode): ConditionReads | { readonly problem: string } {
   const claims = new Set<string>();
   const names = new Set<string>();
   let problem: string | undefined;
@@ -202,7 +187,7 @@ function analyzeCondition(
     else if (!allowedFunctions.has(name)) problem ??= `there is no function ${name}() in conditions`;
     if (name !== 're' && name !== 'glob') return;
     const pattern = args[1];
-    if (pattern?.op === 'value' && typeof pattern.args === 'string') problem ??= patternProblem(name, pattern.args);
+    if (pattern?.op === 'value' && typeof pattern.args === 'string') problem ??= compilePattern(name, pattern.args);
     else problem ??= `the pattern of ${name}() must be written in the rule itself`;
   }
 
@@ -236,7 +221,7 @@ function analyzeCondition(
 
   walk(root, { nested: 0, times: 1 });
   if (problem !== undefined) return { problem };
-  // Of `session.userId` and `session`, the longer one says more.
+  // Of `session.userId` and `session`, the longer one is more precise.
   const said = [...claims].filter((claim) => ![...claims].some((other) => other.startsWith(`${claim}.`)));
   return {
     readsArgs: [...claims].some((claim) => claim === 'args' || claim.startsWith('args.')),
@@ -248,11 +233,11 @@ function analyzeCondition(
 
 function addLoop(loops: { readonly nested: number; readonly times: number }, over: ASTNode): typeof loops {
   if (over.op === 'list') return { ...loops, times: loops.times * Math.max(over.args.length, 1) };
-  if (readPath(over) === 'session.permissions') return { ...loops, times: loops.times * maxSessionPermissions };
+  if (readPath(over) === 'session.permissions') return { ...loops, times: loops.times * mostPermissions };
   return { ...loops, nested: loops.nested + 1 };
 }
 
-/** `session.userId` and its like; undefined for whatever is no plain path. */
+/** Reads a plain path such as `session.userId`; undefined for any other expression. */
 function readPath(node: ASTNode): string | undefined {
   if (node.op === 'id') return node.args;
   if (node.op !== '.' && node.op !== '.?') return undefined;

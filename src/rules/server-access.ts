@@ -1,23 +1,23 @@
 import type { Loaded, SessionBase } from './session-base.ts';
 import type { TrustLevel } from './trust-level.ts';
 
-/** What of a server decides who may use it. */
+/** The part of a server that decides who may use it. */
 export interface ServerTrust {
   readonly name: string;
   /** The trust levels of sessions that may use it. */
   readonly trust: readonly TrustLevel[];
 }
 
-/** The part of a session, and of the workspace it works in, that decides which servers it may use. */
+/** The part of a session, and of its workspace, that decides which servers it may use. */
 export interface SessionInWorkspace extends Pick<Loaded<SessionBase>, 'trustLevel' | 'servers'> {
   readonly workspace:
     | { readonly id: string; readonly servers: 'all' | 'none' | readonly string[] }
-    /** The session is in a workspace that is no longer configured: nobody can say what may be used there. */
+    /** The workspace is no longer configured, so nobody can say what may be used there. */
     | { readonly id: string; readonly servers: undefined }
     | undefined;
 }
 
-/** Why a server is not for a session: in words for a person, and by the rule that says so. */
+/** The reason why a session may not use a server, and the rule that says so. */
 export interface Removal {
   readonly rule: string;
   readonly reason: string;
@@ -46,10 +46,10 @@ function checkSessionServers({ name }: ServerTrust, { servers }: SessionInWorksp
   return { rule: 'session.servers', reason: 'it is not among the servers this session was limited to' };
 }
 
-/** In this order: the first that removes a server is the one that is named. */
+/** The checks in order: the first one that denies a server is reported. */
 const accessChecks: readonly AccessCheck[] = [checkTrust, checkWorkspace, checkSessionServers];
 
-/** Undefined when the session may use the server; else why not. */
+/** Finds the reason why a session may not use a server; undefined if it may. */
 export function removalOf(server: ServerTrust, session: SessionInWorkspace): Removal | undefined {
   for (const filter of accessChecks) {
     const removal = filter(server, session);

@@ -1,26 +1,26 @@
 import type { Decision } from './decision.ts';
 import { type ToolPattern, toolPattern } from './tool-pattern.ts';
 
-/** `servers.*.tools` as the configuration has it; patterns are of the tool's own name. */
+/** `servers.*.tools` of the configuration; patterns match the tool's own name. */
 export interface ToolFilterTexts {
   readonly allow: readonly string[];
   readonly deny: readonly string[];
-  /** By pattern: the permission that a session needs. */
+  /** The permission that a session needs, by pattern. */
   readonly permissions: Readonly<Record<string, string>>;
-  /** By pattern: the tool of our own that is to be used. */
+  /** The tool of Ambit to use instead, by pattern. */
   readonly instead: Readonly<Record<string, string>>;
   readonly hideReplaced: boolean;
 }
 
 export interface ToolFilters {
   findRefusal(tool: string, held: readonly string[]): Decision | undefined;
-  /** What it took to pass them. */
+  /** The claims that were needed to pass the filters. */
   listClaims(tool: string): readonly string[];
-  /** What of them holds for a session with these permissions. */
+  /** The filters that apply to a session with these permissions. */
   listActive(held: readonly string[]): readonly unknown[];
 }
 
-/** Undefined when they let everything pass. */
+/** Creates the filters of a server; undefined if they allow everything. */
 export function createToolFilters(server: string, texts: ToolFilterTexts | undefined): ToolFilters | undefined {
   if (texts === undefined) return undefined;
   const allow = texts.allow.map(toolPattern);
@@ -31,7 +31,7 @@ export function createToolFilters(server: string, texts: ToolFilterTexts | undef
   if (open && deny.length === 0 && needs.length === 0 && replaced.length === 0) return undefined;
   const key = `servers.${server}.tools`;
   const fits = (tool: string) => (pattern: ToolPattern) => pattern.matches(tool);
-  // What restricts a tool restricts every spelling that a careless server might take for it.
+  // A restriction covers every spelling that a careless server might accept for a tool.
   const resembles = (tool: string) => (pattern: ToolPattern) => pattern.resembles(tool);
 
   return {
@@ -63,8 +63,8 @@ export function createToolFilters(server: string, texts: ToolFilterTexts | undef
   };
 }
 
-export interface ToolReplacement extends ToolPattern {
-  /** The tool to use. */
+interface ToolReplacement extends ToolPattern {
+  /** The tool to use instead. */
   readonly by: string;
 }
 

@@ -1,12 +1,12 @@
 import { foldName } from '../lib/text/fold-name.ts';
 
-/** A pattern of tool names: `*` stands for any text, `?` for one character; all else for itself. */
+/** A pattern of tool names: `*` stands for any text, `?` for one character. */
 export interface ToolPattern {
   readonly text: string;
   matches(name: string): boolean;
-  /** Whether it matches however a careless server may read the name: in other letter case, or composed differently. */
+  /** Whether it matches however a careless server reads the name: other letter case, composed differently. */
   resembles(name: string): boolean;
-  /** Whether some name that begins like this could match. */
+  /** Whether some name with this prefix could match. */
   mayFollow(prefix: string): boolean;
 }
 
@@ -21,7 +21,7 @@ export function toolPattern(text: string): ToolPattern {
   };
 }
 
-/** Goes back to the last `*` only: hostile names cost length times length, never more. */
+/** Backtracks to the last `*` only: hostile names cost at most the product of the lengths. */
 function matchesGlob(pattern: string, name: string): boolean {
   let p = 0;
   let n = 0;

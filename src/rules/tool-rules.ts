@@ -6,7 +6,7 @@ import type { SessionClaims } from './session-base.ts';
 import { createToolFilters, denyTool, type ToolFilters, type ToolFilterTexts } from './tool-filters.ts';
 import { type ToolPattern, toolPattern } from './tool-pattern.ts';
 
-/** A rule as the configuration has it. */
+/** A rule as written in the configuration. */
 export interface RuleText {
   readonly id: string;
   readonly allow?: readonly string[] | undefined;
@@ -14,17 +14,17 @@ export interface RuleText {
   readonly when?: string | undefined;
 }
 
-/** What narrows the tools of one server. Everything in it is decided anew for each call; nothing is remembered. */
+/** The rules and filters for the tools of one server. Each call is decided anew; nothing is cached. */
 export interface ToolPolicy {
   decide(session: SessionClaims, tool: string, args: ReadArguments): Decision;
-  /** Whether some call of it could be allowed: a condition on arguments may always turn out well. */
+  /** Whether some call of the tool could be allowed: a condition on arguments may always hold. */
   could(session: SessionClaims, tool: string): boolean;
-  /** Equal for two sessions, or two configurations, in which every tool is shown alike. */
+  /** Returns a key that is equal for sessions, and configurations, that see the same tools. */
   outlook(session: SessionClaims): string;
 }
 
 export interface Policy {
-  /** Undefined when nothing narrows the tools of this server. */
+  /** Undefined if nothing restricts the tools of this server. */
   for(server: string): ToolPolicy | undefined;
 }
 
@@ -35,10 +35,10 @@ interface Rule {
   readonly condition: Condition | undefined;
 }
 
-/** Ambit's own tools are known by their bare names. */
+/** Ambit's own tools have no prefix. */
 const ownServer = 'ambit';
 const maxNameLength = 512;
-/** Of a rule that allows a tool by another spelling of its name. */
+/** Condition of an allow rule that matches another spelling of the name only. */
 const neverHolds: Condition = {
   text: '',
   readsArgs: false,
@@ -86,7 +86,7 @@ function createServerToolRules(
   filters: ToolFilters | undefined,
   rules: readonly Rule[],
 ): ToolPolicy {
-  // A rule concerns every spelling that a careless server might take for a tool it names; it allows only the exact one.
+  // A rule concerns every spelling that a careless server might accept for a tool; it allows only the exact one.
   const findRulesFor = (tool: string): readonly Rule[] =>
     rules.flatMap((rule) => {
       if (!rule.patterns.some((pattern) => pattern.resembles(prefix + tool))) return [];
@@ -127,7 +127,7 @@ function createServerToolRules(
         const texts = patterns.map(({ text }) => text);
         if (condition === undefined) return [[effect, texts]];
         if (condition.readsArgs) return effect === 'deny' ? [] : [[effect, texts, 'perhaps']];
-        // The same condition may come out differently from tool to tool.
+        // The condition may differ from tool to tool.
         if (condition.claims.includes('tool')) return [[effect, texts, condition.text, session]];
         const verdict = condition.judge({ session, server, tool: '' }, undefined);
         if (effect === 'deny' && 'holds' in verdict && !verdict.holds) return [];
@@ -140,8 +140,8 @@ function createServerToolRules(
 }
 
 /**
- * Deny wins, and so does an error in any condition. A tool that allow rules name is allowed where one of them holds;
- * one that none names is allowed as it is by default.
+ * Decides by the rules that name the tool. Deny wins, and so does an error in any condition. A tool that allow rules
+ * name is allowed if one of them holds; a tool that none names is allowed by default.
  */
 function decideByRules(
   call: RuleInput,

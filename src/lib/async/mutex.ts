@@ -1,6 +1,4 @@
-/** Work of one kind after the other for each key; keys do not wait for each other. */
-export type OneAtATime = <T>(key: string, work: () => Promise<T>) => Promise<T>;
-/** Waits for its turn, and answers with what ends it. */
+/** Creates a mutex. Calling it waits until the mutex is free and returns the function that releases it. */
 export function createTurns(): () => Promise<() => void> {
   let last: Promise<void> = Promise.resolve();
   return async () => {
@@ -13,6 +11,9 @@ export function createTurns(): () => Promise<() => void> {
     return end;
   };
 }
+
+/** Runs work exclusively for each key, in order; different keys do not wait for each other. */
+export type OneAtATime = <T>(key: string, work: () => Promise<T>) => Promise<T>;
 
 export function createOneAtATime(): OneAtATime {
   const last = new Map<string, Promise<unknown>>();

@@ -1,6 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 
-/** The work, or UPSTREAM_TIMEOUT when it takes longer; the work itself goes on. */
+/** Waits for the work, or throws UPSTREAM_TIMEOUT when it takes longer. The work itself goes on. */
 export async function within<T>(work: Promise<T>, ms: number, what?: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

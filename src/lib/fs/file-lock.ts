@@ -13,10 +13,10 @@ import {
 import { setTimeout as delay } from 'node:timers/promises';
 
 const maxWaitMs = 10_000;
-/** The work under a lock takes milliseconds: one this old was left behind. */
+/** Age at which a lock was left behind by a dead process. The work under a lock takes milliseconds. */
 const staleMs = 5000;
 
-/** Does something while no other process does it on the same file. */
+/** Runs the work while no other process does so for the same file. */
 export async function withLock<T>(file: string, work: () => T): Promise<T> {
   const held = await acquireLock(file, maxWaitMs, 5);
   try {
@@ -26,7 +26,7 @@ export async function withLock<T>(file: string, work: () => T): Promise<T> {
   }
 }
 
-/** The same for work that takes long: the lock is kept fresh, so that it is stale soon after we are gone. */
+/** Does the same for long work. The lock is touched regularly, so it is stale soon after this process dies. */
 export async function withLongLock<T>(file: string, maxWaitMs: number, work: () => Promise<T>): Promise<T> {
   const held = await acquireLock(file, maxWaitMs, 50);
   const keeping = setInterval(held.refresh, staleMs / 5).unref();
@@ -50,7 +50,7 @@ async function acquireLock(
     if (Date.now() > until) throw new Error(`another process keeps ${lock}`);
     breakStale(lock);
   }
-  // One that was taken from us in the meantime is not ours any more.
+  // Another process may have broken the lock as stale.
   const isOurs = () => readLock(lock) === token;
   return {
     release: () => void (isOurs() && rmSync(lock, { force: true })),
@@ -73,7 +73,7 @@ function tryTakeLock(lock: string, token: string): boolean {
   }
 }
 
-/** Moved aside first: of several who find it stale, one moves it, and one that turns out to be fresh goes back. */
+/** Removes a stale lock. Only one of several processes can rename it; if it turns out fresh, it is put back. */
 function breakStale(lock: string): void {
   const aside = `${lock}.${process.pid}.${randomBytes(4).toString('hex')}`;
   try {
@@ -81,7 +81,7 @@ function breakStale(lock: string): void {
     renameSync(lock, aside);
     if (Date.now() - statSync(aside).mtimeMs < staleMs) linkSync(aside, lock);
   } catch {
-    // Somebody else was faster.
+    // Another process was faster.
   } finally {
     rmSync(aside, { force: true });
   }

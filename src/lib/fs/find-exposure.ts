@@ -9,21 +9,21 @@ const byGroup = 0o020;
 const byAll = 0o002;
 
 /**
- * Why another user could change what a path leads to; undefined where only we and root can. Every folder on the way is
- * looked at, every link, and what lies at the end. What does not exist yet is not judged.
+ * Says why another user could change the file that a path leads to; undefined if only this user and root can. Checks
+ * every folder on the path, every link, and the target. Parts that do not exist yet are not checked.
  */
 export function findExposure(path: string): string | undefined {
   return findExposureOnPath(path, true);
 }
 
-/** The same without what lies at the end: why another user could put something else in its place. */
+/** Does the same without the last component: says why another user could replace it. */
 export function findExposureAbove(path: string): string | undefined {
   return findExposureOnPath(path, false);
 }
 
 /**
- * Goes down from the root, as the system does. A folder that has passed can be changed by nobody else, so neither can
- * the name of what lies in it: between this look and the use of the path nothing is exchanged.
+ * Walks down from the root, as the system does. Nobody else can change a folder that has passed, nor rename its
+ * entries, so nothing changes between this check and the use of the path.
  */
 function findExposureOnPath(path: string, withLast: boolean): string | undefined {
   if (process.getuid === undefined) return undefined;
@@ -39,7 +39,7 @@ function findExposureOnPath(path: string, withLast: boolean): string | undefined
     rest = after;
     const place = name === '..' ? dirname(real) : join(real, name);
     const facts = lstatIfVisible(place);
-    // Whoever uses the path finds the same, and says so.
+    // The caller gets the same error when it uses the path.
     if (facts === undefined) return undefined;
     const isLink = facts.isSymbolicLink();
     const exposed = isLink || after.length > 0 || withLast ? describeExposure(place, facts) : undefined;
@@ -58,7 +58,6 @@ function findExposureOnPath(path: string, withLast: boolean): string | undefined
 }
 
 const splitNames = (path: string): string[] => path.split(sep).filter((name) => name !== '' && name !== '.');
-
 const invisibleCodes = new Set(['ENOENT', 'ENOTDIR', 'EACCES']);
 
 function lstatIfVisible(path: string): Stats | undefined {
@@ -73,7 +72,8 @@ function lstatIfVisible(path: string): Stats | undefined {
 function describeExposure(place: string, facts: Stats): string | undefined {
   const shown = escapeControls(place);
   if (!isTrustedOwner(facts.uid)) return `${shown} belongs to another user`;
-  // A link cannot be written, only replaced, and a device keeps nothing. In a sticky folder nobody can replace what is ours.
+  // A link cannot be written, only replaced, and a device stores nothing. In a sticky folder nobody can replace our
+  // files.
   const isKept = facts.isFile() || (facts.isDirectory() && (facts.mode & sticky) === 0);
   if (!isKept) return undefined;
   const isExposed = (facts.mode & byAll) !== 0 || ((facts.mode & byGroup) !== 0 && !isOurGroup(facts.gid));
@@ -81,7 +81,7 @@ function describeExposure(place: string, facts: Stats): string | undefined {
   return `others may write to ${shown} (mode ${(facts.mode & 0o7777).toString(8).padStart(4, '0')})`;
 }
 
-/** Root, we, and whoever used sudo to start us. In a user namespace, files of the host show no owner. */
+/** Root, this user, and the user who started us with sudo. In a user namespace, files of the host show no owner. */
 function isTrustedOwner(uid: number): boolean {
   const own = process.getuid?.();
   if (uid === 0 || uid === own) return true;
@@ -99,7 +99,7 @@ function isInUserNamespace(): boolean {
   }
 }
 
-/** The group of root, or the private one that many systems give each user: its number is the user's, and nobody joins. */
+/** Root's group, or the private group of the user, whose id is the user's id and which has no other members. */
 function isOurGroup(gid: number): boolean {
   return (gid === 0 || gid === process.getuid?.()) && !hasOtherMembers(gid);
 }
@@ -112,12 +112,12 @@ function hasOtherMembers(gid: number): boolean {
       .map((line) => line.split(':'))
       .some(([, , number, members]) => number === String(gid) && members?.split(',').some((name) => !own.has(name)));
   } catch {
-    // Nobody knows who is in it.
+    // The members are unknown.
     return true;
   }
 }
 
-/** Empty for a user without an entry among the accounts, as in some containers. */
+/** Empty for a user without an account entry, as in some containers. */
 function readOwnUserName(): string {
   try {
     return userInfo().username;
@@ -126,7 +126,7 @@ function readOwnUserName(): string {
   }
 }
 
-/** Where nothing can be written, such as a mounted volume of settings, modes do not matter. */
+/** Modes do not matter on a read-only mount, such as a volume of settings. */
 function isOnReadOnlyMount(place: string): boolean {
   try {
     accessSync(place, constants.W_OK);

@@ -1,22 +1,22 @@
 import { type Dir, type Dirent, lstatSync, opendirSync, readlinkSync, type Stats } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 
-/** Where an absolute path leads. */
-export interface FollowedPath {
-  /** Without links, as far as it exists. */
+/** The result of following the symbolic links of an absolute path. */
+interface FollowedPath {
+  /** The path without links, as far as it exists. */
   readonly place: string;
-  /** The links on the way, each by the place it lies at. */
+  /** The links that were followed, each by its own path. */
   readonly links: readonly string[];
-  /** The first place on the way at which nothing is found. */
+  /** The first path component that does not exist. */
   readonly missing: string | undefined;
 }
 
-/** Looks at a place without following what is there; undefined where nothing can be found. */
-export type LstatPath = (place: string) => Stats | undefined;
+/** Stats a path without following a link there; undefined if nothing is found. */
+type LstatPath = (place: string) => Stats | undefined;
 
 const maxLinks = 40;
 
-/** Follows each link on the way to a path, to its end or to where nothing is. Undefined where they lead in a circle. */
+/** Follows every symbolic link of a path, as far as it exists. Undefined if the links form a circle. */
 export function followLinks(path: string, lookAt: LstatPath = lookAtPlace): FollowedPath | undefined {
   const links: string[] = [];
   let missing: string | undefined;
@@ -48,7 +48,7 @@ function readLinkTarget(link: string): string | undefined {
 
 const splitNames = (path: string): string[] => path.split(sep).filter((name) => name !== '');
 
-/** The same as the default above, for whoever wants to note what was looked at. */
+/** The default for `lookAt`, exported for callers that record what was looked at. */
 export function lookAtPlace(place: string): Stats | undefined {
   try {
     return lstatSync(place, { throwIfNoEntry: false });
@@ -57,19 +57,19 @@ export function lookAtPlace(place: string): Stats | undefined {
   }
 }
 
-/** Those who may write what is searched here are no strangers, so what is beyond the bound is left out. */
+/** Bound of a search; further entries are ignored. Only trusted users write the folders that are searched. */
 const maxEntries = 2000;
 
 export interface LinkSearch {
   readonly lookAt?: LstatPath;
   readonly entriesIn?: (folder: string) => readonly Dirent[];
-  /** The names in a folder that are followed by their own, as `followedIn` tells them. */
+  /** Lists the protected names in a folder that may be links or hold some. Default: `listProtectedNonFiles`. */
   readonly followedIn?: (folder: string) => readonly string[];
-  /** How many levels of folders are looked into. */
+  /** Levels of folders that are searched. */
   readonly maxLevels?: number;
 }
 
-/** The links at a place and in the folders below, without those of packages. */
+/** Finds the links at a path and in the folders below it, except in `node_modules`. */
 export function linksAt(place: string, search: LinkSearch = {}): string[] {
   const { lookAt = lookAtPlace, entriesIn = entriesInFolder, maxLevels = 6 } = search;
   const top = lookAt(place);
@@ -88,24 +88,24 @@ export function linksAt(place: string, search: LinkSearch = {}): string[] {
   return links;
 }
 
-/** A listing that takes everybody's time goes no further. */
+/** Bound of one listing, which blocks the event loop. */
 export const maxListed = 10_000;
 
-/** The first of a folder. None where it is no folder, or cannot be looked into. */
+/** Lists the first entries of a folder. Empty if it is no folder or cannot be read. */
 export function entriesInFolder(folder: string): Dirent[] {
   const entries: Dirent[] = [];
   for (const entry of readEntries(folder)) if (entries.push(entry) === maxListed) break;
   return entries;
 }
 
-/** All of a folder one by one, so that whoever looks can stop. Those that were not there at the beginning may be missing. */
+/** Reads the entries of a folder one by one, so that the caller can stop. Entries created meanwhile may be missing. */
 export function* readEntries(folder: string): Generator<Dirent> {
   let opened: Dir | undefined;
   try {
     opened = opendirSync(folder, { bufferSize: 256 });
     for (let entry = opened.readSync(); entry !== null; entry = opened.readSync()) yield entry;
   } catch {
-    // It is no folder, or cannot be looked into.
+    // It is no folder, or cannot be read.
   } finally {
     opened?.closeSync();
   }

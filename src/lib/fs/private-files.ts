@@ -21,12 +21,12 @@ import { writeAtomically } from './write-atomically.ts';
 const otherUsersMask = 0o077;
 const otherWritersMask = 0o022;
 const sticky = 0o1000;
-/** A folder with one of these has served Ambit before. */
+/** Names that show that Ambit has used the folder before. */
 const ownFileNames = ['journal', 'sessions.db', 'approvals.json'];
 
 /**
- * Makes the data directory, or takes the one that is there, and closes it to everybody else with every folder in it. A
- * folder that holds other things is not touched: others may need them.
+ * Creates or takes over the data directory, and closes it and its folders to other users. A folder that holds other
+ * things is refused, since others may need them.
  */
 export function takeDataDir(path: string): void {
   assertCannotBeReplaced(path);
@@ -39,18 +39,18 @@ export function takeDataDir(path: string): void {
     throw notPrivateError(path, 'others may open it, and it holds things that are not of Ambit');
   closeFolder(path);
   for (const name of names) {
-    // What others have there while we look may be gone again.
+    // Entries may disappear meanwhile.
     if (statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory()) closeFolder(join(path, name));
   }
 }
 
-/** Makes a folder that only we can open. One that is there is closed to others, unless they could have filled it. */
+/** Creates a folder that only this user can open. One that others could have filled is refused. */
 export function makePrivateFolder(path: string): void {
   makeFolder(path);
   closeFolder(path);
 }
 
-/** Closes a file to others, if it is there. One of somebody else is refused. */
+/** Closes a file to others, if it exists. A file of another user is refused. */
 export function keepPrivate(file: string): void {
   try {
     if (!isOpenToOthers(statOwned(file).mode)) return;
@@ -58,13 +58,13 @@ export function keepPrivate(file: string): void {
     if (isOpenToOthers(statSync(file).mode))
       throw notPrivateError(file, 'its mode cannot be changed on this file system');
   } catch (cause) {
-    // Another process may take it away while we look.
+    // Another process may remove it meanwhile.
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw isAmbitError(cause) ? cause : notPrivateError(file, 'its mode cannot be changed', cause);
   }
 }
 
-/** Why nobody can be kept out of a folder; undefined where that can be done. */
+/** Says why a folder cannot be made private; undefined if it can. */
 export function obstacleTo(path: string): string | undefined {
   try {
     assertCannotBeReplaced(path);
@@ -100,7 +100,7 @@ function closeFolder(path: string): void {
     if (isOpenToOthers(fstatSync(descriptor).mode)) {
       throw notPrivateError(path, 'its mode cannot be changed on this file system');
     }
-    // Asked once nobody else can add anything.
+    // Checked now that nobody else can add anything.
     if ((mode & otherWritersMask) === 0 || readdirSync(path).length === 0) return;
     fchmodSync(descriptor, mode & 0o7777);
     throw notPrivateError(path, 'other users may write to it, so what it holds may be theirs');
@@ -109,7 +109,7 @@ function closeFolder(path: string): void {
   }
 }
 
-/** Of what the path leads to; a link on the way must not be somebody else's either. */
+/** Stats the target of a path. The target must be ours, and a link must be ours or root's. */
 function statOwned(path: string): { readonly mode: number } {
   const { uid } = lstatSync(path);
   const facts = statSync(path);
@@ -119,7 +119,7 @@ function statOwned(path: string): { readonly mode: number } {
   return facts;
 }
 
-/** Whoever can rename a folder above it could put a folder of their own in its place. */
+/** Throws if another user could rename a folder above the path and so replace it. */
 function assertCannotBeReplaced(path: string): void {
   const exposed = findExposureAbove(path);
   if (exposed === undefined) return;
@@ -133,7 +133,7 @@ function isOwnUser(uid: number): boolean {
   return process.getuid === undefined || uid === process.getuid();
 }
 
-/** Where there are no users to tell apart by modes, nothing is open. */
+/** On Windows, modes do not separate users, so nothing counts as open. */
 function isOpenToOthers(mode: number): boolean {
   return process.platform !== 'win32' && (mode & otherUsersMask) !== 0;
 }
@@ -146,7 +146,7 @@ function notPrivateError(path: string, why: string, cause?: unknown): AmbitError
   });
 }
 
-/** The secret in a file that only its owner can read, made the first time it is wanted. */
+/** Reads the secret in a file that only its owner can read, and creates it on first use. */
 export async function privateSecret(file: string, make: () => string): Promise<string> {
   return readSecret(file) ?? (await withLock(file, () => readSecret(file) ?? writeSecret(file, make())));
 }
@@ -156,7 +156,7 @@ function writeSecret(file: string, secret: string): string {
   return secret;
 }
 
-/** Undefined when there is no such file. One that others can read holds no secret. */
+/** Reads a secret. Undefined if there is no such file. Throws if others can read it. */
 export function readSecret(file: string): string | undefined {
   const stat = lstatSync(file, { throwIfNoEntry: false });
   if (stat === undefined) return undefined;

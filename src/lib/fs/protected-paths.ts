@@ -2,9 +2,10 @@ import type { Dirent } from 'node:fs';
 import { entriesInFolder, followLinks, type LinkSearch, linksAt, lookAtPlace, maxListed } from './follow-links.ts';
 
 /**
- * What a person's own tools run or take orders from merely because they are used in the folder: shells, git, editors,
- * package managers, agents, forges. Servers in a sandbox and the file tools of sessions may read these, but must not leave orders
- * there. What is run on purpose, such as a Makefile, is not among them. `*` stands for any characters.
+ * Names of files and folders that a developer's own tools run, or take settings from, merely because they work in the
+ * folder: shells, git, editors, package managers, agents, forges. Sandboxed servers and the file tools of sessions may
+ * read them but not write them. Files that are run on purpose, such as a Makefile, are not among them. `*` stands for
+ * any characters.
  */
 export const guardedNames: readonly string[] = [
   // Agents, and the servers they start.
@@ -53,7 +54,7 @@ export const guardedNames: readonly string[] = [
   '.trae',
   '.windsurf',
   '.windsurfrules',
-  // Editors, debuggers and shells of languages.
+  // Editors, debuggers and interactive interpreters.
   '.vscode',
   '*.code-workspace',
   '.idea',
@@ -92,7 +93,7 @@ export const guardedNames: readonly string[] = [
   '.irbrc',
   '.ghci',
   '.iex.exs',
-  // Git and its like, and what hooks that are installed read.
+  // Version control, and the settings of installed hooks.
   '.gitconfig',
   '.gitmodules',
   '.githooks',
@@ -148,7 +149,7 @@ export const guardedNames: readonly string[] = [
   '.flaskenv',
   '.htaccess',
   '.user.ini',
-  // Forges, which run it with the rights of whoever pushes it.
+  // Forges, which run these with the rights of whoever pushes.
   '.buildkite',
   '.circleci',
   '.cirrus.yml',
@@ -162,7 +163,7 @@ export const guardedNames: readonly string[] = [
   'Jenkinsfile',
 ];
 
-/** The same for what has such a meaning only in a certain folder, wherever that folder lies. */
+/** Paths that are protected only in a certain folder, wherever that folder is. */
 export const guardedPaths: readonly string[] = [
   '.bundle/config',
   '.cargo/config',
@@ -185,50 +186,43 @@ export const guardedPaths: readonly string[] = [
   '.yarn/releases',
 ];
 
-/** Stores of content, which are large. What is followed lies right in them. */
+/** Version control stores, which are large. Their settings lie at the top level. */
 const contentStores: ReadonlySet<string> = new Set(['.hg', '.jj', '.sl', '_darcs']);
-
-/** What git follows in the folder of a repository, whatever its configuration says. */
+/** Names that git follows in the folder of a repository, whatever its configuration says. */
 const gitFollowedNames = ['hooks', 'info', 'config', 'config.worktree'];
-
 const topFolders: ReadonlySet<string> = new Set(guardedPaths.map((path) => path.split('/')[0] as string));
-
-/** The names of which one look each tells whether they are there. */
+/** Names without a wildcard, whose presence one lstat shows. */
 const plainNames = [...guardedNames.filter((name) => !name.includes('*')), ...topFolders];
-
 const protectedNamePattern = new RegExp(`^(?:${guardedNames.map(asExpression).join('|')})$`, 'i');
 
-/** Whether a file or folder of this name is guarded, in whatever case it is written. */
+/** Whether a file or folder of this name is protected, in any letter case. */
 export function isGuardedName(name: string): boolean {
   return protectedNamePattern.test(name);
 }
 
-/** A name as part of a regular expression; `*` stops at a slash. */
+/** Converts a name to the source of a regular expression; `*` stops at a slash. */
 export function asExpression(name: string): string {
   return name.replace(/[.+?^${}()|[\]\\/]/g, '\\$&').replaceAll('*', '[^/]*');
 }
 
-/** Whether something in a folder is guarded by its name, or holds what is, and can lead elsewhere: a plain file cannot. */
+/** Whether a folder entry is protected, or holds protected paths, and can lead elsewhere. A plain file cannot. */
 export function isFollowed(entry: Dirent): boolean {
   return !entry.isFile() && (topFolders.has(entry.name) || isGuardedName(entry.name));
 }
 
-/** The names of all that is so in a folder. Where not all of it is listed, plain names are asked for one by one. */
+/** Lists the names of such entries. If the folder is too large to list, plain names are checked one by one. */
 function listProtectedNonFiles(folder: string): string[] {
   const entries = entriesInFolder(folder);
   const listed = entries.filter(isFollowed).map(({ name }) => name);
   return entries.length < maxListed ? listed : [...listed, ...plainlyFollowedIn(folder)];
 }
 
-/** Those among them that are known without a look at the whole folder. */
+/** Lists those that can be found without listing the folder. */
 export function plainlyFollowedIn(folder: string): string[] {
   return plainNames.filter((name) => lookAtPlace(`${folder}/${name}`)?.isFile() === false);
 }
 
-/**
- * Paths in a folder that are guarded, or lie in what is guarded, and lead elsewhere by a link. Whoever may write what
- * they lead to gives the same orders as if they were written themselves.
- */
+/** Finds protected paths that lead elsewhere by a link: whoever may write the target could change the settings. */
 export function guardedLinksIn(
   folder: string,
   isAllowed: (names: readonly string[]) => boolean,
@@ -249,7 +243,7 @@ export function guardedLinksIn(
   return [...byName, ...byPath];
 }
 
-/** The same in the folder of a repository. */
+/** Finds such links in the folder of a git repository. */
 export function gitLinksIn(gitFolder: string, search: LinkSearch = {}): string[] {
   return gitFollowedNames.flatMap((name) => linksAt(`${gitFolder}/${name}`, search));
 }

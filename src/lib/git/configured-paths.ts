@@ -3,25 +3,25 @@ import { dirname, isAbsolute, join, normalize } from 'node:path';
 import { findCommandFiles } from './git-commands.ts';
 import { type GitSetting, parseGitConfig } from './git-config.ts';
 
-/** A place that the configuration of a repository names, and git follows. */
+/** A path that the configuration of a repository names, and that git follows. */
 export interface GitOrder {
-  /** Absolute; links on the way are not followed yet. */
+  /** Absolute; symbolic links are not resolved yet. */
   readonly place: string;
-  /** `path` and `word`: a part of a command, with a slash in it or without; it may be a file or anything else. */
+  /** `path` and `word` are parts of a command, with or without a slash; they may be files or anything else. */
   readonly kind: 'folder' | 'file' | 'settings' | 'path' | 'word';
 }
 
-/** Reads a file of settings; empty where there is none. */
-export type ReadGitConfigFile = (path: string) => string;
+/** Reads a configuration file; empty if there is none. */
+type ReadGitConfigFile = (path: string) => string;
 
-/** The configuration cannot be read within bounds, so nobody knows what git follows. */
+/** The configuration cannot be read within limits, so it is unknown which paths git follows. */
 export class OrdersUnknown extends Error {
-  /** The rest of a sentence about the configuration of git. */
+  /** The rest of a sentence that begins with "The configuration of git". */
   readonly what: string;
 
   constructor(what: string, cause?: unknown) {
     super(`The configuration of git ${what}.`, { cause });
-    this.name = 'OrdersUnknown';
+    this.name = 'GitConfigError';
     this.what = what;
   }
 }
@@ -29,32 +29,31 @@ export class OrdersUnknown extends Error {
 /** Settings whose value is a command that git runs. */
 const commandSettings =
   /^(?:core\.(?:fsmonitor|editor|pager|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|diff\.(?:external|command|textconv)|merge\.driver|filter\.(?:clean|smudge|process)|gpg\.(?:program|defaultkeycommand)|credential\.helper|alias\..*|pager\..*|(?:difftool|mergetool|browser|man)\.(?:cmd|path)|(?:web|help)\.browser|interactive\.difffilter|uploadpack\.packobjectshook|gc\.recentobjectshook|hook\.command|submodule\.update|trailer\.(?:command|cmd)|remote\.(?:uploadpack|receivepack|vcs)|sendemail\.(?:.*cmd|smtpserver)|imap\.tunnel|instaweb\.(?:httpd|browser)|lfs\.(?:path|args|clean|smudge)|tig\..*|secrets\.providers|.*\.(?:.*(?:command|cmd|program|prog|hook)|pager|editor|browser))$/;
-/** Those whose value is a file or folder that it follows. */
+/** Settings whose value is a folder or file that git follows. */
 const folderSettings = /^(?:core\.hookspath|init\.templatedir|gitflow\.hooks)$/;
 const fileSettings = /^core\.attributesfile$/;
 const includeSettings = /^include(?:if)?\.path$/;
-
-/** For one file, which is taken apart in one go. */
+/** Limit of one file, which is parsed at once. */
 const maxFileBytes = 512 * 1024;
 const maxIncludedFiles = 50;
 
-/** What one piece of work may read and follow, for all the repositories that it looks at. */
-export interface GitConfigLimits {
-  /** Of settings, each file counted once. */
+/** Limits of one job, for all repositories that it looks at. */
+interface GitConfigLimits {
+  /** Bytes of configuration, each file counted once. */
   readonly bytes: number;
-  /** Places and words of commands that settings name, each counted once for a file. */
+  /** Paths and words of commands in settings, each counted once per file. */
   readonly named: number;
-  /** The same, counted anew for each repository that they hold for. */
+  /** The same, counted again for each repository. */
   readonly followed: number;
 }
 
 const defaultLimits: GitConfigLimits = { bytes: 2 * 1024 * 1024, named: 2000, followed: 100_000 };
 
-/** Settings of git, each file read and taken apart once. Throws OrdersUnknown beyond its bounds. */
+/** Reads git configuration, each file once. Throws GitConfigError beyond its limits. */
 export interface OrdersSource {
   readonly read: ReadGitConfigFile;
   settingsIn(path: string): readonly GitSetting[];
-  /** What a file names, in the way it is written there. */
+  /** The paths that a file names, as they are written there. */
   namedIn(path: string): readonly NamedValue[];
   countFollowed(): void;
 }
@@ -111,8 +110,8 @@ function memoizeByPath<T>(find: (path: string) => T): (path: string) => T {
 }
 
 /**
- * All that the configuration of a repository names, file by file, so that others can have their turn in between. Throws
- * OrdersUnknown where it cannot be read within bounds.
+ * Lists the paths that the configuration of a repository names, file by file, so that other work can run in between.
+ * Throws GitConfigError if the configuration cannot be read within limits.
  */
 export function* gitOrdersOf(workTree: string, gitFolder: string, source: OrdersSource): Generator<GitOrder> {
   const seen = new Set<string>();
@@ -132,7 +131,7 @@ export function* gitOrdersOf(workTree: string, gitFolder: string, source: Orders
   }
 }
 
-/** One by one: a command can name very much. */
+/** A generator, since one command can name very many. */
 function* findNamedValues({ name, value }: GitSetting): Generator<NamedValue> {
   if (folderSettings.test(name)) yield { value, kind: 'folder' };
   else if (fileSettings.test(name)) yield { value, kind: 'file' };
@@ -144,7 +143,7 @@ function* findNamedValues({ name, value }: GitSetting): Generator<NamedValue> {
   }
 }
 
-/** The folder of a repository, where `.git` is one or a file that says where it lies. */
+/** Finds the git folder of a work tree: `.git` itself, or the folder that the file `.git` names. */
 export function gitFolderOf(workTree: string, read: ReadGitConfigFile = readSettings): string {
   const dot = join(workTree, '.git');
   const said = /^gitdir: ([^\n]+)/.exec(read(dot))?.[1]?.trim();
@@ -152,7 +151,7 @@ export function gitFolderOf(workTree: string, read: ReadGitConfigFile = readSett
   return isAbsolute(said) ? said : join(workTree, said);
 }
 
-/** The folder may be that of a worktree, which has the rest of the repository elsewhere. */
+/** Lists the git folder and, if it belongs to a worktree, the folder of the main repository. */
 export function gitFoldersOf(gitFolder: string, read: ReadGitConfigFile = readSettings): string[] {
   const common = read(join(gitFolder, 'commondir')).trim();
   if (common === '') return [gitFolder];
@@ -166,7 +165,7 @@ function listConfigFiles(gitFolder: string, read: ReadGitConfigFile): string[] {
 function listAccountConfigFiles(): string[] {
   const { XDG_CONFIG_HOME: settings, GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM } = process.env;
   const named = ['~/.gitconfig', '~/.config/git/config', ...(settings ? [join(settings, 'git/config')] : [])];
-  // Where Ambit was started, the operator's git may have been told of others. The usual ones count all the same.
+  // The operator's environment may name other files. The usual ones count all the same.
   const told = [GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM].flatMap((path) => (path && path !== '/dev/null' ? [path] : []));
   return [...named, '/etc/gitconfig', '/usr/local/etc/gitconfig', ...told].flatMap(
     (path) => resolveConfiguredPath(path, '/') ?? [],
@@ -181,7 +180,7 @@ function resolveConfiguredPath(value: string, from: string): string | undefined 
   return normalize(isAbsolute(value) ? value : join(from, value)).replace(/(?<!\/)\/+$/, '');
 }
 
-/** What this account may not read, its git does not either. */
+/** Git cannot read files either that this account may not read. */
 function findNamedIfReadable(path: string, source: OrdersSource): readonly NamedValue[] {
   try {
     return source.namedIn(path);
@@ -192,11 +191,11 @@ function findNamedIfReadable(path: string, source: OrdersSource): readonly Named
   }
 }
 
-/** Empty where there is no such file. Throws OrdersUnknown where there is one that is not plain, too large, or closed. */
+/** Reads a file. Empty if there is none. Throws GitConfigError if it is no plain file, too large or not readable. */
 export function readSettings(path: string): string {
   let descriptor: number | undefined;
   try {
-    // One that nobody writes to, or that another program holds, would keep us waiting for ever.
+    // A pipe, or a file that another program holds, would block for ever.
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stats = fstatSync(descriptor);
     if (stats.isDirectory()) return '';

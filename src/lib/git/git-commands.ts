@@ -1,41 +1,39 @@
-/** A file that a command of git's configuration may run. */
-export interface CommandFile {
-  /** Absolute, from the home folder, or from the top of the work tree. */
+/** A file that a command in git's configuration may run. */
+interface CommandFile {
+  /** Absolute, relative to the home folder (`~/`), or relative to the work tree. */
   readonly path: string;
-  /** `path`: kept free for the file it may name. `word`: only a file that is there counts. */
+  /** `path`: protected even if the file does not exist yet. `word`: counts only if such a file exists. */
   readonly kind: 'path' | 'word';
 }
 
-/** The top of the work tree, as commands of git write it: that is where git runs them. */
+/** Ways to write the top of the work tree, where git runs commands. */
 const workTreePatterns =
   /\$(?:PWD|GIT_WORK_TREE)\b|\$\{(?:PWD|GIT_WORK_TREE)(?::?[-=?+][^{}]{0,200})?\}|(?:\$GIT_DIR|\$\{GIT_DIR[^{}]{0,200}\})\/\.\.(?![^/"'\s])|(?:\$\(|`) {0,9}(?:pwd|git rev-parse --show-toplevel|git rev-parse --(?:absolute-)?git-dir(?=[^()`]{0,200}[)`]"?\/\.\.))[^()`]{0,200}[)`](?:"?\/\.\.(?![^/"'\s]))?/g;
 const home = /\$HOME\b|\$\{HOME\}/g;
-/** What only the shell knows: the innermost, so that those around it can be found next. */
+/** Shell expansions with unknown results: the innermost ones, so that the next round finds those around them. */
 const shellExpansions = /\$\(([^()`$]*)\)|`([^`$]*)`|\$\{([^{}$`]*)\}|\$(?:\w+|[@*#?!-])/g;
 const maxLevels = 8;
 const unknown = '\0';
-
-/** Words come apart here, in the shell or in what it is given. */
+/** Characters that separate words, in the shell or in the programs it starts. */
 const signs = /[\s`;&|()<>=,:[\]{}$!]+/;
 const interpreters =
   /(?:^|\/)(?:source|\.|exec|env|[a-z]{0,3}sh|python[\d.]*|node|deno|bun|perl|ruby|php|lua|awk|osascript|pwsh)$/i;
 const entersFolder = /^(?:cd|pushd|-C)$/;
-
-/** More than this are not looked for one by one. */
+/** Limits of one command. One with more is not analyzed. */
 const limits = { files: 2000, folders: 50, length: 4096, names: 16 };
 
 interface CommandWords {
-  /** Those the shell takes as they are, with whether each is taken for a script although it has no slash. */
+  /** Words without expansions. The value says whether a word counts as a script although it has no slash. */
   readonly plain: Map<string, boolean>;
-  /** What follows the part of a word that only the shell knows. */
+  /** Text after the last expansion of a word. */
   readonly suffixes: Set<string>;
-  /** Folders that the command works in, or looks for programs in. */
+  /** Folders that the command changes into, or searches for programs. */
   readonly folders: Set<string>;
 }
 
 /**
- * The files that a command may run, by all ways to read it. Undefined where it names more than can be looked at. The shell
- * may do anything with words: a name that is put together from parts is found only by its last part.
+ * Finds the files that a command may run, in every way it could be read. Undefined if there are too many. A name that
+ * the shell puts together from parts is found by its last part only.
  */
 export function findCommandFiles(command: string): CommandFile[] | undefined {
   const words = parseWords(command.replace(workTreePatterns, '.').replace(home, '~'));
@@ -85,7 +83,7 @@ function parseWords(text: string): CommandWords {
   return words;
 }
 
-/** The words of a command in their order. Quotes join what is beside them, or hold a command or a name of their own. */
+/** Splits a command into words, once for each way to read quotes: as glue, or around a command or a name. */
 function listReadings(text: string): string[][] {
   const texts: string[] = [];
   let outer = text;
@@ -107,11 +105,11 @@ function listReadings(text: string): string[][] {
   ]);
 }
 
-/** A name with blanks in it. */
+/** Returns the text if it may be a name with blanks in it. */
 const nameWithBlanks = (text: string): string[] =>
   / /.test(text) && !/[;&|<>$\n]/.test(text) && text.length < 256 ? [text] : [];
 
-/** A path without its first folder, and so on, down to its last name. */
+/** Lists the suffixes of a path, down to its last name. */
 function listPathSuffixes(path: string): string[] {
   const names = path
     .split('/')

@@ -3,26 +3,26 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { OrdersUnknown } from './configured-paths.ts';
 
-export interface IndexOptions {
-  /** The folder that holds the index. */
+interface IndexOptions {
+  /** The folder that contains the index. */
   readonly gitFolder: string;
-  /** 20, or 32 where the repository names its objects by SHA-256. */
+  /** 20, or 32 if the repository uses SHA-256. */
   readonly hashBytes: number;
-  /** Told how much is about to be read; throws where that is too much. */
+  /** Called with the number of bytes read; throws if that is too much. */
   readonly spend: (bytes: number) => void;
 }
 
 const chunkBytes = 256 * 1024;
-/** Paths are not longer on any system that git runs on. */
+/** An entry is never longer: no system that git runs on has longer paths. */
 const maxEntryBytes = 16 * 1024;
 const maxSubmodules = 500;
 const submodule = 0o160000;
 const modes: ReadonlySet<number> = new Set([submodule, 0o040000, 0o100644, 0o100755, 0o120000]);
 
 /**
- * The submodules that the index of a repository names, each by its path in the work tree: git goes into these by itself,
- * whatever repository is in there. The index is read piece by piece, as it may be large. Folders that a sparse index leaves
- * out hold no submodules. Throws OrdersUnknown where it cannot be understood.
+ * Reads the submodules that the index of a repository names, as paths in the work tree. Git enters these by itself,
+ * whatever repository is there. The index may be large, so it is read in chunks. Folders that a sparse index leaves out
+ * contain no submodules. Throws GitConfigError if it cannot be understood.
  */
 export async function readSubmodulesOfIndex(options: IndexOptions): Promise<string[]> {
   const main = await readIndexFile(join(options.gitFolder, 'index'), options);
@@ -34,7 +34,7 @@ export async function readSubmodulesOfIndex(options: IndexOptions): Promise<stri
 
 interface IndexFile {
   readonly submodules: string[];
-  /** The name of the index that holds the rest. */
+  /** The name of the shared index that holds the other entries. */
   shared?: string;
 }
 
@@ -69,7 +69,7 @@ async function readEntries(bytes: ByteReader, { version, count, hashBytes }: Lay
   for (let left = count; left > 0; ) {
     const piece = await bytes.peek(maxEntryBytes);
     let at = 0;
-    // All that are certain to be whole are read at once.
+    // Reads all entries that are certainly complete in this chunk.
     do {
       const entry = readEntry(piece, at, version, hashBytes, name);
       if (entry === undefined) throw unreadableIndexError();
@@ -88,7 +88,7 @@ interface IndexEntry {
   readonly end: number;
 }
 
-/** Undefined where the piece ends before the entry does, or it is none. */
+/** Undefined if the chunk ends before the entry does, or if it is no entry. */
 function readEntry(
   piece: Buffer,
   from: number,
@@ -104,7 +104,7 @@ function readEntry(
   if (version < 4) {
     const end = piece.indexOf(0, nameAt);
     if (end === -1) return undefined;
-    // Filled up with zeros, at least one, to a multiple of eight.
+    // Padded with zeros, at least one, to a multiple of eight.
     return { mode, name: piece.subarray(nameAt, end), end: from + ((end - from + 8) & ~7) };
   }
   const { value: cut, end: restAt } = readVariableInt(piece, nameAt);
@@ -114,7 +114,7 @@ function readEntry(
   return { mode, name, end: end + 1 };
 }
 
-/** A number of as many bytes as it needs, in the way of git. */
+/** Reads git's variable-length integer. */
 function readVariableInt(piece: Buffer, from: number): { value: number; end: number } {
   let at = from;
   let byte = piece[at++] ?? 0;
@@ -128,7 +128,7 @@ function readVariableInt(piece: Buffer, from: number): { value: number; end: num
 
 function addSubmodule(submodules: string[], name: Buffer): void {
   const path = name.toString('utf8');
-  // One without a name stands for an entry of the index that holds the rest.
+  // An empty name stands for an entry of the shared index.
   if (name.length === 0 || !Buffer.from(path).equals(name)) throw unreadableIndexError();
   if (submodules.push(path) > maxSubmodules) {
     throw new OrdersUnknown(`has an index with more than ${maxSubmodules} submodules`);
@@ -137,7 +137,7 @@ function addSubmodule(submodules: string[], name: Buffer): void {
 
 async function readExtensions(bytes: ByteReader, hashBytes: number, found: IndexFile): Promise<void> {
   for (;;) {
-    // What stands at the end is a sum of all that is before it.
+    // The file ends with a checksum.
     if ((await bytes.peek(hashBytes + 8)).length < hashBytes + 8) return;
     const head = await bytes.take(8);
     const size = head.readUInt32BE(4);
@@ -150,9 +150,9 @@ async function readExtensions(bytes: ByteReader, hashBytes: number, found: Index
   }
 }
 
-/** A file that is read in its order. */
+/** Reads a file from start to end. */
 interface ByteReader {
-  /** At least so many, unless the file ends before. They stay. */
+  /** Returns at least this many bytes without consuming them, fewer only at the end of the file. */
   peek(count: number): Promise<Buffer>;
   drop(count: number): void;
   take(count: number): Promise<Buffer>;
@@ -196,11 +196,11 @@ function createByteReader(file: FileHandle, spend: (bytes: number) => void): Byt
   };
 }
 
-/** Undefined where there is none. */
+/** Undefined if there is no such file. */
 async function openPlainFile(path: string): Promise<FileHandle | undefined> {
   let file: FileHandle;
   try {
-    // One that another program holds, or that is a pipe, would keep us waiting for ever.
+    // A pipe, or a file that another program holds, would block for ever.
     file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

@@ -1,15 +1,15 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 
-export type PostResult =
+type PostResult =
   | { readonly taken: true }
-  /** Without a status there was no answer. */
+  /** Without a status there was no response. */
   | { readonly taken: false; readonly why: string; readonly status?: number };
 
 const timeoutMs = 10_000;
 const drainMs = 1000;
 
-/** One attempt. Redirects are answers like any other that is not a yes: nothing follows them. */
+/** Sends one POST request. Redirects are not followed; they count as refusals. */
 export function postJson(
   url: URL,
   headers: Readonly<Record<string, string>>,
@@ -31,7 +31,7 @@ export function postJson(
     };
     request.on('response', (response) => {
       const { statusCode = 0 } = response;
-      // What it has to say beside is not wanted; a short word is let go by, so that it is not cut off while speaking.
+      // The body is not needed. A short one is drained, so that the server is not cut off while it sends.
       response.on('error', () => {}).resume();
       const cut = setTimeout(() => response.destroy(), drainMs).unref();
       response.once('close', () => clearTimeout(cut));
@@ -41,7 +41,7 @@ export function postJson(
     request.on('error', (error: NodeJS.ErrnoException) =>
       settle({ taken: false, why: error.code ?? (signal.aborted ? 'broken off' : error.message) }),
     );
-    // A switch to another protocol ends a request without a response and without an error. After either this does nothing.
+    // An upgrade ends a request without a response or an error. After either of these, this does nothing.
     request.on('close', () => settle({ taken: false, why: 'no answer' }));
     request.end(bytes);
   });

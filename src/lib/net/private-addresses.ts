@@ -2,7 +2,7 @@ import { BlockList, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { canonicalAddress, formatIpv4 } from './host-and-port.ts';
 
-/** Loopback, private, link-local, shared, for documentation, for tests, for many, and what is not in use. */
+/** Loopback, private, link-local, shared, documentation, test, multicast and reserved ranges. */
 const privateRanges = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -18,10 +18,10 @@ const privateRanges = [
   ['198.51.100.0', 24],
   ['203.0.113.0', 24],
   ['224.0.0.0', 3],
-  // Where the machines of one cloud ask for their metadata.
+  // The metadata service of one cloud.
   ['168.63.129.16', 32],
 ] as const;
-/** Of IPv6 only this is the public network, without the ranges below. */
+/** The public part of IPv6, without the ranges below. */
 const publicRange = ['2000::', 3] as const;
 const privateRanges6 = [
   ['2001::', 23],
@@ -34,7 +34,7 @@ const privateList = createBlockList(privateRanges, 'ipv4');
 const privateList6 = createBlockList(privateRanges6, 'ipv6');
 const publicList6 = createBlockList([publicRange], 'ipv6');
 
-/** Whether an address is anything but a place on the public network: then only who lists it itself may reach it. */
+/** Whether an address is not on the public network. Only a rule that lists such an address itself may reach it. */
 export function isSpecial(address: string, ownAddresses: () => readonly string[] = listOwnAddresses): boolean {
   const canonical = canonicalAddress(address);
   if (canonical === undefined || ownAddresses().includes(canonical)) return true;
@@ -44,7 +44,7 @@ export function isSpecial(address: string, ownAddresses: () => readonly string[]
   return !publicList6.check(canonical, 'ipv6') || privateList6.check(canonical, 'ipv6');
 }
 
-/** In networks without IPv4 this is how its addresses are written, and a translator takes them back out. */
+/** Reads the IPv4 address inside a NAT64 address, as used in networks without IPv4. */
 function readNat64Address(address: string): string | undefined {
   const [, first, second] = /^64:ff9b::(?:([0-9a-f]{1,4}):)?([0-9a-f]{1,4})$/.exec(address) ?? [];
   return second === undefined ? undefined : formatIpv4(first ?? '0', second);

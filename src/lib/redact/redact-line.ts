@@ -1,21 +1,19 @@
-/** Stands where a credential was. */
+/** The text that replaces a credential. */
 export const redactedMark = 'REDACTED-BY-AMBIT';
-
-/** No setting is this long. A longer line is not searched: nothing of it is shown. */
+/** No setting is this long. A longer line is not searched but replaced as a whole. */
 export const maxLineLength = 4096;
-
-/** Tokens by the form that their issuers give them. */
+/** Tokens, by the prefixes of their issuers. */
 const tokenPattern = /\b(?:gh[opsur]_|github_pat_|glpat-|npm_|pypi-|xox[abeprs]-|sk-|AKIA)[A-Za-z0-9_-]{10,}/g;
-/** Names that a colon follows. The look behind starts each name once, so that long names cost no more than their length. */
+/** Names before a colon. The lookbehind starts each name once, so that long names take linear time. */
 const headerNamePattern = /(?<![\w-])[\w-]+(?=\s*:)/g;
 const queryPattern = /([?&])([\w-]+)=[^&\s"']+/g;
-/** In connection strings, and in XML, where an `&` ends in a semicolon. */
+/** Settings in connection strings, and in XML, where an `&` ends in a semicolon. */
 const connectionSettingPattern = /(; ?)([\w-]+)=[^;\s"']+/g;
 const secretQueryName = /token|key|secret|password|auth|signature|sig|^(?:code|pass|pat|pwd)$/i;
-/** In addresses, what stands before the `@`: names too, for a token is often given as one. */
+/** User info in URLs. User names too, since a token is often given as one. */
 const userInfoPattern = /:\/\/([^/?#\r\n]+)@/g;
 
-/** Each step looks at a character a fixed number of times: whoever writes the settings must not hold up the gateway. */
+/** Redacts credentials in one line, in linear time: the author of the settings must not block the gateway. */
 export function withoutSecrets(line: string): string {
   const withoutQuery = (whole: string, sign: string, name: string): string =>
     secretQueryName.test(name) ? `${sign}${name}=${redactedMark}` : whole;
@@ -28,7 +26,7 @@ export function withoutSecrets(line: string): string {
   return redactHeader(plain).replace(tokenPattern, redactedMark);
 }
 
-/** A header's value goes on to the end of the line. */
+/** Redacts a header, whose value goes on to the end of the line. */
 function redactHeader(line: string): string {
   for (const { 0: name, index } of line.matchAll(headerNamePattern)) {
     if (isSecretHeader(name)) return `${line.slice(0, index + name.length)}: ${redactedMark}`;
@@ -40,7 +38,7 @@ function isSecretHeader(name: string): boolean {
   return /\b(?:authorization|private-token)$/i.test(name) || (/\bx-/i.test(name) && /(?:token|key|auth)$/i.test(name));
 }
 
-/** Names of settings, options and variables whose value is a credential, by how they end. */
+/** Names of settings, options and variables whose value is a credential, by their end. */
 const secretName =
   /(?:token|secret|password|passwd|passphrase|pwd|api[-_]?key|access[-_]?key|private[-_]?key|secret[-_]?key|auth[-_]?key|authorization|bearer|credentials?|connection[-_]?string|(?:account|encryption|license|master|shared|signing|storage|webhook)[-_]?key)$|(?:^|[-_])(?:auth|dsn|pat)$|^-*key$/i;
 

@@ -6,7 +6,7 @@ export { redactedMark } from './redact-line.ts';
 
 type RedactText = (text: string) => string;
 
-/** Folders of agents and editors: what they keep in JSON, TOML or YAML is settings. */
+/** Folders of agents and editors. Their JSON, TOML and YAML files are settings. */
 const settingsFolders: ReadonlySet<string> = new Set(
   ['agents', 'amazonq', 'claude', 'clinerules', 'codex', 'continue', 'cursor', 'gemini', 'junie', 'kilocode', 'kiro']
     .concat('opencode', 'qwen', 'roo', 'windsurf', 'vscode', 'idea', 'zed', 'devcontainer', 'mise')
@@ -51,9 +51,9 @@ const agentFileRules: readonly (readonly [RegExp, RedactText])[] = [
 const mayBeSettings = /^[._]|^(?:config|credentials|crush|opencode|mise|hgrc|nuget)|\.(?:jsonc?|toml|ya?ml|xml|iml)$/;
 
 /**
- * How a settings file that may hold credentials is shown, by the names that lead to it; undefined where it is shown as it
- * is. These files are worth reading for what else they say; one of nothing but credentials is shown as an empty one. A copy
- * is shown as what it is a copy of.
+ * Finds the function that redacts a settings file, by the names of its path; undefined if the file is shown as it is.
+ * Settings files are worth reading for their other content; a file of credentials only is shown as empty. A copy is
+ * redacted like its original.
  */
 export function redactionFor(names: readonly string[]): RedactText | undefined {
   const last = (names.at(-1) ?? '').toLowerCase();
@@ -70,16 +70,16 @@ export function redactionFor(names: readonly string[]): RedactText | undefined {
   return rules.find(([name]) => candidates.some((each) => name.test(each)))?.[1];
 }
 
-/** The same for bytes. What is no text is shown as nothing. */
+/** Redacts bytes. Binary content is shown as empty. */
 export function redactBytes(content: Uint8Array, redact: RedactText): Buffer {
   const text = Buffer.from(content).toString('latin1');
   return Buffer.from(text.includes('\0') ? '' : redact(text), 'latin1');
 }
 
-/** Keys of npm's settings, without the registry that may stand before them. */
+/** Keys of npm's settings, without the registry before them. */
 const npmSecret = /(?:auth|authtoken|password|username|email|token|secret|key|keyfile|cert|certfile|otp)$/i;
 const yarnSecret = /(?:auth|authtoken|authident|password|username|email|token|ident|secret|key|cert|filepath)$/i;
-/** Values in which git keeps what proves who somebody is, by how their last name ends. */
+/** Keys of git's configuration that hold credentials, by the end of their last name. */
 const gitSecret =
   /^(?:helper|username|smtpuser|key)$|(?:extraheader|password|passwd|passphrase|pass|token|secret|cookie|credentials?|(?:api|access|private|secret|auth)-?key)$/i;
 
@@ -95,7 +95,7 @@ function redactAll(): string {
   return '';
 }
 
-/** Comments too: what is put aside for a while is a secret all the same. */
+/** Redacts comments too: a setting that is commented out still holds its secret. */
 function redactNpmrc(text: string): string {
   return mapLines(text, (line) => {
     if (line.length > maxLineLength) return redactedMark;
@@ -107,7 +107,7 @@ function redactNpmrc(text: string): string {
   });
 }
 
-/** The old form has a blank between key and value, the new one is YAML. A value may go on for several lines. */
+/** Redacts `.yarnrc`: `key value` lines, or YAML. A value may span several lines. */
 function redactYarnrc(text: string): string {
   let above: number | undefined;
   return mapLines(text, (line) => {
@@ -126,13 +126,13 @@ function redactYarnrc(text: string): string {
   });
 }
 
-/** YAML within one line: `{ npmAuthToken: x }`. */
+/** Redacts YAML within one line: `{ npmAuthToken: x }`. */
 function redactInlineYaml(line: string): string {
   const value = /((?:npmAuth(?:Token|Ident)|password|token)["']?\s*:\s*)("[^"]*"|'[^']*'|[^\s,}]+)/gi;
   return line.replace(value, `$1${redactedMark}`);
 }
 
-/** A value that ends in a backslash goes on in the next line, and its secret may be anywhere in it. */
+/** Redacts git configuration. A value, and so a secret, may go on in the next line after a backslash. */
 function redactGitConfig(text: string): string {
   let goesOn = false;
   return mapLines(text, (line) => {
@@ -146,7 +146,7 @@ function redactGitConfig(text: string): string {
   });
 }
 
-/** Mercurial's form: keys may have dots, and a value goes on in lines that begin with a blank. */
+/** Redacts Mercurial's format: keys may contain dots, and a value goes on in lines that begin with a blank. */
 function redactIni(text: string): string {
   let isSecret = false;
   return mapLines(text, (line) => {
@@ -158,7 +158,7 @@ function redactIni(text: string): string {
   });
 }
 
-/** Variables as a shell would set them. */
+/** Redacts variables in shell syntax. */
 function redactVariables(text: string): string {
   return mapLines(text, (line) => {
     if (line.length > maxLineLength) return redactedMark;
@@ -167,7 +167,7 @@ function redactVariables(text: string): string {
   });
 }
 
-/** A host, with underlines for its dots, is the name of what proves who somebody is there. */
+/** Redacts Bundler's settings: a host name with underscores for dots is the key of its credentials. */
 function redactBundle(text: string): string {
   return mapLines(text, (line) => {
     if (line.length > maxLineLength) return redactedMark;

@@ -1,52 +1,37 @@
 import { isSecretName, maxLineLength, redactedMark, withoutSecrets } from './redact-line.ts';
 
-/** Each begins with what nothing else begins with, and takes what has no end to the end: a text is read once. */
-const xmlTokenPattern =
-  /<!--[^-]*(?:-(?!->)[^-]*)*(?:-->)?|<!\[CDATA\[[^\]]*(?:\](?!\]>)[^\]]*)*(?:\]\]>)?|<(?:[^<>"']|"[^"]*"?|'[^']*'?)*>?|[^<]+/g;
-
-const attributePattern = /(?<![\w:.-])([\w:.-]+)(\s*=\s*)("[^"]*"?|'[^']*'?|[^\s"'<>]+)/g;
-
-/** What a person is known by goes with the password. */
-const secretElement = /^(?:user-?name|login)$/i;
-
-const namingAttribute = /^(?:name|key|id)$/i;
-
-const isSecretXmlName = (name: string): boolean => isSecretName(name) || secretElement.test(name);
-
-const stripQuotes = (text: string): string => text.replace(/^["']|["']$/g, '');
-
 /** A group in braces or brackets, or the whole file. */
 interface Group {
-  /** All that is in it is a credential. */
+  /** Whether everything in it is a credential. */
   readonly isSecret: boolean;
   readonly hasKeys: boolean;
-  /** The parts of the key that was read last. */
+  /** The parts of the last key. */
   key: string[];
   isKeyNext: boolean;
-  /** What the key says of its value. */
+  /** Whether the key says that its value is a credential. */
   isSecretValue: boolean;
-  /** The text before, which may be an option that the next text belongs to. */
+  /** The previous text, which may be an option that the next text belongs to. */
   before: string;
 }
 
-/** Groups of values that are given to a process or a server as they are. */
+/** Groups whose values are passed to a process or a server as they are. */
 const secretGroup = /^(?:env|environment|(?:http|request|extra)?[-_]?headers|env[-_]?vars)$/i;
-/** What only says where a value comes from. */
+/** Values that only name a variable or an input. */
 const referencePattern = /^(?:[A-Za-z]+ )?\$(?:\{(?:(?:env|input):)?[\w.-]+\}|[A-Z_][A-Z0-9_]*)$/;
 const optionPattern = /^--?[\w-]+$/;
 /** Short options whose value is a credential. */
 const secretOption = /^-k$/;
 const assignmentPattern = /^(-{0,2}[\w.-]+)=/;
 
-/** Each begins with what nothing else begins with, and takes what has no end to the end: a text is read once. */
+/** Tokens. An alternative that is not closed runs to the end of the text, so that it is read once. */
 const tokenPatterns = {
   json: /"[^"\\]*(?:\\.[^"\\]*)*"?|\/\/[^\n]*|\/\*[^*]*(?:\*(?!\/)[^*]*)*(?:\*\/)?|[{}[\]:,\n]|[^\s"{}[\]:,/]+|\//gs,
   toml: /"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:""")?|'''[^']*(?:'(?!'')[^']*)*(?:''')?|"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|'[^'\n]*'?|#[^\n]*|[{}[\]=,\n]|[^\s"'{}[\]=,#]+/gs,
 };
 
 /**
- * A file of settings in JSON, with comments or without, or in TOML, without the credentials in it: values of variables and
- * headers, values with such a name, options of commands, parts of addresses. All else stays in its place.
+ * Redacts a settings file in JSON, with or without comments, or in TOML: values of variables and headers, values with
+ * secret names, options of commands, parts of URLs. Everything else stays where it is.
  */
 export function redactStructured(text: string, format: 'json' | 'toml'): string {
   const isToml = format === 'toml';
@@ -114,17 +99,16 @@ function endKey(group: Group): void {
 
 const isSecretKey = (key: string): boolean => secretGroup.test(key) || isSecretName(key);
 const isInsideSecret = ({ isSecret, isSecretValue }: Group): boolean => isSecret || isSecretValue;
-
-/** No key has more parts. */
+/** A key never has more parts. */
 const maxKeyParts = 100;
 
-/** A key is no place for a credential; what is not written as it should be may have one there all the same. */
+/** Keys hold no credentials, but a malformed file may have one in their place. */
 function addKeys(keys: string[], part: string): string {
   if (keys.length < maxKeyParts) keys.push(...splitKey(part).slice(0, maxKeyParts));
   return redactPlainPart(part, unquotePart(part));
 }
 
-/** A quoted key is one name; a plain one may be several with dots between them. */
+/** Splits a key. A quoted key is one name; a plain one may be several, separated by dots. */
 function splitKey(part: string): string[] {
   return /^["']/.test(part) ? [unquotePart(part)] : part.split('.').filter((name) => name !== '');
 }
@@ -155,7 +139,7 @@ function isHarmless(content: string, isText: boolean): boolean {
   return content === '' || (content.length <= maxLineLength && referencePattern.test(content));
 }
 
-/** As many lines as before, so that the numbers of the others stay. */
+/** Replaces the content but keeps the number of lines, so that other line numbers stay. */
 function replaceContent(part: string, content: string): string {
   const quote = findQuote(part) || '"';
   const lines = part.split('\n').length - content.split('\n').length;
@@ -171,7 +155,7 @@ function unquotePart(part: string): string {
   return part.slice(quote.length, isEnded ? -quote.length : undefined);
 }
 
-/** What is put aside for a while is a secret all the same. */
+/** Redacts a comment: a setting that is commented out still holds its secret. */
 function redactComment(remark: string): string {
   if (/["=@]/.test(remark) || remark.length > maxLineLength) {
     const end = remark.startsWith('/*') ? '*/' : '';
@@ -181,9 +165,16 @@ function redactComment(remark: string): string {
   return withoutSecrets(remark);
 }
 
-/** Settings in XML without the credentials in them: variables, and what has such a name. All else stays in its line. */
+/** Tokens. An alternative that is not closed runs to the end of the text, so that it is read once. */
+const xmlTokenPattern =
+  /<!--[^-]*(?:-(?!->)[^-]*)*(?:-->)?|<!\[CDATA\[[^\]]*(?:\](?!\]>)[^\]]*)*(?:\]\]>)?|<(?:[^<>"']|"[^"]*"?|'[^']*'?)*>?|[^<]+/g;
+const attributePattern = /(?<![\w:.-])([\w:.-]+)(\s*=\s*)("[^"]*"?|'[^']*'?|[^\s"'<>]+)/g;
+/** Elements that hold a user name, which belongs to the password. */
+const secretElement = /^(?:user-?name|login)$/i;
+
+/** Redacts settings in XML: variables, and elements and attributes with secret names. Line numbers stay. */
 export function redactXml(text: string): string {
-  /** The element whose content is a credential, while we are in it, and how many of its name are open. */
+  /** The name of the open element whose content is a credential, and how many of that name are open. */
   let secret: string | undefined;
   let depth = 0;
 
@@ -204,7 +195,11 @@ export function redactXml(text: string): string {
   });
 }
 
-/** Whether one attribute says that the value in another, or in the element, is a credential. */
+const namingAttribute = /^(?:name|key|id)$/i;
+const isSecretXmlName = (name: string): boolean => isSecretName(name) || secretElement.test(name);
+const stripQuotes = (text: string): string => text.replace(/^["']|["']$/g, '');
+
+/** Whether an attribute names the element, such that its value is a credential. */
 function namesSecretValue(tag: string): boolean {
   return [...tag.matchAll(attributePattern)].some(
     ([, key = '', , value = '']) => namingAttribute.test(key) && isSecretXmlName(stripQuotes(value)),
@@ -225,12 +220,12 @@ function redactLines(text: string): string {
     .join('\n');
 }
 
-/** As many lines as before. */
+/** Replaces a text but keeps its number of lines. */
 function markLines(text: string): string {
   return text.trim() === '' ? text : redactedMark + '\n'.repeat(text.split('\n').length - 1);
 }
 
-/** What is put aside for a while is a secret all the same. */
+/** Redacts a comment: a setting that is commented out still holds its secret. */
 function redactXmlComment(remark: string): string {
   return /["'=@<]/.test(remark) || remark.length > maxLineLength
     ? `<!-- ${markLines(remark)} -->`

@@ -15,13 +15,13 @@ export type EditOutcome =
   | { readonly kind: 'too-many' }
   | { readonly kind: 'too-large' };
 
-/** More than can be told apart are only counted up to here. */
+/** Matches of an ambiguous edit are counted up to this number. */
 export const mostPlaces = 1000;
 const maxReplacements = 100_000;
 
 /**
- * One text for another, literally. `lines` are those on which the matches begin, in the text as it was. A text that would
- * become longer than `most` is not made: a long one in a hundred thousand places is more than there is memory.
+ * Replaces one text by another, literally. `lines` are the lines of the original on which matches begin. A result
+ * longer than `maxLength` is not built: a long text in a hundred thousand places would exceed the memory.
  */
 export function applyEdit(text: string, edit: TextEdit, maxLength = Number.POSITIVE_INFINITY): EditOutcome {
   if (edit.oldText === '') {
@@ -51,14 +51,14 @@ export function applyEdit(text: string, edit: TextEdit, maxLength = Number.POSIT
   return { kind: 'applied', text: pieces.join(''), strategy: found.strategy, lines };
 }
 
-/** As whoever wrote the edit would have written it had they seen the file to the letter; undefined where it cannot be. */
+/** Adapts the new text to line ending and indentation of its place; undefined if the indentation does not fit. */
 function fitReplacement(
   { oldText, newText }: TextEdit,
   { strategy }: FoundText,
   match: TextMatch,
   ending: string,
 ): string | undefined {
-  // Whoever writes carriage returns, and is right about them, means each as it stands.
+  // An exact match with carriage returns means them as they are.
   if (strategy === 'exact' && (oldText.includes('\r') || newText.includes('\r'))) return newText;
   let text = toLf(newText);
   if (match.withoutBreak && text.endsWith('\n')) text = text.slice(0, -1);
@@ -80,7 +80,7 @@ function dropOverlaps(matches: readonly TextMatch[]): TextMatch[] {
   });
 }
 
-/** On which line each begins, and how lines end there: in it, else after it, else before it. */
+/** Finds the line of each match and the line ending there: that of its line, else of the line before. */
 function locateMatches(text: string, matches: readonly TextMatch[]): { line: number; ending: string }[] {
   let line = 1;
   let before = -1;
@@ -95,7 +95,7 @@ function locateMatches(text: string, matches: readonly TextMatch[]): { line: num
   });
 }
 
-/** Another whole content for a text keeps how its lines end, unless it says itself how they do. */
+/** Replaces the whole content but keeps the line endings, unless the new content has its own. */
 export function replaceWhole(before: string, content: string): string {
   return lineEndingOf(before) === 'crlf' && !content.includes('\r') ? fromLf(content, '\r\n') : content;
 }

@@ -1,7 +1,7 @@
-/** Searches of up to this many steps are left to the engine, which is fast but can be made to take product-of-lengths. */
+/** Limit of steps for a native search, which is fast but can take the product of both lengths. */
 const maxNativeSteps = 2 ** 24;
 
-/** Where `run` begins in `text`, overlapping ones too, at most so many. Linear whatever the two are. */
+/** Finds where `run` begins in `text`, also overlapping, up to `limit` times. Takes linear time for any input. */
 export function findOccurrences(text: string, run: string, limit: number): number[] {
   if (run === '' || run.length > text.length) return [];
   if (text.length * Math.min(run.length, text.length - run.length + 1) > maxNativeSteps) {
@@ -12,7 +12,7 @@ export function findOccurrences(text: string, run: string, limit: number): numbe
   return starts;
 }
 
-/** Knuth, Morris and Pratt. */
+/** The algorithm of Knuth, Morris and Pratt. */
 export function findSequence(all: ArrayLike<number>, run: ArrayLike<number>, limit: number): number[] {
   const starts: number[] = [];
   if (run.length === 0) return starts;

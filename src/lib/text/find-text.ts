@@ -1,60 +1,17 @@
 import { findOccurrences, findSequence } from './find-occurrences.ts';
 import { toLf } from './line-endings.ts';
 
-/** Comparisons of lines that are made before the search is given up: a text can have candidates without end. */
-const maxComparisons = 2_000_000;
-
-/** Characters of indentations that are compared, likewise. */
-const maxIndentCharacters = 8_000_000;
-
-const maxLines = 1_000_000;
-
-/** What the search may still cost. */
-interface SearchBudget {
-  comparisons: number;
-  characters: number;
-}
-
-type IndentRests = readonly (string | undefined)[];
-
-interface IndentCandidate {
-  /** The line of the text that it begins with. */
-  readonly first: number;
-  /** Which of the sought lines is the first that says something. */
-  readonly anchor: number;
-  /** Of the indentation. */
-  readonly length: number;
-}
-
-/** How many blanks a line begins with, of whatever kind. */
-const countLeadingBlanks = (line: string): number => line.length - line.trimStart().length;
-
-interface LineSpan {
-  readonly start: number;
-  /** Before its line break. */
-  readonly end: number;
-  /** After its line break. */
-  readonly next: number;
-}
-
-/** A text without what does not count, and the way back. */
-interface NormalizedText {
-  readonly text: string;
-  /** Where characters of the squeezed text stand in the original; their places come in rising order. */
-  toOriginal(places: readonly number[]): number[];
-}
-
-/** A part of a text that stands for the one sought. */
+/** A part of a text that matches the sought one. */
 export interface TextMatch {
   readonly start: number;
   readonly end: number;
-  /** The file ends where the text sought has one more line break. */
+  /** The file ends where the sought text has one more line break. */
   readonly withoutBreak?: true;
-  /** The lines there begin with `give` where those sought begin with `take`. */
+  /** The lines begin with `give` where the sought ones begin with `take`. */
   readonly indent?: { readonly take: string; readonly give: string };
 }
 
-/** How the text was found, the strictest first. None of them guesses: each says in what the two may differ. */
+/** The way a text was found, strictest first. None of them guesses: each defines in what the two may differ. */
 export type Strategy = 'exact' | 'line-endings' | 'trailing-whitespace' | 'indentation';
 
 export interface FoundText {
@@ -63,10 +20,10 @@ export interface FoundText {
   readonly matches: readonly TextMatch[];
 }
 
-/** In longer texts only the first two ways are gone: the others take time that belongs to other sessions too. */
+/** Longer texts use the first two strategies only; the others would take too much time from other sessions. */
 const maxLooseLength = 512 * 1024;
 
-/** At most so many; none when no strategy finds any. */
+/** Finds up to `limit` matches with the first strategy that finds any; undefined if none does. */
 export function findText(text: string, sought: string, limit: number): FoundText | undefined {
   const strategies: readonly [Strategy, () => readonly TextMatch[]][] = [
     ['exact', () => findExact(text, sought, limit)],
@@ -82,13 +39,13 @@ export function findText(text: string, sought: string, limit: number): FoundText
 }
 
 function findExact(text: string, sought: string, limit: number): TextMatch[] {
-  // What begins with a bare LF would leave the CR before it behind.
+  // A match that begins with a bare LF would leave the CR before it behind.
   if (sought.startsWith('\n') && !sought.includes('\r') && text.includes('\r\n')) return [];
   return findOccurrences(text, sought, limit).map((start) => ({ start, end: start + sought.length }));
 }
 
 function findNormalized(text: string, sought: string, limit: number, withoutBlanks: boolean): TextMatch[] {
-  // Blanks and breaks alone are everywhere once they are no longer told apart.
+  // Blanks and breaks alone would match everywhere.
   const mustSay = withoutBlanks || (sought.includes('\r') && !text.includes('\r\n'));
   if (mustSay && !/\S/.test(sought)) return [];
   if (!withoutBlanks && !text.includes('\r\n') && !sought.includes('\r\n')) return [];
@@ -108,7 +65,7 @@ function findNormalized(text: string, sought: string, limit: number, withoutBlan
   return [{ ...createMatch(text, start, text.length), withoutBreak: true }];
 }
 
-/** A line break is replaced whole. */
+/** Creates a match that replaces a CRLF as a whole. */
 function createMatch(text: string, start: number, end: number): TextMatch {
   return { start: text[start] === '\n' && text[start - 1] === '\r' ? start - 1 : start, end };
 }
@@ -117,7 +74,14 @@ function isLineEnd(text: string, at: number): boolean {
   return at === text.length || text[at] === '\n';
 }
 
-/** With LF for CRLF. */
+/** A text without insignificant characters, and the mapping back to the original. */
+interface NormalizedText {
+  readonly text: string;
+  /** Maps positions, in rising order, to positions in the original. */
+  toOriginal(places: readonly number[]): number[];
+}
+
+/** Replaces CRLF by LF. */
 function normalizeBreaks(text: string): NormalizedText {
   return {
     text: toLf(text),
@@ -132,10 +96,7 @@ function normalizeBreaks(text: string): NormalizedText {
   };
 }
 
-/**
- * With LF for CRLF, and without the blanks at the end of lines. Walks back from each break, since an expression for it
- * can be made to take the square of the length.
- */
+/** Also removes blanks at the end of lines. A regular expression for that could take quadratic time. */
 function normalizeBlanks(text: string): NormalizedText {
   const pieces: string[] = [];
   const gaps: { readonly at: number; readonly left: number }[] = [];
@@ -174,10 +135,38 @@ function isBlank(code: number): boolean {
   return code === 32 || code === 9;
 }
 
-/**
- * Whole lines that are the sought ones but for one indentation that all of them have more, less, or otherwise. Blanks
- * before line breaks do not count.
- */
+/** Limit of compared lines, after which the search stops: hostile texts can have endless candidates. */
+const maxComparisons = 2_000_000;
+/** Limit of compared characters of indentation. */
+const maxIndentCharacters = 8_000_000;
+const maxLines = 1_000_000;
+
+/** The remaining cost of a search. */
+interface SearchBudget {
+  comparisons: number;
+  characters: number;
+}
+
+type IndentRests = readonly (string | undefined)[];
+
+interface IndentCandidate {
+  /** The line of the text at which it begins. */
+  readonly first: number;
+  /** Index of the first sought line that is not blank. */
+  readonly anchor: number;
+  /** Length of the indentation. */
+  readonly length: number;
+}
+
+interface LineSpan {
+  readonly start: number;
+  /** End without the line break. */
+  readonly end: number;
+  /** End with the line break. */
+  readonly next: number;
+}
+
+/** Finds whole lines that differ from the sought ones by a common indentation and trailing blanks only. */
 function findIndented(text: string, sought: string, limit: number): TextMatch[] {
   const wanted = toLf(sought).split('\n');
   const endsInBreak = wanted.length > 1 && wanted.at(-1) === '';
@@ -202,7 +191,7 @@ function findIndented(text: string, sought: string, limit: number): TextMatch[] 
     leads[i] = countLeadingBlanks(line);
     all[i] = ids.get(line.trim()) ?? -1;
   });
-  // What says the same differs in what stands before it, and nowhere else.
+  // Lines with the same content differ only in what stands before it.
   const rests = wanted.map((line) =>
     line.trim() === '' ? undefined : line.slice(taken.length, countLeadingBlanks(line)),
   );
@@ -215,7 +204,7 @@ function findIndented(text: string, sought: string, limit: number): TextMatch[] 
     const given = haveIndentLength(rests, leads, first, length, left)
       ? readCommonIndent(text, lines, rests, { first, anchor, length }, left)
       : undefined;
-    // Some of the places would be taken for all of them.
+    // An incomplete list of matches would be taken for all of them.
     if (left.comparisons < 0 || left.characters < 0) return [];
     if (given === undefined) continue;
     const last = lines[first + wanted.length - 1] as LineSpan;
@@ -229,7 +218,7 @@ function findIndented(text: string, sought: string, limit: number): TextMatch[] 
   return matches;
 }
 
-/** Whether all lines that say something have so many characters more before it: told by numbers, without a look at the text. */
+/** Whether all lines that are not blank have this indentation more than the sought ones. Compares lengths only. */
 function haveIndentLength(
   rests: IndentRests,
   leads: Int32Array,
@@ -245,7 +234,7 @@ function haveIndentLength(
   return true;
 }
 
-/** The indentation that all lines have before what the sought ones have; undefined where they do not have one. */
+/** Reads the indentation that all lines have before that of the sought ones; undefined if they differ. */
 function readCommonIndent(
   text: string,
   lines: readonly LineSpan[],
@@ -267,6 +256,8 @@ function readCommonIndent(
   return given;
 }
 
+const countLeadingBlanks = (line: string): number => line.length - line.trimStart().length;
+
 function splitLines(text: string): LineSpan[] {
   const lines: LineSpan[] = [];
   for (let start = 0; start < text.length && lines.length <= maxLines; ) {
@@ -279,7 +270,7 @@ function splitLines(text: string): LineSpan[] {
   return lines;
 }
 
-/** What all lines that say something begin with; undefined when none does. */
+/** Finds the indentation that all lines that are not blank share; undefined if all are blank. */
 function findCommonIndent(lines: readonly string[]): string | undefined {
   let common: string | undefined;
   for (const line of lines) {
@@ -295,7 +286,7 @@ function findCommonIndent(lines: readonly string[]): string | undefined {
   return common;
 }
 
-/** What the two indentations end with alike needs no change. */
+/** Removes the common end of two indentations, which needs no change. */
 function trimCommonEnd(taken: string, given: string): { take: string; give: string } {
   let same = 0;
   while (same < taken.length && same < given.length && taken.at(-1 - same) === given.at(-1 - same)) same++;

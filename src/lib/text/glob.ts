@@ -1,42 +1,34 @@
-/** Fits names: what stands between two slashes of a glob. */
-type NamePattern = (name: string) => boolean;
-
-type Piece = 'any' | { readonly fits: (character: string) => boolean };
-
-const codePoint = (character: string | undefined): number => character?.codePointAt(0) ?? 0;
-/** Alternatives of one glob, at most: `{a,b}{a,b}…` doubles with each pair. */
-const maxAlternatives = 256;
-
-const maxBraceDepth = 8;
-
 export class GlobError extends Error {}
 
 /**
- * Fits paths: `*` and `?` stay within a name, `**` stands for any number of folders, `[…]` and `{a,b}` for choices. No
- * expression of JavaScript is made from it: those can be written so that they never come to an end.
+ * Matches paths: `*` and `?` stay within a name, `**` stands for any number of folders, `[…]` and `{a,b}` for choices.
+ * It is not compiled to a regular expression, since those can be written so that they never end.
  */
 export interface Glob {
   matches(path: string): boolean;
-  /** The same for the names of a path. */
+  /** Matches a path that is already split into names. */
   fits(names: readonly string[]): boolean;
   /** Whether something in this folder could match. */
   mayHold(folder: string): boolean;
-  /** The last part of each of its alternatives: whatever matches has a name that fits one of them. */
+  /** The last part of each alternative: every matching path has a name that matches one of them. */
   readonly names: readonly string[];
-  /** Of all its alternatives together. */
+  /** Length of all alternatives together. */
   readonly characters: number;
 }
 
+/** Matches names: the part between two slashes of a glob. */
+type NamePattern = (name: string) => boolean;
+
 type Part = 'folders' | NamePattern;
 
-/** Where neither glob nor path would be meant to have more. */
+/** Limits that no reasonable glob or path exceeds. */
 const maxLength = 1000;
 const maxParts = 64;
 
-export interface GlobOptions {
-  /** A glob without a slash fits a name in any folder. */
+interface GlobOptions {
+  /** Lets a glob without a slash match in any folder. */
   readonly anywhere?: boolean;
-  /** What its alternatives may come to; 256 of them unless given. */
+  /** Limits of its alternatives; 256 of them by default. */
   readonly most?: GlobRoom;
 }
 
@@ -45,13 +37,13 @@ export interface GlobRoom {
   readonly characters: number;
 }
 
-/** Throws a GlobError that says what is wrong with it. */
+/** Compiles a glob. Throws a GlobError that says what is wrong with it. */
 export function compileGlob(glob: string, { anywhere = false, most }: GlobOptions = {}): Glob {
   if (glob.length > maxLength) throw new GlobError(`it is longer than ${maxLength} characters`);
   const whole = anywhere && !glob.includes('/') ? `**/${glob}` : glob;
   const expanded = expandBraces(whole, Math.min(most?.globs ?? maxAlternatives, maxAlternatives));
   const characters = expanded.reduce((sum, each) => sum + each.length, 0);
-  // Before the rest is done, which takes much longer.
+  // Checked before the rest, which takes much longer.
   if (characters > (most?.characters ?? Number.POSITIVE_INFINITY)) throw new GlobError('its braces stand for too much');
   const alternatives = expanded.map(parseParts);
   const fits = (names: readonly string[]) => alternatives.some((parts) => matchParts(parts, names));
@@ -67,7 +59,7 @@ export function compileGlob(glob: string, { anywhere = false, most }: GlobOption
 
 function matchParts(parts: readonly Part[], names: readonly string[]): boolean {
   if (parts.includes('folders')) return walkParts(parts, names).has(parts.length);
-  // Nearly every glob is of this kind, and some are asked about every path.
+  // Fast path: nearly every glob is of this kind, and some are tested against every path.
   return parts.length === names.length && parts.every((part, at) => (part as NamePattern)(names[at] as string));
 }
 
@@ -86,13 +78,13 @@ function parseParts(glob: string): Part[] {
     .filter((name) => name !== '' && name !== '.');
   if (names.length > maxParts) throw new GlobError(`it has more than ${maxParts} parts`);
   const parts = names.map((name): Part => (name === '**' ? 'folders' : compileName(name)));
-  // What is in a folder, not the folder itself.
+  // A final `**` matches the content of a folder, not the folder itself.
   return parts.at(-1) === 'folders' ? [...parts, () => true] : parts;
 }
 
 const trimTrailingSlashes = (glob: string): string => glob.replace(/(?<!\/)\/+$/, '');
 
-/** The parts that may come next; `**` may stand for nothing. */
+/** Returns the parts that may come first; `**` may match nothing. */
 function startStates(parts: readonly Part[]): ReadonlySet<number> {
   return addReachable(parts, [0]);
 }
@@ -116,10 +108,11 @@ function addReachable(parts: readonly Part[], states: Iterable<number>): Readonl
   return all;
 }
 
-/**
- * A glob without braces for each of the ways to read one with braces, `most` of them at most. A backslash takes their
- * meaning away. The work grows with the length of the glob and with `most`, not with their product.
- */
+/** Limit of alternatives of one glob: `{a,b}{a,b}…` doubles with each pair. */
+const maxAlternatives = 256;
+const maxBraceDepth = 8;
+
+/** Expands braces into at most `limit` globs, in time linear in the glob and in `limit`. A backslash escapes. */
 export function expandBraces(glob: string, limit = maxAlternatives, depth = 0): string[] {
   if (depth > maxBraceDepth) throw new GlobError('braces are nested too deeply');
   let all = [''];
@@ -137,7 +130,7 @@ export function expandBraces(glob: string, limit = maxAlternatives, depth = 0): 
       const { options, end } = readOptions(glob, at);
       const choices = expandEach(options, limit, depth + 1);
       at = end;
-      // A pair with one choice is no more than text.
+      // A pair with one choice is plain text.
       if (choices.length === 1) {
         plain += choices[0];
         continue;
@@ -160,7 +153,7 @@ function expandEach(options: readonly string[], limit: number, depth: number): s
   return all;
 }
 
-/** What stands between the commas of one pair of braces. */
+/** Reads the options of one pair of braces. */
 function readOptions(glob: string, start: number): { readonly options: string[]; readonly end: number } {
   const options: string[] = [];
   let depth = 0;
@@ -178,8 +171,8 @@ function readOptions(glob: string, start: number): { readonly options: string[];
   throw new GlobError('"{" has no "}" after it');
 }
 
-/** Where the class that begins here is over. */
-export function findClassEnd(glob: string, start: number): number {
+/** Finds the end of the character class that begins here. */
+function findClassEnd(glob: string, start: number): number {
   const first = start + (glob[start + 1] === '!' || glob[start + 1] === '^' ? 2 : 1);
   const end = glob.indexOf(']', first + 1);
   if (end === -1) throw new GlobError('"[" has no "]" after it');
@@ -190,9 +183,11 @@ function assertBelowLimit(count: number, limit: number): void {
   if (count > limit) throw new GlobError(`its braces stand for more than ${limit} globs`);
 }
 
+type Piece = 'any' | { readonly fits: (character: string) => boolean };
+
 /**
- * `*`, `?` and `[…]` as globs have them. Matching goes back to the last star only, so that its time grows with the
- * product of the two lengths at most: neither names nor globs can make it hang.
+ * Compiles `*`, `?` and `[…]` of one name. Matching backtracks to the last star only, so its time is bounded by the
+ * product of the lengths: neither names nor globs can make it hang.
  */
 function compileName(glob: string): NamePattern {
   const pieces = parsePieces(glob);
@@ -204,7 +199,7 @@ function compileName(glob: string): NamePattern {
   return (name) => matchPieces(pieces, [...name]);
 }
 
-/** The one name that fits, where no other does. */
+/** Returns the one name that matches, if the glob has no wildcard. */
 function readLiteral(glob: string): string | undefined {
   return /[*?[\\]/.test(glob) ? undefined : glob;
 }
@@ -254,6 +249,8 @@ function parsePieces(glob: string): Piece[] {
   }
   return pieces;
 }
+
+const codePoint = (character: string | undefined): number => character?.codePointAt(0) ?? 0;
 
 function compileClass(inside: string): (character: string) => boolean {
   const negated = inside.startsWith('!') || inside.startsWith('^');

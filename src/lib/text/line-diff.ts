@@ -1,4 +1,4 @@
-/** Lines `[start, end)` of the one text that stand in place of lines `[from, to)` of the other. */
+/** Lines `[start, end)` of the new text that replace lines `[from, to)` of the old one. */
 export interface Hunk {
   readonly from: number;
   readonly to: number;
@@ -6,23 +6,23 @@ export interface Hunk {
   readonly end: number;
 }
 
-/** Beyond this many differing lines the search for the shortest way costs more than it tells. */
+/** Beyond this many differing lines the search for the shortest diff costs more than it is worth. */
 const maxSteps = 1500;
-/** Each step may look at every line, so there are fewer where there are very many. */
+/** Each step may visit every line, so very long texts get fewer steps. */
 const maxWork = 20_000_000;
 
-/** Each line with its line break, so that a last one without differs from one with. */
+/** Splits a text into lines with their line breaks, so that a last line without one differs. */
 export function splitLines(text: string): string[] {
   return text === '' ? [] : (text.match(/[^\n]*\n|[^\n]+$/g) as string[]);
 }
 
-/** Where two texts differ, in order, by as few lines as can be (Myers); where all differs too much, in one piece. */
+/** Finds the shortest list of differences, in order (Myers). If the texts differ too much, returns one hunk. */
 export function diffLines(old: readonly string[], fresh: readonly string[]): Hunk[] {
   let head = 0;
   while (head < old.length && head < fresh.length && old[head] === fresh[head]) head++;
   let tail = 0;
-  const most = Math.min(old.length, fresh.length) - head;
-  while (tail < most && old[old.length - 1 - tail] === fresh[fresh.length - 1 - tail]) tail++;
+  const limit = Math.min(old.length, fresh.length) - head;
+  while (tail < limit && old[old.length - 1 - tail] === fresh[fresh.length - 1 - tail]) tail++;
   const [from, to] = [head, old.length - tail];
   const [start, end] = [head, fresh.length - tail];
   if (from === to && start === end) return [];
@@ -36,7 +36,7 @@ interface NumberedLines {
   readonly b: Int32Array;
 }
 
-/** Equal lines get equal numbers, which compare faster than long texts. */
+/** Gives equal lines equal numbers, which compare faster than long texts. */
 function numberLines(old: readonly string[], fresh: readonly string[]): NumberedLines {
   const numbers = new Map<string, number>();
   const number = (line: string): number => {
@@ -49,7 +49,7 @@ function numberLines(old: readonly string[], fresh: readonly string[]): Numbered
 
 type PathStep = readonly [x: number, y: number];
 
-/** The corners of the way from one text to the other, last one first; undefined when it is too long. */
+/** Finds the corners of the shortest edit path, last one first; undefined if it is too long. */
 function findShortestPath({ a, b }: NumberedLines): PathStep[] | undefined {
   const [n, m] = [a.length, b.length];
   const limit = Math.min(n + m, maxSteps, Math.floor(maxWork / (n + m)));
@@ -84,7 +84,7 @@ function tracePath(trace: readonly Int32Array[], steps: number, n: number, m: nu
     const before = down ? k + 1 : k - 1;
     x = reached(before);
     y = x - before;
-    // Where the single step of this round was made, and where it began.
+    // Where the single step of this round ended, and where it began.
     path.push(down ? [x, y + 1] : [x + 1, y], [x, y]);
   }
   return path;
@@ -107,20 +107,17 @@ function toHunks(path: readonly PathStep[], from: number, start: number): Hunk[]
   return hunks;
 }
 
-/**
- * What two people made of one text, put together; undefined where both changed the same lines, or lines that touch, in
- * different ways.
- */
+/** Merges two changed versions of a text; undefined if both changed the same or adjacent lines differently. */
 export function mergeLines(base: string, ours: string, theirs: string): string | undefined {
   const [old, one, other] = [splitLines(base), splitLines(ours), splitLines(theirs)];
   const [mine, yours] = [diffLines(old, one), diffLines(old, other)];
-  // Pieces, not lines: a file may have more lines than a call can have arguments.
+  // Collects slices, not lines: a file may have more lines than a call can have arguments.
   const merged: string[][] = [];
   let [i, j, done] = [0, 0, 0];
   while (i < mine.length || j < yours.length) {
     const [first, last] = [i, j];
     let [from, to] = [Number.POSITIVE_INFINITY, -1];
-    // All that overlaps or touches is one region.
+    // Overlapping and adjacent hunks form one region.
     for (;;) {
       const next = [mine[i], yours[j]].filter((hunk) => hunk !== undefined && (to === -1 || hunk.from <= to)) as Hunk[];
       const hunk = next.sort((a, b) => a.from - b.from)[0];
@@ -143,13 +140,13 @@ export function mergeLines(base: string, ours: string, theirs: string): string |
   return merged.flat().join('');
 }
 
-/** How much further down a line stands in the new text than in the old one, before this hunk. */
+/** Returns how far lines are shifted in the new text before this hunk. */
 function countShift(hunks: readonly Hunk[], index: number): number {
   const before = hunks[index - 1];
   return before === undefined ? 0 : before.end - before.to;
 }
 
-/** The lines that stand for `[from, to)` of the old text. */
+/** Returns the lines that replace `[from, to)` of the old text. */
 function takeRegion(
   lines: readonly string[],
   hunks: readonly Hunk[],

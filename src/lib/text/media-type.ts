@@ -5,7 +5,7 @@ const imageTypes: readonly { readonly type: string; readonly fits: (head: Buffer
   { type: 'image/webp', fits: (head) => hasPrefix(head, 'RIFF') && head.toString('latin1', 8, 12) === 'WEBP' },
 ];
 
-/** Images that models can look at, told by how they begin: names say little. */
+/** Detects images that models can read by their first bytes, since names are unreliable. */
 export function imageType(head: Uint8Array): string | undefined {
   const bytes = Buffer.from(head.buffer, head.byteOffset, Math.min(head.byteLength, 16));
   return imageTypes.find(({ fits }) => fits(bytes))?.type;

@@ -1,4 +1,8 @@
-/** Endings that people and editors give to copies; the first part is the name of what was copied. */
+/** The pattern of user names, wherever they come from: an orchestrator, a command, the configuration. */
+export const userName = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
+export const teamName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+
+/** Marks that people and editors add to copies; group 1 is the name of the original. */
 const copyPatterns = [
   /^(.+)\.(?:bak|backup|orig|old|save|sav|copy|tmp)\d?$/is,
   /^(.+)~$/s,
@@ -7,14 +11,10 @@ const copyPatterns = [
   /^(.+)\.sw[a-px]$/is,
   /^(.+) (?:- )?copy$/is,
 ];
-
-/** Copies of copies. */
+/** Copies of copies of copies. */
 const maxLevels = 3;
-/** What a user may be called, wherever the name comes from: an orchestrator, a command, the configuration. */
-export const userName = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
-export const teamName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-/** The names of what a file may be a copy of, by its own name; none where it looks like no copy. */
+/** Finds the possible original names of a file that looks like a copy; empty if it does not. */
 export function originalsOf(name: string): string[] {
   const found: string[] = [];
   let level = [name];

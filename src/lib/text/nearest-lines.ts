@@ -1,20 +1,20 @@
-export interface NearLine {
+interface NearLine {
   readonly line: number;
-  /** What the file has there, and what was sought instead, from a little before where they part. */
+  /** The text of the file and the sought text, from shortly before the first difference. */
   readonly has: string;
   readonly sought: string;
 }
 
 const maxSoughtLines = 200;
-/** How much of a text is looked at. */
+/** Length of the part of a text that is searched. */
 export const mostCharacters = 1_000_000;
 const maxLineLength = 200;
 const maxExcerptLength = 100;
 const minSimilarity = 0.6;
 
 /**
- * Where in a text something like the sought lines is. Only a hint for a person or a model, so it is bounded rather than
- * complete: it looks at the first megabyte, at the first lines sought, and at the beginnings of lines.
+ * Finds lines similar to the sought ones. It is only a hint for a person or a model, so it is bounded rather than
+ * complete: it reads the first megabyte, the first sought lines, and the beginnings of lines.
  */
 export function nearestLines(text: string, sought: string, limit = 3): NearLine[] {
   const lines = text.slice(0, mostCharacters).split('\n');
@@ -24,7 +24,7 @@ export function nearestLines(text: string, sought: string, limit = 3): NearLine[
   return places.map((first) => findFirstDifference(lines, wanted, first));
 }
 
-/** Lines that are the same but for blanks around them speak for the place where the whole would begin. */
+/** Finds places by votes: a line that equals a sought one, but for blanks, votes for where the whole would begin. */
 function findByVotes(lines: readonly string[], wanted: readonly string[], limit: number): number[] {
   const indexOf = new Map<string, number>();
   wanted.forEach((line, i) => {
@@ -39,7 +39,7 @@ function findByVotes(lines: readonly string[], wanted: readonly string[], limit:
   return pickBest(votes, limit).filter((place) => place >= 0);
 }
 
-/** Failing that, lines that share most pairs of letters with the longest one sought. */
+/** Finds lines that share most letter pairs with the longest sought one. */
 function findBySimilarity(lines: readonly string[], wanted: readonly string[], limit: number): number[] {
   const cores = wanted.map(trimLine);
   const anchor = cores.reduce((a, b) => (b.length > a.length ? b : a), '');

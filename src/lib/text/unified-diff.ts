@@ -1,25 +1,25 @@
 import { diffLines, type Hunk, splitLines } from './line-diff.ts';
 import { countLines } from './line-endings.ts';
 
-export interface UnifiedHunks {
-  /** The hunks, as `git apply` and `patch` take them; without the lines that name the files. */
+interface UnifiedHunks {
+  /** The hunks, as `git apply` and `patch` read them, without the lines that name the files. */
   readonly text: string;
   readonly added: number;
   readonly removed: number;
 }
 
-export interface TextDiff extends Omit<UnifiedHunks, 'text'> {
-  /** Null where it would be longer than is of use to anybody. */
+interface TextDiff extends Omit<UnifiedHunks, 'text'> {
+  /** Null if it would be too long to be useful. */
   readonly text: string | null;
 }
 
 const contextLines = 3;
-/** Beyond these the part that differs is only counted. */
+/** Beyond these limits lines are only counted. */
 const maxComparedCharacters = 1_000_000;
 const maxLines = 100_000;
 const maxDiffLength = 262_144;
 
-/** What became of a file, with its name, for somebody who looks at it now. */
+/** Formats the change of a file, with its name, for display. */
 export function shownDiff(path: string, before: string, after: string): TextDiff {
   if (before === after) return { text: '', added: 0, removed: 0 };
   const { old, fresh, skipped } = trimCommonLines(before, after);
@@ -36,7 +36,7 @@ export function unifiedDiff(before: string, after: string): UnifiedHunks {
   return formatHunks(old, fresh, skipped);
 }
 
-/** The parts between what both begin and end with, whole lines: of large files they are mostly small. */
+/** Removes the common whole lines at both ends: in large files, changes are mostly small. */
 function trimCommonLines(before: string, after: string) {
   const head = countCommonStart(before, after);
   const tail = countCommonEnd(before, after, head);
@@ -56,7 +56,7 @@ function formatHunks(before: string, after: string, skipped: number): UnifiedHun
   return { text: text.join(''), added, removed };
 }
 
-/** Hunks whose context would overlap are shown together. */
+/** Groups hunks whose context would overlap. */
 function groupHunks(hunks: readonly Hunk[]): Hunk[][] {
   const groups: Hunk[][] = [];
   for (const hunk of hunks) {
@@ -95,7 +95,7 @@ function formatGroup(
   return `@@ ${before} ${after} @@\n${lines.join('')}`;
 }
 
-/** Counted from one, except where there are none. */
+/** Formats a range of lines, counted from one unless it is empty. */
 function formatRange(sign: string, start: number, end: number): string {
   const count = end - start;
   const first = count === 0 ? start : start + 1;
@@ -103,11 +103,10 @@ function formatRange(sign: string, start: number, end: number): string {
 }
 
 const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\t': '\\t', '\r': '\\r', '"': '\\"', '\\': '\\\\' };
-
-/** What ends a line, cannot be seen, or turns the direction of what follows. */
+/** Characters that end a line, are invisible, or change the text direction. */
 const unsafeCharacter = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}"\\]/u;
 
-/** As git writes names in which something could be mistaken. */
+/** Quotes a file name as git does, if it has such characters. */
 export function quotedName(name: string): string {
   if (!unsafeCharacter.test(name)) return name;
   const escaped = name.replace(new RegExp(unsafeCharacter, 'gu'), (character) => {
@@ -117,11 +116,11 @@ export function quotedName(name: string): string {
   return `"${escaped}"`;
 }
 
-/** Without the lines that are shown around a difference. */
+/** Returns the length of the common start, without the context lines before the first difference. */
 function countCommonStart(a: string, b: string): number {
-  const most = Math.min(a.length, b.length);
+  const limit = Math.min(a.length, b.length);
   let same = 0;
-  while (same < most && a.charCodeAt(same) === b.charCodeAt(same)) same++;
+  while (same < limit && a.charCodeAt(same) === b.charCodeAt(same)) same++;
   let start = same;
   for (let lines = 0; lines <= contextLines && start > 0; lines++) {
     const last = start - (lines === 0 ? 1 : 2);
@@ -131,9 +130,9 @@ function countCommonStart(a: string, b: string): number {
 }
 
 function countCommonEnd(a: string, b: string, head: number): number {
-  const most = Math.min(a.length, b.length) - head;
+  const limit = Math.min(a.length, b.length) - head;
   let same = 0;
-  while (same < most && a.charCodeAt(a.length - 1 - same) === b.charCodeAt(b.length - 1 - same)) same++;
+  while (same < limit && a.charCodeAt(a.length - 1 - same) === b.charCodeAt(b.length - 1 - same)) same++;
   let end = a.length - same;
   for (let lines = 0; lines <= contextLines && end < a.length; lines++) {
     const found = a.indexOf('\n', end);

@@ -1,24 +1,24 @@
 import { fstatSync, readSync, write, writeSync } from 'node:fs';
 import type { Log } from '../log/log.ts';
 
-/** Entries that could not be written. */
+/** Journal entries that could not be written. */
 export interface JournalLoss {
   readonly entries: number;
   readonly since: string;
-  /** The code of the system for what went wrong last. */
+  /** The system's code of the last error. */
   readonly error: string;
 }
 
-export interface Appender {
-  /** Never fails: what cannot be written is counted, and said as soon as something can be. */
+interface Appender {
+  /** Appends lines. Never fails: lost entries are counted, and reported as soon as writing works again. */
   append(lines: string): Promise<void>;
-  /** The same, and done when it returns. */
+  /** Does the same synchronously. */
   appendNow(lines: string): void;
 }
 
 interface Batch {
   readonly bytes: Buffer;
-  /** So many of them come before the lines: the end of a broken one, and what was lost. */
+  /** Number of bytes before the lines: the end of a torn line, and the report of losses. */
   readonly headBytes: number;
   readonly wasTorn: boolean;
   readonly loss: JournalLoss | undefined;
@@ -26,10 +26,7 @@ interface Batch {
 
 const newLine = 10;
 
-/**
- * Appends whole lines to a file that is open for reading and appending. A line that broke off is ended before the next
- * one begins, also when another process left it.
- */
+/** Appends whole lines to a file open in mode `a+`. A torn line, also of another process, is ended first. */
 export function createAppender(
   descriptor: number,
   log: Pick<Log, 'warn'>,
@@ -63,7 +60,7 @@ export function createAppender(
       error: (error as NodeJS.ErrnoException).code ?? 'unknown',
     };
     isTorn ||= written === 0 ? wasTorn : bytes[written - 1] !== newLine;
-    // Once: whoever fills a disk shall not fill the log as well.
+    // Logged once: a full disk must not fill the log as well.
     if (!isFailing) log.warn('the journal cannot be written', { error: error.message });
     isFailing = true;
   }

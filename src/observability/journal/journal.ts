@@ -6,12 +6,12 @@ import { scrub } from '../log/scrub.ts';
 import { createAppender, type JournalLoss } from './appender.ts';
 import { type CallsPage, type CallsQuery, readCalls } from './read-calls.ts';
 
-/** What the journal says of one exchange. */
+/** The journal entry of one exchange. */
 export interface CallEntry {
   readonly id: string;
   readonly sessionId: string | undefined;
   readonly userId: string | undefined;
-  /** The API key it came with; keys of one user may share a session. */
+  /** The API key of the request; keys of one user may share a session. */
   readonly keyId?: string | undefined;
   readonly entrance: string;
   readonly era: string;
@@ -20,31 +20,23 @@ export interface CallEntry {
   readonly name: string | undefined;
   readonly outcome: string;
   readonly rule: string | undefined;
-  /** Where it stood, when its client chose. */
+  /** The workspace, if the client chose it. */
   readonly workspaceId?: string | undefined;
-  /** What its client announced in vain. */
+  /** The workspace that the client announced in vain. */
   readonly ignoredWorkspace?: string | undefined;
-  /** The trace that its client is part of, and our span in it. */
+  /** The trace of the client, and our span in it. */
   readonly traceId?: string | undefined;
   readonly spanId?: string | undefined;
   /** The process that served it. */
   readonly pid?: number | undefined;
-  /** The exchange whose result was given again. */
+  /** The exchange whose cached result was returned. */
   readonly cached?: string | undefined;
   readonly ms: number;
   readonly bytesIn: number;
   readonly bytesOut: number;
 }
 
-const maxCachedTexts = 1000;
-
-const maxCachedLength = 128;
-
-const quotedIds = new Map<string, string>();
-
-const scrubbedTexts = new Map<string, string>();
-
-/** One line of the journal: what happened, when, for which session. Full ids, never tokens, never arguments. */
+/** One line of the journal: the event, its time and its session. Full ids, never tokens, never arguments. */
 export interface Entry {
   readonly kind: 'call' | 'push' | 'process' | 'egress' | 'file' | 'session' | 'gateway' | 'refusal';
   [field: string]: string | number | boolean | undefined;
@@ -53,9 +45,9 @@ export interface Entry {
 export interface Journal {
   record(entry: Entry): void;
   recordCall(call: CallEntry): void;
-  /** The calls of a session that were recorded here, the newest first. */
+  /** Reads the recorded calls of a session, newest first. */
   calls(sessionId: string, wanted: CallsQuery): Promise<CallsPage>;
-  /** Resolves when everything recorded so far has reached the file. */
+  /** Resolves when everything recorded so far is in the file. */
   close(): Promise<void>;
 }
 
@@ -64,7 +56,7 @@ const maxBacklog = 8 << 20;
 const maxEntryLength = 8192;
 const maxTextLength = 2048;
 
-/** Appends JSON lines to one file, gathered for a few milliseconds so that a busy gateway writes in large pieces. */
+/** Opens a file of JSON lines. Lines are collected for some milliseconds, and so written in large chunks. */
 export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   makePrivateFolder(dirname(file));
   keepPrivate(file);
@@ -77,7 +69,7 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   let stampedAt = 0;
   let stamp = '';
 
-  /** At full speed several entries share a millisecond. */
+  /** Caches the text of the time: at full speed several entries share a millisecond. */
   function timestamp(): string {
     const now = Date.now();
     if (now !== stampedAt) {
@@ -99,10 +91,10 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
     return writing;
   }
 
-  /** `rest` is the entry without its opening brace. */
+  /** Appends an entry; `rest` is its JSON without the opening brace. */
   function append(rest: string): void {
     lines += `{"time":"${timestamp()}",${rest}\n`;
-    // A disk that cannot keep up slows us down rather than losing entries or filling the memory.
+    // A slow disk slows the gateway down instead of losing entries or filling the memory.
     if (lines.length > maxBacklog) {
       appender.appendNow(lines);
       lines = '';
@@ -121,7 +113,7 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
       if (!closed) append(callLine(call));
     },
     async calls(sessionId, wanted) {
-      // What was said a moment ago is what is asked for most.
+      // The newest entries are asked for most.
       if (!closed) await flush();
       return readCalls(file, sessionId, wanted);
     },
@@ -131,31 +123,31 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
       clearTimeout(timer);
       await flush();
       await flush();
-      // What was lost is said even if nothing came after it.
+      // Losses are reported even if no entry follows.
       await appender.append('');
       closeSync(descriptor);
     },
   };
 }
 
-/** Ids stay whole; every other text may come from outside, with a credential in it. */
+/** Scrubs a field. Ids stay whole; any other text may come from outside and contain a credential. */
 function scrubField(key: string, value: unknown): unknown {
   return typeof value !== 'string' || key.endsWith('Id') ? value : scrub(value);
 }
 
-/** Names and methods come from outside and may be as long as a message: nobody shall fill the disk with them. */
+/** Scrubs and shortens a field. Names and methods come from outside: nobody may fill the disk with them. */
 function shortenField(key: string, value: unknown): unknown {
   const clean = scrubField(key, value);
   return typeof clean === 'string' && clean.length > maxTextLength ? `${clean.slice(0, maxTextLength)}…` : clean;
 }
 
-/** The one entry that stands for those that are missing before it. */
+/** Formats the entry that stands for the lost ones before it. */
 function formatLoss({ entries, since, error }: JournalLoss, time: string): string {
   const entry: Entry & { time: string } = { time, kind: 'gateway', event: 'entries-lost', entries, since, error };
   return `${JSON.stringify(entry)}\n`;
 }
 
-/** There is one for every exchange: printed piece by piece it takes half the time that JSON.stringify does. */
+/** Formats the entry of a call. There is one for every exchange, and this takes half the time of JSON.stringify. */
 export function callLine(call: CallEntry): string {
   return (
     `"kind":"call","id":"${call.id}"${formatMember('sessionId', call.sessionId)}${formatMember('userId', call.userId)}` +
@@ -171,17 +163,22 @@ function formatMember(name: string, value: string | undefined): string {
   return value === undefined ? '' : `,"${name}":${quoteId(value)}`;
 }
 
-/** Ids and what is configured: as they are. */
+const maxCachedTexts = 1000;
+const maxCachedLength = 128;
+const quotedIds = new Map<string, string>();
+const scrubbedTexts = new Map<string, string>();
+
+/** Quotes ids and configured names as they are. */
 function quoteId(text: string): string {
   return getOrCreateQuoted(quotedIds, text, quote);
 }
 
-/** Names and addresses come from agents, who may put anything into them. */
+/** Quotes names and addresses, which come from agents and may contain anything. */
 function quoteScrubbed(text: string): string {
   return getOrCreateQuoted(scrubbedTexts, text, (each) => quote(scrub(each)));
 }
 
-/** The same few words are quoted over and over. */
+/** Caches quoted texts, since the same few occur over and over. */
 function getOrCreateQuoted(known: Map<string, string>, text: string, make: (text: string) => string): string {
   const before = known.get(text);
   if (before !== undefined) return before;

@@ -1,6 +1,6 @@
 import type { Journal } from './journal.ts';
 
-/** What was refused at an entrance, before it became a call. */
+/** The kinds of refusals at an entrance, before a request became a call. */
 export type RefusalEvent =
   | 'credential'
   | 'admin'
@@ -20,7 +20,7 @@ export type RefusalEvent =
   | 'login'
   | 'call';
 
-/** One refusal. Whoever is known by a credential is named; of everybody else there is the address. */
+/** One refusal. A caller with a credential is named; for any other there is the address. */
 export interface Refusal {
   readonly event: RefusalEvent;
   readonly entrance: 'http' | 'stdio' | 'control';
@@ -36,7 +36,7 @@ export interface Refusal {
   readonly keyId?: string | undefined;
 }
 
-/** A call, or another request, that was refused before it was counted. */
+/** Creates the refusal of a call, or another request, before it was counted. */
 export function refusedCall(
   { sessionId, userId, keyId }: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>,
   entrance: Refusal['entrance'],
@@ -47,9 +47,9 @@ export function refusedCall(
 
 export interface Refusals {
   record(refusal: Refusal): void;
-  /** Whether there is a line for it, which somebody else writes; else it is counted. */
+  /** Whether the refusal gets a line, which the caller writes; otherwise it is counted. */
   admit(refusal: Refusal): boolean;
-  /** Writes how many were left out so far. */
+  /** Writes how many lines were omitted so far. */
   close(): void;
 }
 
@@ -65,15 +65,15 @@ interface OmittedRefusals {
 
 const burst = 10;
 const everyMs = 10_000;
-/** Strangers share this one as well: whoever has many addresses gets no more lines. */
+/** Bucket of all callers without a credential: more addresses give no more lines. */
 const strangersBurst = 50;
 const strangersEveryMs = 500;
 const maxBuckets = 1000;
 const maxTextLength = 200;
 
 /**
- * Every refusal counts, and not each has a line: whoever is refused decides how often, and must not fill the disk. Of
- * one kind and one caller there are ten lines, then one every ten seconds. What is left out is told as a number.
+ * Creates the journal of refusals. Each refusal counts, but not each gets a line, since callers could fill the disk.
+ * One kind and one caller get ten lines, then one every ten seconds. The number of omitted lines is recorded.
  */
 export function createRefusals(journal: Pick<Journal, 'record'>, now = () => performance.now()): Refusals {
   const buckets = new Map<string, Bucket>();
@@ -90,10 +90,10 @@ export function createRefusals(journal: Pick<Journal, 'record'>, now = () => per
     return fresh;
   }
 
-  function hasRoom(bucket: Bucket, most: number, every: number): boolean {
+  function hasRoom(bucket: Bucket, maxLines: number, every: number): boolean {
     const gained = Math.floor((now() - bucket.at) / every);
     if (gained > 0) {
-      bucket.lines = Math.min(most, bucket.lines + gained);
+      bucket.lines = Math.min(maxLines, bucket.lines + gained);
       bucket.at += gained * every;
     }
     return bucket.lines > 0;
@@ -111,14 +111,14 @@ export function createRefusals(journal: Pick<Journal, 'record'>, now = () => per
   function admit(refusal: Refusal): boolean {
     const { event, code, address } = refusal;
     const who = refusal.sessionId ?? refusal.userId ?? refusal.by;
-    // Of calls, each code has lines of its own: one that is refused often must not hide another.
+    // Each code of calls has lines of its own: a frequent one must not hide another.
     const what = event === 'call' ? `call ${code}` : event;
     if (mayWrite(`${what} ${who ?? address}`, who === undefined)) return true;
     countOmitted(`${what} ${who}`, refusal);
     return false;
   }
 
-  /** What is left out of strangers is told together, whatever their addresses. */
+  /** Counts an omitted line. Those of strangers are counted together, whatever their addresses. */
   function countOmitted(key: string, refusal: Refusal): void {
     const known = omitted.get(key);
     if (known !== undefined) known.further++;

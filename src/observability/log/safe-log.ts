@@ -3,15 +3,15 @@ import type { Log, LogFields } from './log.ts';
 import { scrub, shortenIds } from './scrub.ts';
 
 const shortLength = 8;
-/** These hold an id, of which a log names no more than its beginning. */
+/** Fields that hold an id, of which a log shows only the beginning. */
 const idFields = new Set(['session', 'correlation', 'transport', 'key']);
 const traceId = /^[0-9a-f]{32}$/;
-/** Users that everybody has; they tell nothing about anybody. */
+/** User names that every installation has; they identify nobody. */
 const sharedUsers = new Set(['local', 'anonymous']);
-/** New with each start: lines of one run can be joined, and nobody can try names against them later. */
+/** New with each start: lines of one run can be joined, but nobody can test names against them later. */
 const userSecret = randomBytes(32);
 
-/** One word for a user, the same throughout a run, from which the id cannot be told. */
+/** Returns a pseudonym of a user, constant during a run, from which the id cannot be derived. */
 export function opaqueUser(userId: string): string {
   if (sharedUsers.has(userId)) return userId;
   return `u-${createHmac('sha256', userSecret).update(userId).digest('hex').slice(0, shortLength)}`;
@@ -19,7 +19,7 @@ export function opaqueUser(userId: string): string {
 
 const safeLogs = new WeakSet<Log>();
 
-/** Whatever is handed to it reaches `log` shortened and scrubbed: no call site has to think of it. */
+/** Wraps a log so that every line is shortened and scrubbed; no caller has to think of it. */
 export function safeLog(log: Log): Log {
   if (safeLogs.has(log)) return log;
   const guarded: Log = {
@@ -42,7 +42,7 @@ function scrubFields(fields: LogFields | undefined): LogFields | undefined {
     if (typeof value !== 'string') out[field] = value;
     else if (idFields.has(name)) out[field] = scrub(value).slice(0, shortLength);
     else if (name === 'user') out[field] = opaqueUser(value);
-    // Not an id of ours: it is how these lines are found from a trace.
+    // A trace id is not ours; it finds these lines from a trace.
     else if (name === 'trace' && traceId.test(value)) out[field] = value;
     else out[field] = scrubText(value);
   }

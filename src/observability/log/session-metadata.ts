@@ -2,22 +2,22 @@ import type { LogFields } from './log.ts';
 import { redacted, scrub } from './scrub.ts';
 
 const mail = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/u;
-/** An international number, or one written in groups; digits alone are more often a count or a date. */
+/** An international number, or one written in groups; digits alone are mostly a count or a date. */
 const phone =
   /(?<![\w.])(?:\+\d(?:[ ()./-]{0,2}\d){6,14}|\(?0\d{1,4}\)?[ /-]\d(?:[ /-]?\d){4,10}|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4})(?!\w)/;
 const secretName = /pass|pwd|secret|token|api.?key|private.?key|auth|credential|cookie/i;
 const maxTextLength = 128;
 const maxKeys = 32;
 
-/** What is personal about a text, if anything is. */
+/** Detects the kind of personal data in a text. */
 export function detectPersonalData(text: string): 'mail address' | 'phone number' | undefined {
   if (mail.test(text)) return 'mail address';
   return phone.test(text) ? 'phone number' : undefined;
 }
 
 /**
- * A session's metadata as fields of a log line: what is personal is named and not shown, what is secret is not shown at
- * all. Metadata is the orchestrator's, so nobody knows beforehand what is in it.
+ * Converts a session's metadata to fields of a log line. Personal data is replaced by its kind, secrets by a mark.
+ * Metadata comes from the orchestrator, so its content is unknown.
  */
 export function metadataFields(metadata: Readonly<Record<string, unknown>>): LogFields {
   const fields: Record<string, string | number> = {};
@@ -34,7 +34,7 @@ function toText(value: unknown): string {
 }
 
 function hidePersonal(text: string): string {
-  // Looked for before anything is cut off: half an address is still somebody's.
+  // Checked before the text is cut: half an address is still personal.
   const kind = detectPersonalData(text);
   if (kind !== undefined) return `[personal: ${kind}]`;
   const clean = scrub(text);

@@ -2,7 +2,7 @@ import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Log, LogFields, LogFormat, LogLevel } from './log.ts';
 import { safeLog } from './safe-log.ts';
 
-/** One line each, to stderr; stdout belongs to data. */
+/** Creates a log that writes one line per event to stderr; stdout is for data. */
 export function stderrLog(level: LogLevel = 'info', format: LogFormat = 'text'): Log {
   const createWriter = (at: LogLevel) => (event: string, fields?: LogFields) => {
     const line =
@@ -16,7 +16,7 @@ export function stderrLog(level: LogLevel = 'info', format: LogFormat = 'text'):
   });
 }
 
-/** `context injected: server=notes session=1a2b3c4d`; a value with a blank or a quote in it stands in quotes. */
+/** Formats `context injected: server=notes session=1a2b3c4d`; a value with a blank or a quote is quoted. */
 export function textLine(event: string, fields: LogFields = {}): string {
   const parts = Object.entries(fields).flatMap(([name, value]) =>
     value === undefined ? [] : [`${name}=${typeof value === 'string' ? quoteIfNeeded(value) : value}`],
@@ -28,7 +28,7 @@ function quoteIfNeeded(value: string): string {
   return /^[^\s"'=]+$/.test(value) ? value : JSON.stringify(value);
 }
 
-/** One JSON object; what a field is called cannot put another time, level or event in place of the real ones. */
+/** Formats one JSON object. A field cannot replace the real time, level or event. */
 export function formatJsonLine(time: Date, level: LogLevel, event: string, fields: LogFields = {}): string {
   return escapeControls(JSON.stringify({ ...fields, time: time.toISOString(), level, event }, listFieldOrder(fields)));
 }

@@ -1,20 +1,16 @@
-/** What Prometheus reads: its text format, version 0.0.4. */
-export const contentType = 'text/plain; version=0.0.4; charset=utf-8';
-
-export type AnyMetricFamily = MetricFamily<Counter> | MetricFamily<Histogram>;
-/** Plain numbers: counting is done on the way of every call, reading it every few seconds. */
-export interface Counter {
+/** A plain number: it is incremented on every call and read every few seconds. */
+interface Counter {
   value: number;
 }
 
-export interface Histogram {
-  /** How many lay at or under each bound, and beyond the last; not yet added up. */
+interface Histogram {
+  /** Counts per bucket, not cumulative; the last one is beyond all bounds. */
   readonly counts: number[];
   sum: number;
 }
 
-/** What several counts have in common. `of` finds the one for these labels, and makes it where there is none. */
-export interface MetricFamily<Instrument> {
+/** A metric with its labels. `of` finds the instrument for these labels, or creates it. */
+interface MetricFamily<Instrument> {
   readonly name: string;
   readonly help: string;
   readonly kind: 'counter' | 'gauge' | 'histogram';
@@ -24,7 +20,7 @@ export interface MetricFamily<Instrument> {
   each(tell: (labels: readonly string[], instrument: Instrument) => void): void;
 }
 
-/** Nobody can make a family longer than this: what comes beyond is counted under one name. */
+/** Limit of label combinations of a family; further ones are counted under one label. */
 export const maxChildren = 2000;
 export const overflowLabel = 'other';
 
@@ -70,7 +66,7 @@ function createFamily<Instrument>(
 
   return {
     ...described,
-    // Looked up step by step: one key made of all labels would be a new string with every call.
+    // Looked up label by label: one combined key would be a new string with every call.
     of(first = '', second = '', third = '') {
       let branch: Branch<Instrument> | undefined = root;
       if (depth > 0) branch = branch.children.get(first);
@@ -109,6 +105,11 @@ export function observeValue(family: MetricFamily<Histogram>, histogram: Histogr
   histogram.counts[at] = (histogram.counts[at] as number) + 1;
   histogram.sum += value;
 }
+
+/** The media type of Prometheus' text format, version 0.0.4. */
+export const contentType = 'text/plain; version=0.0.4; charset=utf-8';
+
+export type AnyMetricFamily = MetricFamily<Counter> | MetricFamily<Histogram>;
 
 export function formatMetrics(families: readonly AnyMetricFamily[]): string {
   return families.map(formatFamily).join('');

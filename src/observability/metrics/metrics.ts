@@ -8,46 +8,36 @@ import {
   overflowLabel,
 } from './instruments.ts';
 
-/** Tool calls of each session that is under way here, until it ends. */
-interface SessionCallCounter {
-  add(sessionId: string): void;
-  /** How many there were; it is forgotten with this. */
-  take(sessionId: string): number;
-}
-
-/** Of a session that ends elsewhere nobody may hear here: the ones heard of first make room. */
-export const maxCountedSessions = 100_000;
-
 export type QuotaScope = 'session' | 'user' | 'workspace';
 
 /**
- * What is counted. Labels have few values, all of them known beforehand: never an id, a user, a tool that an agent has
+ * The metrics of the gateway. Labels have few values, all known beforehand: never an id, a user, a tool that an agent
  * named, or a server that is not configured.
  */
 export interface Metrics {
   sessionOpened(trustLevel: string): void;
   sessionEnded(sessionId: string, reason: string, seconds: number): void;
-  /** One exchange that is over. `sessionId` joins the tool calls of a session, and is not shown. */
+  /** One finished exchange. `sessionId` joins the tool calls of a session, and is not exported. */
   called(server: string, method: string, outcome: string, seconds: number, sessionId: string | undefined): void;
-  /** A request that told its server nothing about the session. */
+  /** A request that gave its server no context about the session. */
   toldNothing(server: string): void;
   cacheLooked(server: string, found: boolean): void;
   quotaRefused(scope: QuotaScope): void;
   processSpawned(server: string): void;
-  /** It took this long until it could be called; `again` when the one before it had ended by itself. */
+  /** The time until it could be called; `again` if the previous process had ended by itself. */
   processReady(server: string, seconds: number, again: boolean): void;
   processFailed(server: string): void;
   processEnded(server: string): void;
   httpRefused(status: number): void;
   /** Spans that reached their collector, or never will. */
   spans(result: 'sent' | 'dropped', count: number): void;
-  /** All of it, for Prometheus. */
+  /** Formats all metrics for Prometheus. */
   text(): Promise<string>;
 }
 
-export interface MetricsOptions {
+interface MetricsOptions {
   isServer(name: string): boolean;
-  /** Asked when somebody reads. */
+  /** Called when the metrics are read. */
   liveSessions(): number | Promise<number>;
 }
 
@@ -137,7 +127,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     cpu,
     since,
   ];
-  // What has not happened yet is zero and not absent: only then can a first time be seen.
+  // Counters start at zero instead of absent, so that a first event shows as a change.
   for (const trust of ['direct', 'sandboxed']) opened.of(trust);
   for (const reason of ['ended', 'expired', 'evicted', 'closed', 'revoked']) ended.of(reason);
   for (const scope of ['session', 'user', 'workspace']) quotas.of(scope);
@@ -146,7 +136,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   since.of().value = Math.round(Date.now() / 1000 - process.uptime());
 
   const sessionCalls = createSessionCallCounter();
-  /** What a client asks for may be anything; every other server here comes from the configuration. */
+  /** A client may name any server; other servers come from the configuration. */
   const serverLabel = (server: string): string => (server === '*' || options.isServer(server) ? server : overflowLabel);
   const methodLabel = (method: string): string => (methods.has(method) ? method : overflowLabel);
 
@@ -203,6 +193,16 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
   };
 }
+
+/** Counts the tool calls of each session until it ends. */
+interface SessionCallCounter {
+  add(sessionId: string): void;
+  /** Returns the count and forgets it. */
+  take(sessionId: string): number;
+}
+
+/** Limit of counted sessions: those that end elsewhere are never removed, so the oldest make room. */
+export const maxCountedSessions = 100_000;
 
 export function createSessionCallCounter(): SessionCallCounter {
   const calls = new Map<string, { count: number }>();

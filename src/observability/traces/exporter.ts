@@ -3,11 +3,7 @@ import { postJson } from '../../lib/net/post-json.ts';
 import type { Log } from '../log/log.ts';
 import type { OtlpSettings } from './otlp-settings.ts';
 
-const spanKinds = { server: 2, client: 3 } as const;
-
-const failedStatus = { code: 2 };
-
-/** A span that is over. Times are milliseconds since 1970, with what is below them. */
+/** A finished span. Times are milliseconds since 1970, with fractions. */
 export interface Span {
   readonly traceId: string;
   readonly spanId: string;
@@ -20,17 +16,17 @@ export interface Span {
   readonly attributes: Readonly<Record<string, string | boolean | undefined>>;
 }
 
-/** Takes spans to a collector, some at a time. Nobody who hands one over waits for anything, or hears of a failure. */
+/** Sends spans to a collector, in batches. Callers neither wait nor hear of failures. */
 export interface Exporter {
   add(span: Span): void;
-  /** Sends what waits, within a second, and leaves the rest. */
+  /** Sends the waiting spans within a second, and drops the rest. */
   close(): Promise<void>;
 }
 
 export interface ExporterOptions {
   readonly settings: OtlpSettings;
   readonly log: Log;
-  /** Hears how many reached the collector, and how many never will. */
+  /** Gets how many spans reached the collector, and how many never will. */
   readonly count: (result: 'sent' | 'dropped', spans: number) => void;
   readonly everyMs?: number;
   readonly maxWaiting?: number;
@@ -39,12 +35,12 @@ export interface ExporterOptions {
 const batchSize = 256;
 const closeTimeoutMs = 1000;
 const maxPauseMs = 30_000;
-/** With these a collector asks to be asked again; anything else it will not take the next time either. */
+/** Statuses with which a collector asks for a retry; other failures are final. */
 const retryStatuses = new Set([429, 502, 503, 504]);
 
 export function createExporter(options: ExporterOptions): Exporter {
-  const { settings, log, count, everyMs = 1000, maxWaiting: mostWaiting = 2048 } = options;
-  // The rest of the address may be a secret.
+  const { settings, log, count, everyMs = 1000, maxWaiting = 2048 } = options;
+  // The rest of the URL may be a secret.
   const { host } = settings.url;
   const resource = { 'service.name': settings.serviceName, 'process.pid': String(process.pid) };
   const headers = { 'user-agent': 'ambit', ...settings.headers };
@@ -83,9 +79,9 @@ export function createExporter(options: ExporterOptions): Exporter {
 
   return {
     add(span) {
-      if (closed || queue.length >= mostWaiting) return count('dropped', 1);
+      if (closed || queue.length >= maxWaiting) return count('dropped', 1);
       queue.push(span);
-      // A collector that does not answer is not asked more often because there is more to tell.
+      // More spans do not make an unresponsive collector be asked more often.
       if (queue.length >= batchSize && failures === 0) setImmediate(flush);
       else if (sending === undefined) schedule(everyMs);
     },
@@ -100,7 +96,10 @@ export function createExporter(options: ExporterOptions): Exporter {
   };
 }
 
-/** What a collector takes at `/v1/traces`: OTLP in its JSON form. */
+const spanKinds = { server: 2, client: 3 } as const;
+const failedStatus = { code: 2 };
+
+/** Formats the body of a request to `/v1/traces`: OTLP as JSON. */
 function formatTracesRequest(spans: readonly Span[], resource: Readonly<Record<string, string>>): string {
   return JSON.stringify({
     resourceSpans: [
@@ -126,7 +125,7 @@ function toOtlpSpan({ traceId, spanId, parentId, name, kind, from, until, failed
   };
 }
 
-/** As text: no number of JavaScript holds so many digits. */
+/** Converts to text, since no JavaScript number holds so many digits. */
 function toNanoseconds(ms: number): string {
   return `${Math.round(ms * 1000)}000`;
 }

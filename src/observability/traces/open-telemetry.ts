@@ -3,12 +3,12 @@ import { createExporter, type ExporterOptions } from './exporter.ts';
 import { readOtlpSettings, type TelemetryConfig } from './otlp-settings.ts';
 import { createTracer, type Tracer } from './tracer.ts';
 
-export interface Telemetry {
+interface Telemetry {
   readonly tracer: Tracer;
   close(): Promise<void>;
 }
 
-/** Spans of each exchange, where somebody wants them. */
+/** Opens the export of spans, if the configuration or the environment asks for it. */
 export function openTelemetry(
   config: TelemetryConfig,
   env: NodeJS.ProcessEnv | undefined,

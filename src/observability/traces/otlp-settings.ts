@@ -1,8 +1,8 @@
-/** Where spans go, and which. */
+/** Settings of the export of spans. */
 export interface OtlpSettings {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** Of the traces that start here; whoever calls decides about its own. */
+  /** Ratio of recorded traces among those that start here; callers decide about their own. */
   readonly sampleRatio: number;
   readonly serviceName: string;
 }
@@ -19,8 +19,8 @@ const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
- * The environment comes before the file, as everywhere, under the names that OpenTelemetry gives these things. Each place
- * brings its own headers: a key that was meant for one collector does not go to another.
+ * Reads the settings. The environment precedes the file, with the names that OpenTelemetry defines. Each source has its
+ * own headers: a key for one collector must not go to another.
  */
 export function readOtlpSettings(config: TelemetryConfig, env: NodeJS.ProcessEnv = {}): OtlpSettings | undefined {
   if (env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true') return undefined;
@@ -41,7 +41,7 @@ function readUrl(text: string | undefined): URL | undefined {
   return /^https?:$/.test(url.protocol) ? url : undefined;
 }
 
-/** What is named is the collector; whoever wrote the whole address meant that. */
+/** Adds the path, unless the URL already has it. */
 function addTracesPath(url: URL | undefined): URL | undefined {
   if (url === undefined || url.pathname.endsWith(tracesPath)) return url;
   const whole = new URL(url);
@@ -49,7 +49,7 @@ function addTracesPath(url: URL | undefined): URL | undefined {
   return whole;
 }
 
-/** `name=value,name=value`, with what is special in a value written as in an address. */
+/** Reads `name=value,name=value`, with percent-encoded values. */
 function readHeaders(text = ''): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const pair of text.split(',')) {

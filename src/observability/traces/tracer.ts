@@ -3,31 +3,31 @@ import { addUpstreamSpan, startTrace, type Trace } from '../../protocol/trace.ts
 import { scrub, shortenIds } from '../log/scrub.ts';
 import type { Span } from './exporter.ts';
 
-/** One exchange that is over, as far as others may know of it. */
-export interface TracedExchange {
+/** One finished exchange, as far as others may see it. */
+interface TracedExchange {
   readonly trace: Trace;
   readonly entrance: 'http' | 'stdio';
   readonly server: string;
   readonly method: string;
-  /** Of a tool, a prompt or a resource. */
+  /** Name of a tool or a prompt, or URI of a resource. */
   readonly name: string | undefined;
   readonly requestId: string | undefined;
   readonly sessionId: string | undefined;
   readonly correlationId: string;
   readonly rule: string | undefined;
   readonly cached: boolean;
-  /** A code of ours, the number of an error of JSON-RPC, or `tool_error` where a result says that it is none. */
+  /** A code of ours, the number of a JSON-RPC error, or `tool_error` if the result of a tool is an error. */
   readonly errorType: string | undefined;
-  /** On the clock of `performance.now()`. */
+  /** Times of `performance.now()`. */
   readonly from: number;
   readonly until: number;
-  /** Not there where nobody was asked. */
+  /** Undefined if no upstream was asked. */
   readonly upstream: { readonly server: string; readonly from: number; readonly until: number } | undefined;
 }
 
-/** Decides which exchanges are told as spans, and makes them. */
+/** Decides which exchanges become spans, and creates them. */
 export interface Tracer {
-  /** The trace an exchange is part of from here on; `asks` where an upstream may be asked. */
+  /** Returns the trace of an exchange; `asks` if an upstream may be asked. */
   begin(given: Trace | undefined, asks: boolean): Trace;
   end(exchange: TracedExchange): void;
 }
@@ -45,7 +45,7 @@ export function createTracer(add: (span: Span) => void, sampleRatio: number): Tr
       const { trace, upstream } = exchange;
       if (!trace.sampled) return;
       const { traceId, spanId, parentId, upstreamSpanId } = trace;
-      // Taken now, so that both spans stand on the clock of the others, whatever happened to it since the start.
+      // Computed now, so that both spans agree with other clocks even if the system time was changed.
       const epoch = Date.now() - performance.now();
       const failed = exchange.errorType !== undefined;
       const attributes = createAttributes(exchange);
@@ -69,7 +69,7 @@ export function createTracer(add: (span: Span) => void, sampleRatio: number): Tr
   };
 }
 
-/** A new id, and whether it is told. The id itself decides, so that everybody who knows the ratio decides alike. */
+/** Chooses a trace id. The id itself decides whether it is recorded, so all with the same ratio agree. */
 function chooseTraceId(sampleRatio: number): [traceId: string, sampled: boolean] {
   const traceId = randomBytes(16).toString('hex');
   return [traceId, Number.parseInt(traceId.slice(-13), 16) / 2 ** 52 < sampleRatio];
@@ -80,7 +80,7 @@ type SpanAttributes = Record<string, string | boolean | undefined>;
 const toolName = 'gen_ai.tool.name';
 const promptName = 'gen_ai.prompt.name';
 
-/** By the conventions of OpenTelemetry for MCP. Addresses of resources are left out: they may hold anything. */
+/** Creates the attributes of OpenTelemetry's conventions for MCP. URIs are left out: they may contain anything. */
 function createAttributes(exchange: TracedExchange): SpanAttributes {
   const { method, name, errorType } = exchange;
   const isTool = method === 'tools/call';
@@ -102,7 +102,7 @@ function createAttributes(exchange: TracedExchange): SpanAttributes {
   };
 }
 
-/** What one server was asked; how its answer came to the client does not concern it. */
+/** Creates the attributes of the request to one server; how the answer reached the client is left out. */
 function createUpstreamAttributes(attributes: SpanAttributes, server: string): SpanAttributes {
   const { 'network.transport': _ours, 'jsonrpc.request.id': _theirs, 'ambit.rule': _rule, ...same } = attributes;
   const name = attributes[toolName];
@@ -117,7 +117,7 @@ function formatSpanName(attributes: SpanAttributes): string {
   return target === undefined ? method : `${method} ${target}`;
 }
 
-/** Clients choose these words: they are scrubbed like those of a log, and cut. */
+/** Scrubs and cuts a text that a client chose, as in a log. */
 function scrubAttribute(text: string | undefined): string | undefined {
   return text === undefined ? undefined : shortenIds(scrub(text)).slice(0, maxAttributeLength);
 }

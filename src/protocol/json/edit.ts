@@ -7,10 +7,7 @@ export interface Edit {
   readonly text: string;
 }
 
-/**
- * A copy of `bytes` with all edits made and `tail`, plain ASCII, after it. The edits may come in any order but must
- * not overlap.
- */
+/** Applies edits, in any order but without overlap, to a copy of `bytes` and appends `tail`, plain ASCII. */
 export function applyEdits(bytes: Buffer, edits: readonly Edit[], tail = ''): Buffer {
   if (edits.length === 0 && tail === '') return bytes;
   const sorted = isSorted(edits) ? edits : [...edits].sort((a, b) => a.start - b.start || a.end - b.end);
@@ -30,7 +27,7 @@ export function applyEdits(bytes: Buffer, edits: readonly Edit[], tail = ''): Bu
   return out;
 }
 
-/** A few bytes are there before the copying of many has begun. */
+/** Copies a few bytes in a loop, which is faster than a call for them. */
 function copyBytes(bytes: Buffer, from: number, end: number, out: Buffer, to: number): number {
   if (end - from > 48) return to + bytes.copy(out, to, from, end);
   for (let i = from; i < end; i++) out[to + i - from] = bytes[i] as number;
@@ -46,14 +43,14 @@ function isSorted(edits: readonly Edit[]): boolean {
   return true;
 }
 
-/** Takes the members that `unwanted` names out of an object, commas included. */
+/** Removes the members that `unwanted` selects, with their commas. */
 export function removeMembers(shape: Shape, unwanted: (member: Member) => boolean): Edit[] {
   return removeSpans(
     shape.members.map((member) => ({ start: member.keyStart, end: member.end, unwanted: unwanted(member) })),
   );
 }
 
-/** Takes the unwanted ones out of a row of members or elements, commas included. */
+/** Removes the unwanted members or elements of a list, with their commas. */
 export function removeSpans(
   spans: readonly { readonly start: number; readonly end: number; readonly unwanted: boolean }[],
 ): Edit[] {

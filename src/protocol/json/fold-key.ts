@@ -1,19 +1,19 @@
 import { foldName } from '../../lib/text/fold-name.ts';
 
-/** What most keys consist of: no reader drops any of these characters. */
+/** Characters of most keys: no reader drops any of them. */
 const plainKey = /^[\x21-\x7e]*$/;
 const invisibleCharacters = /[\p{Cc}\p{Cf}\p{Cs}]/gu;
 const fromControlOn = /\p{Cc}.*$/su;
 
 /**
- * A key as the most forgiving reader takes it. Some match names whatever their case, by Unicode's rules, where "ſ" is an
- * s and the kelvin sign a k; some drop what nobody sees, or trim.
+ * Folds a key as the most lenient reader does. Some ignore letter case by Unicode's rules, where "ſ" is an s and the
+ * kelvin sign a k; some drop invisible characters, or trim.
  */
 export function foldKey(key: string): string {
   return plainKey.test(key) ? key.toLowerCase() : foldName(key.replace(invisibleCharacters, '')).trim();
 }
 
-/** Finds the one of these folded names that some reader may take a key for. Some readers end a key at a control character. */
+/** Finds the folded name that some reader may take a key for. Some readers end a key at a control character. */
 export function readingIn(key: string, names: { has(name: string): boolean }): string | undefined {
   if (plainKey.test(key)) {
     const lower = key.toLowerCase();
@@ -30,7 +30,7 @@ export function readsAs(key: string, name: string): boolean {
   return foldKey(key) === name || cutAtControl(key) === name;
 }
 
-/** Whether two of these keys are one to some reader. */
+/** Whether some reader takes two of these keys for the same. */
 export function haveTwins(keys: readonly string[]): boolean {
   const seen = new Set<string>();
   for (const key of keys) {
@@ -42,12 +42,12 @@ export function haveTwins(keys: readonly string[]): boolean {
   return false;
 }
 
-/** Whether a key has characters that some reader drops, ends at or replaces: no name of the protocol has one. */
+/** Whether a key has characters that some reader drops, stops at or replaces. No name of the protocol has one. */
 export function isOddKey(key: string): boolean {
   return !plainKey.test(key);
 }
 
-/** What is left where a key ends at its first control character; undefined when it has none. White space is no end. */
+/** Cuts a key at its first control character; undefined if it has none. White space at the ends is trimmed first. */
 function cutAtControl(key: string): string | undefined {
   if (plainKey.test(key)) return undefined;
   const ended = key.trim().replace(fromControlOn, '');

@@ -1,6 +1,6 @@
 /**
- * The words that nearly every message is made of. Finding one of them among the bytes costs a fraction of making a
- * new string, and a string that is always the same one is compared and looked up by its address.
+ * Strings that occur in nearly every message. Finding one of them in the bytes is much cheaper than creating a new
+ * string, and identical strings compare by address.
  */
 const commonStrings = [
   ...['jsonrpc', '2.0', 'id', 'method', 'params', 'result', 'error', 'code', 'message', 'data'],
@@ -27,7 +27,7 @@ for (const text of commonStrings) {
   byLength[bytes.length]?.push({ text, bytes });
 }
 
-/** The known word that lies in [start, end), if one does. */
+/** Returns the common string at [start, end), if there is one. */
 export function internString(bytes: Buffer, start: number, end: number): string | undefined {
   const candidates = byLength[end - start];
   if (candidates === undefined) return undefined;

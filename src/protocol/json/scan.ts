@@ -3,12 +3,12 @@ import { StacklessError } from '../protocol-error.ts';
 import { internString } from './intern-string.ts';
 
 /**
- * A strict JSON scanner over bytes. It checks the whole text but builds nothing except the places of the members
- * it was asked for, so that a message can be read, edited and passed on without being parsed and printed again:
- * large integers, key order, escapes and spacing stay as they were sent.
+ * A strict JSON scanner over bytes. It checks the whole text but records only the positions of the members that it was
+ * asked for. A message can so be read, edited and passed on without parsing and printing it: large integers, key order,
+ * escapes and spacing stay as sent.
  */
 
-/** Which objects to look into: `{ params: { _meta: {} } }` records the members of params and of params._meta. */
+/** The objects to look into: `{ params: { _meta: {} } }` records the members of params and of params._meta. */
 export interface ScanPlan {
   readonly [key: string]: ScanPlan;
 }
@@ -19,7 +19,7 @@ export interface Member {
   /** The value's bytes are [start, end). */
   readonly start: number;
   readonly end: number;
-  /** Present when the plan names this member and its value is an object. */
+  /** Set if the plan names this member and its value is an object. */
   readonly shape: Shape | undefined;
 }
 
@@ -32,19 +32,19 @@ export interface Shape {
 export class ScanFault extends StacklessError {
   constructor(what: string, at: number) {
     super(`${what} at byte ${at}`);
-    this.name = 'ScanFault';
+    this.name = 'ScanError';
   }
 }
 
-/** The text may be valid JSON, but to look at all of it would hold up everybody else. */
+/** The text may be valid JSON, but scanning all of it would block everybody else. */
 export class DensityError extends ScanFault {}
 
 export const maxDepth = 512;
-/** Values in one text, members not counted by their keys: what a scan costs goes by these, not by bytes. */
+/** Limit of values in one text; keys do not count. Values, not bytes, determine the cost of a scan. */
 export const maxValues = 1 << 20;
-/** Keys of one object, wherever it lies, unless fewer are allowed. */
+/** Limit of keys of one object at any depth, unless fewer are allowed. */
 export const maxKeys = 50_000;
-/** Of the text that is scanned. Nothing is called in between that could scan another. */
+/** State of the current scan. A scan is synchronous, so there is only one at a time. */
 let valuesAllowed = maxValues;
 let valuesLeft = maxValues;
 
@@ -53,17 +53,16 @@ function resetValueLimit(limit = maxValues): void {
   valuesLeft = limit;
 }
 
-/** How much one text may hold beside that. */
+/** Limits of one text. */
 export interface ScanLimits {
   readonly maxKeys: number;
   readonly maxValues?: number;
 }
 
 const defaultLimits: ScanLimits = { maxKeys };
-/** For a part of a text that was scanned as a whole: a second look finds nothing that the first did not. */
+/** Used for a part of a text that was scanned already. */
 const noLimits: ScanLimits = { maxKeys: Infinity };
 const noPlan: ScanPlan = Object.freeze(Object.create(null) as ScanPlan);
-
 const quote = 0x22;
 const backslash = 0x5c;
 const comma = 0x2c;
@@ -73,7 +72,7 @@ const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
-/** The one JSON object that `bytes` holds, nothing before or after it but white space. */
+/** Scans the one JSON object in `bytes`, with nothing but white space around it. */
 export function scanObject(bytes: Buffer, plan: ScanPlan = noPlan, limits: ScanLimits = defaultLimits): Shape {
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
   const start = skipSpace(bytes, 0);
@@ -85,7 +84,7 @@ export function scanObject(bytes: Buffer, plan: ScanPlan = noPlan, limits: ScanL
   return shape;
 }
 
-/** The same for what a server says in a list: undefined where it is no object, or one that is not looked into. */
+/** Scans an entry of a server's list: undefined if it is no object, or exceeds the limits. */
 export function scanEntry(bytes: Buffer): Shape | undefined {
   try {
     return scanObject(bytes);
@@ -95,7 +94,7 @@ export function scanEntry(bytes: Buffer): Shape | undefined {
   }
 }
 
-/** The elements of the one JSON array that `bytes` holds, as their own slices. */
+/** Scans the one JSON array in `bytes` and returns its elements as slices. */
 export function scanArray(bytes: Buffer, maxElements: number, valueLimit = maxValues): Buffer[] {
   if (!isUtf8(bytes)) throw new ScanFault('not UTF-8', 0);
   const open = skipSpace(bytes, 0);
@@ -118,14 +117,14 @@ export function scanArray(bytes: Buffer, maxElements: number, valueLimit = maxVa
   return elements;
 }
 
-/** Looks into an object value that lies inside bytes already scanned. */
+/** Reads an object value inside bytes that were scanned already. */
 export function shapeAt(bytes: Buffer, member: Member, plan: ScanPlan = noPlan): Shape | undefined {
   if (member.shape !== undefined && plan === noPlan) return member.shape;
   resetValueLimit();
   return bytes[member.start] === openBrace ? readObject(bytes, member.start, plan, 1, noLimits) : undefined;
 }
 
-/** The spans of an array value's elements, the first `most` of them, inside bytes already scanned. */
+/** Returns the spans of the first `limit` elements of an array, inside bytes that were scanned already. */
 export function elementsAt(bytes: Buffer, member: Member, limit = Infinity): { start: number; end: number }[] {
   const spans: { start: number; end: number }[] = [];
   if (bytes[member.start] !== openBracket) return spans;
@@ -140,7 +139,7 @@ export function elementsAt(bytes: Buffer, member: Member, limit = Infinity): { s
   return spans;
 }
 
-/** Whether an array value has no element, inside bytes already scanned. */
+/** Whether an array is empty, inside bytes that were scanned already. */
 export function isEmptyList(bytes: Buffer, list: Member): boolean {
   return bytes[skipSpace(bytes, list.start + 1)] === closeBracket;
 }
@@ -185,8 +184,8 @@ function skipSpace(bytes: Buffer, at: number): number {
   }
 }
 
-// One loop with its own stack of brackets: hostile nesting costs an error, never our call stack. Nothing is called in
-// between that could need the stack too, so there is one for all.
+// One loop with its own stack of brackets: hostile nesting costs an error, never our call stack. A scan is synchronous,
+// so all share one stack.
 const brackets = new Uint8Array(maxDepth + 1);
 const keyCounts = new Uint32Array(maxDepth + 1);
 
@@ -330,7 +329,7 @@ function skipNumber(bytes: Buffer, from: number): number {
   return at;
 }
 
-// Keys are short: reading them byte by byte beats a call into the decoder, which only odd keys need.
+// Keys are short: reading them byte by byte is faster than the decoder, which only unusual keys need.
 function decodeString(bytes: Buffer, start: number, end: number): string {
   const known = internString(bytes, start + 1, end - 1);
   if (known !== undefined) return known;
@@ -342,13 +341,13 @@ function decodeString(bytes: Buffer, start: number, end: number): string {
   return inside;
 }
 
-/** The string a member holds, or undefined when it holds something else. */
+/** Reads the string value of a member; undefined if it holds something else. */
 export function stringAt(bytes: Buffer, member: Member | undefined): string | undefined {
   if (member === undefined || bytes[member.start] !== quote) return undefined;
   return decodeString(bytes, member.start, member.end);
 }
 
-/** The value's own text, as it was sent. */
+/** Returns the raw text of a value, as it was sent. */
 export function rawAt(bytes: Buffer, member: { readonly start: number; readonly end: number }): string {
   return bytes.toString('utf8', member.start, member.end);
 }

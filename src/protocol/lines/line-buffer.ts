@@ -2,14 +2,14 @@ export const keptEndBytes = 1024;
 const smallBytes = 4096;
 const blockBytes = 16 * 1024;
 
-/** The pieces of a line that arrives bit by bit. */
+/** Collects the pieces of a line that arrives in parts. */
 export interface Pieces {
   add(piece: Buffer): void;
-  /** All pieces in order, to be used before the next add. */
+  /** Returns all pieces in order; use them before the next `add`. */
   take(): Buffer[];
 }
 
-/** Small pieces are copied together, since thousands of one-byte buffers would take a hundred times their content. */
+/** Copies small pieces together: thousands of one-byte buffers would take a hundred times their content. */
 export function createPieces(): Pieces {
   let pieces: Buffer[] = [];
   let block: Buffer | undefined;
@@ -47,17 +47,17 @@ export function createPieces(): Pieces {
   };
 }
 
-/** The first and the last bytes of something that is not kept. */
+/** Keeps the first and last bytes of a line that is discarded. */
 export interface LineEnds {
   add(piece: Buffer): void;
   endsInCarriageReturn(): boolean;
-  /** Of a line that is `length` bytes long without a carriage return at its end. */
+  /** Returns the start of a line of `length` bytes, without a carriage return at its end. */
   head(length: number): Buffer;
   tail(length: number): Buffer;
 }
 
 export function createLineEnds(): LineEnds {
-  // One byte more at the end, which may turn out to be the carriage return.
+  // One byte more, which may turn out to be the carriage return.
   const keep = keptEndBytes + 1;
   const first = Buffer.allocUnsafeSlow(keptEndBytes);
   const last = Buffer.allocUnsafeSlow(4 * keep);

@@ -1,34 +1,21 @@
 import type { Readable } from 'node:stream';
 import { createLineEnds, createPieces, keptEndBytes, type LineEnds } from './line-buffer.ts';
 
-/** What one sender may have looked at before everybody else gets a turn. */
-export const linesPerTurn = 64;
-
-const bytesPerTurn = 256 * 1024;
-
-/** The share that one sender has in a turn of the event loop. */
-interface TurnBudget {
-  /** Counts one more line as looked at. */
-  spend(bytes: number): void;
-  /** True from the moment when the share is used up until `goOn` is called. */
-  isOver(): boolean;
-}
-
-export interface LineOptions {
-  /** The longest line delivered, its line end not counted. */
+interface LineOptions {
+  /** Limit of a line, without its line end. */
   readonly maxBytes: number;
-  /** A line without its line end. It may share memory with its neighbours: copy what is kept for long. */
+  /** Gets a line without its line end. It may share memory with its neighbours: copy it to keep it. */
   onLine(line: Buffer): void;
-  /** A line over maxBytes has been discarded; its first and last 1024 bytes, which may overlap. */
+  /** Called for a discarded line over maxBytes, with its first and last 1024 bytes, which may overlap. */
   onTooLong(head: Buffer, tail: Buffer): void;
-  /** A line has grown over four times maxBytes; called once for it, and onTooLong is not. */
+  /** Called once when a line grows over four times maxBytes; onTooLong is then not called. */
   onRunaway(): void;
-  /** The stream is over and everything has been delivered. */
+  /** Called when the stream has ended and everything was delivered. */
   onEnd?(): void;
 }
 
 export interface LineReader {
-  /** No further line is delivered until resume, not even those that have already arrived. */
+  /** Stops the delivery of lines until resume, also of those that have arrived. */
   pause(): void;
   resume(): void;
 }
@@ -37,15 +24,15 @@ const newline = 10;
 const carriageReturn = 13;
 
 /**
- * Splits a stream into lines, skipping empty ones. Memory stays bounded whatever arrives, and so does the time that a
- * flood of lines takes from others: it is looked at bit by bit, each in a turn of its own.
+ * Splits a stream into lines, skipping empty ones. Memory stays bounded whatever arrives. A flood of lines is processed
+ * in parts, each in a turn of the event loop, so that others are served.
  */
 export function readLines(stream: Readable, options: LineOptions): LineReader {
   const { maxBytes } = options;
   const runawayBytes = 4 * maxBytes;
   const waiting: Buffer[] = [];
   const opening = createPieces();
-  // Of the line whose newline has not come: how long it is, and its two ends once it is too long to keep.
+  // Length of the unfinished line, and its two ends once it is too long to keep.
   let held = 0;
   let ends: LineEnds | undefined;
   let isRunaway = false;
@@ -98,12 +85,12 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     else options.onTooLong(cut.head(content), cut.tail(content));
   }
 
-  /** What has arrived of a stream that is over is bounded. It is delivered at once, before anybody is told the end. */
+  /** After the end of the stream the remaining data is bounded, and is delivered at once before onEnd. */
   function mustWait(): boolean {
     return isPaused || (over === 'no' && budget.isOver());
   }
 
-  /** What is left of the chunk when a line made the reader pause, or was the last of its turn. */
+  /** Splits a chunk and returns the rest if a line paused the reader or used up its share. */
   function split(chunk: Buffer): Buffer | undefined {
     let from = 0;
     while (from < chunk.length) {
@@ -118,7 +105,7 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
         deliver(chunk.subarray(from, end));
       } else {
         if (at > from) holdPiece(chunk.subarray(from, at));
-        // Nobody reads a line that is too long.
+        // A line that is too long is not processed.
         budget.spend(ends === undefined ? held : 0);
         finishHeld();
       }
@@ -155,7 +142,7 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
 
   stream.on('data', (chunk: Buffer) => {
     waiting.push(chunk);
-    // Node sets a child's streams flowing again when the child exits, paused or not.
+    // Node resumes the streams of a child when it exits, paused or not.
     if (mustWait()) stream.pause();
     else work();
   });
@@ -180,7 +167,19 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
   };
 }
 
-/** Lets one sender have its share, and then calls `goOn` in the next turn. */
+/** Share of one sender before the event loop serves others. */
+export const linesPerTurn = 64;
+const bytesPerTurn = 256 * 1024;
+
+/** The share of one sender in a turn of the event loop. */
+interface TurnBudget {
+  /** Counts one more line as processed. */
+  spend(bytes: number): void;
+  /** True from the moment the share is used up until `continueReading` is called. */
+  isOver(): boolean;
+}
+
+/** Grants one sender its share, and calls `continueReading` in the next turn. */
 export function createTurns(continueReading: () => void): TurnBudget {
   let lines = 0;
   let bytes = 0;

@@ -1,8 +1,8 @@
 import type { Message } from '../message.ts';
 
 /**
- * Stdio carries one message a line. In valid JSON a raw line break is only ever white space between tokens, so it
- * becomes a blank; the length, and so every place in the message, stays the same.
+ * Replaces line breaks by blanks, since stdio carries one message a line. In valid JSON a raw line break is only white
+ * space between tokens; the length and all positions stay the same.
  */
 export function oneLine(bytes: Buffer): Buffer {
   if (!bytes.includes(0x0a) && !bytes.includes(0x0d)) return bytes;
@@ -11,7 +11,7 @@ export function oneLine(bytes: Buffer): Buffer {
   return copy;
 }
 
-/** A message fit for stdio; as it is, when it already lies on one line. */
+/** Returns a message for stdio; the same one if it has no line breaks. */
 export function onOneLine(message: Message): Message {
   const bytes = oneLine(message.bytes);
   return bytes === message.bytes ? message : { ...message, bytes };
@@ -19,10 +19,7 @@ export function onOneLine(message: Message): Message {
 
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
-/**
- * Makes the line that carries one message over a pipe. Whatever the message holds, a reader sees one line: a line break in
- * it would make the rest a message of its own, which nobody has judged.
- */
+/** Composes the line that carries a message. The rest after a line break would be a message nobody checked. */
 export function lineOf(message: Buffer): Buffer {
   const end = message.at(-1) === lineFeed ? message.length - 1 : message.length;
   const first = message.indexOf(lineFeed);

@@ -66,7 +66,7 @@ test('L8: what is added arrives, some at a time, with the headers that were aske
 
 test('L8: a collector that is busy gets them later; what does not fit meanwhile is counted and gone', async () => {
   collector.status = 503;
-  const { add, close } = start({ mostWaiting: 10 });
+  const { add, close } = start({ maxWaiting: 10 });
   for (let number = 0; number < 25; number++) add(span(number));
   while (collector.asked.length === 0) await new Promise((resolve) => setImmediate(resolve));
   collector.status = 200;
@@ -108,7 +108,7 @@ test('closing sends what waits; a collector that does not answer does not keep i
 });
 
 test('nothing there at all: spans are counted as lost, and nobody who adds one hears of it', async () => {
-  const { add, close } = start({ mostWaiting: 3 }, 'http://127.0.0.1:1/v1/traces');
+  const { add, close } = start({ maxWaiting: 3 }, 'http://127.0.0.1:1/v1/traces');
   for (let number = 0; number < 5; number++) expect(() => add(span(number))).not.toThrow();
   while (warned.length === 0) await new Promise((resolve) => setImmediate(resolve));
   await close();
