@@ -6,24 +6,24 @@ import { type Message, MessageFault, readMessage } from '../../src/protocol/mess
 import { readLikeC } from '../fixtures/hostile/read-like-c.js';
 import { valueText } from './json/json-texts.ts';
 
-function check(text: string): void {
+function checkMessage(text: string): void {
   refuseAmbiguousKeys(readMessage(Buffer.from(text)));
 }
 
-function call(params: string, method = 'tools/call'): string {
+function composeCall(params: string, method = 'tools/call'): string {
   return `{"jsonrpc":"2.0","id":1,"method":"${method}","params":{${params}}}`;
 }
 
 const relatedTask = '"io.modelcontextprotocol/related-task"';
 
-/** What Ambit judges a message by. */
-function judged({ bytes, id, method, params, meta }: Message) {
+/** The parts of a message that Ambit checks. */
+function describeMessage({ bytes, id, method, params, meta }: Message) {
   const inside = { name: params?.shape, uri: params?.shape, progressToken: meta };
   const read = Object.entries(inside).map(([key, shape]) => [key, stringAt(bytes, memberOf(shape, key))]);
   return { id: id === undefined ? undefined : (JSON.parse(id) as unknown), method, ...Object.fromEntries(read) };
 }
 
-test('S3: a message that is let in is the same to a reader that ends names at NUL', () => {
+test('S3: an accepted message is the same to a reader that ends names at NUL', () => {
   const ends = fc.constantFrom('', '', '', '\\u0000', '\\u0000x', '\\u0001', ' ', '\\u200b', '\\ud800');
   const member = (name: string, value: fc.Arbitrary<string>) =>
     fc.array(fc.tuple(ends, value), { maxLength: 2 }).map((all) => all.map(([end, text]) => `"${name}${end}":${text}`));
@@ -44,7 +44,7 @@ test('S3: a message that is let in is the same to a reader that ends names at NU
   let passed = 0;
   const keep = (sent: string) => {
     try {
-      check(sent);
+      checkMessage(sent);
       return true;
     } catch (fault) {
       if (fault instanceof MessageFault) return false;
@@ -58,14 +58,14 @@ test('S3: a message that is let in is the same to a reader that ends names at NU
       const { id, method, params = {} } = readLikeC(sent) as Record<string, never>;
       const { name, uri, _meta } = params as Record<string, { progressToken?: unknown }>;
       const inC = { id, method, name, uri, progressToken: _meta?.progressToken };
-      expect(judged(readMessage(Buffer.from(sent)))).toEqual(inC);
+      expect(describeMessage(readMessage(Buffer.from(sent)))).toEqual(inC);
     }),
     { numRuns: 1000 },
   );
   expect(passed).toBeGreaterThan(0);
 });
 
-describe('what a caller sends', () => {
+describe('messages of a caller', () => {
   test.each([
     ['a name twice', '"name":"a","name":"b"'],
     ['a name twice, once escaped', '"name":"a","n\\u0061me":"b"'],
@@ -98,7 +98,7 @@ describe('what a caller sends', () => {
     ['a task id that ends at NUL', `"_meta":{${relatedTask}:{"taskId\\u0000":"b","taskId":"a"}}`],
     ['a task id in another case', `"_meta":{${relatedTask}:{"taskId":"a","TaskId":"b"}}`],
   ])('%s is refused', (_name, params) => {
-    expect(() => check(call(params))).toThrow(MessageFault);
+    expect(() => checkMessage(composeCall(params))).toThrow(MessageFault);
   });
 
   test.each([
@@ -107,41 +107,43 @@ describe('what a caller sends', () => {
     ['keys of _meta it does not know', '"_meta":{"io.modelcontextprotocol/Other":1,"com.example/Key":2}'],
     ['names of Object', '"constructor":1,"__proto__":{},"toString":2'],
   ])('%s are fine', (_name, params) => {
-    expect(() => check(call(params))).not.toThrow();
+    expect(() => checkMessage(composeCall(params))).not.toThrow();
   });
 
   test.each(['tools/call', 'initialize', 'ping', 'tasks/cancel', 'resources/read'])(
     '%s without an id is refused',
     (method) => {
-      expect(() => check(`{"jsonrpc":"2.0","method":"${method}","params":{}}`)).toThrow(MessageFault);
-      expect(() => check(`{"jsonrpc":"2.0","method":"${method}"}`)).toThrow(MessageFault);
+      expect(() => checkMessage(`{"jsonrpc":"2.0","method":"${method}","params":{}}`)).toThrow(MessageFault);
+      expect(() => checkMessage(`{"jsonrpc":"2.0","method":"${method}"}`)).toThrow(MessageFault);
     },
   );
 
   test.each(['notifications/cancelled', 'notifications/progress', 'notifications/acme'])(
     '%s with an id is refused',
     (method) => {
-      expect(() => check(`{"jsonrpc":"2.0","id":1,"method":"${method}"}`)).toThrow(MessageFault);
+      expect(() => checkMessage(`{"jsonrpc":"2.0","id":1,"method":"${method}"}`)).toThrow(MessageFault);
     },
   );
 
   test.each(['acme/do', 'initialized', 'pings', '$/x'])('%s may be either', (method) => {
-    expect(() => check(`{"jsonrpc":"2.0","id":1,"method":"${method}"}`)).not.toThrow();
-    expect(() => check(`{"jsonrpc":"2.0","method":"${method}"}`)).not.toThrow();
+    expect(() => checkMessage(`{"jsonrpc":"2.0","id":1,"method":"${method}"}`)).not.toThrow();
+    expect(() => checkMessage(`{"jsonrpc":"2.0","method":"${method}"}`)).not.toThrow();
   });
 
-  test('a tool may call its arguments as it likes', () => {
+  test('a tool may use any names in its arguments', () => {
     fc.assert(
       fc.property(valueText, (value) => {
-        check(call(`"name":"a","arguments":{"Name":1,"name":2,"name":3,"_meta":{},"_Meta":{},"x":${value}}`));
+        checkMessage(
+          composeCall(`"name":"a","arguments":{"Name":1,"name":2,"name":3,"_meta":{},"_Meta":{},"x":${value}}`),
+        );
       }),
     );
   });
 
-  test('methods of others may call their parameters as they like, but for _meta', () => {
-    expect(() => check(call('"Name":"a","URI":1', 'acme/do'))).not.toThrow();
-    expect(() => check(call('"_Meta":{"ambit/context":{}}', 'acme/do'))).toThrow(MessageFault);
-    expect(() => check(call('"_meta":{},"_META":{"ambit/context":{}}', 'acme/do'))).toThrow(MessageFault);
+  test('other methods may use any parameters, except for _meta', () => {
+    expect(() => checkMessage(composeCall('"Name":"a","URI":1', 'acme/do'))).not.toThrow();
+    expect(() => checkMessage(composeCall('"_Meta":{"ambit/context":{}}', 'acme/do'))).toThrow(MessageFault);
+    expect(() => checkMessage(composeCall('"_meta":{},"_META":{"ambit/context":{}}', 'acme/do'))).toThrow(MessageFault);
   });
 
   test.each([
@@ -152,7 +154,7 @@ describe('what a caller sends', () => {
     ['params beside the result', '"result":{},"params":{"_meta":{"ambit/context":{}}}'],
     ['params beside the error', '"error":{"code":1,"message":""},"params":{}'],
   ])('an answer to a push with %s is refused', (_name, members) => {
-    expect(() => check(`{"jsonrpc":"2.0","id":1,${members}}`)).toThrow(MessageFault);
+    expect(() => checkMessage(`{"jsonrpc":"2.0","id":1,${members}}`)).toThrow(MessageFault);
   });
 
   test.each([
@@ -161,7 +163,7 @@ describe('what a caller sends', () => {
     '"result":null',
     '"error":{"code":1,"message":"","data":{"a":1,"a":2}}',
   ])('an answer to a push with %s is fine', (members) => {
-    expect(() => check(`{"jsonrpc":"2.0","id":1,${members}}`)).not.toThrow();
+    expect(() => checkMessage(`{"jsonrpc":"2.0","id":1,${members}}`)).not.toThrow();
   });
 });
 
@@ -175,11 +177,11 @@ test.each([
   '"id":1,"result":{"task":{"taskId\\u0000":"b","taskId":"a"}}',
   '"method":"notifications/progress","params":{"progressToken\\u0000":2,"progressToken":1}',
   '"method":"notifications/message","params":{"_meta":{"io.modelcontextprotocol/related-task\\u0000":{}}}',
-])('S3: a server that says %s has said nothing that can be read', (members) => {
+])('S3: a message of a server with %s is unreadable', (members) => {
   expect(() => readServerMessage(Buffer.from(`{"jsonrpc":"2.0",${members}}`))).toThrow(MessageFault);
 });
 
-test('a server may call the rest as it likes', () => {
+test('a server may use any other names', () => {
   const members = '"id":1,"result":{"Content":1,"größe":2,"a b":3,"x\\u0000":4,"_meta":{"größe":1}}';
   expect(readServerMessage(Buffer.from(`{"jsonrpc":"2.0",${members}}`)).kind).toBe('response');
 });

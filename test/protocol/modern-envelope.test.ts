@@ -11,12 +11,12 @@ import {
 const version = '2026-07-28';
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"${version}","io.modelcontextprotocol/clientCapabilities":{}}`;
 
-function fault(method: string, params: string, headers: Partial<MirroredHeaders>, id = '"id":1,'): number | undefined {
+function findErrorCode(method: string, params: string, headers: Partial<MirroredHeaders>, id = '"id":1,') {
   const message = readMessage(Buffer.from(`{"jsonrpc":"2.0",${id}"method":"${method}","params":{${params}}}`));
   return envelopeFault(message, { version, method, name: undefined, ...headers })?.rpc;
 }
 
-describe('headers that must say what the body says', () => {
+describe('headers that must agree with the body', () => {
   test.each([
     ['tools/call', '"name":"echo"', { name: 'echo' }, undefined],
     ['tools/call', '"name":"échø"', { name: '=?base64?w6ljaMO4?=' }, undefined],
@@ -42,20 +42,22 @@ describe('headers that must say what the body says', () => {
     ['tools/list', '"name":"x"', {}, undefined],
     ['acme/do', '"name":"x"', {}, undefined],
   ] as const)('%s with %s under %j: %s', (method, params, headers, expected) => {
-    expect(fault(method, `${params},${meta}`, headers)).toBe(expected);
+    expect(findErrorCode(method, `${params},${meta}`, headers)).toBe(expected);
   });
 
-  test('a request that leaves out what it must say of itself', () => {
-    expect(fault('tools/list', '"_meta":{}', {})).toBe(-32602);
-    expect(fault('tools/list', `"_meta":{"io.modelcontextprotocol/protocolVersion":"${version}"}`, {})).toBe(-32602);
+  test('a request without its required description is refused', () => {
+    expect(findErrorCode('tools/list', '"_meta":{}', {})).toBe(-32602);
+    expect(findErrorCode('tools/list', `"_meta":{"io.modelcontextprotocol/protocolVersion":"${version}"}`, {})).toBe(
+      -32602,
+    );
     const future = meta.replace(version, '2027-01-01');
-    expect(fault('tools/list', future, { version: '2027-01-01' })).toBe(-32022);
-    expect(fault('tools/list', future, {})).toBe(-32020);
+    expect(findErrorCode('tools/list', future, { version: '2027-01-01' })).toBe(-32022);
+    expect(findErrorCode('tools/list', future, {})).toBe(-32020);
   });
 
-  test('notifications need no headers, but may not lie in them', () => {
-    expect(fault('notifications/x', meta, { method: undefined }, '')).toBeUndefined();
-    expect(fault('notifications/x', meta, { method: 'tools/call' }, '')).toBe(-32020);
+  test('notifications need no headers, but headers must agree', () => {
+    expect(findErrorCode('notifications/x', meta, { method: undefined }, '')).toBeUndefined();
+    expect(findErrorCode('notifications/x', meta, { method: 'tools/call' }, '')).toBe(-32020);
   });
 });
 
@@ -65,7 +67,7 @@ const anyText = fc.oneof(
   fc.constantFrom('', ' ', ' a', 'a ', '=?', '=?base64?', '=?base64?YQ==?=', 'a\r\nX: b', '\0', '\x7f', 'a\tb'),
 );
 
-test('whatever is encoded can stand in a header, and comes back', () => {
+test('any encoded text is a valid header value, and round-trips', () => {
   fc.assert(
     fc.property(anyText, (text) => {
       const value = encodeHeaderValue(text);
@@ -89,8 +91,8 @@ test('two names never share an encoding', () => {
   );
 });
 
-// UTF-8 has no bytes for half a pair; the header then cannot agree with the body, and the upstream says so.
-test('half a surrogate pair comes back as the replacement character', () => {
+// UTF-8 cannot encode a lone surrogate; the header then differs from the body, and the upstream refuses it.
+test('a lone surrogate becomes the replacement character', () => {
   expect(decodeHeaderValue(encodeHeaderValue('a\ud800'))).toBe('a\ufffd');
 });
 

@@ -5,27 +5,26 @@ import { counts } from '../proof.ts';
 
 const none: ReadonlySet<string> = new Set();
 
-/** As JSON.parse has it, so that the two can be compared. */
-function plain(value: unknown): unknown {
-  if (value instanceof Map) return Object.fromEntries([...value].map(([key, inner]) => [key, plain(inner)]));
-  if (Array.isArray(value)) return value.map(plain);
+function toPlainValue(value: unknown): unknown {
+  if (value instanceof Map) return Object.fromEntries([...value].map(([key, inner]) => [key, toPlainValue(inner)]));
+  if (Array.isArray(value)) return value.map(toPlainValue);
   return typeof value === 'bigint' ? Number(value) : value;
 }
 
-test('what is read is what JSON.parse reads, however it is spaced', () => {
+test('reads what JSON.parse reads, with any spacing', () => {
   const object = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue({ maxDepth: 5 }));
   fc.assert(
     fc.property(object, fc.constantFrom(undefined, 1, '\t'), (value, spacing) => {
       const text = JSON.stringify(value, undefined, spacing);
       const judged = readJudged(text, none);
-      if (judged.kind === 'read') expect(plain(judged.value)).toEqual(JSON.parse(text));
+      if (judged.kind === 'read') expect(toPlainValue(judged.value)).toEqual(JSON.parse(text));
       else expect(judged.reason).toMatch(/no Unicode|larger than every reader|__proto__/);
     }),
     { numRuns: counts(1000, 50_000) },
   );
 });
 
-test('names and values keep their escapes apart from what they say', () => {
+test('decodes escapes in names and values', () => {
   const judged = readJudged(String.raw`{"\u0061\n\"\\":"\ud83d\ude00","":[ ],"b":{ },"c":-0,"d":1e2,"e":-1.5}`, none);
   expect(judged).toMatchObject({ kind: 'read', values: 7 });
   if (judged.kind !== 'read') return;
@@ -56,7 +55,7 @@ test.each([
   expect(readJudged(text, names as ReadonlySet<string>).kind).toBe('unsafe');
 });
 
-test('depth and number of values end the reading, not the process', () => {
+test('too deep or too many values are refused without a crash', () => {
   expect(readJudged(`{"a":${'['.repeat(500)}${']'.repeat(500)}}`, none)).toMatchObject({ kind: 'unsafe' });
   expect(readJudged(`{"a":[${'[],'.repeat(200_000)}[]]}`, none)).toMatchObject({ kind: 'unsafe' });
   expect(readJudged(`{"a":"${'x'.repeat(4 * 1024 * 1024)}"}`, none)).toMatchObject({ kind: 'unsafe' });

@@ -1,5 +1,4 @@
-import type { RuleArguments } from '../../src/protocol/rule-arguments.ts';
-import { readJudged } from '../../src/protocol/rule-arguments.ts';
+import { type RuleArguments, readJudged } from '../../src/protocol/rule-arguments.ts';
 import { loadConditions } from '../../src/rules/load-conditions.ts';
 import type { SessionClaims } from '../../src/rules/session-base.ts';
 import type { ToolFilterTexts } from '../../src/rules/tool-filters.ts';
@@ -16,19 +15,19 @@ export const someone: SessionClaims = {
   permissions: ['notes:read'],
 };
 
-export function policy(rules: readonly RuleText[], tools: Partial<ToolFilterTexts> = {}) {
+export function createTestRules(rules: readonly RuleText[], tools: Partial<ToolFilterTexts> = {}) {
   const filters = { allow: ['*'], deny: [], permissions: {}, instead: {}, hideReplaced: false, ...tools };
   return createPolicy((server) => (server === 'notes' ? filters : undefined), rules);
 }
 
-export const judging = (text: string) => (names: ReadonlySet<string>) => readJudged(text, names);
+export const createArgumentsReader = (text: string) => (names: ReadonlySet<string>) => readJudged(text, names);
 
-export const unread = (): RuleArguments => {
+export const failOnRead = (): RuleArguments => {
   throw new Error('the arguments were read');
 };
 
-/** What a condition says of these arguments: true, false or why not. */
-export function judge(when: string, args = '{}', session = someone): boolean | string {
+/** Evaluates a condition for these arguments: true, false, or the error. */
+export function judgeCondition(when: string, args = '{}', session = someone): boolean | string {
   const condition = compile(when);
   if ('problem' in condition) throw new Error(condition.problem);
   const verdict = condition.judge({ session, server: 'notes', tool: 'write' }, readJudged(args, condition.names));

@@ -2,60 +2,62 @@ import { describe, expect, test } from 'vitest';
 import { removalOf, type ServerTrust, type SessionInWorkspace } from '../../src/rules/server-access.ts';
 
 const both = ['direct', 'sandboxed'] as const;
-const server = (facts: Partial<ServerTrust> = {}): ServerTrust => ({ name: 'notes', trust: both, ...facts });
-const session = (facts: Partial<SessionInWorkspace> = {}): SessionInWorkspace => ({
+const createServer = (facts: Partial<ServerTrust> = {}): ServerTrust => ({ name: 'notes', trust: both, ...facts });
+const createSession = (facts: Partial<SessionInWorkspace> = {}): SessionInWorkspace => ({
   trustLevel: 'direct',
   servers: undefined,
   workspace: undefined,
   ...facts,
 });
 
-test('a session without bounds of its own may use every server of its trust level', () => {
-  expect(removalOf(server(), session())).toBeUndefined();
-  expect(removalOf(server({ trust: ['sandboxed'] }), session({ trustLevel: 'sandboxed' }))).toBeUndefined();
+test('an unlimited session may use every server of its trust level', () => {
+  expect(removalOf(createServer(), createSession())).toBeUndefined();
+  expect(removalOf(createServer({ trust: ['sandboxed'] }), createSession({ trustLevel: 'sandboxed' }))).toBeUndefined();
 });
 
-test('P6: a sandboxed session never has a direct-only server, whatever else names it', () => {
-  const sandboxed = session({
+test('P6: a sandboxed session never gets a direct-only server, whatever else allows it', () => {
+  const sandboxed = createSession({
     trustLevel: 'sandboxed',
     servers: ['notes'],
     workspace: { id: 'w', servers: ['notes'] },
   });
-  expect(removalOf(server({ trust: ['direct'] }), sandboxed)).toEqual({
+  expect(removalOf(createServer({ trust: ['direct'] }), sandboxed)).toEqual({
     rule: 'servers.notes.trust',
     reason: 'it is for direct sessions only; this session is sandboxed',
   });
-  expect(removalOf(server({ trust: [] }), session())?.rule).toBe('servers.notes.trust');
+  expect(removalOf(createServer({ trust: [] }), createSession())?.rule).toBe('servers.notes.trust');
 });
 
-describe('P7: what a workspace allows', () => {
+describe('P7: servers of a workspace', () => {
   test.each([
     ['all', undefined],
     ['none', 'workspaces.w.capabilities.servers'],
     [['notes', 'search'], undefined],
     [['search'], 'workspaces.w.capabilities.servers'],
     [[], 'workspaces.w.capabilities.servers'],
-    // A workspace that a reload took away allows nothing.
+    // A workspace that was removed by a reload allows nothing.
     [undefined, 'workspaces.w'],
   ] as const)('%j', (servers, rule) => {
-    const facts = session({ workspace: { id: 'w', servers } as SessionInWorkspace['workspace'] });
-    expect(removalOf(server(), facts)?.rule).toBe(rule);
+    const facts = createSession({ workspace: { id: 'w', servers } as SessionInWorkspace['workspace'] });
+    expect(removalOf(createServer(), facts)?.rule).toBe(rule);
   });
 
-  test.each(['all', 'none'])('a server that is called "%s" is not meant by the word', (name) => {
-    expect(removalOf(server({ name }), session({ workspace: { id: 'w', servers: 'none' } }))).toBeDefined();
-    expect(removalOf(server({ name: 'al' }), session({ workspace: { id: 'w', servers: ['all'] } }))).toBeDefined();
+  test.each(['all', 'none'])('a server named "%s" is not confused with the keyword', (name) => {
+    expect(removalOf(createServer({ name }), createSession({ workspace: { id: 'w', servers: 'none' } }))).toBeDefined();
+    expect(
+      removalOf(createServer({ name: 'al' }), createSession({ workspace: { id: 'w', servers: ['all'] } })),
+    ).toBeDefined();
   });
 });
 
-test('P14: a list of its own, of which an empty one means none', () => {
-  expect(removalOf(server(), session({ servers: ['notes'] }))).toBeUndefined();
-  expect(removalOf(server(), session({ servers: ['note', 'notes2'] }))?.rule).toBe('session.servers');
-  expect(removalOf(server(), session({ servers: [] }))?.rule).toBe('session.servers');
+test('P14: a session may be limited to servers; an empty list means none', () => {
+  expect(removalOf(createServer(), createSession({ servers: ['notes'] }))).toBeUndefined();
+  expect(removalOf(createServer(), createSession({ servers: ['note', 'notes2'] }))?.rule).toBe('session.servers');
+  expect(removalOf(createServer(), createSession({ servers: [] }))?.rule).toBe('session.servers');
 });
 
-test('P2: the first step that removes a server is the one that is named', () => {
-  const narrow = session({ trustLevel: 'sandboxed', servers: [], workspace: { id: 'w', servers: 'none' } });
-  expect(removalOf(server({ trust: ['direct'] }), narrow)?.rule).toBe('servers.notes.trust');
-  expect(removalOf(server(), narrow)?.rule).toBe('workspaces.w.capabilities.servers');
+test('P2: the first check that denies a server is reported', () => {
+  const narrow = createSession({ trustLevel: 'sandboxed', servers: [], workspace: { id: 'w', servers: 'none' } });
+  expect(removalOf(createServer({ trust: ['direct'] }), narrow)?.rule).toBe('servers.notes.trust');
+  expect(removalOf(createServer(), narrow)?.rule).toBe('workspaces.w.capabilities.servers');
 });

@@ -4,10 +4,10 @@ import type { SessionClaims } from '../../src/rules/session-base.ts';
 import { toolPattern } from '../../src/rules/tool-pattern.ts';
 import type { RuleText } from '../../src/rules/tool-rules.ts';
 import { counts } from '../proof.ts';
-import { judging, policy, someone, unread } from './rules.ts';
+import { createArgumentsReader, createTestRules, failOnRead, someone } from './rules.ts';
 
 type Args = Readonly<Record<string, unknown>>;
-/** A condition as text, and the same by plain means; undefined is an error. */
+/** A condition as text, and the same as a function; undefined is an error. */
 interface Said {
   readonly when: string | undefined;
   readonly readsArgs: boolean;
@@ -57,10 +57,10 @@ const args = fc.record(
   { requiredKeys: [] },
 );
 
-const plainly = (text: string, name: string) =>
+const matchesSimply = (text: string, name: string) =>
   new RegExp(`^${text.replaceAll('*', '[^]*').replaceAll('?', '[^]')}$`).test(name);
 
-test('P7: every decision is what a plain evaluator says, and what is not shown is never allowed', () => {
+test('P7: every decision equals that of a simple evaluator, and a hidden tool is never allowed', () => {
   fc.assert(
     fc.property(fc.array(rule, { maxLength: 5 }), tools, session, tool, args, (rules, filters, held, name, given) => {
       const claims = { ...someone, ...held };
@@ -69,11 +69,13 @@ test('P7: every decision is what a plain evaluator says, and what is not shown i
       );
       const named = rules
         .map((each, i) => ({ ...each, id: `r${i}` }))
-        .filter(({ patterns }) => patterns.some((each) => plainly(each, `notes__${name}`)));
+        .filter(({ patterns }) => patterns.some((each) => matchesSimply(each, `notes__${name}`)));
       const passes =
-        filters.allow.some((each) => plainly(each, name)) &&
-        !filters.deny.some((each) => plainly(each, name)) &&
-        Object.entries(filters.permissions).every(([each, p]) => !plainly(each, name) || held.permissions.includes(p));
+        filters.allow.some((each) => matchesSimply(each, name)) &&
+        !filters.deny.some((each) => matchesSimply(each, name)) &&
+        Object.entries(filters.permissions).every(
+          ([each, p]) => !matchesSimply(each, name) || held.permissions.includes(p),
+        );
       const verdicts = named.map((each) => ({ ...each, verdict: each.said.plain(claims, name, given) }));
       const allows = verdicts.filter(({ effect }) => effect === 'allow');
       const allowed =
@@ -82,18 +84,17 @@ test('P7: every decision is what a plain evaluator says, and what is not shown i
         !verdicts.some(({ effect, verdict }) => effect === 'deny' && verdict) &&
         (allows.length === 0 || allows.some(({ verdict }) => verdict));
 
-      const bounds = policy(texts, filters).for('notes');
+      const bounds = createTestRules(texts, filters).for('notes');
       if (bounds === undefined) {
         expect(named).toEqual([]);
         expect(allowed).toBe(true);
         return;
       }
       const reads = named.some(({ said }) => said.readsArgs);
-      const decision = bounds.decide(claims, name, reads ? judging(JSON.stringify(given)) : unread);
+      const decision = bounds.decide(claims, name, reads ? createArgumentsReader(JSON.stringify(given)) : failOnRead);
       expect(decision.allowed).toBe(allowed);
       if (decision.allowed) expect(bounds.could(claims, name)).toBe(true);
       if (!reads) expect(bounds.could(claims, name)).toBe(allowed);
-      // Who decided is always said, and could have.
       const ids = named.map(({ id }) => id);
       expect([
         'default',
@@ -110,19 +111,19 @@ test('P7: every decision is what a plain evaluator says, and what is not shown i
 
 describe('deny wins over allow', () => {
   const decide = (rules: readonly RuleText[], filters = {}) => {
-    const bounds = policy(rules, filters).for('notes');
-    return { rule: bounds?.decide(someone, 'write', unread).rule, shown: bounds?.could(someone, 'write') };
+    const bounds = createTestRules(rules, filters).for('notes');
+    return { rule: bounds?.decide(someone, 'write', failOnRead).rule, shown: bounds?.could(someone, 'write') };
   };
   const allow: RuleText = { id: 'allow-write', allow: ['notes__write'] };
   const deny: RuleText = { id: 'deny-notes', deny: ['notes__*'] };
 
-  test('among rules, in whichever order they stand', () => {
+  test('among rules, in any order', () => {
     expect(decide([allow])).toEqual({ rule: 'allow-write', shown: true });
     expect(decide([allow, deny])).toEqual({ rule: 'deny-notes', shown: false });
     expect(decide([deny, allow])).toEqual({ rule: 'deny-notes', shown: false });
   });
 
-  test('among the lists of a server, also when "allow" names the tool exactly', () => {
+  test('among the lists of a server, even if "allow" names the tool exactly', () => {
     expect(decide([allow], { allow: ['write'], deny: ['read'] })).toEqual({ rule: 'allow-write', shown: true });
     expect(decide([allow], { allow: ['write'], deny: ['w*'] })).toEqual({
       rule: 'servers.notes.tools.deny',
@@ -131,7 +132,7 @@ describe('deny wins over allow', () => {
   });
 });
 
-test('order means nothing', () => {
+test('the order of rules does not matter', () => {
   fc.assert(
     fc.property(fc.array(rule, { maxLength: 5 }), session, tool, args, (rules, held, name, given) => {
       const claims = { ...someone, ...held };
@@ -139,8 +140,11 @@ test('order means nothing', () => {
         ({ effect, patterns, said }, i): RuleText => ({ id: `r${i}`, [effect]: patterns, when: said.when }),
       );
       const asked = (list: readonly RuleText[]) => {
-        const bounds = policy(list).for('notes');
-        return [bounds?.decide(claims, name, judging(JSON.stringify(given))).allowed, bounds?.could(claims, name)];
+        const bounds = createTestRules(list).for('notes');
+        return [
+          bounds?.decide(claims, name, createArgumentsReader(JSON.stringify(given))).allowed,
+          bounds?.could(claims, name),
+        ];
       };
       expect(asked(texts.toReversed())).toEqual(asked(texts));
     }),
@@ -148,13 +152,13 @@ test('order means nothing', () => {
   );
 });
 
-test('an outlook that stays the same means that the same tools are shown', () => {
+test('equal keys mean that the same tools are shown', () => {
   fc.assert(
     fc.property(fc.array(rule, { maxLength: 3 }), tools, session, session, tool, (rules, filters, one, other, name) => {
       const texts = rules.map(
         ({ effect, patterns, said }, i): RuleText => ({ id: `r${i}`, [effect]: patterns, when: said.when }),
       );
-      const bounds = policy(texts, filters).for('notes');
+      const bounds = createTestRules(texts, filters).for('notes');
       const [a, b] = [
         { ...someone, ...one },
         { ...someone, ...other },
@@ -166,9 +170,9 @@ test('an outlook that stays the same means that the same tools are shown', () =>
   );
 });
 
-describe('each refusal says which and why', () => {
+describe('each refusal names its rule and reason', () => {
   const decide = (rules: readonly RuleText[], filters = {}, args = '{}') =>
-    policy(rules, filters).for('notes')?.decide(someone, 'write', judging(args));
+    createTestRules(rules, filters).for('notes')?.decide(someone, 'write', createArgumentsReader(args));
 
   test.each([
     [[], { deny: ['wr*'] }, 'servers.notes.tools.deny', /"wr\*" of servers.notes.tools.deny/, ['tool']],
@@ -214,33 +218,33 @@ describe('each refusal says which and why', () => {
     });
   });
 
-  test('what is allowed names its rule too', () => {
+  test('an allowed call names its rule too', () => {
     expect(decide([{ id: 'ok', allow: ['notes__w*'] }])).toMatchObject({ allowed: true, rule: 'ok' });
     expect(decide([{ id: 'no', deny: ['*'], when: 'false' }])).toMatchObject({ allowed: true, rule: 'default' });
   });
 
-  test('a permission is held exactly: no star in it stands for others', () => {
-    const bounds = policy([], { permissions: { write: 'notes:write' } }).for('notes');
+  test('a permission is held exactly: a star in it is no wildcard', () => {
+    const bounds = createTestRules([], { permissions: { write: 'notes:write' } }).for('notes');
     for (const permissions of [['*'], ['notes:*'], ['notes'], ['NOTES:WRITE'], ['notes:write2']])
-      expect(bounds?.decide({ ...someone, permissions }, 'write', unread).allowed).toBe(false);
-    expect(bounds?.decide({ ...someone, permissions: ['notes:write'] }, 'write', unread).allowed).toBe(true);
+      expect(bounds?.decide({ ...someone, permissions }, 'write', failOnRead).allowed).toBe(false);
+    expect(bounds?.decide({ ...someone, permissions: ['notes:write'] }, 'write', failOnRead).allowed).toBe(true);
   });
 });
 
-test('where nothing narrows a server there is nothing to ask', () => {
-  const bounds = policy([
+test('a server without rules and filters has no tool rules', () => {
+  const bounds = createTestRules([
     { id: 'a', deny: ['other__*'] },
     { id: 'b', deny: ['session_*'] },
   ]);
   expect(bounds.for('notes')).toBeUndefined();
   expect(bounds.for('other')).toBeDefined();
-  expect(bounds.for('ambit')?.decide(someone, 'session_end', unread)).toMatchObject({ allowed: false, rule: 'b' });
+  expect(bounds.for('ambit')?.decide(someone, 'session_end', failOnRead)).toMatchObject({ allowed: false, rule: 'b' });
 });
 
-test('patterns: a hostile name costs no more than its length times the pattern', () => {
+test('matching a hostile name takes at most the product of the lengths', () => {
   const { matches } = toolPattern(`${'*a'.repeat(90)}*b`);
   expect(matches('a'.repeat(512))).toBe(false);
-  const bounds = policy([], { deny: ['x'] }).for('notes');
-  expect(bounds?.decide(someone, 'a'.repeat(1_000_000), unread)).toMatchObject({ allowed: false });
+  const bounds = createTestRules([], { deny: ['x'] }).for('notes');
+  expect(bounds?.decide(someone, 'a'.repeat(1_000_000), failOnRead)).toMatchObject({ allowed: false });
   expect(bounds?.could(someone, 'a'.repeat(1_000_000))).toBe(false);
 });

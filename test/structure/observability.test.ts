@@ -32,9 +32,11 @@ test('every event is in the reference', () => {
 
 test('every metric is in the reference, with its kind and labels, and nothing else is', () => {
   const text = files.find(({ path }) => path === 'src/observability/metrics/metrics.ts')?.text ?? '';
-  const exported = [...text.matchAll(/\b(counters|gauges|histograms)\(\s*'([a-z_]+)',\s*'[^']+',?\s*([^)]*)\)/g)].map(
+  const exported = [
+    ...text.matchAll(/\bcreate(Counters|Gauges|Histograms)\(\s*'([a-z_]+)',\s*'[^']+',?\s*([^)]*)\)/g),
+  ].map(
     ([, kind = '', name, rest = '']) =>
-      `${name} ${kind.slice(0, -1)} ${[...rest.matchAll(/'([a-z]+)'/g)].map((match) => match[1]).join(', ') || '–'}`,
+      `${name} ${kind.slice(0, -1).toLowerCase()} ${[...rest.matchAll(/'([a-z]+)'/g)].map((match) => match[1]).join(', ') || '–'}`,
   );
   const reference = sourceFiles('docs/reference', /^metrics\.md$/)[0]?.text ?? '';
   const rows = [...reference.matchAll(/^\| `([a-z_]+)` \| (counter|gauge|histogram) \| ([^|]+) \|/gm)].map(

@@ -141,11 +141,11 @@ async function readExtensions(bytes: ByteReader, hashBytes: number, found: Index
     if ((await bytes.peek(hashBytes + 8)).length < hashBytes + 8) return;
     const head = await bytes.take(8);
     const size = head.readUInt32BE(4);
-    if (head.toString('latin1', 0, 4) !== 'link') await bytes.skip(size);
+    if (head.toString('latin1', 0, 4) !== 'link') await bytes.skipBytes(size);
     else {
       const shared = await bytes.take(hashBytes);
       if (shared.some((byte) => byte !== 0)) found.shared = shared.toString('hex');
-      await bytes.skip(size - hashBytes);
+      await bytes.skipBytes(size - hashBytes);
     }
   }
 }
@@ -156,7 +156,7 @@ interface ByteReader {
   peek(count: number): Promise<Buffer>;
   drop(count: number): void;
   take(count: number): Promise<Buffer>;
-  skip(count: number): Promise<void>;
+  skipBytes(count: number): Promise<void>;
 }
 
 function createByteReader(file: FileHandle, spend: (bytes: number) => void): ByteReader {
@@ -187,7 +187,7 @@ function createByteReader(file: FileHandle, spend: (bytes: number) => void): Byt
       drop(count);
       return taken;
     },
-    async skip(count) {
+    async skipBytes(count) {
       if (count < 0) throw unreadableIndexError();
       const inHand = Math.min(count, buffered.length);
       drop(inHand);

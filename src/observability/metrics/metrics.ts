@@ -202,7 +202,7 @@ interface SessionCallCounter {
 }
 
 /** Limit of counted sessions: those that end elsewhere are never removed, so the oldest make room. */
-export const maxCountedSessions = 100_000;
+export const maxSessions = 100_000;
 
 export function createSessionCallCounter(): SessionCallCounter {
   const calls = new Map<string, { count: number }>();
@@ -213,7 +213,7 @@ export function createSessionCallCounter(): SessionCallCounter {
         known.count++;
         return;
       }
-      if (calls.size >= maxCountedSessions) calls.delete(calls.keys().next().value as string);
+      if (calls.size >= maxSessions) calls.delete(calls.keys().next().value as string);
       calls.set(sessionId, { count: 1 });
     },
     take(sessionId) {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { mintToken } from '../../../src/identity/token.ts';
-import { foundByOthers } from '../../observability/log/oracle.ts';
+import { foundByOthers } from '../../observability/log/find-with-secretlint.ts';
 import { knownToOthers } from '../../observability/log/secrets.ts';
 import { samplesOf } from '../../observability/metrics/read-samples.ts';
 import { exchange } from '../forgery/raw-exchange.ts';

@@ -19,7 +19,7 @@ const text = fc.string({
 });
 
 describe('encodings', () => {
-  test('are told by their marks', () => {
+  test('are detected by their byte order marks', () => {
     const names = encodings.map(({ name, mark }) => `${name}${mark.length === 0 ? '' : ' marked'}`);
     expect(names).toEqual([
       'utf-8',
@@ -31,10 +31,10 @@ describe('encodings', () => {
     ]);
   });
 
-  test('any text comes back as it was written, in each of them', () => {
+  test('any text round-trips in each encoding', () => {
     fc.assert(
       fc.property(text, fc.constantFrom(...encodings), (given, encoding) => {
-        // Without a mark of its own, a text that begins with one is a marked text.
+        // A text that begins with a mark counts as marked.
         fc.pre(encoding.mark.length > 0 || !given.startsWith('\ufeff'));
         expect(decodeFile(encode(given, encoding))).toEqual({ text: given, encoding });
       }),
@@ -42,7 +42,7 @@ describe('encodings', () => {
     );
   });
 
-  test('what is not text is not made into text', () => {
+  test('binary content is not decoded', () => {
     for (const bytes of [
       [0x41, 0, 0x42],
       [0xff, 0x41],
@@ -60,7 +60,7 @@ describe('encodings', () => {
   });
 });
 
-test('lines end where they end in the text, in each encoding and however the bytes come', () => {
+test('line ends in bytes match those of the text, in each encoding and for any chunks', () => {
   fc.assert(
     fc.property(text, fc.constantFrom(...encodings), fc.integer({ min: 1, max: 5 }), (given, encoding, units) => {
       const bytes = encode(given, encoding);
@@ -78,7 +78,7 @@ test('lines end where they end in the text, in each encoding and however the byt
   );
 });
 
-test('media types are told by content before names', () => {
+test('media types are detected by content before names', () => {
   const png = Buffer.from('\x89PNG\r\n\x1a\n....', 'latin1');
   expect(imageType(png)).toBe('image/png');
   expect(imageType(Buffer.from('RIFF\0\0\0\0WEBPVP8 ', 'latin1'))).toBe('image/webp');

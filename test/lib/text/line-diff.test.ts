@@ -17,7 +17,7 @@ const someText = fc
   .tuple(fc.array(line, { maxLength: 14 }), fc.boolean())
   .map(([lines, whole]) => lines.join('\n') + (whole && lines.length > 0 ? '\n' : ''));
 
-test('the differences lead from one text to the other', () => {
+test('applying the differences turns one text into the other', () => {
   fc.assert(
     fc.property(someText, someText, (before, after) => {
       const [old, fresh] = [splitLines(before), splitLines(after)];
@@ -33,7 +33,7 @@ test('the differences lead from one text to the other', () => {
   );
 });
 
-test('no shorter way is overlooked', () => {
+test('the list of differences is the shortest', () => {
   const longestCommon = (a: string[], b: string[]): number => {
     let row = new Array<number>(b.length + 1).fill(0);
     for (const each of a) {
@@ -66,7 +66,7 @@ test('git applies a diff to the old text and gets the new one', () => {
   );
 });
 
-test('what git merges we merge to the same, and whatever it reports as a conflict is one', () => {
+test('merges equal those of git, and conflicts of git are conflicts here', () => {
   let [merged, both] = [0, 0];
   fc.assert(
     fc.property(someText, someText, someText, (base, ours, theirs) => {
@@ -77,21 +77,20 @@ test('what git merges we merge to the same, and whatever it reports as a conflic
       const git = spawnSync('git', ['merge-file', '-p', '--quiet', ...files], { stdio: 'pipe' });
       const mine = mergeLines(base, ours, theirs);
       if (mine !== undefined) merged++;
-      // Git looks for lines that both added alike; we do not, so we may refuse where it does not, never the other way.
+      // Git also merges equal additions; we may refuse where git does not, never the other way.
       if (git.status !== 0) expect(mine).toBeUndefined();
       else if (mine !== undefined) {
         both++;
         expect(mine).toBe(git.stdout.toString());
       }
     }),
-    // The first example merges, whatever the seed.
     { numRuns: counts(30, 2000), examples: [['a\nb\nc\nd\ne\n', 'A\nb\nc\nd\ne\n', 'a\nb\nc\nd\nE\n']] },
   );
   expect(merged).toBeGreaterThan(0);
   expect(both).toBeGreaterThan(0);
 });
 
-test('one side alone is taken, equal changes too, and changes apart are joined', () => {
+test('a change of one side, equal changes and separate changes are merged', () => {
   const base = '1\n2\n3\n4\n5\n6\n7\n';
   expect(mergeLines(base, base, 'x\n')).toBe('x\n');
   expect(mergeLines(base, 'x\n', base)).toBe('x\n');
@@ -101,11 +100,11 @@ test('one side alone is taken, equal changes too, and changes apart are joined',
   expect(mergeLines(base, base.replace('2', 'two'), base.replace('3', 'three'))).toBeUndefined();
 });
 
-test('texts that have nothing in common are still told apart in good time', () => {
+test('texts without common lines are compared in time', () => {
   const [before, after] = ['a', 'b'].map((word) => Array.from({ length: 20_000 }, (_, i) => `${word}${i}\n`).join(''));
   const { added, removed } = unifiedDiff(before as string, after as string);
   expect([added, removed]).toEqual([20_000, 20_000]);
-  // Lines that are nearly all alike leave the most ways to try.
+  // Nearly equal lines give the most paths to try.
   const alike = 'a\n'.repeat(150_000);
   const other = (word: string) => Array.from({ length: 400 }, (_, i) => `${word}${i}\n`).join('');
   expect(unifiedDiff(other('x') + alike + other('y'), `${other('y')}a\n${alike}${other('x')}`).added).toBeGreaterThan(
@@ -113,13 +112,13 @@ test('texts that have nothing in common are still told apart in good time', () =
   );
 });
 
-test('texts of more lines than a call can have arguments are put together', () => {
+test('texts with more lines than a call can have arguments are merged', () => {
   const base = Array.from({ length: 300_000 }, (_, i) => `${i}\n`).join('');
   const [ours, theirs] = [base.replace('\n5\n', '\nfive\n'), base.replace('\n299990\n', '\nnear the end\n')];
   expect(mergeLines(base, ours, theirs)).toBe(ours.replace('\n299990\n', '\nnear the end\n'));
 });
 
-test('a file of hardly anything but line breaks is not taken for text', () => {
+test('a file of almost only line breaks does not count as text', () => {
   expect(asText(Buffer.from('a\n'.repeat(400_000)))).toBeDefined();
   expect(asText(Buffer.from('\n'.repeat(400_001)))).toBeUndefined();
 });

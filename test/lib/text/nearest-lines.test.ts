@@ -5,13 +5,13 @@ const file = ['import a', '', 'function one() {', '  return 1;', '}', '', 'funct
   '\n',
 );
 
-test('the place is where most of the lines are, and the difference the first there', () => {
+test('finds the place with most equal lines, and its first difference', () => {
   expect(nearestLines(file, 'function two() {\n  return 3;\n}')).toEqual([
     { line: 8, has: '  return 2;', sought: '  return 3;' },
   ]);
 });
 
-test('a line that is only similar is found too', () => {
+test('finds a similar line', () => {
   const [near] = nearestLines(file, 'functoin one() {');
   expect(near).toMatchObject({ line: 3, has: 'function one() {' });
   expect(nearestLines(file, 'something else entirely')).toEqual([]);
@@ -19,7 +19,7 @@ test('a line that is only similar is found too', () => {
   expect(nearestLines(file, '')).toEqual([]);
 });
 
-test('far into long lines, what differs is shown and no more', () => {
+test('shows only the part of a long line that differs', () => {
   const long = `const list = [${'1, '.repeat(60)}`;
   const [near] = nearestLines(`x\n${long}2, 3];\n`, `${long}2, 4];`);
   expect(near?.line).toBe(2);
@@ -27,7 +27,7 @@ test('far into long lines, what differs is shown and no more', () => {
   expect(near?.sought).toMatch(/^…[1, ]{15,}2, 4\];$/);
 });
 
-test('is quick and short whatever the texts are', () => {
+test('takes little time and space for any texts', () => {
   const same = 'the same line\n'.repeat(200_000);
   const found = nearestLines(same, `the same line\n${'the same line!\n'.repeat(100_000)}`);
   expect(found).toHaveLength(3);

@@ -9,7 +9,7 @@ const text = fc
   .tuple(fc.array(fc.tuple(line, fc.constantFrom('\n', '\n', '\r\n')), { maxLength: 30 }), fc.constantFrom('', 'end'))
   .map(([lines, rest]) => lines.flat().join('') + rest);
 
-test('what differs makes the one text of the other', () => {
+test('applying the diff turns one text into the other', () => {
   fc.assert(
     fc.property(text, text, text, text, (before, after, head, tail) => {
       for (const [old, now] of [
@@ -27,7 +27,7 @@ test('what differs makes the one text of the other', () => {
   );
 });
 
-test('reads as patches do', () => {
+test('has the format of patches', () => {
   const old = Array.from({ length: 30 }, (_, i) => `line ${i + 1}\n`).join('');
   expect(shownDiff('src/a.ts', old, old.replace('line 20\n', 'line twenty\n'))).toEqual({
     added: 1,
@@ -49,7 +49,7 @@ test('reads as patches do', () => {
   });
 });
 
-test('wholly other texts are told as such, and very long ones only counted', () => {
+test('entirely different texts make one hunk, and very long ones are only counted', () => {
   const many = (word: string, count: number) => Array.from({ length: count }, (_, i) => `${word} ${i}\n`).join('');
   const exchanged = shownDiff('x', many('a', 1500), many('b', 1400));
   expect(exchanged).toMatchObject({ added: 1400, removed: 1500 });
@@ -59,12 +59,11 @@ test('wholly other texts are told as such, and very long ones only counted', () 
     added: 200_000,
     removed: 200_000,
   });
-  // One line of a file of several megabytes is still one line.
   const large = many('a', 300_000);
   expect(shownDiff('x', large, large.replace('a 150000\n', 'b\n')).text?.split('\n')).toHaveLength(12);
 });
 
-test('a name is one line, as git quotes it', () => {
+test('a file name is quoted on one line, as git does', () => {
   for (const [name, shown] of [
     ['a b/é.ts', 'a/a b/é.ts'],
     ['x\n+++ b/y', '"a/x\\n+++ b/y"'],

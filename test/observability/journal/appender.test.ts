@@ -11,7 +11,7 @@ interface Line {
   readonly [field: string]: unknown;
 }
 
-/** A disk of 64 kB: a file system in memory that a process of its own has mounted, seen from outside. */
+/** A disk of 64 kB: a file system in memory, mounted by another process and used through /proc. */
 async function openSmallDisk(): Promise<string> {
   const place = mkdtempSync(join(tmpdir(), 'ambit-disk-'));
   const mount = ['--dev-bind', '/', '/', '--size', '65536', '--tmpfs', place];
@@ -25,7 +25,7 @@ async function openSmallDisk(): Promise<string> {
   return `/proc/${pid.toString().trim()}/root${place}`;
 }
 
-const linesOf = (file: string): Line[] =>
+const readEntries = (file: string): Line[] =>
   readFileSync(file, 'utf8')
     .split('\n')
     .slice(0, -1)
@@ -37,7 +37,7 @@ const linesOf = (file: string): Line[] =>
       }
     });
 
-test('S9: after a full disk the journal says how many entries it lost, and no other line is broken', async () => {
+test('S9: after a full disk the journal records how many entries it lost, and no other line is torn', async () => {
   const disk = await openSmallDisk();
   const file = join(disk, 'journal', 'journal.jsonl');
   const warnings: string[] = [];
@@ -49,7 +49,7 @@ test('S9: after a full disk the journal says how many entries it lost, and no ot
   };
   record(10);
   await flushed();
-  // Of what is left, one page is for the journal: the line that meets its end is cut off.
+  // One free page is left for the journal: the line that reaches its end is torn.
   const page = 4096;
   writeFileSync(join(disk, 'filler'), Buffer.alloc(65_536 - 3 * page));
   record(200);
@@ -63,7 +63,7 @@ test('S9: after a full disk the journal says how many entries it lost, and no ot
   await flushed();
   await journal.close();
   expect(warnings).toEqual(['the journal cannot be written', 'the journal is written again']);
-  const lines = linesOf(file);
+  const lines = readEntries(file);
   const kept = lines.filter(({ kind }) => kind === 'session').map(({ number }) => number as number);
   const said = lines.filter(({ event }) => event === 'entries-lost');
   expect(said).toEqual([
@@ -74,7 +74,7 @@ test('S9: after a full disk the journal says how many entries it lost, and no ot
   expect(lines.filter(({ kind }) => kind === 'broken')).toHaveLength(1);
 });
 
-test('S9: what a process that crashed left of a line does not spoil the next one', async () => {
+test('S9: a torn line of a crashed process does not corrupt the next one', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ambit-torn-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, 'journal.jsonl');
@@ -82,5 +82,5 @@ test('S9: what a process that crashed left of a line does not spoil the next one
   const journal = openJournal(file, { warn() {} });
   journal.record({ kind: 'gateway', event: 'opened' });
   await journal.close();
-  expect(linesOf(file).map(({ kind }) => kind)).toEqual(['broken', 'gateway']);
+  expect(readEntries(file).map(({ kind }) => kind)).toEqual(['broken', 'gateway']);
 });

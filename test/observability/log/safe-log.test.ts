@@ -6,14 +6,14 @@ import { formatJsonLine, textLine } from '../../../src/observability/log/stderr-
 const id = 'd41d8cd98f00b204e9800998ecf8427e';
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e';
 
-function heard() {
+function createRecordingLog() {
   const said: { level: string; event: string; fields: LogFields | undefined }[] = [];
   const at = (level: string) => (event: string, fields?: LogFields) => void said.push({ level, event, fields });
   return { said, log: { info: at('info'), warn: at('warn'), debug: at('debug') } };
 }
 
-test('L9: whoever keeps the log gets ids short, users opaque, texts scrubbed, and the trace whole', () => {
-  const { said, log } = heard();
+test('L9: a log gets short ids, pseudonyms of users, scrubbed texts and whole trace ids', () => {
+  const { said, log } = createRecordingLog();
   safeLog(log).warn(`it broke for ambs_${id}_secretsecretsecret`, {
     session: id,
     correlation: uuid,
@@ -42,23 +42,23 @@ test('L9: whoever keeps the log gets ids short, users opaque, texts scrubbed, an
 });
 
 test.each(['session', 'correlation', 'transport', 'key'])(
-  'L9: of the id of a %s, eight characters are shown',
+  'L9: an id of a %s is shortened to eight characters',
   (field) => {
-    const { said, log } = heard();
-    // No id of ours looks like this, so that only the name of the field tells what it is.
+    const { said, log } = createRecordingLog();
+    // No id of Ambit looks like this, so only the name of the field shows what it is.
     safeLog(log).info('x', { [field]: 'not-a-hex-id-but-long' });
     expect(said[0]?.fields).toEqual({ [field]: 'not-a-he' });
   },
 );
 
-test('L9: a trace id that is none is treated as any text', () => {
-  const { said, log } = heard();
+test('L9: an invalid trace id is treated like any text', () => {
+  const { said, log } = createRecordingLog();
   safeLog(log).info('x', { trace: `password=hunter22 ${id}` });
   expect(said[0]?.fields).toEqual({ trace: 'password=[secret] d41d8cd9…' });
 });
 
-test('a log is made safe once: a second time would hide what the first shows', () => {
-  const { said, log } = heard();
+test('a log is wrapped once: a second time would hide what the first shows', () => {
+  const { said, log } = createRecordingLog();
   const safe = safeLog(log);
   expect(safeLog(safe)).toBe(safe);
   safe.debug?.('x', { user: 'ada' });
@@ -66,7 +66,7 @@ test('a log is made safe once: a second time would hide what the first shows', (
   expect(safeLog({ info() {}, warn() {} })).not.toHaveProperty('debug');
 });
 
-test('a line of text: fields by name, quotes where they are needed, nothing that moves a cursor', () => {
+test('a text line has fields by name, quotes where needed, and no control characters', () => {
   expect(textLine('context injected', { server: 'notes', workspace: '(none)', ms: 3 })).toBe(
     'context injected: server=notes workspace=(none) ms=3',
   );
@@ -77,7 +77,7 @@ test('a line of text: fields by name, quotes where they are needed, nothing that
   expect(forged).not.toMatch(/[\u0000-\u001f\u202e]/);
 });
 
-test('a line of JSON: one object, and no field can stand for time, level or event', () => {
+test('a JSON line is one object, and no field replaces time, level or event', () => {
   const time = new Date(0);
   const line = formatJsonLine(time, 'info', 'listening', {
     level: 'debug',

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { detectPersonalData, metadataFields } from '../../../src/observability/log/session-metadata.ts';
 
-test('L9: metadata is shown but for what is secret or somebody’s', () => {
+test('L9: metadata is shown without secrets and personal data', () => {
   const fields = metadataFields({
     ticket: 'GARDEN-12',
     owner: 'Ada <ada.lovelace@example.co.uk>',
@@ -36,18 +36,18 @@ test.each([
     'credentials',
     'COOKIE',
   ],
-])('L9: metadata that is called %s is not shown, whatever it says', (name) => {
+])('L9: metadata with the name %s is not shown, whatever its value', (name) => {
   expect(metadataFields({ [name]: 'plain' })).toEqual({ [`metadata.${name}`]: '[secret]' });
   expect(metadataFields({ nothing: 'plain' })).toEqual({ 'metadata.nothing': 'plain' });
 });
 
-test('L9: much metadata makes a short line', () => {
+test('L9: a lot of metadata makes a short line', () => {
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`k${i}`, 'x'.repeat(1000)]));
   const fields = metadataFields(many);
   expect(Object.keys(fields)).toHaveLength(33);
   expect(fields['metadata.more']).toBe(68);
   expect(JSON.stringify(fields).length).toBeLessThan(6000);
-  // What is cut off is judged as well: the address stands beyond the cut.
+  // The part that is cut off is checked as well: the address lies beyond the cut.
   expect(metadataFields({ a: `${'x'.repeat(120)} ada@example.com` })).toEqual({
     'metadata.a': '[personal: mail address]',
   });

@@ -7,17 +7,13 @@ import {
   observeValue,
   overflowLabel,
 } from '../../../src/observability/metrics/instruments.ts';
-import {
-  createMetrics,
-  createSessionCallCounter,
-  maxCountedSessions,
-} from '../../../src/observability/metrics/metrics.ts';
+import { createMetrics, createSessionCallCounter, maxSessions } from '../../../src/observability/metrics/metrics.ts';
 import { sampleOf, samplesOf } from './read-samples.ts';
 
-const made = () => createMetrics({ isServer: (name) => name === 'notes', liveSessions: () => 3 });
+const createTestMetrics = () => createMetrics({ isServer: (name) => name === 'notes', liveSessions: () => 3 });
 
-test('L8: sessions, how long they lived, and how many calls they made', async () => {
-  const metrics = made();
+test('L8: counts sessions, their durations and their calls', async () => {
+  const metrics = createTestMetrics();
   metrics.sessionOpened('direct');
   for (let i = 0; i < 3; i++) metrics.called('notes', 'tools/call', 'ok', 0.02, 'one');
   metrics.called('notes', 'tools/list', 'ok', 0.02, 'one');
@@ -36,8 +32,8 @@ test('L8: sessions, how long they lived, and how many calls they made', async ()
   expect(sampleOf(text, 'ambit_call_duration_seconds_count', { server: 'notes' })).toBe(4);
 });
 
-test('L8, P15: cache, quotas, processes, refusals', async () => {
-  const metrics = made();
+test('L8, P15: counts cache lookups, quotas, processes and refusals', async () => {
+  const metrics = createTestMetrics();
   metrics.cacheLooked('notes', true);
   metrics.cacheLooked('notes', false);
   metrics.quotaRefused('user');
@@ -63,8 +59,8 @@ test('L8, P15: cache, quotas, processes, refusals', async () => {
   expect(sampleOf(text, 'ambit_http_refusals_total', { status: '401' })).toBe(1);
 });
 
-test('L8: what has not happened is zero, not absent', async () => {
-  const text = await made().text();
+test('L8: events that have not happened are zero, not absent', async () => {
+  const text = await createTestMetrics().text();
   for (const reason of ['ended', 'expired', 'evicted', 'closed', 'revoked']) {
     expect(sampleOf(text, 'ambit_sessions_ended_total', { reason })).toBe(0);
   }
@@ -72,8 +68,8 @@ test('L8: what has not happened is zero, not absent', async () => {
   expect(sampleOf(text, 'ambit_session_calls_count')).toBe(0);
 });
 
-test('L9: no agent can make a label: unknown servers and methods are counted together', async () => {
-  const metrics = made();
+test('L9: agents cannot create labels: unknown servers and methods are counted together', async () => {
+  const metrics = createTestMetrics();
   for (let i = 0; i < 5000; i++) metrics.called(`server-${i}`, `tools/${i}`, 'SERVER_NOT_AVAILABLE', 0, undefined);
   const samples = samplesOf(await metrics.text()).filter(({ name }) => name === 'ambit_calls_total');
   expect(samples).toEqual([
@@ -85,7 +81,7 @@ test('L9: no agent can make a label: unknown servers and methods are counted tog
   ]);
 });
 
-test('a family grows no further than its bound, and counts on', () => {
+test('a family stops growing at its limit, and goes on counting', () => {
   const family = createCounters('x_total', 'x', 'a', 'b');
   for (let i = 0; i < maxChildren + 500; i++) family.of(String(i), 'b').value++;
   const samples = samplesOf(formatMetrics([family]));
@@ -94,13 +90,13 @@ test('a family grows no further than its bound, and counts on', () => {
   expect(samples.reduce((sum, { value }) => sum + value, 0)).toBe(maxChildren + 500);
 });
 
-test('sessions that nobody hears the end of are forgotten', () => {
+test('sessions whose end is never reported are forgotten', () => {
   const calls = createSessionCallCounter();
-  for (let i = 0; i <= maxCountedSessions; i++) calls.add(String(i));
+  for (let i = 0; i <= maxSessions; i++) calls.add(String(i));
   expect([calls.take('0'), calls.take('1'), calls.take('1')]).toEqual([0, 1, 0]);
 });
 
-test('the text says what Prometheus expects: help and type once, buckets added up, odd labels escaped', () => {
+test('the text has the format of Prometheus: help and type once, cumulative buckets, escaped labels', () => {
   const family = createCounters('x_total', 'a\nb \\ c', 'l');
   family.of('quote " back \\ line \n end').value = 2;
   const times = createHistograms('t_seconds', 't', [1, 2]);

@@ -6,7 +6,7 @@ export interface Sample {
 
 const line = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)$/;
 
-/** Reads Prometheus text as strictly as its description has it; throws at what is none. */
+/** Parses Prometheus text strictly; throws if it is invalid. */
 export function samplesOf(text: string): Sample[] {
   if (!text.endsWith('\n')) throw new Error('the last line has no end');
   const typed = new Set<string>();

@@ -9,11 +9,11 @@ const parentSpan = 'b7ad6b7169203331';
 const [serverKind, clientKind] = [2, 3];
 
 let traces = 0;
-/** A trace of its own for each call, so that its spans can be told from the others. */
-function newTrace(): string {
+/** Each call gets its own trace, so that its spans can be told apart. */
+function createTraceId(): string {
   return (++traces).toString(16).padStart(32, 'a');
 }
-const parentOf = (traceId: string, flags = '01') => `00-${traceId}-${parentSpan}-${flags}`;
+const formatParent = (traceId: string, flags = '01') => `00-${traceId}-${parentSpan}-${flags}`;
 const inMeta = (traceparent: string) => ({ meta: `"traceparent":"${traceparent}"` });
 
 let collector: Collector;
@@ -35,7 +35,7 @@ afterAll(async () => {
   await collector.close();
 });
 
-function metaOf(raw: string): Record<string, unknown> {
+function readMeta(raw: string): Record<string, unknown> {
   return (JSON.parse(raw) as { params: { _meta?: Record<string, unknown> } }).params._meta ?? {};
 }
 
@@ -54,14 +54,14 @@ const ways = [
   ['/mcp', 'pipe__echo', 'pipe'],
 ] as const;
 
-// Spans are sent once a second: the tests wait for theirs at the same time, each knows its own by the trace.
+// Spans are sent once a second, so the tests wait concurrently; each knows its own by the trace.
 describe.concurrent('spans', () => {
-  test('L8: in both eras, at each address: the client’s span above ours, ours above what was asked, that above the server', async () => {
+  test('L8: in both eras, at each address, spans nest: client, gateway, request to the upstream, server', async () => {
     const all = (['modern', 'handshake'] as const).flatMap((era) =>
-      ways.map((way) => ({ era, way, traceId: newTrace() })),
+      ways.map((way) => ({ era, way, traceId: createTraceId() })),
     );
     const raws = await Promise.all(
-      all.map(({ era, way: [path, tool], traceId }) => calls[era](path, tool, inMeta(parentOf(traceId)))),
+      all.map(({ era, way: [path, tool], traceId }) => calls[era](path, tool, inMeta(formatParent(traceId)))),
     );
     for (const [index, { way, traceId }] of all.entries()) {
       const [, tool, server] = way;
@@ -70,7 +70,7 @@ describe.concurrent('spans', () => {
       const outer = spans.find(({ kind }) => kind === serverKind) as ReceivedSpan;
       const inner = spans.find(({ kind }) => kind === clientKind) as ReceivedSpan;
       expect([outer.parentSpanId, inner.parentSpanId]).toEqual([parentSpan, outer.spanId]);
-      expect(metaOf(raws[index] as string)['traceparent']).toBe(`00-${traceId}-${inner.spanId}-01`);
+      expect(readMeta(raws[index] as string)['traceparent']).toBe(`00-${traceId}-${inner.spanId}-01`);
       expect(outer.from <= inner.from && inner.until <= outer.until).toBe(true);
       expect([outer.name, inner.name]).toEqual([`tools/call ${tool}`, 'tools/call echo']);
       expect([outer.failed, inner.failed]).toEqual([false, false]);
@@ -85,9 +85,9 @@ describe.concurrent('spans', () => {
     }
   });
 
-  test('L8: without a trace of the client’s one is started, and the server hears of it', async () => {
+  test('L8: without a trace of the client, a new one is started and passed to the server', async () => {
     const before = collector.spans.length;
-    const overPipe = metaOf(await textOf(callModern(`${on.url}/mcp/pipe`, session.token, 'echo', '{"n":1}')));
+    const overPipe = readMeta(await textOf(callModern(`${on.url}/mcp/pipe`, session.token, 'echo', '{"n":1}')));
     const traceId = String(overPipe['traceparent']).slice(3, 35);
     const [outer, inner] = await told((span) => span.traceId === traceId, 2);
     expect(outer?.parentSpanId).toBeUndefined();
@@ -101,23 +101,23 @@ describe.concurrent('spans', () => {
     await told((span) => span.spanId === sent.slice(36, 52), 1);
   });
 
-  test('L8: a client that does not want to be seen is not, and the server is told the same', async () => {
-    const hidden = newTrace();
-    const seen = newTrace();
-    const raw = await calls.modern('/mcp/pipe', 'echo', inMeta(parentOf(hidden, '00')));
-    expect(metaOf(raw)['traceparent']).toMatch(new RegExp(`^00-${hidden}-(?!${parentSpan})[0-9a-f]{16}-00$`));
-    const header = { headers: { traceparent: parentOf(hidden, '00') } };
+  test('L8: an unsampled trace of a client stays unsampled, also for the server', async () => {
+    const hidden = createTraceId();
+    const seen = createTraceId();
+    const raw = await calls.modern('/mcp/pipe', 'echo', inMeta(formatParent(hidden, '00')));
+    expect(readMeta(raw)['traceparent']).toMatch(new RegExp(`^00-${hidden}-(?!${parentSpan})[0-9a-f]{16}-00$`));
+    const header = { headers: { traceparent: formatParent(hidden, '00') } };
     await textOf(callModern(`${on.url}/mcp/pipe`, session.token, 'echo', '{}', header));
-    await calls.modern('/mcp/pipe', 'echo', inMeta(parentOf(seen)));
-    // Sent in order: what came later is here, so what came before would be as well.
+    await calls.modern('/mcp/pipe', 'echo', inMeta(formatParent(seen)));
+    // Spans are sent in order: a later one has arrived, so an earlier one would have too.
     await told((span) => span.traceId === seen, 2);
     expect(collector.bodies.join('')).not.toContain(hidden);
   });
 
-  test('L8: what went wrong stands in error.type: a refusal of ours, an error of the protocol, a tool that says so', async () => {
+  test('L8: error.type has refusals of Ambit, errors of the protocol and errors of tools', async () => {
     const of = async (path: string, name: string, args = '{}') => {
-      const traceId = newTrace();
-      await textOf(callModern(`${on.url}${path}`, session.token, name, args, inMeta(parentOf(traceId)))).catch(
+      const traceId = createTraceId();
+      await textOf(callModern(`${on.url}${path}`, session.token, name, args, inMeta(formatParent(traceId)))).catch(
         () => '',
       );
       return traceId;
@@ -133,7 +133,7 @@ describe.concurrent('spans', () => {
     const spans = await collector.sees(7, ({ traceId }) => [denied, away, unknown, failed, own].includes(traceId));
     const errors = (traceId: string) =>
       spans.filter((span) => span.traceId === traceId).map((span) => [span.failed, span.attributes['error.type']]);
-    // Where nobody was asked, there is no span of it.
+    // Without a request to an upstream there is no span for it.
     expect(errors(denied)).toEqual([[true, 'PERMISSION_DENIED']]);
     expect(errors(away)).toEqual([[true, 'SERVER_NOT_AVAILABLE']]);
     expect(errors(own)).toEqual([[true, 'SESSION_NOT_FOUND']]);
@@ -149,9 +149,9 @@ describe.concurrent('spans', () => {
     expect(rule?.attributes['ambit.rule']).toMatch(/never/);
   });
 
-  test('L8, L9: no token, no whole id, no argument and no address of a resource is in any span', async () => {
-    const traceId = newTrace();
-    const meta = inMeta(parentOf(traceId));
+  test('L8, L9: no span contains a token, a whole id, an argument or the URI of a resource', async () => {
+    const traceId = createTraceId();
+    const meta = inMeta(formatParent(traceId));
     const odd = [session.token, session.id, 'ghp_16C7e42F292c6912E7710c838347Ae178B4a'];
     const ask = (method: string, name: string, params: string) =>
       sendModern(`${on.url}/mcp/pipe`, session.token, {
@@ -172,17 +172,17 @@ describe.concurrent('spans', () => {
     expect(on.lines.map(({ line }) => line).join('\n')).not.toContain('of-the-collector');
   });
 
-  test('L8: a ratio of none tells nothing of its own and honours those who ask for it; spans are counted', async () => {
+  test('L8: a ratio of zero records only traces that clients sample; spans are counted', async () => {
     const rarely = await observed({ telemetry: { otlpUrl: collector.url, sampleRatio: 0 } });
     const { token } = await rarely.gateway.createSession({});
     const url = `${rarely.url}/mcp/pipe`;
-    const unseen = metaOf(await textOf(callModern(url, token, 'echo', '{}')));
+    const unseen = readMeta(await textOf(callModern(url, token, 'echo', '{}')));
     expect(unseen['traceparent']).toMatch(/-00$/);
-    const traceId = newTrace();
-    await textOf(callModern(url, token, 'echo', '{}', inMeta(parentOf(traceId))));
+    const traceId = createTraceId();
+    await textOf(callModern(url, token, 'echo', '{}', inMeta(formatParent(traceId))));
     await told((span) => span.traceId === traceId, 2);
     expect(collector.bodies.join('')).not.toContain(String(unseen['traceparent']).slice(3, 35));
-    // They are counted once the collector's answer has come back.
+    // Spans are counted once the collector has answered.
     let sent = 0;
     while (sent < 2) {
       sent = sampleOf(await rarely.metrics(), 'ambit_spans_total', { result: 'sent' }) ?? 0;
@@ -191,7 +191,7 @@ describe.concurrent('spans', () => {
     await rarely.closed();
   });
 
-  test('L8: a dead collector costs a call nothing: all are answered, none waits, and what is lost is counted', async () => {
+  test('L8: a dead collector does not delay calls, and lost spans are counted', async () => {
     const dead = await observed({ telemetry: { otlpUrl: 'http://127.0.0.1:1' } });
     const { token } = await dead.gateway.createSession({});
     const url = `${dead.url}/mcp/pipe`;

@@ -4,7 +4,7 @@ import { scanObject } from '../../../src/protocol/json/scan.ts';
 import { lineOf, oneLine } from '../../../src/protocol/lines/single-line.ts';
 import { objectText } from '../json/json-texts.ts';
 
-test('the same JSON, on one line, every byte in its place', () => {
+test('gives the same JSON on one line, with every byte at its position', () => {
   fc.assert(
     fc.property(objectText, ({ text }) => {
       const bytes = Buffer.from(text);
@@ -20,12 +20,12 @@ test('the same JSON, on one line, every byte in its place', () => {
   );
 });
 
-test('what is one line already is not copied', () => {
+test('a single line is not copied', () => {
   const bytes = Buffer.from('{"a":"\u2028\\n"}');
   expect(oneLine(bytes)).toBe(bytes);
 });
 
-test('S3: the line of a message is one line to every reader, and the same JSON', () => {
+test('S3: the line of a message is one line for every reader, and the same JSON', () => {
   fc.assert(
     fc.property(objectText, fc.constantFrom('', '\n'), ({ text }, end) => {
       const line = lineOf(Buffer.from(text + end)).toString();

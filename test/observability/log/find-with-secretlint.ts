@@ -3,7 +3,7 @@ import { creator } from '@secretlint/secretlint-rule-preset-recommend';
 
 const rules = [{ id: creator.meta.id, rule: creator, options: {} }];
 
-/** What rules that others keep take for a credential in this text. */
+/** Finds credentials in a text by the rules of secretlint. */
 export async function foundByOthers(text: string): Promise<string[]> {
   const source = { filePath: 'ambit.log', content: text, ext: '.log', contentType: 'text' } as const;
   const { messages } = await lintSource({ source, options: { config: { rules } } });
