@@ -191,7 +191,7 @@ function analyzeCondition(root: ASTNode): ConditionReads | { readonly problem: s
     else problem ??= `the pattern of ${name}() must be written in the rule itself`;
   }
 
-  function walk(node: ASTNode, loops: { readonly nested: number; readonly times: number }): void {
+  function visitNode(node: ASTNode, loops: { readonly nested: number; readonly times: number }): void {
     const path = readPath(node);
     if (path !== undefined && /^(?:session|args)(?:\.|$)|^(?:server|tool)$/.test(path)) claims.add(path);
     if ((node.op === '.' || node.op === '.?') && !path?.startsWith('session.')) names.add(node.args[1]);
@@ -208,24 +208,24 @@ function analyzeCondition(root: ASTNode): ConditionReads | { readonly problem: s
         times = Math.max(times, inside.times);
         if (inside.nested > maxNestedLoops) problem ??= `loops over arguments nest at most ${maxNestedLoops} deep`;
       }
-      walk(receiver, loops);
-      for (const child of args) walk(child, inside);
+      visitNode(receiver, loops);
+      for (const child of args) visitNode(child, inside);
       return;
     }
-    for (const child of listChildNodes(node.args)) walk(child, loops);
+    for (const child of listChildNodes(node.args)) visitNode(child, loops);
   }
 
   function addLiteral(node: ASTNode): void {
     if (node.op === 'value' && typeof node.args === 'string') names.add(node.args);
   }
 
-  walk(root, { nested: 0, times: 1 });
+  visitNode(root, { nested: 0, times: 1 });
   if (problem !== undefined) return { problem };
   // Of `session.userId` and `session`, the longer one is more precise.
-  const said = [...claims].filter((claim) => ![...claims].some((other) => other.startsWith(`${claim}.`)));
+  const mostPrecise = [...claims].filter((claim) => ![...claims].some((other) => other.startsWith(`${claim}.`)));
   return {
     readsArgs: [...claims].some((claim) => claim === 'args' || claim.startsWith('args.')),
-    claims: said.sort(),
+    claims: mostPrecise.sort(),
     names,
     loops: { nested, times },
   };

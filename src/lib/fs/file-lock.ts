@@ -18,23 +18,23 @@ const staleMs = 5000;
 
 /** Runs the work while no other process does so for the same file. */
 export async function withLock<T>(file: string, work: () => T): Promise<T> {
-  const held = await acquireLock(file, maxWaitMs, 5);
+  const lock = await acquireLock(file, maxWaitMs, 5);
   try {
     return work();
   } finally {
-    held.release();
+    lock.release();
   }
 }
 
 /** Does the same for long work. The lock is touched regularly, so it is stale soon after this process dies. */
 export async function withLongLock<T>(file: string, maxWaitMs: number, work: () => Promise<T>): Promise<T> {
-  const held = await acquireLock(file, maxWaitMs, 50);
-  const keeping = setInterval(held.refresh, staleMs / 5).unref();
+  const lock = await acquireLock(file, maxWaitMs, 50);
+  const refreshing = setInterval(lock.refresh, staleMs / 5).unref();
   try {
     return await work();
   } finally {
-    clearInterval(keeping);
-    held.release();
+    clearInterval(refreshing);
+    lock.release();
   }
 }
 

@@ -37,20 +37,20 @@ function findExposureOnPath(path: string, withLast: boolean): string | undefined
   while (rest.length > 0) {
     const [name, ...after] = rest as [string, ...string[]];
     rest = after;
-    const place = name === '..' ? dirname(real) : join(real, name);
-    const facts = lstatIfVisible(place);
+    const current = name === '..' ? dirname(real) : join(real, name);
+    const stats = lstatIfVisible(current);
     // The caller gets the same error when it uses the path.
-    if (facts === undefined) return undefined;
-    const isLink = facts.isSymbolicLink();
-    const exposed = isLink || after.length > 0 || withLast ? describeExposure(place, facts) : undefined;
+    if (stats === undefined) return undefined;
+    const isLink = stats.isSymbolicLink();
+    const exposed = isLink || after.length > 0 || withLast ? describeExposure(current, stats) : undefined;
     if (exposed !== undefined) return exposed;
     if (!isLink) {
-      real = place;
+      real = current;
       continue;
     }
     links += 1;
     if (links > maxLinks) return undefined;
-    const target = readlinkSync(place);
+    const target = readlinkSync(current);
     if (isAbsolute(target)) real = root;
     rest = [...splitNames(target), ...after];
   }
@@ -69,16 +69,16 @@ function lstatIfVisible(path: string): Stats | undefined {
   }
 }
 
-function describeExposure(place: string, facts: Stats): string | undefined {
-  const shown = escapeControls(place);
-  if (!isTrustedOwner(facts.uid)) return `${shown} belongs to another user`;
+function describeExposure(path: string, stats: Stats): string | undefined {
+  const escapedPath = escapeControls(path);
+  if (!isTrustedOwner(stats.uid)) return `${escapedPath} belongs to another user`;
   // A link cannot be written, only replaced, and a device stores nothing. In a sticky folder nobody can replace our
   // files.
-  const isKept = facts.isFile() || (facts.isDirectory() && (facts.mode & sticky) === 0);
+  const isKept = stats.isFile() || (stats.isDirectory() && (stats.mode & sticky) === 0);
   if (!isKept) return undefined;
-  const isExposed = (facts.mode & byAll) !== 0 || ((facts.mode & byGroup) !== 0 && !isOurGroup(facts.gid));
-  if (!isExposed || isOnReadOnlyMount(place)) return undefined;
-  return `others may write to ${shown} (mode ${(facts.mode & 0o7777).toString(8).padStart(4, '0')})`;
+  const isExposed = (stats.mode & byAll) !== 0 || ((stats.mode & byGroup) !== 0 && !isOurGroup(stats.gid));
+  if (!isExposed || isOnReadOnlyMount(path)) return undefined;
+  return `others may write to ${escapedPath} (mode ${(stats.mode & 0o7777).toString(8).padStart(4, '0')})`;
 }
 
 /** Root, this user, and the user who started us with sudo. In a user namespace, files of the host show no owner. */
@@ -127,9 +127,9 @@ function readOwnUserName(): string {
 }
 
 /** Modes do not matter on a read-only mount, such as a volume of settings. */
-function isOnReadOnlyMount(place: string): boolean {
+function isOnReadOnlyMount(path: string): boolean {
   try {
-    accessSync(place, constants.W_OK);
+    accessSync(path, constants.W_OK);
     return false;
   } catch (cause) {
     return (cause as NodeJS.ErrnoException).code === 'EROFS';

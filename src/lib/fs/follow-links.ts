@@ -20,22 +20,22 @@ const maxLinks = 40;
 export function followLinks(path: string, lookAt: LstatPath = lookAtPlace): FollowedPath | undefined {
   const links: string[] = [];
   let missing: string | undefined;
-  let place = '';
+  let realPath = '';
   const ahead = splitNames(path).reverse();
   for (let name = ahead.pop(); name !== undefined; name = ahead.pop()) {
-    const next = `${place}/${name}`;
+    const next = `${realPath}/${name}`;
     const found = missing === undefined ? lookAt(next) : undefined;
     const target = found?.isSymbolicLink() ? readLinkTarget(next) : undefined;
     if (target === undefined) {
       if (found === undefined) missing ??= next;
-      place = next;
+      realPath = next;
       continue;
     }
     if (links.push(next) > maxLinks) return undefined;
     ahead.push(...splitNames(resolve(dirname(next), target)).reverse());
-    place = '';
+    realPath = '';
   }
-  return { place: place === '' ? sep : place, links, missing };
+  return { place: realPath === '' ? sep : realPath, links, missing };
 }
 
 function readLinkTarget(link: string): string | undefined {
@@ -49,9 +49,9 @@ function readLinkTarget(link: string): string | undefined {
 const splitNames = (path: string): string[] => path.split(sep).filter((name) => name !== '');
 
 /** The default for `lookAt`, exported for callers that record what was looked at. */
-export function lookAtPlace(place: string): Stats | undefined {
+export function lookAtPlace(path: string): Stats | undefined {
   try {
-    return lstatSync(place, { throwIfNoEntry: false });
+    return lstatSync(path, { throwIfNoEntry: false });
   } catch {
     return undefined;
   }
@@ -70,12 +70,12 @@ export interface LinkSearch {
 }
 
 /** Finds the links at a path and in the folders below it, except in `node_modules`. */
-export function linksAt(place: string, search: LinkSearch = {}): string[] {
+export function linksAt(start: string, search: LinkSearch = {}): string[] {
   const { lookAt = lookAtPlace, entriesIn = entriesInFolder, maxLevels = 6 } = search;
-  const top = lookAt(place);
-  if (top?.isSymbolicLink()) return [place];
+  const top = lookAt(start);
+  if (top?.isSymbolicLink()) return [start];
   const links: string[] = [];
-  const folders = top?.isDirectory() ? [{ path: place, level: 1 }] : [];
+  const folders = top?.isDirectory() ? [{ path: start, level: 1 }] : [];
   let left = maxEntries;
   for (const { path, level } of folders) {
     for (const entry of entriesIn(path)) {

@@ -112,11 +112,11 @@ function closeFolder(path: string): void {
 /** Stats the target of a path. The target must be ours, and a link must be ours or root's. */
 function statOwned(path: string): { readonly mode: number } {
   const { uid } = lstatSync(path);
-  const facts = statSync(path);
-  const isOurs = (uid === 0 || isOwnUser(uid)) && isOwnUser(facts.uid);
+  const stats = statSync(path);
+  const isOurs = (uid === 0 || isOwnUser(uid)) && isOwnUser(stats.uid);
   if (!isOurs) throw notPrivateError(path, 'it belongs to another user');
   assertCannotBeReplaced(path);
-  return facts;
+  return stats;
 }
 
 /** Throws if another user could rename a folder above the path and so replace it. */

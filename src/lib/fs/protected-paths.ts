@@ -236,8 +236,8 @@ export function guardedLinksIn(
   const byPath = guardedPaths
     .filter((path) => present.has(path.split('/')[0] as string) && !isAllowed(path.split('/')))
     .flatMap((path) => {
-      const way = followLinks(`${folder}/${path}`, lookAt);
-      const isLed = way?.links.some((link) => link.startsWith(`${folder}/`)) ?? false;
+      const followed = followLinks(`${folder}/${path}`, lookAt);
+      const isLed = followed?.links.some((link) => link.startsWith(`${folder}/`)) ?? false;
       return isLed ? [`${folder}/${path}`] : linksAt(`${folder}/${path}`, search);
     });
   return [...byName, ...byPath];

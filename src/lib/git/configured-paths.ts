@@ -122,11 +122,12 @@ export function* gitOrdersOf(workTree: string, gitFolder: string, source: Orders
     if (seen.size === maxIncludedFiles) throw new OrdersUnknown(`includes more than ${maxIncludedFiles} files`);
     seen.add(file);
     for (const { value, kind } of own.includes(file) ? findNamedIfReadable(file, source) : source.namedIn(file)) {
-      const place = resolveConfiguredPath(value, kind === 'settings' ? dirname(file) : workTree);
-      if (place === undefined) continue;
+      const resolved = resolveConfiguredPath(value, kind === 'settings' ? dirname(file) : workTree);
+      if (resolved === undefined) continue;
       source.countFollowed();
-      if (kind === 'settings') ahead.push(place);
-      yield { place, kind };
+      if (kind === 'settings') ahead.push(resolved);
+      const order: GitOrder = { place: resolved, kind };
+      yield order;
     }
   }
 }
@@ -146,9 +147,9 @@ function* findNamedValues({ name, value }: GitSetting): Generator<NamedValue> {
 /** Finds the git folder of a work tree: `.git` itself, or the folder that the file `.git` names. */
 export function gitFolderOf(workTree: string, read: ReadGitConfigFile = readSettings): string {
   const dot = join(workTree, '.git');
-  const said = /^gitdir: ([^\n]+)/.exec(read(dot))?.[1]?.trim();
-  if (said === undefined) return dot;
-  return isAbsolute(said) ? said : join(workTree, said);
+  const gitDir = /^gitdir: ([^\n]+)/.exec(read(dot))?.[1]?.trim();
+  if (gitDir === undefined) return dot;
+  return isAbsolute(gitDir) ? gitDir : join(workTree, gitDir);
 }
 
 /** Lists the git folder and, if it belongs to a worktree, the folder of the main repository. */
@@ -166,8 +167,10 @@ function listAccountConfigFiles(): string[] {
   const { XDG_CONFIG_HOME: settings, GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM } = process.env;
   const named = ['~/.gitconfig', '~/.config/git/config', ...(settings ? [join(settings, 'git/config')] : [])];
   // The operator's environment may name other files. The usual ones count all the same.
-  const told = [GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM].flatMap((path) => (path && path !== '/dev/null' ? [path] : []));
-  return [...named, '/etc/gitconfig', '/usr/local/etc/gitconfig', ...told].flatMap(
+  const fromEnvironment = [GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM].flatMap((path) =>
+    path && path !== '/dev/null' ? [path] : [],
+  );
+  return [...named, '/etc/gitconfig', '/usr/local/etc/gitconfig', ...fromEnvironment].flatMap(
     (path) => resolveConfiguredPath(path, '/') ?? [],
   );
 }

@@ -77,8 +77,8 @@ function parseWords(text: string): CommandWords {
       words.folders.add(word).add(here);
     }
   }
-  for (const [, places = ''] of text.matchAll(/\bPATH=["']?([^\s;"']*)/g)) {
-    for (const place of places.split(':')) if (!/^(?:\/|~|\$|$)/.test(place)) words.folders.add(place);
+  for (const [, searchPath = ''] of text.matchAll(/\bPATH=["']?([^\s;"']*)/g)) {
+    for (const folder of searchPath.split(':')) if (!/^(?:\/|~|\$|$)/.test(folder)) words.folders.add(folder);
   }
   return words;
 }

@@ -45,14 +45,14 @@ export function createAppender(
     return batch;
   }
 
-  function noteSuccess({ loss: said }: Batch): void {
+  function noteSuccess({ loss: reported }: Batch): void {
     if (!isFailing) return;
     isFailing = false;
-    log.warn('the journal is written again', { lost: said?.entries ?? 0 });
+    log.warn('the journal is written again', { lost: reported?.entries ?? 0 });
   }
 
-  function noteFailure({ bytes, headBytes, wasTorn, loss: unsaid }: Batch, written: number, error: Error): void {
-    const earlier = written < headBytes ? unsaid : undefined;
+  function noteFailure({ bytes, headBytes, wasTorn, loss: unreported }: Batch, written: number, error: Error): void {
+    const earlier = written < headBytes ? unreported : undefined;
     const entries = countLines(bytes.subarray(Math.max(written, headBytes)));
     loss = {
       entries: (loss?.entries ?? 0) + (earlier?.entries ?? 0) + entries,

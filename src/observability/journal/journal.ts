@@ -170,12 +170,12 @@ const scrubbedTexts = new Map<string, string>();
 
 /** Quotes ids and configured names as they are. */
 function quoteId(text: string): string {
-  return getOrCreateQuoted(quotedIds, text, quote);
+  return getOrCreateQuoted(quotedIds, text, quoteText);
 }
 
 /** Quotes names and addresses, which come from agents and may contain anything. */
 function quoteScrubbed(text: string): string {
-  return getOrCreateQuoted(scrubbedTexts, text, (each) => quote(scrub(each)));
+  return getOrCreateQuoted(scrubbedTexts, text, (each) => quoteText(scrub(each)));
 }
 
 /** Caches quoted texts, since the same few occur over and over. */
@@ -190,6 +190,6 @@ function getOrCreateQuoted(known: Map<string, string>, text: string, make: (text
   return fresh;
 }
 
-function quote(text: string): string {
+function quoteText(text: string): string {
   return JSON.stringify(text.length > maxTextLength ? `${text.slice(0, maxTextLength)}…` : text);
 }

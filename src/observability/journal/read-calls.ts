@@ -86,8 +86,8 @@ export async function readCalls(
 }
 
 /** Creates the cursor of a position. Everything before it is still to be searched. */
-function createCursor(place: number): string | null {
-  return place === 0 ? null : String(place);
+function createCursor(offset: number): string | null {
+  return offset === 0 ? null : String(offset);
 }
 
 function parseCall(line: Buffer, mark: Buffer, sessionId: string): RecordedCall | undefined {
@@ -95,8 +95,8 @@ function parseCall(line: Buffer, mark: Buffer, sessionId: string): RecordedCall 
   try {
     const entry = JSON.parse(line.toString('utf8')) as Readonly<Record<string, unknown>>;
     if (entry['kind'] !== 'call' || entry['sessionId'] !== sessionId) return undefined;
-    const facts = callFields.filter((name) => entry[name] !== undefined).map((name) => [name, entry[name]]);
-    return { at: entry['time'], ...Object.fromEntries(facts) } as RecordedCall;
+    const fields = callFields.filter((name) => entry[name] !== undefined).map((name) => [name, entry[name]]);
+    return { at: entry['time'], ...Object.fromEntries(fields) } as RecordedCall;
   } catch {
     // The line was cut off by a crash.
     return undefined;

@@ -55,13 +55,13 @@ function createFamily<Instrument>(
     return branch.instrument;
   }
 
-  function walk(
+  function visitBranch(
     branch: Branch<Instrument>,
     path: readonly string[],
     tell: Parameters<MetricFamily<Instrument>['each']>[0],
   ) {
     if (branch.instrument !== undefined) tell(path, branch.instrument);
-    for (const [label, child] of branch.children) walk(child, [...path, label], tell);
+    for (const [label, child] of branch.children) visitBranch(child, [...path, label], tell);
   }
 
   return {
@@ -74,7 +74,7 @@ function createFamily<Instrument>(
       if (depth > 2) branch = branch?.children.get(third);
       return branch?.instrument ?? addChild([first, second, third].slice(0, depth));
     },
-    each: (tell) => walk(root, [], tell),
+    each: (tell) => visitBranch(root, [], tell),
   };
 }
 

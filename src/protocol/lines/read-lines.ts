@@ -33,18 +33,18 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
   const waiting: Buffer[] = [];
   const opening = createPieces();
   // Length of the unfinished line, and its two ends once it is too long to keep.
-  let held = 0;
+  let heldBytes = 0;
   let ends: LineEnds | undefined;
   let isRunaway = false;
   let isPaused = false;
   let isWorking = false;
-  let over: 'no' | 'ended' | 'closed' | 'told' = 'no';
+  let over: 'no' | 'ended' | 'closed' | 'reported' = 'no';
   const budget = createTurns(continueReading);
 
   function holdPiece(piece: Buffer): void {
-    held += piece.length;
+    heldBytes += piece.length;
     // One byte more may be the carriage return of a line that just fits.
-    if (ends === undefined && held <= maxBytes + 1) {
+    if (ends === undefined && heldBytes <= maxBytes + 1) {
       opening.add(piece);
       return;
     }
@@ -53,13 +53,13 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
       for (const earlier of opening.take()) ends.add(earlier);
     }
     ends.add(piece);
-    if (!isRunaway && held > runawayBytes + 1) {
+    if (!isRunaway && heldBytes > runawayBytes + 1) {
       isRunaway = true;
       options.onRunaway();
     }
   }
 
-  function deliver(line: Buffer): void {
+  function deliverLine(line: Buffer): void {
     const length = line.length;
     if (length === 0) return;
     if (length <= maxBytes) options.onLine(line);
@@ -68,15 +68,15 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
   }
 
   function finishHeld(): void {
-    const length = held;
+    const length = heldBytes;
     const cut = ends;
     const wasRunaway = isRunaway;
-    held = 0;
+    heldBytes = 0;
     ends = undefined;
     isRunaway = false;
     if (cut === undefined) {
       const line = Buffer.concat(opening.take(), length);
-      deliver(line[length - 1] === carriageReturn ? line.subarray(0, -1) : line);
+      deliverLine(line[length - 1] === carriageReturn ? line.subarray(0, -1) : line);
       return;
     }
     if (wasRunaway) return;
@@ -91,7 +91,7 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
   }
 
   /** Splits a chunk and returns the rest if a line paused the reader or used up its share. */
-  function split(chunk: Buffer): Buffer | undefined {
+  function splitChunk(chunk: Buffer): Buffer | undefined {
     let from = 0;
     while (from < chunk.length) {
       const at = chunk.indexOf(newline, from);
@@ -99,14 +99,14 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
         holdPiece(from === 0 ? chunk : chunk.subarray(from));
         return undefined;
       }
-      if (held === 0) {
+      if (heldBytes === 0) {
         const end = at > from && chunk[at - 1] === carriageReturn ? at - 1 : at;
         budget.spend(end - from);
-        deliver(chunk.subarray(from, end));
+        deliverLine(chunk.subarray(from, end));
       } else {
         if (at > from) holdPiece(chunk.subarray(from, at));
         // A line that is too long is not processed.
-        budget.spend(ends === undefined ? held : 0);
+        budget.spend(ends === undefined ? heldBytes : 0);
         finishHeld();
       }
       from = at + 1;
@@ -115,19 +115,19 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     return undefined;
   }
 
-  function work(): void {
+  function processWaiting(): void {
     if (isWorking) return;
     isWorking = true;
     try {
       while (!mustWait()) {
         const chunk = waiting.shift();
         if (chunk === undefined) break;
-        const rest = split(chunk);
+        const rest = splitChunk(chunk);
         if (rest !== undefined) waiting.unshift(rest);
       }
-      if (over === 'ended' && !isPaused && held > 0) finishHeld();
+      if (over === 'ended' && !isPaused && heldBytes > 0) finishHeld();
       if ((over === 'ended' || over === 'closed') && !isPaused) {
-        over = 'told';
+        over = 'reported';
         options.onEnd?.();
       }
     } finally {
@@ -136,7 +136,7 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
   }
 
   function continueReading(): void {
-    work();
+    processWaiting();
     if (!mustWait() && over === 'no') stream.resume();
   }
 
@@ -144,15 +144,15 @@ export function readLines(stream: Readable, options: LineOptions): LineReader {
     waiting.push(chunk);
     // Node resumes the streams of a child when it exits, paused or not.
     if (mustWait()) stream.pause();
-    else work();
+    else processWaiting();
   });
   stream.on('end', () => {
     if (over === 'no') over = 'ended';
-    work();
+    processWaiting();
   });
   stream.on('close', () => {
     if (over === 'no') over = 'closed';
-    work();
+    processWaiting();
   });
 
   return {
