@@ -222,10 +222,10 @@ function analyzeCondition(root: ASTNode): ConditionReads | { readonly problem: s
   visitNode(root, { nested: 0, times: 1 });
   if (problem !== undefined) return { problem };
   // Of `session.userId` and `session`, the longer one is more precise.
-  const mostPrecise = [...claims].filter((claim) => ![...claims].some((other) => other.startsWith(`${claim}.`)));
+  const preciseClaims = [...claims].filter((claim) => ![...claims].some((other) => other.startsWith(`${claim}.`)));
   return {
     readsArgs: [...claims].some((claim) => claim === 'args' || claim.startsWith('args.')),
-    claims: mostPrecise.sort(),
+    claims: preciseClaims.sort(),
     names,
     loops: { nested, times },
   };
