@@ -1,5 +1,18 @@
 import { normalizeTrust } from '../rules/trust-level.ts';
+import { type Documents, readAllDocuments } from '../stores/documents.ts';
 import type { Ceiling } from './principal.ts';
+
+/** When each key was used last; written at most once a minute for each, and never waited for. */
+interface LastUses {
+  note(id: string): void;
+  of(id: string): Promise<number | undefined>;
+  all(): Promise<ReadonlyMap<string, number>>;
+  forget(id: string): Promise<void>;
+}
+
+const everyMs = 60_000;
+
+const mostNoted = 10_000;
 
 export const keyCollection = 'keys';
 /** Apart from the keys themselves: that one was used says nothing new about it. */
@@ -94,4 +107,37 @@ function isNamesOrNull(value: unknown): boolean {
 
 function instant(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString();
+}
+
+export function createLastUses(documents: Documents, now: () => number): LastUses {
+  const noted = new Map<string, number>();
+
+  return {
+    note(id) {
+      const at = now();
+      if (at - (noted.get(id) ?? -Infinity) < everyMs) return;
+      noted.delete(id);
+      if (noted.size >= mostNoted) noted.delete(noted.keys().next().value as string);
+      noted.set(id, at);
+      // Where it cannot be written, the next use is.
+      documents.put(useCollection, id, String(at)).catch(() => noted.delete(id));
+    },
+    async of(id) {
+      const found = await documents.get(useCollection, id);
+      return found && timeOf(found.text);
+    },
+    async all() {
+      const found = await readAllDocuments(documents, useCollection);
+      return new Map(found.flatMap(({ key, text }) => [[key, timeOf(text) ?? 0] as const]));
+    },
+    async forget(id) {
+      noted.delete(id);
+      await documents.delete(useCollection, id);
+    },
+  };
+}
+
+function timeOf(text: string): number | undefined {
+  const at = Number(text);
+  return Number.isSafeInteger(at) ? at : undefined;
 }

@@ -1,9 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../errors.ts';
-import type { Documents } from '../stores/documents.ts';
-import { everyDocument } from './every-document.ts';
-import { type KeyRecord, type KeyView, keyCollection, keyText, readKey, stateOf, viewOf } from './key-record.ts';
-import { createLastUses } from './last-uses.ts';
+import { type Documents, readAllDocuments } from '../stores/documents.ts';
+import {
+  createLastUses,
+  type KeyRecord,
+  type KeyView,
+  keyCollection,
+  keyText,
+  readKey,
+  stateOf,
+  viewOf,
+} from './key-record.ts';
 import type { Ceiling, UserPrincipal } from './principal.ts';
 import { mintToken, type PresentedToken } from './token.ts';
 import { noUser } from './users.ts';
@@ -60,7 +67,7 @@ export function createKeys(options: KeysOptions): Keys & { changed(id?: string):
   }
 
   async function all(): Promise<KeyRecord[]> {
-    const found = await everyDocument(documents, keyCollection);
+    const found = await readAllDocuments(documents, keyCollection);
     return found.flatMap(({ key, text }) => readKey(key, text) ?? []);
   }
 

@@ -1,7 +1,7 @@
 import { AmbitError } from '../errors.ts';
-import type { Documents } from '../stores/documents.ts';
-import { everyDocument } from './every-document.ts';
-import { checkTeamNames, checkUserName } from './names.ts';
+import { teamName, userName } from '../lib/text/people-names.ts';
+import { type Documents, readAllDocuments } from '../stores/documents.ts';
+import { anonymousUser } from './principal.ts';
 
 export const userCollection = 'users';
 
@@ -101,7 +101,7 @@ export function createUsers(documents: Documents, declared: () => Declared, now:
     },
 
     async list() {
-      const stored = await everyDocument(documents, userCollection);
+      const stored = await readAllDocuments(documents, userCollection);
       const views = stored.map(({ key, text }) => inFile(key) ?? viewOf(key, readStored(text)));
       const known = new Set(views.map(({ name }) => name));
       const others = declared().users.flatMap(({ name }) => (known.has(name) ? [] : [inFile(name) as UserView]));
@@ -159,4 +159,26 @@ function readStored(text: string): Stored {
 
 function byName(a: { readonly name: string }, b: { readonly name: string }): number {
   return a.name < b.name ? -1 : 1;
+}
+
+function checkUserName(name: string): void {
+  if (!userName.test(name)) {
+    refuse('That is no name of a user: it has up to 128 letters, digits and "._@|:-", a letter or digit first.');
+  }
+  if (name === anonymousUser) refuse(`"${anonymousUser}" is the name of those who prove none.`);
+}
+
+/** Each once, in order. */
+function checkTeamNames(names: readonly string[]): string[] {
+  if (names.length > 100) refuse('A user is in at most 100 teams.');
+  for (const name of names) {
+    if (!teamName.test(name)) {
+      refuse('That is no name of a team: it has up to 64 letters, digits, ".", "_" and "-", a letter or digit first.');
+    }
+  }
+  return [...new Set(names)];
+}
+
+function refuse(what: string): never {
+  throw new AmbitError('REQUEST_INVALID', { what });
 }

@@ -68,3 +68,14 @@ export function listFrom({ prefix = '', after }: DocumentListOptions): {
   }
   return { key: after, self: false };
 }
+
+/** Reads all documents of a collection whose keys begin with `prefix`, page by page. */
+export async function readAllDocuments(documents: Documents, collection: string, prefix = ''): Promise<Document[]> {
+  const all: Document[] = [];
+  for (let after: string | null | undefined; after !== null; ) {
+    const page = await documents.list(collection, { prefix, limit: 1000, ...(after === undefined ? {} : { after }) });
+    all.push(...page.documents);
+    after = page.next;
+  }
+  return all;
+}

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import {
   type Admission,
   type LimitName,
@@ -7,6 +8,10 @@ import {
   type Spent,
   scopes,
 } from './admission.ts';
+
+const here = randomBytes(8).toString('hex');
+
+let count = 0;
 
 const minuteUs = 60_000_000;
 const dayMs = 86_400_000;
@@ -132,4 +137,10 @@ function isLonger(refusal: QuotaRefusal, than: QuotaRefusal | undefined): boolea
   if (than === undefined) return true;
   if (than.retryAfterMs === null) return false;
   return refusal.retryAfterMs === null || refusal.retryAfterMs > than.retryAfterMs;
+}
+
+/** A name for a place, never given twice by anyone. It proves nothing, so it need not be hard to guess. */
+export function nextLease(): string {
+  count++;
+  return `${here}.${count.toString(36)}`;
 }

@@ -1,7 +1,49 @@
 import { AmbitError } from '../errors.ts';
+import type { SessionStore } from './store.ts';
 
 export function unavailable(what: string, cause?: unknown): AmbitError {
   return new AmbitError('STORE_UNAVAILABLE', cause === undefined ? { what } : { what, cause });
 }
 
 export const closedStore = (): AmbitError => unavailable('The session store has been closed.');
+
+/**
+ * The same store, which refuses everything once `close` was called. Arguments that are refused before the store is
+ * asked become rejections too: whoever awaits sees one kind of failure.
+ */
+export function refusingWhenClosed(store: SessionStore): SessionStore {
+  let closing: Promise<void> | undefined;
+
+  function guard<T extends object>(part: T): T {
+    const guarded = Object.entries(part).map(([name, member]) => [
+      name,
+      typeof member !== 'function'
+        ? member
+        : async (...given: unknown[]) => {
+            if (closing !== undefined) throw closedStore();
+            return member(...given);
+          },
+    ]);
+    return Object.fromEntries(guarded) as T;
+  }
+
+  return {
+    ...guard(store),
+    state: guard(store.state),
+    marks: guard(store.marks),
+    documents: guard(store.documents),
+    watch: store.watch,
+    close() {
+      closing ??= store.close();
+      return closing;
+    },
+  };
+}
+
+/** Does something every second, without keeping the process alive. What fails is tried again in the next. */
+export function everySecond(work: () => Promise<unknown>): () => void {
+  const timer = setInterval(() => {
+    work().catch(() => {});
+  }, 1000).unref();
+  return () => clearInterval(timer);
+}

@@ -3,10 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { draft } from '../../src/public/testing/store-suite/harness.ts';
-import { admitRow } from '../../src/stores/sqlite/admit-rows.ts';
+import { admitRow, releaseRow, renewRow } from '../../src/stores/sqlite/admit-rows.ts';
 import { type Database, openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { reach } from '../../src/stores/sqlite/session-rows.ts';
-import { releaseRow, renewRow } from '../../src/stores/sqlite/settle-rows.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-plans-'));

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { loadConfig } from '../../config/load/load.ts';
-import { resolveArgs, resolveCommand } from '../../config/load/resolve-args.ts';
+import { resolveArgs, resolveCommand } from '../../config/load/resolve-paths.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { isForOneUser } from '../../upstreams/auth/credential.ts';
 import { defineServers } from '../../upstreams/definition.ts';

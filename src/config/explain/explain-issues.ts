@@ -1,9 +1,6 @@
 import type { z } from 'zod';
-import { configJsonSchema } from '../schema/json-schema.ts';
-import { knownKeysAt } from '../schema/known-keys.ts';
-import { isSecret } from '../schema/secret-paths.ts';
-import type { Problem } from './problem.ts';
-import { anyOf, type KeyPath, showKind, showValue } from './show.ts';
+import { configJsonSchema, knownKeysAt } from '../schema/json-schema.ts';
+import { anyOf, isSecret, type KeyPath, type Problem, showKind, showValue } from './problem.ts';
 import { closest } from './suggest.ts';
 
 type Issue = z.core.$ZodIssue;

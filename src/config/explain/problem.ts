@@ -1,6 +1,12 @@
 import { AmbitError } from '../../errors.ts';
-import { withoutSecretKeys } from '../schema/secret-paths.ts';
-import { type KeyPath, showPath } from './show.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+
+export type KeyPath = readonly (string | number)[];
+
+const longest = 60;
+
+/** Keys of a server whose values may hold secrets: tokens stand in arguments and addresses too. */
+const serverSecrets = new Set<string | number>(['env', 'headers', 'args', 'url', 'command']);
 
 /** One thing that is wrong with a configuration. */
 export interface Problem {
@@ -33,4 +39,62 @@ export function configInvalid(file: string, problems: readonly Problem[], locate
   const unique = [...new Set(lines)];
   if (placed.length > mostLines) unique.push(`${file}: and ${placed.length - mostLines} further problems`);
   return new AmbitError('CONFIG_INVALID', { what: unique.join('\n') });
+}
+
+/** True where a value must not be repeated in a message. */
+export function isSecret(path: KeyPath): boolean {
+  const [section, , key] = path;
+  if (section === 'servers') return key !== undefined && serverSecrets.has(key);
+  if (section === 'workspaces') return key === 'env';
+  if (section === 'events') return key === 'url';
+  if (section === 'telemetry') return path[1] === 'otlpUrl' || path[1] === 'headers';
+  return section === 'store' && path[1] === 'redis';
+}
+
+/** Names of variables and headers are free text: one that looks like more than a name is left out of a path. */
+export function withoutSecretKeys(path: KeyPath): KeyPath {
+  const [section, second, key] = path;
+  const named = section === 'servers' || section === 'workspaces' ? key : section === 'telemetry' ? second : undefined;
+  if (named !== 'env' && named !== 'headers') return path;
+  const first = path.indexOf(named) + 1;
+  const odd = path.findIndex((segment, index) => index >= first && !/^[A-Za-z0-9_.-]{1,60}$/.test(String(segment)));
+  return odd === -1 ? path : path.slice(0, odd);
+}
+
+function short(text: string): string {
+  return escapeControls(text.length > longest ? `${text.slice(0, longest)}…` : text);
+}
+
+function quoted(text: string): string {
+  return `"${short(text.replace(/["\\]/g, '\\$&'))}"`;
+}
+
+/** A path as it is read aloud: `servers.notes.args[0]`; odd keys stand in quotes. */
+export function showPath(path: KeyPath): string {
+  let shown = '';
+  for (const segment of path) {
+    if (typeof segment === 'number') shown += `[${segment}]`;
+    else shown += (shown === '' ? '' : '.') + (/^[A-Za-z0-9_$-]{1,60}$/.test(segment) ? segment : quoted(segment));
+  }
+  return shown;
+}
+
+/** The kind of a value in plain words, without the value. */
+export function showKind(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a map';
+  if (typeof value === 'boolean') return 'true or false';
+  return `a ${typeof value}`;
+}
+
+/** A single value as it was written, shortened and safe to print; lists and maps only by their kind. */
+export function showValue(value: unknown): string {
+  if (typeof value === 'string') return quoted(value);
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : showKind(value);
+}
+
+/** `a, b or c` */
+export function anyOf(words: readonly string[]): string {
+  return words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }

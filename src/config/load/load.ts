@@ -2,17 +2,19 @@ import { homedir } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { explainIssues } from '../explain/explain-issues.ts';
-import { configInvalid, type Problem } from '../explain/problem.ts';
-import { showPath } from '../explain/show.ts';
+import { configInvalid, type Problem, showPath } from '../explain/problem.ts';
 import { listenChoiceOf, listenProblems } from '../schema/listen-rules.ts';
-import { findNotBuilt } from '../schema/not-built-yet.ts';
-import { misplacedPatterns, ruleProblems } from '../schema/rule-problems.ts';
-import { type Config, configSchema } from '../schema/schema.ts';
-import { overrideProblems, unknownServers, unknownWorkspaces } from '../schema/workspace-rules.ts';
-import { frozenCopy } from './freeze.ts';
-import { hideIncluded } from './hide-included.ts';
-import { importedProblems } from './imported-env.ts';
-import { includeServers } from './include.ts';
+import { type Config, configSchema, type DeepReadonly } from '../schema/schema.ts';
+import {
+  findNotBuilt,
+  importedProblems,
+  misplacedPatterns,
+  overrideProblems,
+  ruleProblems,
+  unknownServers,
+  unknownWorkspaces,
+} from '../schema/workspace-rules.ts';
+import { hideIncluded, includeServers } from './include.ts';
 import { decode, readOwnConfigFile } from './read-config-file.ts';
 import { resolvePaths } from './resolve-paths.ts';
 import { readYaml } from './yaml-source.ts';
@@ -56,4 +58,16 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
     .sort((a, b) => a.line - b.line)
     .map(({ problem, line }) => `${file}:${line} ${showPath(problem.path)}: ${problem.message}`);
   return { config: frozenCopy(config), warnings: [...warnings, ...included.warnings] };
+}
+
+/**
+ * A frozen copy, all the way down. Its maps have no prototype, so that looking up a name that came from
+ * outside, such as `constructor`, finds only what the operator wrote.
+ */
+export function frozenCopy<T>(value: T): DeepReadonly<T> {
+  if (Array.isArray(value)) return Object.freeze(value.map(frozenCopy)) as DeepReadonly<T>;
+  if (typeof value !== 'object' || value === null) return value as DeepReadonly<T>;
+  const copy: Record<string, unknown> = Object.create(null);
+  for (const [key, inner] of Object.entries(value)) copy[key] = frozenCopy(inner);
+  return Object.freeze(copy) as DeepReadonly<T>;
 }

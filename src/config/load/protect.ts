@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { filesNamedIn } from '../schema/file-keys.ts';
 import type { Config } from '../schema/schema.ts';
+import { filesNamedIn } from './resolve-paths.ts';
 import { isInside, stationsOf } from './stations.ts';
 
 interface Reach {

@@ -1,5 +1,33 @@
-import { resolve } from 'node:path';
-import type { ConfigDraft } from '../schema/schema.ts';
+import { statSync } from 'node:fs';
+import { isAbsolute, resolve } from 'node:path';
+import type { Config, ConfigDraft } from '../schema/schema.ts';
+
+/**
+ * The role of each key of the configuration that names a file or folder. A secret must be out of reach of every session. A
+ * setting must not be rewritten by one. An included file belongs to a project, and is hidden where a session could read
+ * it. A given file or folder is meant for sessions.
+ */
+type FileRole = 'secret' | 'setting' | 'included' | 'given';
+
+/** Every key that names a file or folder; `*` stands for any name or place in a list. A test compares this with the schema. */
+export const fileKeys = {
+  'listen.tls.cert': 'setting',
+  'listen.tls.key': 'secret',
+  'credentials.keyFile': 'secret',
+  'events.webhook.secretFile': 'secret',
+  'servers.*.oauth.clientSecretFile': 'secret',
+  'include.*': 'included',
+  'servers.*.sandbox.readable.*': 'given',
+  'servers.*.sandbox.writable.*': 'given',
+  'workspaces.*.path': 'given',
+} as const satisfies Record<string, FileRole>;
+
+/** A file that the configuration names. */
+interface NamedFile {
+  /** The key that names it, as it is written. */
+  readonly key: string;
+  readonly path: string;
+}
 
 /** A path as the configuration means it: `~/` is the home folder, the rest is relative to the file's folder. */
 function resolvePath(path: string, folder: string, home: string): string {
@@ -39,4 +67,45 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
     servers: Object.fromEntries(servers),
     workspaces: Object.fromEntries(workspaces),
   };
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path).isFile();
+  } catch {
+    // Too long, with a NUL, or not there: then it is not the name of a file.
+    return false;
+  }
+}
+
+/**
+ * A server runs in the workspace, its script lies beside the configuration: relative arguments that name files
+ * there become absolute. Folders are left alone, since `.` and `src` mean the workspace.
+ */
+export function resolveArgs(args: readonly string[], configDir: string): string[] {
+  return args.map((arg) => {
+    if (arg === '' || arg.startsWith('-') || isAbsolute(arg)) return arg;
+    const path = resolve(configDir, arg);
+    return isFile(path) ? path : arg;
+  });
+}
+
+/** A command with a slash is a path, relative to the configuration; a bare name is looked up on PATH. */
+export function resolveCommand(command: string, configDir: string): string {
+  return command.includes('/') ? resolve(configDir, command) : command;
+}
+
+/** The files of one role that a configuration names, with resolved paths. */
+export function filesNamedIn(config: Pick<Config, keyof Config>, role: FileRole): NamedFile[] {
+  return Object.entries(fileKeys).flatMap(([key, found]) =>
+    found === role ? valuesAt(config, key.split('.'), []) : [],
+  );
+}
+
+function valuesAt(value: unknown, names: readonly string[], above: readonly string[]): NamedFile[] {
+  const [name, ...rest] = names;
+  if (name === undefined) return typeof value === 'string' ? [{ key: above.join('.'), path: value }] : [];
+  if (typeof value !== 'object' || value === null) return [];
+  const there = name === '*' ? Object.entries(value) : Object.entries(value).filter(([key]) => key === name);
+  return there.flatMap(([key, inner]) => valuesAt(inner, rest, [...above, key]));
 }

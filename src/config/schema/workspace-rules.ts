@@ -1,7 +1,40 @@
-import { refusedOverride } from '../../context/for-tools/foreign-env.ts';
-import type { Problem } from '../explain/problem.ts';
+import { refusedOverride, refusedVariable } from '../../context/for-tools/foreign-env.ts';
+import { loadConditions } from '../../rules/conditions.ts';
+import { toolPattern } from '../../rules/tool-pattern.ts';
+import type { KeyPath, Problem } from '../explain/problem.ts';
 import { closest } from '../explain/suggest.ts';
 import type { ConfigDraft } from './schema.ts';
+import { isMap } from './schema-parts.ts';
+
+interface Row {
+  /** `*` stands for any name. */
+  readonly key: string;
+  /** Says why starting without it is refused; without this the key is ignored with a warning. */
+  readonly refuse?: string;
+  /** True when the value asks for nothing beyond what there is. */
+  readonly harmless?: (value: unknown, siblings: Readonly<Record<string, unknown>>) => boolean;
+  readonly ignored?: (value: unknown) => string;
+}
+
+const wider = 'not built yet; starting without it would widen what a session may do';
+
+/** Keys the schema knows and the gateway does not act on yet. A feature that is built takes its row with it. */
+export const notBuiltYet: readonly Row[] = [
+  { key: 'servers.*.tools.confirm', refuse: wider, harmless: (value) => Array.isArray(value) && value.length === 0 },
+  { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
+];
+
+interface NotBuilt {
+  readonly path: KeyPath;
+  readonly refused: boolean;
+  readonly message: string;
+}
+
+interface Written {
+  readonly path: KeyPath;
+  readonly value: unknown;
+  readonly siblings: Readonly<Record<string, unknown>>;
+}
 
 /** Variables that no workspace may set for a server: the context, and what decides what runs. */
 export function overrideProblems(config: ConfigDraft): Problem[] {
@@ -52,4 +85,83 @@ export function unknownServers(config: ConfigDraft): Problem[] {
       ...Object.keys(env).flatMap((name) => told(['workspaces', slug, 'env', name], 'key', name)),
     ];
   });
+}
+
+/** Variables of imported servers that only the operator may set; without the mark the server is the operator's own. */
+export function importedProblems(config: ConfigDraft): Problem[] {
+  return Object.entries(config.servers).flatMap(([name, server]) => {
+    if (server.source !== 'imported' || server.transport !== 'stdio') return [];
+    return Object.entries(server.env).flatMap(([variable, value]): Problem[] => {
+      const refused = refusedVariable(variable, value, config.context.envPrefixes);
+      if (refused === undefined) return [];
+      const message = `${refused}; take out "imported" to make the server your own`;
+      return [{ path: ['servers', name, 'env', variable], at: 'key', message }];
+    });
+  });
+}
+
+/** Conditions that cannot be judged: found at the start, not by the first call that needs them. */
+export async function ruleProblems(config: ConfigDraft): Promise<Problem[]> {
+  if (config.rules.every(({ when }) => when === undefined)) return [];
+  const compile = await loadConditions();
+  return config.rules.flatMap(({ when }, index): Problem[] => {
+    const found = when === undefined ? undefined : compile(when);
+    if (found === undefined || !('problem' in found)) return [];
+    return [{ path: ['rules', index, 'when'], at: 'value', message: found.problem }];
+  });
+}
+
+/**
+ * Patterns that can match nothing there is, and look like a bound. A warning each: the server they mean may be in an
+ * included file that is missing today.
+ */
+export function misplacedPatterns(config: ConfigDraft): Problem[] {
+  const servers = Object.keys(config.servers);
+  const problems: Problem[] = [];
+  const warn = (path: Problem['path'], message: string) => problems.push({ path, at: 'value', message });
+  for (const [index, { allow, deny }] of config.rules.entries()) {
+    for (const text of allow ?? deny ?? []) {
+      const pattern = toolPattern(text);
+      // Ambit's own tools go by their bare names.
+      if (['session_', ...servers.map((name) => `${name}__`)].some(pattern.mayFollow)) continue;
+      const meant = closest(text.split('__', 1)[0] as string, servers);
+      const suggestion = meant === undefined ? '' : `; did you mean "${meant}__…"?`;
+      warn(
+        ['rules', index, allow === undefined ? 'deny' : 'allow'],
+        `"${text}" fits no tool of any server${suggestion}`,
+      );
+    }
+  }
+  for (const [name, { tools }] of Object.entries(config.servers)) {
+    for (const key of ['allow', 'deny'] as const) {
+      for (const text of tools[key]) {
+        if (!text.startsWith(`${name}__`)) continue;
+        warn(['servers', name, 'tools', key], `here tools are named as the server does, without "${name}__"`);
+      }
+    }
+  }
+  return problems;
+}
+
+function written(value: unknown, segments: readonly string[], path: KeyPath): Written[] {
+  const [segment, ...rest] = segments;
+  if (segment === undefined || !isMap(value)) return [];
+  const keys = segment === '*' ? Object.keys(value) : Object.hasOwn(value, segment) ? [segment] : [];
+  return keys.flatMap((key) => {
+    const here = [...path, key];
+    return rest.length === 0 ? [{ path: here, value: value[key], siblings: value }] : written(value[key], rest, here);
+  });
+}
+
+/** The keys written in a file, as it stands before defaults, that are known but not built. */
+export function findNotBuilt(file: unknown, rows: readonly Row[] = notBuiltYet): NotBuilt[] {
+  return rows.flatMap((row) =>
+    written(file, row.key.split('.'), [])
+      .filter(({ value, siblings }) => row.harmless?.(value, siblings) !== true)
+      .map(({ path, value }) => ({
+        path,
+        refused: row.refuse !== undefined,
+        message: row.refuse ?? row.ignored?.(value) ?? 'not built yet, ignored',
+      })),
+  );
 }

@@ -1,16 +1,53 @@
+import type { Directory } from '../../identity/directory.ts';
 import { anonymousUser } from '../../identity/principal.ts';
+import { userCollection } from '../../identity/users.ts';
+import type { Journal } from '../../observability/journal/journal.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { SigningKeys } from '../for-tools/signing-keys.ts';
-import { blockText, type Effective, noticeText, revisionOf } from './block-text.ts';
+import { blockText, createBlockSigner, type Effective, noticeText, revisionOf } from './block-text.ts';
 import { createDeliveries, type Deliveries, type Recipient } from './deliveries.ts';
-import { effectiveObjectives, inReadingOrder, type Judged, judgePolicies } from './effective.ts';
-import { createGovernedTexts, type GovernedTexts } from './governed-texts.ts';
+import { createGovernedTexts, type GovernedTexts, type ObjectiveDraft, type PolicyDraft } from './governed-texts.ts';
 import { createInUse, type People } from './in-use.ts';
 import { withInstructions, withMessagesAround } from './insert-text.ts';
-import { type Declared, levelsOf, type Objective, type Policy } from './policy.ts';
-import { createBlockSigner } from './sign-block.ts';
+import {
+  type Declared,
+  effectiveObjectives,
+  inReadingOrder,
+  type Judged,
+  judgePolicies,
+  levelsOf,
+  type Objective,
+  type Policy,
+} from './policy.ts';
+
+type PolicyView = Declared<Policy>;
+
+type ObjectiveView = Declared<Objective>;
+
+/** Policies and objectives as an operator handles them; whatever changes is recorded. */
+export interface Policies {
+  list(): Promise<PolicyView[]>;
+  set(draft: PolicyDraft): Promise<PolicyView>;
+  /** False when there was none. */
+  remove(scope: string, name: string): Promise<boolean>;
+  objectives(): Promise<ObjectiveView[]>;
+  addObjective(draft: ObjectiveDraft): Promise<ObjectiveView>;
+  removeObjective(id: string): Promise<boolean>;
+  preview(person: Person): Promise<Preview>;
+}
+
+interface GoverningParts {
+  readonly store: SessionStore;
+  readonly settings: () => GovernanceSettings & { readonly users: readonly unknown[] };
+  /** The address that signed blocks name as their issuer; the name of the keys without one. */
+  readonly publicUrl: string | undefined;
+  readonly directory: Directory;
+  readonly keys: SigningKeys;
+  readonly journal: Journal;
+  readonly log: Log;
+}
 
 /** What the configuration says; another object when it is another. */
 export interface GovernanceSettings {
@@ -184,5 +221,66 @@ export function createGovernance(options: GovernanceOptions): Governance {
       inUse.close();
       await deliveries.close();
     },
+  };
+}
+
+export function govern(parts: GoverningParts): { readonly governance: Governance; readonly policies: Policies } {
+  const { store, settings, publicUrl, directory, keys, journal, log } = parts;
+  const governance = createGovernance({
+    store,
+    settings,
+    people: peopleOf(directory, settings, store),
+    keys,
+    issuer: publicUrl ?? keys.name,
+    log,
+    told: ({ sessionId, userId }, kind) =>
+      journal.record({
+        kind: 'session',
+        event: kind === 'block' ? 'context-given' : 'context-noticed',
+        sessionId,
+        userId,
+      }),
+  });
+  const { texts } = governance;
+  const note = (event: string, facts: Readonly<Record<string, string | number | boolean>>) =>
+    journal.record({ kind: 'gateway', event, ...facts });
+
+  const policies: Policies = {
+    list: () => texts.policies(),
+    async set(draft) {
+      const policy = await texts.setPolicy(draft);
+      const { scope, name, mode, locked, enabled } = policy;
+      note('policy-set', { scope, name, mode, locked, enabled });
+      return policy;
+    },
+    async remove(scope, name) {
+      const removed = await texts.removePolicy(scope, name);
+      if (removed) note('policy-removed', { scope, name });
+      return removed;
+    },
+    objectives: () => texts.objectives(),
+    async addObjective(draft) {
+      const objective = await texts.addObjective(draft);
+      note('objective-added', { scope: objective.scope, name: objective.id });
+      return objective;
+    },
+    async removeObjective(id) {
+      const removed = await texts.removeObjective(id);
+      if (removed !== undefined) note('objective-removed', { scope: removed.scope, name: id });
+      return removed !== undefined;
+    },
+    preview: governance.preview,
+  };
+  return { governance, policies };
+}
+
+function peopleOf({ teamsOf }: Directory, settings: GoverningParts['settings'], { documents }: SessionStore): People {
+  return {
+    teamsOf,
+    async any() {
+      if (settings().users.length > 0) return true;
+      return (await documents.list(userCollection, { limit: 1 })).documents.length > 0;
+    },
+    collections: [userCollection],
   };
 }

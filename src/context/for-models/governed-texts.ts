@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import type { Document, Documents } from '../../stores/documents.ts';
+import { type Document, type Documents, readAllDocuments } from '../../stores/documents.ts';
 import {
   type Declared,
   longestText,
@@ -45,9 +45,9 @@ export function createGovernedTexts(documents: Documents, declared: () => Declar
     scopes: readonly string[] | undefined,
     read: (document: Document) => T | undefined,
   ): Promise<T[]> {
-    if (scopes === undefined) return kept(await everyDocument(documents, collection, ''), read);
+    if (scopes === undefined) return kept(await readAllDocuments(documents, collection), read);
     const found = scopes.map(async (scope) => {
-      const all = kept(await everyDocument(documents, collection, `${scope}/`), read);
+      const all = kept(await readAllDocuments(documents, collection, `${scope}/`), read);
       return all.filter((each) => each.scope === scope);
     });
     return (await Promise.all(found)).flat();
@@ -149,16 +149,6 @@ export function createGovernedTexts(documents: Documents, declared: () => Declar
       return outcome === 'deleted' ? found : undefined;
     },
   };
-}
-
-async function everyDocument(documents: Documents, collection: string, prefix: string): Promise<Document[]> {
-  const all: Document[] = [];
-  for (let after: string | null | undefined; after !== null; ) {
-    const page = await documents.list(collection, { prefix, limit: 1000, ...(after === undefined ? {} : { after }) });
-    all.push(...page.documents);
-    after = page.next;
-  }
-  return all;
 }
 
 function kept<T>(documents: readonly Document[], read: (document: Document) => T | undefined): T[] {

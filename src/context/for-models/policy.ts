@@ -1,3 +1,10 @@
+/** A policy as one user in one workspace finds it, and why. */
+export interface Judged<P extends Policy = Policy> {
+  readonly policy: P;
+  readonly outcome: 'given' | 'disabled' | 'replaced' | 'locked out';
+  /** The scope of the one that stands instead. */
+  readonly by: string | undefined;
+}
 /** What the model must keep to: text, not enforcement. What must hold is a rule or a permission. */
 export interface Policy {
   readonly name: string;
@@ -45,4 +52,50 @@ export function levelsOf(userId: string, teams: readonly string[], workspaceId: 
 /** What a user or a workspace has of its own is local; all else comes from above. */
 export function isInherited(scope: string): boolean {
   return scope === 'org' || scope.startsWith('team:');
+}
+
+/**
+ * Every policy of these levels, the farthest first, with what becomes of it: a nearer one replaces one of the same name,
+ * unless that is locked. One that is disabled replaces nothing and locks nothing.
+ */
+export function judgePolicies<P extends Policy>(policies: readonly P[], levels: readonly string[]): Judged<P>[] {
+  const ordered = levels.flatMap((level) => policies.filter(({ scope }) => scope === level).sort(byOrder));
+  const standing = new Map<string, P>();
+  for (const policy of ordered) {
+    if (policy.enabled && standing.get(policy.name)?.locked !== true) standing.set(policy.name, policy);
+  }
+  return ordered.map((policy) => {
+    const stands = standing.get(policy.name);
+    if (!policy.enabled) return { policy, outcome: 'disabled', by: undefined };
+    if (stands === undefined || stands === policy) return { policy, outcome: 'given', by: undefined };
+    return { policy, outcome: stands.locked && isBefore(stands, policy) ? 'locked out' : 'replaced', by: stands.scope };
+  });
+
+  function isBefore(a: P, b: P): boolean {
+    return ordered.indexOf(a) < ordered.indexOf(b);
+  }
+}
+
+/**
+ * In the order they are read: what is prepended from the farthest level to the nearest, what is appended the other way,
+ * so that the organisation has the first and the last word.
+ */
+export function inReadingOrder<P extends Policy>(policies: readonly P[], levels: readonly string[]): P[] {
+  const prepended = policies.filter(({ mode }) => mode === 'prepend');
+  const appended = policies.filter(({ mode }) => mode === 'append');
+  const levelled = (some: readonly P[], along: readonly string[]) =>
+    along.flatMap((level) => some.filter(({ scope }) => scope === level).sort(byOrder));
+  return [...levelled(prepended, levels), ...levelled(appended, [...levels].reverse())];
+}
+
+/** Those of all levels, the farthest first; the same words are said once. */
+export function effectiveObjectives<O extends Objective>(objectives: readonly O[], levels: readonly string[]): O[] {
+  const said = new Set<string>();
+  return levels
+    .flatMap((level) => objectives.filter(({ scope }) => scope === level).sort((a, b) => a.order - b.order))
+    .filter(({ enabled, text }) => enabled && !said.has(text) && said.add(text));
+}
+
+function byOrder(a: Policy, b: Policy): number {
+  return a.order - b.order || (a.name < b.name ? -1 : 1);
 }

@@ -1,6 +1,13 @@
 import { AmbitError } from '../../errors.ts';
-import type { Optional, SessionBase } from '../../rules/session-base.ts';
+import type { ActingSession, Optional, SessionBase } from '../../rules/session-base.ts';
 import { normalizeTrust, type TrustLevel } from '../../rules/trust-level.ts';
+import type { PseudonymKind, Pseudonyms } from './pseudonyms.ts';
+
+export interface ToldWorkspace {
+  readonly id: string;
+  /** As the process sees it; undefined where the files lie in no folder. */
+  readonly path: string | undefined;
+}
 
 /**
  * What a tool is told about its session. A field that is not given is left out; an empty string says that there is
@@ -75,4 +82,51 @@ export function isContextName(name: string, prefixes: readonly string[]): boolea
   return ['AMBIT', ...prefixes].some(
     (prefix) => upper.startsWith(`${prefix}_`) && suffixes.includes(upper.slice(prefix.length + 1)),
   );
+}
+
+/** What a process is told that serves this one session, in this workspace. */
+export function contextFor(
+  session: Pick<ActingSession, 'id' | 'userId' | 'agentId' | 'trustLevel'>,
+  workspace: ToldWorkspace | undefined,
+  jwks?: string | undefined,
+): SessionContext {
+  return {
+    sessionId: session.id,
+    workspaceId: workspace?.id ?? '',
+    trustLevel: session.trustLevel,
+    userId: session.userId,
+    agentId: session.agentId ?? '',
+    workspacePath: workspace?.path ?? '',
+    jwks,
+  };
+}
+
+/** The same under names that mean nothing to anybody else, and without the path. */
+export function hiddenContextFor(context: SessionContext, audience: string, pseudonyms: Pseudonyms): SessionContext {
+  const hidden = (kind: PseudonymKind, value: string | null | undefined) =>
+    value === undefined || value === null || value === '' ? value : pseudonyms.of(kind, audience, value);
+  return {
+    ...context,
+    sessionId: hidden('session', context.sessionId) ?? undefined,
+    userId: hidden('user', context.userId) ?? undefined,
+    agentId: hidden('agent', context.agentId),
+    workspaceId: hidden('workspace', context.workspaceId),
+    workspacePath: undefined,
+  };
+}
+
+/**
+ * What a process may be told when it starts, by who shares it: only what is true for every call it will serve. The rest
+ * comes with each call.
+ */
+export function toldAt(
+  scope: 'call' | 'session' | 'user' | 'workspace' | 'shared',
+  context: SessionContext,
+): SessionContext {
+  if (scope === 'shared') return { jwks: context.jwks };
+  // The agent belongs to the session.
+  const { sessionId: _session, agentId: _agent, ...ofUser } = context;
+  if (scope === 'user') return ofUser;
+  const { userId: _user, ...ofWorkspace } = ofUser;
+  return scope === 'workspace' ? ofWorkspace : context;
 }

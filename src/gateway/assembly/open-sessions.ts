@@ -1,5 +1,4 @@
-import type { Governance } from '../../context/for-models/governance.ts';
-import { govern, type Policies } from '../../context/for-models/governing.ts';
+import { type Governance, govern, type Policies } from '../../context/for-models/governance.ts';
 import { createDirectory, type Directory } from '../../identity/directory.ts';
 import { createLifecycle, type Lifecycle } from '../../sessions/events/lifecycle.ts';
 import { openWebhook } from '../../sessions/events/open-webhook.ts';

@@ -1,4 +1,4 @@
-import type { Policies } from '../../context/for-models/governing.ts';
+import type { Policies } from '../../context/for-models/governance.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { SandboxState } from '../../sandbox/sandbox-state.ts';

@@ -1,7 +1,35 @@
 import { createHash } from 'node:crypto';
 import type { JWTPayload } from 'jose';
+import type { TrustLevel } from '../../rules/trust-level.ts';
 import type { Ceiling, TokenPermissions } from '../principal.ts';
-import type { JwtIssuer, RoleBounds } from './issuer.ts';
+
+/** An identity provider whose tokens are taken, as the configuration describes it. */
+export interface JwtIssuer {
+  readonly issuer: string;
+  readonly audience: readonly string[];
+  readonly jwksUri: string;
+  readonly userPrefix?: string | undefined;
+  /** `jwt` takes tokens that do not say that they are access tokens. */
+  readonly tokenType: 'at+jwt' | 'jwt';
+  readonly algorithms: readonly string[];
+  readonly clockToleranceSeconds: number;
+  /** Without all of these a token is of no use here. */
+  readonly scopes: readonly string[];
+  /** Each permission with the scope that brings it. */
+  readonly permissions: Readonly<Record<string, string>>;
+  readonly roles?:
+    | {
+        readonly claim: string;
+        readonly map: Readonly<Record<string, RoleBounds>>;
+        readonly admin: readonly string[];
+      }
+    | undefined;
+}
+
+interface RoleBounds {
+  readonly trust: TrustLevel;
+  readonly workspaces?: readonly string[] | undefined;
+}
 
 const plainSubject = /^[A-Za-z0-9._@|:-]+$/;
 const longestUser = 128;

@@ -2,10 +2,8 @@ import type { JWTPayload, JWTVerifyGetKey } from 'jose';
 import { AmbitError } from '../../errors.ts';
 import type { UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
-import type { JwtIssuer } from './issuer.ts';
 import { createIssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
-import { ceilingOf, permissionsOf, rolesOf, scopesOf, userNameOf } from './read-claims.ts';
-import { createVerifyTurns } from './verify-turns.ts';
+import { ceilingOf, type JwtIssuer, permissionsOf, rolesOf, scopesOf, userNameOf } from './read-claims.ts';
 
 /** What a token that verifies says. */
 export interface VerifiedJwt {
@@ -156,4 +154,22 @@ function reasonOf(error: unknown): string {
   const { code, claim } = error as { readonly code?: unknown; readonly claim?: unknown };
   if (typeof code !== 'string') return 'it does not verify';
   return typeof claim === 'string' ? `${code} (${claim})` : code;
+}
+
+/** Lets so many have a turn at a time; the others wait in the order they came. What is returned ends the turn. */
+function createVerifyTurns(atOnce: number): () => Promise<() => void> {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+
+  function endTurn(): void {
+    const next = waiting.shift();
+    if (next === undefined) running--;
+    else next();
+  }
+
+  return async function takeTurn() {
+    if (running >= atOnce) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running++;
+    return endTurn;
+  };
 }

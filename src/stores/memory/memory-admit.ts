@@ -1,6 +1,6 @@
 import { type Admission, type Scope, type Spent, scopes, type Verdict } from '../admission.ts';
 import { type Account, type Counters, charged, costOf, dayOf, noCounters, settled, unusedOf, weigh } from '../quota.ts';
-import { expiryOf, type HeldLease, type HeldSession, recordOf, setIdle, touch, underWay } from './held-session.ts';
+import { expiryOf, type HeldLease, type HeldSession, recordOf, setIdle, touch, underWay } from './memory-sessions.ts';
 
 export interface Ledger {
   /** Of users and workspaces. */

@@ -1,7 +1,7 @@
 import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../checks.ts';
 import { mostMarks, pageOfKeys, type SessionMarks, type SessionState } from '../state.ts';
 import type { Gone, StateLimits } from '../store.ts';
-import type { HeldEntry, HeldSession } from './held-session.ts';
+import type { HeldEntry, HeldSession } from './memory-sessions.ts';
 
 export interface LiveSessions {
   /** A live session, or why there is none. */

@@ -9,18 +9,15 @@ import {
   readPage,
 } from '../checks.ts';
 import { defaultDocumentLimits } from '../documents.ts';
-import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
-import { nextLease } from '../next-lease.ts';
-import type { Counters } from '../quota.ts';
+import { type Counters, nextLease } from '../quota.ts';
 import { bodyOf, changed, isRestricted } from '../record.ts';
 import { bestMatches, isReference } from '../references.ts';
-import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { goneAt, recordOf, setIdle, underWay } from './held-session.ts';
+import { everySecond, refusingWhenClosed } from '../unavailable.ts';
 import { admitHeld, type Ledger, settleHeld } from './memory-admit.ts';
 import { memoryDocuments } from './memory-documents.ts';
-import { createMemorySessions } from './memory-sessions.ts';
+import { createMemorySessions, goneAt, recordOf, setIdle, underWay } from './memory-sessions.ts';
 import { memoryMarks, memoryState } from './memory-state.ts';
 
 /** Sessions that end with the process. */

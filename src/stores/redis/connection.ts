@@ -2,8 +2,14 @@ import { createHash } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { isAmbitError } from '../../errors.ts';
 import { within } from '../../lib/async/within.ts';
+import type { EndReason, RecordBody, SessionRecord } from '../record.ts';
+import type { Gone } from '../store.ts';
 import { closedStore, unavailable } from '../unavailable.ts';
 import { prelude } from './scripts/prelude.ts';
+
+export const asList = (reply: Reply | undefined): Reply[] => (Array.isArray(reply) ? reply : []);
+
+const reasons: ReadonlySet<unknown> = new Set<EndReason>(['ended', 'evicted', 'revoked', 'closed']);
 
 export type Reply = string | number | null | Reply[];
 
@@ -117,4 +123,23 @@ function inWords(error: unknown): string {
   const { name, message } = error as Error;
   const code = name === 'ReplyError' ? /^[A-Z]+/.exec(message)?.[0] : undefined;
   return code === undefined ? 'The session store cannot be reached.' : `The session store answers ${code}.`;
+}
+
+export function recordFrom(reply: Reply | undefined): SessionRecord {
+  const [body, version, createdAt, ttlMs, endsAt, lastActiveAt, idleAt] = asList(reply) as string[];
+  return {
+    ...(JSON.parse(body ?? '') as RecordBody),
+    version: Number(version),
+    ttlSeconds: Number(ttlMs) / 1000,
+    createdAt: Number(createdAt),
+    lastActiveAt: Number(lastActiveAt),
+    endsAt: Number(endsAt),
+    expiresAt: Math.min(Number(idleAt), Number(endsAt)),
+  };
+}
+
+/** A script answers the reason itself where a session is gone. */
+export function goneFrom(word: Reply | undefined): Gone | undefined {
+  if (word === 'missing' || word === 'expired') return { outcome: word };
+  return reasons.has(word) ? { outcome: 'ended', reason: word as EndReason } : undefined;
 }

@@ -1,19 +1,70 @@
 import { checkDocument, checkDocumentList, fitsDocument } from '../checks.ts';
 import { type DocumentLimits, type Documents, listFrom, pageBytes } from '../documents.ts';
-import { type RedisConnection, script } from './connection.ts';
-import { asList } from './replies.ts';
-import * as scripts from './scripts/document-scripts.ts';
+import { asList, type RedisConnection, script } from './connection.ts';
 
-const get = script(scripts.documentGetScript);
-const put = script(scripts.documentPutScript);
-const remove = script(scripts.documentDeleteScript);
-const list = script(scripts.documentListScript);
+/** A document is written as "<version> <text>". */
+const documents = `
+local collection = ARGV[2]
+local O, Z = P .. 'o:' .. collection, P .. 'oz:' .. collection
+local function document(key)
+  local written = redis.call('HGET', O, key)
+  if not written then return 0 end
+  local version, at = string.match(written, '^(%d+) ()')
+  return tonumber(version), string.sub(written, at)
+end
+`;
+
+const getScript = script(`${documents}
+local version, text = document(ARGV[3])
+if version == 0 then return {} end
+return { int(version), text }
+`);
+
+/** The versions lie apart from the documents, so that they go on rising when all of those are deleted. */
+const putScript = script(`${documents}
+local key, text, expected, too_long, most = unpack(ARGV, 3)
+local version = document(key)
+if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
+if too_long == '1' then return { 'full', 'textBytes' } end
+if version == 0 and redis.call('HLEN', O) >= tonumber(most) then return { 'full', 'documents' } end
+local number = redis.call('HINCRBY', P .. 'ov', collection, 1)
+redis.call('HSET', O, key, int(number) .. ' ' .. text)
+redis.call('ZADD', Z, 0, key)
+redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' .. key)
+return { 'written', int(number) }
+`);
+
+const deleteScript = script(`${documents}
+local key, expected = unpack(ARGV, 3)
+local version = document(key)
+if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
+if version == 0 then return { 'absent' } end
+redis.call('HDEL', O, key)
+redis.call('ZREM', Z, key)
+redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' .. key)
+return { 'deleted' }
+`);
+
+/** Keys of equal score lie in the order of their bytes, so all that begin alike lie together. */
+const listScript = script(`${documents}
+local start, prefix, limit, most = unpack(ARGV, 3)
+local keys = redis.call('ZRANGEBYLEX', Z, start, '+', 'LIMIT', 0, tonumber(limit) + 1)
+local found, bytes = {}, 0
+for _, key in ipairs(keys) do
+  if string.sub(key, 1, #prefix) ~= prefix then return { 0, found } end
+  if #found == tonumber(limit) or bytes >= tonumber(most) then return { 1, found } end
+  local version, text = document(key)
+  found[#found + 1] = { key, int(version), text }
+  bytes = bytes + #text
+end
+return { 0, found }
+`);
 
 export function redisDocuments(connection: RedisConnection, limits: DocumentLimits): Documents {
   return {
     async get(collection, key) {
       checkDocument(collection, key);
-      const [version, text] = asList(await connection.run(get, collection, key)) as string[];
+      const [version, text] = asList(await connection.run(getScript, collection, key)) as string[];
       return version === undefined ? undefined : { key, text: text as string, version: Number(version) };
     },
 
@@ -22,7 +73,7 @@ export function redisDocuments(connection: RedisConnection, limits: DocumentLimi
       const fits = fitsDocument(text, limits);
       const { expectedVersion = '' } = options;
       const values = [collection, key, fits ? text : '', expectedVersion, fits ? '0' : '1', limits.documents];
-      const [word, detail] = asList(await connection.run(put, ...values));
+      const [word, detail] = asList(await connection.run(putScript, ...values));
       if (word === 'full') return { outcome: 'full', limit: detail as keyof DocumentLimits };
       return { outcome: word === 'written' ? 'written' : 'conflict', version: Number(detail) };
     },
@@ -30,7 +81,7 @@ export function redisDocuments(connection: RedisConnection, limits: DocumentLimi
     async delete(collection, key, options = {}) {
       checkDocument(collection, key, options);
       const { expectedVersion = '' } = options;
-      const [word, version] = asList(await connection.run(remove, collection, key, expectedVersion));
+      const [word, version] = asList(await connection.run(deleteScript, collection, key, expectedVersion));
       if (word === 'conflict') return { outcome: 'conflict', version: Number(version) };
       return { outcome: word === 'deleted' ? 'deleted' : 'absent' };
     },
@@ -40,7 +91,7 @@ export function redisDocuments(connection: RedisConnection, limits: DocumentLimi
       const { prefix = '', limit = 100 } = options;
       const from = listFrom(options);
       const start = `${from.self ? '[' : '('}${from.key}`;
-      const [more, found] = asList(await connection.run(list, collection, start, prefix, limit, pageBytes));
+      const [more, found] = asList(await connection.run(listScript, collection, start, prefix, limit, pageBytes));
       const documents = (asList(found) as [string, string, string][]).map(([key, version, text]) => ({
         key,
         text,

@@ -2,17 +2,159 @@ import { checkChange, checkFilter, checkId, checkNew, readPage } from '../checks
 import { bodyOf, changed, isRestricted, type SessionRecord } from '../record.ts';
 import { isPrefix, isReference, mostMatches } from '../references.ts';
 import type { SessionFilter, SessionStore } from '../store.ts';
-import { type RedisConnection, script } from './connection.ts';
-import { asList, goneFrom, recordFrom } from './replies.ts';
-import * as scripts from './scripts/session-scripts.ts';
+import { asList, goneFrom, type RedisConnection, recordFrom, script } from './connection.ts';
 
-const create = script(scripts.createScript);
-const read = script(scripts.readScript);
-const update = script(scripts.updateScript);
-const end = script(scripts.endScript);
-const sweep = script(scripts.sweepScript);
-const list = script(scripts.listScript);
-const find = script(scripts.findScript);
+const createScript = script(`
+local id, user, workspace, parent, name, ttl, lifetime, body, per_user, in_all = unpack(ARGV, 2)
+local before = load(id)
+if gone(before) ~= 'missing' then return { 'exists', 'id' } end
+-- Remains nobody needs any more; whatever still names them goes as well.
+if before then
+  if not before.r then bury(before, 'expired') end
+  redis.call('DEL', P .. 's:' .. id)
+end
+if name ~= '' then
+  local holder = redis.call('HGET', P .. 'nm:' .. user, name)
+  if holder then
+    local other = load(holder)
+    if not gone(other) then return { 'exists', 'name' } end
+    if other and not other.r then bury(other, 'expired') end
+  end
+end
+if per_user ~= '' and redis.call('ZCOUNT', P .. 'live:u:' .. user, '(' .. int(T), '+inf') >= tonumber(per_user) then
+  return { 'full', 'perUser' }
+end
+if in_all ~= '' and redis.call('ZCOUNT', P .. 'live', '(' .. int(T), '+inf') >= tonumber(in_all) then
+  return { 'full', 'inAll' }
+end
+local s = { id = id, u = user, e = T + tonumber(lifetime), i = T + tonumber(ttl) }
+redis.call('HSET', P .. 's:' .. id, 'b', body, 'v', 1, 'u', user, 'c', int(T), 't', ttl, 'e', int(s.e), 'a', int(T),
+  'i', int(s.i), 'q', 0, 'k', 0, 'y', 0, 'x', 0, 'z', 0)
+redis.call('ZADD', P .. 'ids', 0, id)
+redis.call('ZADD', P .. 'by:all', int(T), id)
+redis.call('ZADD', P .. 'by:u:' .. user, int(T), id)
+if workspace ~= '' then
+  redis.call('HSET', P .. 's:' .. id, 'w', workspace)
+  redis.call('ZADD', P .. 'by:w:' .. workspace, int(T), id)
+end
+if parent ~= '' then
+  redis.call('HSET', P .. 's:' .. id, 'p', parent)
+  redis.call('ZADD', P .. 'by:p:' .. parent, int(T), id)
+end
+if name ~= '' then
+  redis.call('HSET', P .. 's:' .. id, 'n', name)
+  redis.call('HSET', P .. 'nm:' .. user, name, id)
+  redis.call('SADD', P .. 'nn:' .. name, id)
+end
+place(s)
+tell_of('created', id, '1')
+return { 'created', record(id) }
+`);
+
+/** The record, and why it is gone or an empty string. */
+const readScript = script(`
+local id = ARGV[2]
+local why = gone(load(id))
+if why == 'missing' then return { why } end
+return { why or '', record(id) }
+`);
+
+/** The new body was made from the version that is expected, so it is written only while that is the version. */
+const updateScript = script(`
+local id, expected, body, ttl, ends, kind = unpack(ARGV, 2)
+local s = load(id)
+local why = gone(s)
+if why then return { why } end
+if s.v ~= tonumber(expected) then return { 'stale', record(id) } end
+s.t = tonumber(ttl)
+s.e = tonumber(ends)
+local held = redis.call('ZRANGEBYSCORE', P .. 'h:' .. id, '(' .. ends, '+inf')
+for _, lease in ipairs(held) do
+  redis.call('ZADD', P .. 'h:' .. id, ends, lease)
+end
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. 'c:' .. id, '(' .. ends, '+inf')) do
+  redis.call('ZADD', P .. 'c:' .. id, ends, member)
+  redis.call('ZADD', P .. 'c:u:' .. s.u, 'XX', ends, member)
+  if s.w then redis.call('ZADD', P .. 'c:w:' .. s.w, 'XX', ends, member) end
+end
+s.i = idle_from(s, s.a)
+redis.call('HSET', P .. 's:' .. id, 'b', body, 'v', s.v + 1, 't', ttl, 'e', ends, 'i', int(s.i))
+place(s)
+tell_of(kind, id, s.v + 1)
+return { 'updated', record(id) }
+`);
+
+const endScript = script(`
+local s = load(ARGV[2])
+if gone(s) then return 0 end
+bury(s, ARGV[3])
+return 1
+`);
+
+/** A part at a time, so that nobody waits long. */
+const sweepScript = script(`
+local due = redis.call('ZRANGEBYSCORE', P .. 'live', '-inf', int(T), 'LIMIT', 0, 100)
+for _, id in ipairs(due) do
+  local s = load(id)
+  if s then bury(s, 'expired') else redis.call('ZREM', P .. 'live', id) end
+end
+return #due
+`);
+
+/** Goes through one index by age; what it looked at and did not show still moves the page on. */
+const listScript = script(`
+local index, at, after, limit, user, workspace, parent = unpack(ARGV, 2)
+limit = tonumber(limit)
+local shown, looked, offset = {}, 0, 0
+local last_at, last_id
+while #shown < limit and looked < 2000 do
+  local chunk = redis.call('ZRANGEBYSCORE', P .. 'by:' .. index, at, '+inf', 'WITHSCORES', 'LIMIT', offset, 100)
+  if #chunk == 0 then return { '', shown } end
+  for i = 1, #chunk, 2 do
+    local id, created = chunk[i], tonumber(chunk[i + 1])
+    if created > tonumber(at) or id > after then
+      if #shown == limit then return { int(last_at) .. '.' .. last_id, shown } end
+      looked = looked + 1
+      last_at, last_id = created, id
+      local s = load(id)
+      if s and not gone(s) and (user == '' or s.u == user) and (workspace == '' or s.w == workspace)
+        and (parent == '' or s.p == parent) then
+        shown[#shown + 1] = record(id)
+      end
+    end
+  end
+  offset = offset + 100
+end
+local total = redis.call('ZCARD', P .. 'by:' .. index)
+if redis.call('ZRANK', P .. 'by:' .. index, last_id) == total - 1 then return { '', shown } end
+return { int(last_at) .. '.' .. last_id, shown }
+`);
+
+const findScript = script(`
+local reference, prefix, most, user, workspace, parent = unpack(ARGV, 2)
+local function fits(id)
+  local s = load(id)
+  return s and not gone(s) and (user == '' or s.u == user) and (workspace == '' or s.w == workspace)
+    and (parent == '' or s.p == parent)
+end
+local function these(ids)
+  local shown = {}
+  for _, id in ipairs(ids) do
+    if #shown < tonumber(most) and fits(id) then shown[#shown + 1] = record(id) end
+  end
+  return shown
+end
+local exact = these({ reference })
+if #exact > 0 then return exact end
+local named
+if user ~= '' then
+  named = these({ redis.call('HGET', P .. 'nm:' .. user, reference) or reference })
+else
+  named = these(redis.call('SRANDMEMBER', P .. 'nn:' .. reference, 100))
+end
+if #named > 0 or prefix == '' then return named end
+return these(redis.call('ZRANGEBYLEX', P .. 'ids', '[' .. reference, '(' .. reference .. '~', 'LIMIT', 0, 1000))
+`);
 
 type Sessions = Pick<SessionStore, 'create' | 'get' | 'remains' | 'update' | 'end' | 'list' | 'find' | 'sweep'>;
 
@@ -33,7 +175,7 @@ function indexFor({ userId, workspaceId, parentId }: SessionFilter): string {
 export function redisSessions(connection: RedisConnection, origin: string): Sessions {
   async function look(id: string): Promise<{ readonly why: string; readonly record: SessionRecord } | undefined> {
     checkId(id);
-    const [why, record] = asList(await connection.run(read, id));
+    const [why, record] = asList(await connection.run(readScript, id));
     return why === 'missing' ? undefined : { why: why as string, record: recordFrom(record) };
   }
 
@@ -41,7 +183,7 @@ export function redisSessions(connection: RedisConnection, origin: string): Sess
     async create(session, caps = {}) {
       checkNew(session, caps);
       const reply = await connection.run(
-        create,
+        createScript,
         session.id,
         session.userId,
         session.workspaceId ?? '',
@@ -83,7 +225,7 @@ export function redisSessions(connection: RedisConnection, origin: string): Sess
       const body = JSON.stringify(bodyOf(next));
       const kind = isRestricted(found.record, next) ? 'restricted' : 'changed';
       const values = [expectedVersion, body, next.ttlSeconds * 1000, next.endsAt, kind, origin];
-      const reply = await connection.run(update, id, ...values);
+      const reply = await connection.run(updateScript, id, ...values);
       const [word, record] = asList(reply);
       const outcome = word === 'updated' ? 'updated' : 'stale';
       return goneFrom(word) ?? { outcome, record: recordFrom(record) };
@@ -91,13 +233,13 @@ export function redisSessions(connection: RedisConnection, origin: string): Sess
 
     async end(id, reason = 'ended') {
       checkId(id);
-      return (await connection.run(end, id, reason, origin)) === 1;
+      return (await connection.run(endScript, id, reason, origin)) === 1;
     },
 
     async list(filter = {}, page = {}) {
       checkFilter(filter);
       const { at, id, limit } = readPage(page);
-      const reply = await connection.run(list, indexFor(filter), at, id, limit, ...filterValues(filter));
+      const reply = await connection.run(listScript, indexFor(filter), at, id, limit, ...filterValues(filter));
       const [next, sessions] = asList(reply);
       return { sessions: asList(sessions).map(recordFrom), next: next === '' ? null : (next as string) };
     },
@@ -106,7 +248,7 @@ export function redisSessions(connection: RedisConnection, origin: string): Sess
       checkFilter(filter);
       if (!isReference(reference)) return [];
       const prefix = isPrefix(reference) ? '1' : '';
-      const reply = await connection.run(find, reference, prefix, mostMatches, ...filterValues(filter));
+      const reply = await connection.run(findScript, reference, prefix, mostMatches, ...filterValues(filter));
       return asList(reply)
         .map(recordFrom)
         .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
@@ -114,7 +256,7 @@ export function redisSessions(connection: RedisConnection, origin: string): Sess
 
     async sweep() {
       let buried = 0;
-      for (let found = -1; found !== 0; buried += found) found = Number(await connection.run(sweep, origin));
+      for (let found = -1; found !== 0; buried += found) found = Number(await connection.run(sweepScript, origin));
       return buried;
     },
   };

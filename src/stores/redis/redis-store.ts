@@ -1,44 +1,21 @@
 import { randomBytes } from 'node:crypto';
+import type { Redis } from 'ioredis';
 import { AmbitError } from '../../errors.ts';
-import { type Admission, type LimitName, type Limits, type Scope, type Spent, scopes } from '../admission.ts';
-import { checkAdmission, checkId, checkLease } from '../checks.ts';
 import { defaultDocumentLimits } from '../documents.ts';
-import { everySecond } from '../every-second.ts';
-import { createFeed } from '../feed.ts';
-import { nextLease } from '../next-lease.ts';
-import { costOf } from '../quota.ts';
-import { refusingWhenClosed } from '../refusing-when-closed.ts';
+import { type Change, createFeed, type Feed } from '../feed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { type ConnectionOptions, connectionOf, createClient, firstContact, script } from './connection.ts';
-import { followChannel } from './follow-channel.ts';
+import { everySecond, refusingWhenClosed } from '../unavailable.ts';
+import { type ConnectionOptions, connectionOf, createClient, firstContact } from './connection.ts';
+import { createRedisAdmission } from './redis-admission.ts';
 import { redisDocuments } from './redis-documents.ts';
 import { redisSessions } from './redis-sessions.ts';
 import { redisMarks, redisState } from './redis-state.ts';
-import { asList, goneFrom, recordFrom } from './replies.ts';
-import { admitScript, usageScript } from './scripts/admit-script.ts';
-import { releaseScript, renewScript } from './scripts/settle-scripts.ts';
 
 export interface RedisStoreOptions extends StoreOptions {
   /** redis://, rediss:// for TLS, unix:// for the path of a socket. */
   readonly url: string;
   /** Begins every key; stores with different names share a server without seeing each other. */
   readonly name?: string;
-}
-
-const admit = script(admitScript);
-const renew = script(renewScript);
-const release = script(releaseScript);
-const usage = script(usageScript);
-
-function limitValues(limits: Limits = {}): (string | number)[] {
-  const { callsPerMinute, burst, concurrentCalls, totalCalls, totalBytes } = limits;
-  return [callsPerMinute, burst, concurrentCalls, totalCalls, totalBytes].map((value) => value ?? '');
-}
-
-function spentValues({ bytes = 0, unusedCalls = 0, agoMs = 0, limits = {} }: Spent): (string | number)[] {
-  const { session, user, workspace } = limits;
-  const shared = [user, workspace].flatMap((each) => [each === undefined ? '0' : '1', each?.callsPerMinute ?? '']);
-  return [bytes, unusedCalls, agoMs, session?.callsPerMinute ?? '', ...shared];
 }
 
 /**
@@ -66,58 +43,11 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
   // A connection that broke without a word would never tell of a change again; asked, it is found out and made anew.
   const stopAsking = everySecond(hearing.ping);
 
-  function values(request: Admission, lease: string): (string | number)[] {
-    const { id, version = '', holdMs, limits = {} } = request;
-    const { calls, bytes, places } = costOf(request);
-    const counted = [limits.user, limits.workspace].map((each) => (each === undefined ? '0' : '1'));
-    const place = holdMs === undefined ? ['', '', 0] : [lease, holdMs, places];
-    return [id, version, calls, bytes, ...place, ...scopes.flatMap((scope) => limitValues(limits[scope])), ...counted];
-  }
-
   return refusingWhenClosed({
     kind: 'redis',
     capabilities: { durable: 'server', shared: 'network', whenFull: 'refuse' },
     ...sessions,
-
-    async admit(request) {
-      checkAdmission(request);
-      const lease = nextLease();
-      const reply = asList(await connection.run(admit, ...values(request, lease)));
-      const [word] = reply;
-      const gone = goneFrom(word);
-      if (gone !== undefined) return gone;
-      if (word === 'stale') return { outcome: 'stale', record: recordFrom(reply[1]) };
-      if (word === 'quota') {
-        const [, scope, limit, allowed, wait] = reply as [string, Scope, LimitName, number, string];
-        const retryAfterMs = wait === '' ? null : Number(wait);
-        return { outcome: 'quota', scope, limit, allowed: Number(allowed), retryAfterMs };
-      }
-      const [, version, lastActiveAt, expiresAt] = reply.map(Number);
-      return {
-        outcome: 'admitted',
-        version: version as number,
-        lastActiveAt: lastActiveAt as number,
-        expiresAt: expiresAt as number,
-        lease: request.holdMs === undefined ? null : lease,
-      };
-    },
-
-    async renew(id, lease, holdMs, spent = {}) {
-      checkLease(id, lease, spent, holdMs);
-      return (await connection.run(renew, id, lease, holdMs, spent.places ?? '', ...spentValues(spent))) === 1;
-    },
-
-    async release(id, lease, spent = {}) {
-      checkLease(id, lease, spent);
-      await connection.run(release, id, lease, '', '', ...spentValues(spent));
-    },
-
-    async usage(id) {
-      checkId(id);
-      const [calls, bytes, underWay] = asList(await connection.run(usage, id));
-      if (calls === undefined) return undefined;
-      return { calls: Number(calls), bytes: Number(bytes), underWay: Number(underWay) };
-    },
+    ...createRedisAdmission(connection),
 
     state: redisState(connection, { ...defaultStateLimits, ...options.stateLimits }),
     marks: redisMarks(connection),
@@ -132,4 +62,44 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
       listener.disconnect();
     },
   });
+}
+
+/**
+ * Hears the changes that scripts announce. Whenever the connection had to be made anew, some may have been missed.
+ * Resolves when it hears for the first time.
+ */
+function followChannel(client: Redis, channel: string, feed: Feed, own: string): Promise<void> {
+  let before = false;
+  let heard = () => {};
+  const hears = new Promise<void>((resolve) => {
+    heard = resolve;
+  });
+  client.on('ready', () => {
+    client
+      .subscribe(channel)
+      .then(() => {
+        if (before) feed.tell({ kind: 'lost' });
+        before = true;
+        heard();
+      })
+      // The connection broke again; there will be another.
+      .catch(() => {});
+  });
+  client.on('message', (_channel: string, text: string) => {
+    const change = readChange(text, own);
+    if (change !== undefined) feed.tell(change);
+  });
+  return hears;
+}
+
+function readChange(text: string, own: string): Change | undefined {
+  const [kind, id, detail, origin] = text.split(' ');
+  if (id === undefined || detail === undefined) return undefined;
+  if (kind === 'document') return { kind, collection: id, key: text.slice(`document ${id} `.length) };
+  const here = origin === own;
+  if (kind === 'ended') return { kind, id, reason: detail as Extract<Change, { kind: 'ended' }>['reason'], here };
+  const version = Number(detail);
+  if (kind === 'created') return { kind, id, version, here };
+  const changed = kind === 'changed' || kind === 'restricted';
+  return changed ? { kind: 'changed', id, version, restricted: kind === 'restricted', here } : undefined;
 }

@@ -1,7 +1,27 @@
+import { pageAfter } from '../checks.ts';
 import type { Change } from '../feed.ts';
 import { bodyOf, type EndReason, type NewSession, type RecordBody, remainsMs, type SessionRecord } from '../record.ts';
-import type { Caps, Created, Gone } from '../store.ts';
-import type { Database, Row } from './driver.ts';
+import { isPrefix, mostMatches } from '../references.ts';
+import type { Caps, Created, Gone, Page, SessionFilter } from '../store.ts';
+import type { Database, Row, SqlValue } from './driver.ts';
+
+/** In one transaction; what is left over comes in the next. */
+const atOnce = 200;
+
+/** How long other processes have to notice a change before it is forgotten. */
+const changesKeptMs = 60_000;
+
+const dayMs = 86_400_000;
+
+interface Swept {
+  readonly buried: number;
+  readonly more: boolean;
+}
+
+interface Condition {
+  readonly sql: string;
+  readonly values: readonly SqlValue[];
+}
 
 /** A row of `sessions`, as far as code looks at it. */
 export interface SessionRow {
@@ -147,4 +167,82 @@ function reasonOf(change: Exclude<Change, { kind: 'lost' }>): string | null {
   if (change.kind === 'document') return change.collection;
   if (change.kind === 'ended') return change.reason;
   return change.kind === 'changed' && change.restricted ? restricted : null;
+}
+
+function fits(filter: SessionFilter, now: number): Condition {
+  const given = [
+    ['user_id', filter.userId],
+    ['workspace_id', filter.workspaceId],
+    ['parent_id', filter.parentId],
+  ].filter((pair): pair is [string, string] => pair[1] !== undefined);
+  return {
+    sql: [liveAt, ...given.map(([column]) => `${column} = ?`)].join(' AND '),
+    values: [now, now, ...given.map(([, value]) => value)],
+  };
+}
+
+export function listRows(
+  database: Database,
+  filter: SessionFilter,
+  page: { readonly at: number; readonly id: string; readonly limit: number },
+  now: number,
+): Page {
+  const { sql, values } = fits(filter, now);
+  const rows = database
+    .prepare(`SELECT * FROM sessions WHERE ${sql} AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`)
+    .all(...values, page.at, page.id, page.limit + 1) as unknown as SessionRow[];
+  const sessions = rows.slice(0, page.limit).map(recordOf);
+  const last = sessions.at(-1);
+  return { sessions, next: rows.length > page.limit && last !== undefined ? pageAfter(last) : null };
+}
+
+export function findRows(database: Database, reference: string, filter: SessionFilter, now: number): SessionRow[] {
+  const { sql, values } = fits(filter, now);
+  const search = (condition: string, ...more: SqlValue[]) =>
+    database
+      .prepare(`SELECT * FROM sessions WHERE ${sql} AND ${condition} ORDER BY created_at, id LIMIT ${mostMatches}`)
+      .all(...values, ...more) as unknown as SessionRow[];
+  const exact = search('id = ?', reference);
+  if (exact.length > 0) return exact;
+  const named = search('name = ?', reference);
+  if (named.length > 0 || !isPrefix(reference)) return named;
+  // No character of an id sorts after "~".
+  return search('id >= ? AND id < ?', reference, `${reference}~`);
+}
+
+export function sweepRows(database: Database, now: number): Swept {
+  const due = database
+    .prepare('SELECT id, idle_at, ends_at FROM sessions WHERE reason IS NULL AND look_at <= ? LIMIT ?')
+    .all(now, atOnce) as { id: string; idle_at: number; ends_at: number }[];
+  let buried = 0;
+  for (const { id, idle_at, ends_at } of due) {
+    const expiresAt = Math.min(idle_at, ends_at);
+    if (expiresAt <= now) {
+      bury(database, id, 'expired', now);
+      buried++;
+    } else {
+      database.prepare('UPDATE sessions SET look_at = ? WHERE id = ?').run(expiresAt, id);
+    }
+  }
+  const forgotten = database
+    .prepare(
+      'DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE reason IS NOT NULL AND ends_at <= ? LIMIT ?)',
+    )
+    .run(now - remainsMs, atOnce);
+  database.prepare('DELETE FROM leases WHERE until <= ?').run(now);
+  database.prepare('DELETE FROM changes WHERE written_at <= ?').run(now - changesKeptMs);
+  database.prepare('DELETE FROM counters WHERE day < ? AND pace_us < ?').run(Math.floor(now / dayMs), now * 1000);
+  return { buried, more: due.length === atOnce || forgotten === atOnce };
+}
+
+/** Whether a sweep would find anything; asked first, because only writers have to wait for each other. */
+export function isSweepDue(database: Database, now: number): boolean {
+  const due = database
+    .prepare(
+      `SELECT EXISTS (SELECT 1 FROM sessions WHERE reason IS NULL AND look_at <= ?)
+        OR EXISTS (SELECT 1 FROM sessions WHERE reason IS NOT NULL AND ends_at <= ?)
+        OR EXISTS (SELECT 1 FROM changes WHERE written_at <= ?) AS due`,
+    )
+    .get(now, now - remainsMs, now - 2 * changesKeptMs);
+  return due?.['due'] === 1;
 }

@@ -1,22 +1,31 @@
 import { checkAdmission, checkChange, checkFilter, checkId, checkLease, checkNew, readPage } from '../checks.ts';
 import { defaultDocumentLimits } from '../documents.ts';
-import { everySecond } from '../every-second.ts';
 import { createFeed } from '../feed.ts';
-import { nextLease } from '../next-lease.ts';
+import { nextLease } from '../quota.ts';
 import { bodyOf, changed, isRestricted } from '../record.ts';
 import { isReference } from '../references.ts';
-import { refusingWhenClosed } from '../refusing-when-closed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
-import { admitRow, narrowLife, underWay } from './admit-rows.ts';
+import { everySecond, refusingWhenClosed } from '../unavailable.ts';
+import { admitRow, narrowLife, releaseRow, renewRow, underWay } from './admit-rows.ts';
 import { openConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
 import { followChanges } from './follow-changes.ts';
-import { findRows, listRows } from './search-rows.ts';
-import { bury, createRow, goneAt, noteChange, reach, recordOf, rowOf, type SessionRow } from './session-rows.ts';
-import { releaseRow, renewRow } from './settle-rows.ts';
+import {
+  bury,
+  createRow,
+  findRows,
+  goneAt,
+  isSweepDue,
+  listRows,
+  noteChange,
+  reach,
+  recordOf,
+  rowOf,
+  type SessionRow,
+  sweepRows,
+} from './session-rows.ts';
 import { sqliteDocuments } from './sqlite-documents.ts';
 import { sqliteMarks, sqliteState } from './sqlite-state.ts';
-import { isSweepDue, sweepRows } from './sweep-rows.ts';
 
 export interface SqliteOptions extends StoreOptions {
   readonly file: string;

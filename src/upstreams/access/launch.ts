@@ -1,10 +1,14 @@
 import { join } from 'node:path';
 import type { Config } from '../../config/schema/schema.ts';
-import { contextFor, hiddenContextFor, type ToldWorkspace } from '../../context/for-tools/context-for.ts';
-import type { SessionContext } from '../../context/for-tools/context-names.ts';
+import {
+  contextFor,
+  hiddenContextFor,
+  type SessionContext,
+  type ToldWorkspace,
+  toldAt,
+} from '../../context/for-tools/context-names.ts';
 import { explainInjection, type Provenance } from '../../context/for-tools/inject.ts';
 import type { Pseudonyms } from '../../context/for-tools/pseudonyms.ts';
-import { toldAt } from '../../context/for-tools/told-at-scope.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
 import { audienceOf, type StdioServer } from '../definition.ts';

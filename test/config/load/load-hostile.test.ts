@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { knownKeysAt } from '../../../src/config/schema/known-keys.ts';
+import { knownKeysAt } from '../../../src/config/schema/json-schema.ts';
 import { isAmbitError } from '../../../src/errors.ts';
 import { counts } from '../../proof.ts';
 import { contractExample } from '../schema/contract-example.ts';

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { frozenCopy } from '../../../src/config/load/freeze.ts';
+import { frozenCopy } from '../../../src/config/load/load.ts';
 import { assertOutOfReach } from '../../../src/config/load/protect.ts';
 import { stationsOf } from '../../../src/config/load/stations.ts';
 import { type Config, configSchema } from '../../../src/config/schema/schema.ts';

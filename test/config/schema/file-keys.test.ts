@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { assertOutOfReach } from '../../../src/config/load/protect.ts';
-import { fileKeys, filesNamedIn } from '../../../src/config/schema/file-keys.ts';
+import { fileKeys, filesNamedIn } from '../../../src/config/load/resolve-paths.ts';
 import { configJsonSchema, type JsonSchema } from '../../../src/config/schema/json-schema.ts';
 import { configSchema } from '../../../src/config/schema/schema.ts';
 import { filePath } from '../../../src/config/schema/schema-parts.ts';

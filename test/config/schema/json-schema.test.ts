@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { configJsonSchema, type JsonSchema } from '../../../src/config/schema/json-schema.ts';
-import { knownKeys, knownKeysAt } from '../../../src/config/schema/known-keys.ts';
+import { configJsonSchema, type JsonSchema, knownKeys, knownKeysAt } from '../../../src/config/schema/json-schema.ts';
 
 const schema = configJsonSchema();
 

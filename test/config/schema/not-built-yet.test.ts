@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { knownKeys } from '../../../src/config/schema/known-keys.ts';
-import { findNotBuilt, notBuiltYet } from '../../../src/config/schema/not-built-yet.ts';
+import { knownKeys } from '../../../src/config/schema/json-schema.ts';
+import { findNotBuilt, notBuiltYet } from '../../../src/config/schema/workspace-rules.ts';
 import { load, refusal } from '../load/loading.ts';
 import { contractExample } from './contract-example.ts';
 

@@ -1,7 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { effectiveObjectives, inReadingOrder, judgePolicies } from '../../../src/context/for-models/effective.ts';
-import { isInherited, levelsOf, type Objective, type Policy } from '../../../src/context/for-models/policy.ts';
+import {
+  effectiveObjectives,
+  inReadingOrder,
+  isInherited,
+  judgePolicies,
+  levelsOf,
+  type Objective,
+  type Policy,
+} from '../../../src/context/for-models/policy.ts';
 import { counts } from '../../proof.ts';
 
 const scopes = ['org', 'team:a', 'team:b', 'team:c', 'user:ann', 'user:bob', 'workspace:w', 'workspace:v'];
