@@ -1,5 +1,4 @@
 export type { ConfigInput } from './config/schema/schema.ts';
-export type { SessionContext } from './context/for-tools/context-names.ts';
 export {
   type EnvSource,
   explainInjection,
@@ -9,7 +8,8 @@ export {
   type InjectionOptions,
   injectSessionContext,
   type Provenance,
-} from './context/for-tools/inject.ts';
+} from './context/for-tools/inject-context.ts';
+export type { SessionContext } from './context/for-tools/session-context.ts';
 export { AmbitError, type ErrorCode, isAmbitError } from './errors.ts';
 export type { StageWatch } from './gateway/compose.ts';
 export type { CallExplanation } from './gateway/inspect/explain-call.ts';

@@ -1,4 +1,4 @@
-import { defused } from '../context/for-models/defuse.ts';
+import { defused } from '../context/for-models/mark-forged-blocks.ts';
 import { AmbitError, errorTable } from '../errors.ts';
 import type { Journal } from '../observability/journal/journal.ts';
 import type { Channel } from '../protocol/channel.ts';

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { resolveArgs, resolveCommand } from '../config/load/resolve-paths.ts';
+import { resolveArgs, resolveCommand } from '../config/load/configured-paths.ts';
 import type { Config } from '../config/schema/schema.ts';
 import type { ServerSource } from '../config/schema/schema-server.ts';
 import type { Disclosure } from '../context/for-tools/call-context.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
-import { someDirectory, unbounded } from './some-directory.ts';
+import { someDirectory, unbounded } from './test-directory.ts';
 
 const folders: string[] = [];
 afterEach(() => {

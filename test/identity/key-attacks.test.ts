@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { AmbitError } from '../../src/errors.ts';
 import { mintToken, presentedToken } from '../../src/identity/token.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
-import { someDirectory, unbounded } from './some-directory.ts';
+import { someDirectory, unbounded } from './test-directory.ts';
 
 const unknown = `UNAUTHENTICATED: ${new AmbitError('UNAUTHENTICATED').message}`;
 /** A whole key with another secret. */

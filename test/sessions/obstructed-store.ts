@@ -1,5 +1,5 @@
 import type { SessionStore } from '../../src/stores/store.ts';
-import { unavailable } from '../../src/stores/unavailable.ts';
+import { unavailable } from '../../src/stores/store-lifecycle.ts';
 
 type Method = 'get' | 'admit' | 'renew' | 'release';
 

@@ -9,7 +9,7 @@ import { openRedisStore } from '../../src/stores/redis/redis-store.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 import { counts } from '../proof.ts';
-import { type Lie, lies, openLiar } from './broken-stores.ts';
+import { type Lie, lies, openLiar } from './faulty-stores.ts';
 import { createModel } from './model.ts';
 import { storeCommands } from './model-commands.ts';
 import { findRedis, type RedisServer, startRedis } from './redis-server.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { draft } from '../../src/public/testing/store-suite/harness.ts';
-import { admitRow, releaseRow, renewRow } from '../../src/stores/sqlite/admit-rows.ts';
+import { admitRow, releaseRow, renewRow } from '../../src/stores/sqlite/admission-rows.ts';
 import { type Database, openDatabase } from '../../src/stores/sqlite/driver.ts';
 import { reach } from '../../src/stores/sqlite/session-rows.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
 import { loadConfig } from '../../config/load/load.ts';
-import { resolveArgs, resolveCommand } from '../../config/load/resolve-paths.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { isForOneUser } from '../../upstreams/auth/credential.ts';
 import { defineServers } from '../../upstreams/definition.ts';

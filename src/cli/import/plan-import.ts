@@ -1,7 +1,7 @@
 import { dirname, resolve } from 'node:path';
+import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
 import { type ForeignServer, readMcpServers } from '../../config/load/mcp-servers-file.ts';
 import { readConfigFile } from '../../config/load/read-config-file.ts';
-import { resolveArgs, resolveCommand } from '../../config/load/resolve-paths.ts';
 import { isAmbitError } from '../../errors.ts';
 
 export interface Found {

@@ -3,8 +3,6 @@ import { basename, dirname, resolve } from 'node:path';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { explainIssues } from '../explain/explain-issues.ts';
 import { configInvalid, type Problem, showPath } from '../explain/problem.ts';
-import { listenChoiceOf, listenProblems } from '../schema/listen-rules.ts';
-import { type Config, configSchema, type DeepReadonly } from '../schema/schema.ts';
 import {
   findNotBuilt,
   importedProblems,
@@ -13,11 +11,13 @@ import {
   ruleProblems,
   unknownServers,
   unknownWorkspaces,
-} from '../schema/workspace-rules.ts';
-import { hideIncluded, includeServers } from './include.ts';
+} from '../schema/find-problems.ts';
+import { listenChoiceOf, listenProblems } from '../schema/listen-rules.ts';
+import { type Config, configSchema, type DeepReadonly } from '../schema/schema.ts';
+import { resolvePaths } from './configured-paths.ts';
+import { hideIncluded, includeServers } from './include-servers.ts';
 import { decode, readOwnConfigFile } from './read-config-file.ts';
-import { resolvePaths } from './resolve-paths.ts';
-import { readYaml } from './yaml-source.ts';
+import { readYaml } from './read-yaml.ts';
 
 export type ConfigSource = { readonly file: string } | { readonly text: string; readonly file: string };
 

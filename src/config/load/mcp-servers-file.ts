@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { refusedVariable } from '../../context/for-tools/foreign-env.ts';
+import { refusedVariable } from '../../context/for-tools/refused-variables.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { explainIssues } from '../explain/explain-issues.ts';
 import { showPath, withoutSecretKeys } from '../explain/problem.ts';

@@ -4,10 +4,10 @@ import type { Log } from '../../observability/log/log.ts';
 import type { Delivery, Reply } from '../../protocol/channel.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { BlockSigner } from './block-text.ts';
-import { type Claim, claim } from './claims.ts';
-import type { Edition, InUse } from './in-use.ts';
-import { contentOf, isReadableResult, withFirstBlock } from './insert-text.ts';
+import type { BlockSigner } from './context-block.ts';
+import { type Claim, claim } from './delivery-claims.ts';
+import { contentOf, isReadableResult, withFirstBlock } from './edit-results.ts';
+import type { Edition, InUse } from './governance-state.ts';
 
 /** Whom a reply goes to: a transport session in the handshake era, the session itself in the modern one. */
 export interface Recipient {

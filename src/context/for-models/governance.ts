@@ -6,11 +6,10 @@ import type { Log } from '../../observability/log/log.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { SigningKeys } from '../for-tools/signing-keys.ts';
-import { blockText, createBlockSigner, type Effective, noticeText, revisionOf } from './block-text.ts';
+import { blockText, createBlockSigner, type Effective, noticeText, revisionOf } from './context-block.ts';
 import { createDeliveries, type Deliveries, type Recipient } from './deliveries.ts';
-import { createGovernedTexts, type GovernedTexts, type ObjectiveDraft, type PolicyDraft } from './governed-texts.ts';
-import { createInUse, type People } from './in-use.ts';
-import { withInstructions, withMessagesAround } from './insert-text.ts';
+import { withInstructions, withMessagesAround } from './edit-results.ts';
+import { createInUse, type People } from './governance-state.ts';
 import {
   type Declared,
   effectiveObjectives,
@@ -21,6 +20,7 @@ import {
   type Objective,
   type Policy,
 } from './policy.ts';
+import { createGovernedTexts, type GovernedTexts, type ObjectiveDraft, type PolicyDraft } from './policy-store.ts';
 
 type PolicyView = Declared<Policy>;
 

@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path';
-import { assertOutOfReach } from '../../config/load/protect.ts';
+import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { openSigningKeys, type SigningKeys } from '../../context/for-tools/signing-keys.ts';
 import { takeDataDir } from '../../lib/fs/private-files.ts';

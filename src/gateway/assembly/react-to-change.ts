@@ -1,4 +1,4 @@
-import { assertOutOfReach } from '../../config/load/protect.ts';
+import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import { goneBecause } from '../../sessions/gone-because.ts';
 import { closeLinksUsing } from '../../upstreams/auth/given-credentials.ts';
 import type { Gateway } from '../gateway.ts';

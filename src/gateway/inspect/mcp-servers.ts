@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { Provenance } from '../../context/for-tools/inject.ts';
+import type { Provenance } from '../../context/for-tools/inject-context.ts';
 import { commandLine } from '../../own-files.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Launch } from '../../upstreams/access/launch.ts';

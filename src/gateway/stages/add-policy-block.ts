@@ -1,5 +1,5 @@
-import { defused } from '../../context/for-models/defuse.ts';
 import type { Governance } from '../../context/for-models/governance.ts';
+import { defused } from '../../context/for-models/mark-forged-blocks.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import { memberOf } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';

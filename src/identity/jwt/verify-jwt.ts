@@ -2,8 +2,8 @@ import type { JWTPayload, JWTVerifyGetKey } from 'jose';
 import { AmbitError } from '../../errors.ts';
 import type { UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
+import { ceilingOf, type JwtIssuer, permissionsOf, rolesOf, scopesOf, userNameOf } from './claims.ts';
 import { createIssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
-import { ceilingOf, type JwtIssuer, permissionsOf, rolesOf, scopesOf, userNameOf } from './read-claims.ts';
 
 /** What a token that verifies says. */
 export interface VerifiedJwt {

@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
-import { pageAfter, readPage } from '../../stores/checks.ts';
+import { pageAfter, readPage } from '../../stores/check-arguments.ts';
 import type { SessionRecord } from '../../stores/record.ts';
-import { bestMatches, isReference } from '../../stores/references.ts';
+import { bestMatches, isReference } from '../../stores/session-references.ts';
 import type { Page, SessionFilter, SessionStore } from '../../stores/store.ts';
 import { descendantsOf } from '../descendants.ts';
 import { goneBecause } from '../gone-because.ts';

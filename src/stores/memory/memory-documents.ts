@@ -1,4 +1,4 @@
-import { checkDocument, checkDocumentList, fitsDocument } from '../checks.ts';
+import { checkDocument, checkDocumentList, fitsDocument } from '../check-arguments.ts';
 import { type Document, type DocumentLimits, type Documents, listFrom, pageBytes } from '../documents.ts';
 import type { Feed } from '../feed.ts';
 

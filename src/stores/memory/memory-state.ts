@@ -1,4 +1,4 @@
-import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../checks.ts';
+import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../check-arguments.ts';
 import { mostMarks, pageOfKeys, type SessionMarks, type SessionState } from '../state.ts';
 import type { Gone, StateLimits } from '../store.ts';
 import type { HeldEntry, HeldSession } from './memory-sessions.ts';

@@ -7,15 +7,15 @@ import {
   checkNew,
   pageAfter,
   readPage,
-} from '../checks.ts';
+} from '../check-arguments.ts';
 import { defaultDocumentLimits } from '../documents.ts';
 import { createFeed } from '../feed.ts';
 import { type Counters, nextLease } from '../quota.ts';
 import { bodyOf, changed, isRestricted } from '../record.ts';
-import { bestMatches, isReference } from '../references.ts';
+import { bestMatches, isReference } from '../session-references.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { everySecond, refusingWhenClosed } from '../unavailable.ts';
-import { admitHeld, type Ledger, settleHeld } from './memory-admit.ts';
+import { everySecond, refusingWhenClosed } from '../store-lifecycle.ts';
+import { admitHeld, type Ledger, settleHeld } from './memory-admission.ts';
 import { memoryDocuments } from './memory-documents.ts';
 import { createMemorySessions, goneAt, recordOf, setIdle, underWay } from './memory-sessions.ts';
 import { memoryMarks, memoryState } from './memory-state.ts';

@@ -4,8 +4,8 @@ import { isAmbitError } from '../../errors.ts';
 import { within } from '../../lib/async/within.ts';
 import type { EndReason, RecordBody, SessionRecord } from '../record.ts';
 import type { Gone } from '../store.ts';
-import { closedStore, unavailable } from '../unavailable.ts';
-import { prelude } from './scripts/prelude.ts';
+import { closedStore, unavailable } from '../store-lifecycle.ts';
+import { prelude } from './script-prelude.ts';
 
 export const asList = (reply: Reply | undefined): Reply[] => (Array.isArray(reply) ? reply : []);
 

@@ -1,5 +1,5 @@
 import { type Admission, type LimitName, type Limits, type Scope, type Spent, scopes } from '../admission.ts';
-import { checkAdmission, checkId, checkLease } from '../checks.ts';
+import { checkAdmission, checkId, checkLease } from '../check-arguments.ts';
 import { costOf, nextLease } from '../quota.ts';
 import type { SessionStore } from '../store.ts';
 import { asList, goneFrom, type RedisConnection, recordFrom, script } from './connection.ts';

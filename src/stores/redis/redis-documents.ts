@@ -1,4 +1,4 @@
-import { checkDocument, checkDocumentList, fitsDocument } from '../checks.ts';
+import { checkDocument, checkDocumentList, fitsDocument } from '../check-arguments.ts';
 import { type DocumentLimits, type Documents, listFrom, pageBytes } from '../documents.ts';
 import { asList, type RedisConnection, script } from './connection.ts';
 

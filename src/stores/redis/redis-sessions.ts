@@ -1,6 +1,6 @@
-import { checkChange, checkFilter, checkId, checkNew, readPage } from '../checks.ts';
+import { checkChange, checkFilter, checkId, checkNew, readPage } from '../check-arguments.ts';
 import { bodyOf, changed, isRestricted, type SessionRecord } from '../record.ts';
-import { isPrefix, isReference, mostMatches } from '../references.ts';
+import { isPrefix, isReference, mostMatches } from '../session-references.ts';
 import type { SessionFilter, SessionStore } from '../store.ts';
 import { asList, goneFrom, type RedisConnection, recordFrom, script } from './connection.ts';
 

@@ -1,4 +1,4 @@
-import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../checks.ts';
+import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../check-arguments.ts';
 import { mostMarks, pageOfKeys, type SessionMarks, type SessionState, type StateKey } from '../state.ts';
 import type { StateLimits } from '../store.ts';
 import { asList, goneFrom, type RedisConnection, script } from './connection.ts';

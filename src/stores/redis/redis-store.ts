@@ -4,7 +4,7 @@ import { AmbitError } from '../../errors.ts';
 import { defaultDocumentLimits } from '../documents.ts';
 import { type Change, createFeed, type Feed } from '../feed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { everySecond, refusingWhenClosed } from '../unavailable.ts';
+import { everySecond, refusingWhenClosed } from '../store-lifecycle.ts';
 import { type ConnectionOptions, connectionOf, createClient, firstContact } from './connection.ts';
 import { createRedisAdmission } from './redis-admission.ts';
 import { redisDocuments } from './redis-documents.ts';

@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isAmbitError } from '../../errors.ts';
-import { closedStore, unavailable } from '../unavailable.ts';
+import { closedStore, unavailable } from '../store-lifecycle.ts';
 import { type Database, type DriverName, isBusy, openDatabase } from './driver.ts';
 import { migrate } from './schema.ts';
 

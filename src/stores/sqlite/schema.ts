@@ -1,4 +1,4 @@
-import { unavailable } from '../unavailable.ts';
+import { unavailable } from '../store-lifecycle.ts';
 import type { Database } from './driver.ts';
 
 /**

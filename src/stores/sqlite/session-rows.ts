@@ -1,7 +1,7 @@
-import { pageAfter } from '../checks.ts';
+import { pageAfter } from '../check-arguments.ts';
 import type { Change } from '../feed.ts';
 import { bodyOf, type EndReason, type NewSession, type RecordBody, remainsMs, type SessionRecord } from '../record.ts';
-import { isPrefix, mostMatches } from '../references.ts';
+import { isPrefix, mostMatches } from '../session-references.ts';
 import type { Caps, Created, Gone, Page, SessionFilter } from '../store.ts';
 import type { Database, Row, SqlValue } from './driver.ts';
 

@@ -1,4 +1,4 @@
-import { checkDocument, checkDocumentList, fitsDocument } from '../checks.ts';
+import { checkDocument, checkDocumentList, fitsDocument } from '../check-arguments.ts';
 import {
   type AtVersion,
   type Document,

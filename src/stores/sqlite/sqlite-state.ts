@@ -1,4 +1,4 @@
-import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../checks.ts';
+import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../check-arguments.ts';
 import {
   mostMarks,
   pageOfKeys,

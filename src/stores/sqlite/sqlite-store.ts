@@ -1,12 +1,20 @@
-import { checkAdmission, checkChange, checkFilter, checkId, checkLease, checkNew, readPage } from '../checks.ts';
+import {
+  checkAdmission,
+  checkChange,
+  checkFilter,
+  checkId,
+  checkLease,
+  checkNew,
+  readPage,
+} from '../check-arguments.ts';
 import { defaultDocumentLimits } from '../documents.ts';
 import { createFeed } from '../feed.ts';
 import { nextLease } from '../quota.ts';
 import { bodyOf, changed, isRestricted } from '../record.ts';
-import { isReference } from '../references.ts';
+import { isReference } from '../session-references.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
-import { everySecond, refusingWhenClosed } from '../unavailable.ts';
-import { admitRow, narrowLife, releaseRow, renewRow, underWay } from './admit-rows.ts';
+import { everySecond, refusingWhenClosed } from '../store-lifecycle.ts';
+import { admitRow, narrowLife, releaseRow, renewRow, underWay } from './admission-rows.ts';
 import { openConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
 import { followChanges } from './follow-changes.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
-import { filesNamedIn } from '../../config/load/resolve-paths.ts';
-import { isInside, stationsOf } from '../../config/load/stations.ts';
+import { filesNamedIn } from '../../config/load/configured-paths.ts';
+import { isInside, stationsOf } from '../../config/load/resolve-symlinks.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Confinement, Guard, Shown } from '../../sandbox/common/confinement.ts';

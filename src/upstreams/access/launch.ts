@@ -1,14 +1,14 @@
 import { join } from 'node:path';
 import type { Config } from '../../config/schema/schema.ts';
+import { explainInjection, type Provenance } from '../../context/for-tools/inject-context.ts';
+import type { Pseudonyms } from '../../context/for-tools/pseudonyms.ts';
 import {
   contextFor,
   hiddenContextFor,
   type SessionContext,
   type ToldWorkspace,
   toldAt,
-} from '../../context/for-tools/context-names.ts';
-import { explainInjection, type Provenance } from '../../context/for-tools/inject.ts';
-import type { Pseudonyms } from '../../context/for-tools/pseudonyms.ts';
+} from '../../context/for-tools/session-context.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
 import { audienceOf, type StdioServer } from '../definition.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { refusedVariable } from '../../context/for-tools/foreign-env.ts';
+import { refusedVariable } from '../../context/for-tools/refused-variables.ts';
 import { AmbitError } from '../../errors.ts';
 
 /** Whose credential it is, for which server, and under which name the server finds it. */

@@ -5,7 +5,7 @@ import { knownKeysAt } from '../../../src/config/schema/json-schema.ts';
 import { isAmbitError } from '../../../src/errors.ts';
 import { counts } from '../../proof.ts';
 import { contractExample } from '../schema/contract-example.ts';
-import { load, refusal } from './loading.ts';
+import { load, refusal } from './load-text.ts';
 
 describe('keys that reach for a prototype', () => {
   test.each([

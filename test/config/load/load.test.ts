@@ -3,7 +3,7 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { load, refusal } from './loading.ts';
+import { load, refusal } from './load-text.ts';
 
 const folders: string[] = [];
 afterEach(async () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { notBuiltYet } from '../../../src/config/schema/find-problems.ts';
 import { knownKeys } from '../../../src/config/schema/json-schema.ts';
-import { notBuiltYet } from '../../../src/config/schema/workspace-rules.ts';
 
 const page = readFileSync(new URL('../../../docs/reference/configuration.md', import.meta.url), 'utf8');
 const rows = page

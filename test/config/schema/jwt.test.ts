@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { load, refusal } from '../load/loading.ts';
+import { load, refusal } from '../load/load-text.ts';
 
 const entry = (keys: string) => `{ audience: [a], jwksUri: "https://k.example/jwks", ${keys} }`;
 const written = (...entries: string[]) => `version: 1\nauth: { jwt: [${entries.join(', ')}] }\n`;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { isLoopbackHost, type ListenChoice, listenProblems } from '../../../src/config/schema/listen-rules.ts';
-import { load, refusal } from '../load/loading.ts';
+import { load, refusal } from '../load/load-text.ts';
 
 test.each(['127.0.0.1', '127.255.255.254', '::1', '0:0:0:0:0:0:0:1', 'localhost', 'LOCALHOST'])(
   '%s is loopback',

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { createLocalJWKSet, jwtVerify } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
-import { defusedMark } from '../../../src/context/for-models/defuse.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
+import { defusedMark } from '../../../src/context/for-models/mark-forged-blocks.ts';
 import {
   blockKey,
   type Content,

@@ -6,7 +6,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { describe, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { sharedData } from '../../gateway/shared-data.ts';
 import { enter, eras } from '../../journeys/abandoned/visitor.ts';

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
 import { enter, eras } from '../../journeys/abandoned/visitor.ts';
 import { rightAnswer, sendJson, startUpstream, type Upstream } from '../../journeys/hostile/http-upstream.ts';
 import { counts, proof } from '../../proof.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
-import { defusedMark } from '../../../src/context/for-models/defuse.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
+import { defusedMark } from '../../../src/context/for-models/mark-forged-blocks.ts';
 import { type Served, serveHere } from '../serve-here.ts';
 import { repository } from '../start-ambit.ts';
 import { type HandshakeClient, shakeHands } from './speaking.ts';

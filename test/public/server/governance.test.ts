@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
 import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { onPipe, overHttp, stateless, userNamed } from './clients.ts';

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { assertOutOfReach } from '../../../config/load/protect.ts';
+import { assertOutOfReach } from '../../../config/load/out-of-reach.ts';
 import type { Config } from '../../../config/schema/schema.ts';
 import { AmbitError } from '../../../errors.ts';
 import { fetchedInto } from '../../../gateway/inspect/fetch-package.ts';

@@ -1,5 +1,5 @@
 import { relative } from 'node:path';
-import { findRewriters } from '../../../config/load/protect.ts';
+import { findRewriters } from '../../../config/load/out-of-reach.ts';
 import type { Config } from '../../../config/schema/schema.ts';
 import type { ServerDefinition } from '../../../upstreams/definition.ts';
 import type { Pinned } from '../../../upstreams/pins/pinned.ts';

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
-import { headerLine } from '../../../../src/context/for-models/block-text.ts';
-import { defusedMark } from '../../../../src/context/for-models/defuse.ts';
+import { headerLine } from '../../../../src/context/for-models/context-block.ts';
+import { defusedMark } from '../../../../src/context/for-models/mark-forged-blocks.ts';
 import { type Behaviour, sendJson, startUpstream, type Upstream } from '../../../journeys/hostile/http-upstream.ts';
 import { freshGateway } from '../scoped-gateway.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Lie, lies, openLiar } from './broken-stores.ts';
+import { type Lie, lies, openLiar } from './faulty-stores.ts';
 import { nextNoon } from './next-noon.ts';
 import { brokenRules } from './run-suite.ts';
 

@@ -1,5 +1,5 @@
 import type { SessionStore } from '../../stores/store.ts';
-import { objectiveCollection, policyCollection } from './governed-texts.ts';
+import { objectiveCollection, policyCollection } from './policy-store.ts';
 
 /** Which people there are; policies ask no more of them. */
 export interface People {

@@ -1,4 +1,4 @@
-import { refusedOverride, refusedVariable } from '../../context/for-tools/foreign-env.ts';
+import { refusedOverride, refusedVariable } from '../../context/for-tools/refused-variables.ts';
 import { loadConditions } from '../../rules/conditions.ts';
 import { toolPattern } from '../../rules/tool-pattern.ts';
 import type { KeyPath, Problem } from '../explain/problem.ts';

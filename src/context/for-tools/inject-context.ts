@@ -1,12 +1,12 @@
 import { AmbitError } from '../../errors.ts';
+import { refusedOverride, refusedVariable } from './refused-variables.ts';
 import {
   type ContextField,
   checkedContext,
   checkedPrefixes,
   contextNames,
   type SessionContext,
-} from './context-names.ts';
-import { refusedOverride, refusedVariable } from './foreign-env.ts';
+} from './session-context.ts';
 
 /** Who wrote a server down. Only the operator may pin what a server is told. */
 export type EnvSource = 'operator' | 'imported' | 'project';

@@ -1,8 +1,8 @@
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { Config } from '../schema/schema.ts';
-import { filesNamedIn } from './resolve-paths.ts';
-import { isInside, stationsOf } from './stations.ts';
+import { filesNamedIn } from './configured-paths.ts';
+import { isInside, stationsOf } from './resolve-symlinks.ts';
 
 interface Reach {
   /** How the place is called in a message. */

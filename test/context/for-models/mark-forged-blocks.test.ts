@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { headerLine } from '../../../src/context/for-models/block-text.ts';
-import { defused, defusedMark } from '../../../src/context/for-models/defuse.ts';
+import { headerLine } from '../../../src/context/for-models/context-block.ts';
+import { defused, defusedMark } from '../../../src/context/for-models/mark-forged-blocks.ts';
 
 const answer = (result: object) => Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, result }));
 const textsIn = (bytes: Buffer) =>

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { SessionContext } from '../../../src/context/for-tools/context-names.ts';
-import { explainInjection, injectSessionContext } from '../../../src/context/for-tools/inject.ts';
+import { explainInjection, injectSessionContext } from '../../../src/context/for-tools/inject-context.ts';
+import type { SessionContext } from '../../../src/context/for-tools/session-context.ts';
 import { isAmbitError } from '../../../src/errors.ts';
 
 const context: SessionContext = {

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { fileKeys, filesNamedIn } from '../../../src/config/load/configured-paths.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { assertOutOfReach } from '../../../src/config/load/protect.ts';
-import { fileKeys, filesNamedIn } from '../../../src/config/load/resolve-paths.ts';
+import { assertOutOfReach } from '../../../src/config/load/out-of-reach.ts';
 import { configJsonSchema, type JsonSchema } from '../../../src/config/schema/json-schema.ts';
 import { configSchema } from '../../../src/config/schema/schema.ts';
 import { filePath } from '../../../src/config/schema/schema-parts.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { refusedOverride, refusedVariable } from '../../../src/context/for-tools/foreign-env.ts';
+import { refusedOverride, refusedVariable } from '../../../src/context/for-tools/refused-variables.ts';
 
 /** Each of them makes some program load or run something else than its command line says. */
 const dangerous = [

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { governanceSchema } from '../../../src/config/schema/schema-policy.ts';
-import { blockText, noticeText, revisionOf } from '../../../src/context/for-models/block-text.ts';
-import { createGovernedTexts } from '../../../src/context/for-models/governed-texts.ts';
+import { blockText, noticeText, revisionOf } from '../../../src/context/for-models/context-block.ts';
 import type { Objective, Policy } from '../../../src/context/for-models/policy.ts';
+import { createGovernedTexts } from '../../../src/context/for-models/policy-store.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 
 const policy = (name: string, text: string, more: Partial<Policy> = {}): Policy => ({

@@ -2,10 +2,10 @@ import { relative } from 'node:path';
 import { isAmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { ConfigDraft } from '../schema/schema.ts';
+import { filesNamedIn } from './configured-paths.ts';
 import { readMcpServers } from './mcp-servers-file.ts';
 import { readConfigFile } from './read-config-file.ts';
-import { filesNamedIn } from './resolve-paths.ts';
-import { isInside, stationsOf } from './stations.ts';
+import { isInside, stationsOf } from './resolve-symlinks.ts';
 
 const asPattern = (path: string): string => path.replace(/[\\*?[\]{}!,]/g, '\\$&');
 

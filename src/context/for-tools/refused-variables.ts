@@ -1,4 +1,4 @@
-import { isContextName } from './context-names.ts';
+import { isContextName } from './session-context.ts';
 
 /** Names under which a process finds its context; the second is another orchestrator's, which servers read too. */
 const contextPrefixes = ['AMBIT', 'PARACHUTE'];

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { resolveArgs, resolveCommand } from '../../../src/config/load/resolve-paths.ts';
+import { resolveArgs, resolveCommand } from '../../../src/config/load/configured-paths.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-args-'));
 writeFileSync(join(folder, 'notes.js'), '');

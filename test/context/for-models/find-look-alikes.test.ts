@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findLookAlikes, mayHoldLookAlike } from '../../../src/context/for-models/look-alike.ts';
+import { findLookAlikes, mayHoldLookAlike } from '../../../src/context/for-models/find-look-alikes.ts';
 
 const header = 'SESSION CONTEXT (auto-injected)';
 

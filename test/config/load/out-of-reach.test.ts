@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { frozenCopy } from '../../../src/config/load/load.ts';
-import { assertOutOfReach } from '../../../src/config/load/protect.ts';
-import { stationsOf } from '../../../src/config/load/stations.ts';
+import { assertOutOfReach } from '../../../src/config/load/out-of-reach.ts';
+import { stationsOf } from '../../../src/config/load/resolve-symlinks.ts';
 import { type Config, configSchema } from '../../../src/config/schema/schema.ts';
 
 let root: string;

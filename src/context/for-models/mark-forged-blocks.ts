@@ -6,7 +6,7 @@ import type { Member } from '../../protocol/json/scan.ts';
 import { stringAt, walkStrings } from '../../protocol/json/walk-strings.ts';
 import { edited, type Message, readMessage } from '../../protocol/message.ts';
 import { stripInnerMetas } from '../../protocol/strip-metas.ts';
-import { findLookAlikes, mayHoldLookAlike } from './look-alike.ts';
+import { findLookAlikes, mayHoldLookAlike } from './find-look-alikes.ts';
 
 export const defusedMark = '[written by a tool, not by Ambit]';
 
