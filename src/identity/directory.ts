@@ -1,7 +1,7 @@
 import type { SessionStore } from '../stores/store.ts';
 import { keyCollection } from './key-record.ts';
 import { createKeys, type Keys } from './keys.ts';
-import { createUsers, type Declared, type TeamView, type Users, type UserView, userCollection } from './users.ts';
+import { createUsers, type DeclaredPeople, type TeamView, type Users, type UserView, userCollection } from './users.ts';
 
 /**
  * One organisation, its teams and users, and the keys by which users are known. What the configuration declares is read
@@ -20,12 +20,12 @@ export interface Directory {
   close(): void;
 }
 
-export type { Declared, TeamView, UserView };
+export type { DeclaredPeople as Declared, TeamView, UserView };
 
 export interface DirectoryOptions {
   readonly documents: SessionStore['documents'];
   readonly watch: SessionStore['watch'];
-  readonly declared: () => Declared;
+  readonly declared: () => DeclaredPeople;
   /** For tests that move time by hand. */
   readonly now?: () => number;
 }
@@ -37,21 +37,21 @@ export function createDirectory(options: DirectoryOptions): Directory {
   const keys = createKeys({ documents, isUser, now });
   const listeners = new Set<(userId: string, keyId: string) => void>();
 
-  async function tellOfRevoked(id: string): Promise<void> {
+  async function notifyRevoked(id: string): Promise<void> {
     if (listeners.size === 0) return;
-    const view = await keys.get(id);
-    if (view?.state !== 'revoked') return;
-    for (const listener of listeners) listener(view.userId, id);
+    const key = await keys.get(id);
+    if (key?.state !== 'revoked') return;
+    for (const listener of listeners) listener(key.userId, id);
   }
 
   const stop = options.watch((change) => {
-    if (change.kind === 'lost') keys.changed();
+    if (change.kind === 'lost') keys.forgetCached();
     else if (change.kind !== 'document') return;
-    else if (change.collection === userCollection) keys.changed();
+    else if (change.collection === userCollection) keys.forgetCached();
     else if (change.collection === keyCollection) {
-      keys.changed(change.key);
+      keys.forgetCached(change.key);
       // Whoever revoked it ends its sessions; this is for the case that it could not.
-      void tellOfRevoked(change.key).catch(() => {});
+      void notifyRevoked(change.key).catch(() => {});
     }
   });
 

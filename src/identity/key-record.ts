@@ -3,16 +3,16 @@ import { type Documents, readAllDocuments } from '../stores/documents.ts';
 import type { Ceiling } from './principal.ts';
 
 /** When each key was used last; written at most once a minute for each, and never waited for. */
-interface LastUses {
+interface LastUseLog {
   note(id: string): void;
   of(id: string): Promise<number | undefined>;
   all(): Promise<ReadonlyMap<string, number>>;
   forget(id: string): Promise<void>;
 }
 
-const everyMs = 60_000;
+const noteEveryMs = 60_000;
 
-const mostNoted = 10_000;
+const maxNoted = 10_000;
 
 export const keyCollection = 'keys';
 /** Apart from the keys themselves: that one was used says nothing new about it. */
@@ -50,35 +50,35 @@ export interface KeyView {
   readonly previousUntil: string | null;
 }
 
-export function stateOf({ revokedAt, expiresAt }: KeyRecord, now: number): KeyState {
+export function findKeyState({ revokedAt, expiresAt }: KeyRecord, now: number): KeyState {
   if (revokedAt !== null) return 'revoked';
   return expiresAt !== null && expiresAt <= now ? 'expired' : 'active';
 }
 
-export function viewOf(record: KeyRecord, lastUsedAt: number | undefined, now: number): KeyView {
+export function toKeyView(record: KeyRecord, lastUsedAt: number | undefined, now: number): KeyView {
   const { id, userId, ceiling, previous } = record;
   const overlaps = previous !== null && previous.until > now;
   return {
     id,
     userId,
-    state: stateOf(record, now),
+    state: findKeyState(record, now),
     ...ceiling,
     createdAt: new Date(record.createdAt).toISOString(),
-    expiresAt: instant(record.expiresAt),
-    revokedAt: instant(record.revokedAt),
-    lastUsedAt: instant(lastUsedAt ?? null),
-    previousUntil: overlaps ? instant(previous.until) : null,
+    expiresAt: toIsoTime(record.expiresAt),
+    revokedAt: toIsoTime(record.revokedAt),
+    lastUsedAt: toIsoTime(lastUsedAt ?? null),
+    previousUntil: overlaps ? toIsoTime(previous.until) : null,
   };
 }
 
-export function keyText(record: KeyRecord): string {
+export function writeKeyRecord(record: KeyRecord): string {
   return JSON.stringify({ v: 1, ...record });
 }
 
 const digestShape = /^[0-9a-f]{64}$/;
 
 /** Undefined when the text is not what was written under this id: then there is no such key. */
-export function readKey(id: string, text: string): KeyRecord | undefined {
+export function parseKeyRecord(id: string, text: string): KeyRecord | undefined {
   try {
     const read = JSON.parse(text) as KeyRecord & { readonly v: unknown };
     const { v, digest, previous, userId, ceiling, createdAt, expiresAt, revokedAt } = read;
@@ -89,7 +89,7 @@ export function readKey(id: string, text: string): KeyRecord | undefined {
       digestShape.test(digest) &&
       typeof userId === 'string' &&
       trustLevel !== undefined &&
-      [ceiling.workspaces, ceiling.scopes].every(isNamesOrNull) &&
+      [ceiling.workspaces, ceiling.scopes].every(isNameListOrNull) &&
       [expiresAt, revokedAt].every((time) => time === null || Number.isFinite(time)) &&
       (previous === null || (digestShape.test(previous.digest) && Number.isFinite(previous.until)));
     if (!isWhole || !Number.isFinite(createdAt)) return undefined;
@@ -101,34 +101,34 @@ export function readKey(id: string, text: string): KeyRecord | undefined {
   }
 }
 
-function isNamesOrNull(value: unknown): boolean {
+function isNameListOrNull(value: unknown): boolean {
   return value === null || (Array.isArray(value) && value.every((each) => typeof each === 'string'));
 }
 
-function instant(time: number | null): string | null {
+function toIsoTime(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString();
 }
 
-export function createLastUses(documents: Documents, now: () => number): LastUses {
+export function createLastUseLog(documents: Documents, now: () => number): LastUseLog {
   const noted = new Map<string, number>();
 
   return {
     note(id) {
       const at = now();
-      if (at - (noted.get(id) ?? -Infinity) < everyMs) return;
+      if (at - (noted.get(id) ?? -Infinity) < noteEveryMs) return;
       noted.delete(id);
-      if (noted.size >= mostNoted) noted.delete(noted.keys().next().value as string);
+      if (noted.size >= maxNoted) noted.delete(noted.keys().next().value as string);
       noted.set(id, at);
       // Where it cannot be written, the next use is.
       documents.put(useCollection, id, String(at)).catch(() => noted.delete(id));
     },
     async of(id) {
       const found = await documents.get(useCollection, id);
-      return found && timeOf(found.text);
+      return found && parseTime(found.text);
     },
     async all() {
       const found = await readAllDocuments(documents, useCollection);
-      return new Map(found.flatMap(({ key, text }) => [[key, timeOf(text) ?? 0] as const]));
+      return new Map(found.flatMap(({ key, text }) => [[key, parseTime(text) ?? 0] as const]));
     },
     async forget(id) {
       noted.delete(id);
@@ -137,7 +137,7 @@ export function createLastUses(documents: Documents, now: () => number): LastUse
   };
 }
 
-function timeOf(text: string): number | undefined {
+function parseTime(text: string): number | undefined {
   const at = Number(text);
   return Number.isSafeInteger(at) ? at : undefined;
 }

@@ -12,7 +12,7 @@ export type BearerKind = 'ambs' | 'ambk';
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const checksumLength = 6;
 const secretLength = 43;
-const shape = /^(ambs|ambk)_([a-z0-9-]{1,64})_[0-9A-Za-z]{49}$/;
+const tokenPattern = /^(ambs|ambk)_([a-z0-9-]{1,64})_[0-9A-Za-z]{49}$/;
 
 export interface MintedToken {
   readonly token: string;
@@ -20,8 +20,8 @@ export interface MintedToken {
 }
 
 export function mintToken(kind: TokenKind, id: string): MintedToken {
-  const head = `${kind}_${id}_${base62(randomBytes(32), secretLength)}`;
-  const token = head + checksum(head);
+  const head = `${kind}_${id}_${encodeBase62(randomBytes(32), secretLength)}`;
+  const token = head + computeChecksum(head);
   return { token, digest: tokenDigest(token) };
 }
 
@@ -36,14 +36,14 @@ export interface PresentedToken {
 
 export function presentedToken(token: string): PresentedToken {
   // Its checksum may be right or not; nothing is proven yet.
-  const [, kind, id] = shape.exec(token) ?? [];
+  const [, kind, id] = tokenPattern.exec(token) ?? [];
   return { token, kind: kind as BearerKind | undefined, id, digest: tokenDigest(token) };
 }
 
 /** True when the checksum fits. A token whose secret verifies need not be asked. */
 export function isWhole(token: string): boolean {
   const cut = token.length - checksumLength;
-  return checksum(token.slice(0, cut)) === token.slice(cut);
+  return computeChecksum(token.slice(0, cut)) === token.slice(cut);
 }
 
 // The secret has 256 random bits: a plain digest is enough, and a slow one would only let callers exhaust us.
@@ -55,7 +55,7 @@ export function digestsEqual(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a, 'latin1'), Buffer.from(b, 'latin1'));
 }
 
-function checksum(text: string): string {
+function computeChecksum(text: string): string {
   let rest = crc32(text);
   let out = '';
   for (let i = 0; i < checksumLength; i++) {
@@ -65,7 +65,7 @@ function checksum(text: string): string {
   return out;
 }
 
-function base62(bytes: Buffer, length: number): string {
+function encodeBase62(bytes: Buffer, length: number): string {
   let rest = BigInt(`0x${bytes.toString('hex')}`);
   let out = '';
   for (let i = 0; i < length; i++) {

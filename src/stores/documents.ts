@@ -56,10 +56,10 @@ export interface DocumentLimits {
 export const defaultDocumentLimits: DocumentLimits = { textBytes: 65_536, documents: 10_000 };
 
 /** A page that reaches this many bytes of text ends there, so that none holds up others or fills the memory. */
-export const pageBytes = 1_048_576;
+export const maxPageBytes = 1_048_576;
 
 /** Where a listing begins: with the prefix itself, or just after the page before. */
-export function listFrom({ prefix = '', after }: DocumentListOptions): {
+export function findListStart({ prefix = '', after }: DocumentListOptions): {
   readonly key: string;
   readonly self: boolean;
 } {

@@ -16,16 +16,16 @@ export type Change =
   /** Some changes may have been missed: whatever is held about any session or document may be old. */
   | { readonly kind: 'lost' };
 
-export interface Feed {
-  tell(change: Change): void;
+export interface ChangeFeed {
+  publish(change: Change): void;
   watch(listener: (change: Change) => void): () => void;
   close(): void;
 }
 
-export function createFeed(): Feed {
+export function createChangeFeed(): ChangeFeed {
   const listeners = new Set<(change: Change) => void>();
   return {
-    tell(change) {
+    publish(change) {
       for (const listener of [...listeners]) {
         try {
           listener(change);

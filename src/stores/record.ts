@@ -29,9 +29,9 @@ export interface SessionRecord extends SessionBase {
 }
 
 /** What a store sets by itself, from its own clock. */
-type SetByStore = 'version' | 'createdAt' | 'lastActiveAt' | 'endsAt' | 'expiresAt';
+type StoreManagedField = 'version' | 'createdAt' | 'lastActiveAt' | 'endsAt' | 'expiresAt';
 
-export interface NewSession extends Omit<SessionRecord, SetByStore> {
+export interface NewSession extends Omit<SessionRecord, StoreManagedField> {
   readonly lifetimeSeconds: number;
 }
 
@@ -52,7 +52,7 @@ export interface Remains {
 /** How long remains are kept after the instant at which the session would have ended at the latest. */
 export const remainsMs = 3_600_000;
 
-const changeable: ReadonlySet<string> = new Set<keyof SessionChange>([
+const changeableFields: ReadonlySet<string> = new Set<keyof SessionChange>([
   'trustLevel',
   'permissions',
   'servers',
@@ -65,7 +65,7 @@ const changeable: ReadonlySet<string> = new Set<keyof SessionChange>([
 /** The part of a record that is written as one text; the rest is kept where a store can count with it. */
 export interface RecordBody extends Omit<NewSession, 'lifetimeSeconds' | 'ttlSeconds'> {}
 
-export function bodyOf(session: RecordBody): RecordBody {
+export function pickBody(session: RecordBody): RecordBody {
   const { id, name, userId, agentId, workspaceId, parentId, keyId } = session;
   const { trustLevel, permissions, servers, metadata, tokenDigests } = session;
   return {
@@ -92,8 +92,8 @@ export function isRestricted(before: SessionRecord, after: SessionRecord): boole
 }
 
 /** The record as it is after a change, its version one higher. `expiresAt` is left to the store, which knows the calls. */
-export function changed(record: SessionRecord, change: SessionChange): SessionRecord {
-  const unknown = Object.keys(change).filter((key) => !changeable.has(key));
+export function applyChange(record: SessionRecord, change: SessionChange): SessionRecord {
+  const unknown = Object.keys(change).filter((key) => !changeableFields.has(key));
   if (unknown.length > 0) {
     throw new AmbitError('REQUEST_INVALID', { what: `A session's ${unknown.join(', ')} cannot change.` });
   }

@@ -1,5 +1,5 @@
-const shortestPrefix = 4;
-export const mostMatches = 10;
+const minPrefixLength = 4;
+export const maxMatches = 10;
 
 /** The best kind of match there is: the id itself, else the name, else the beginning of an id. */
 export function bestMatches<T extends { readonly id: string; readonly name: string | null }>(
@@ -9,8 +9,8 @@ export function bestMatches<T extends { readonly id: string; readonly name: stri
   const exact = sessions.filter((session) => session.id === reference);
   if (exact.length > 0) return exact;
   const named = sessions.filter((session) => session.name === reference);
-  if (named.length > 0) return named.slice(0, mostMatches);
-  return isPrefix(reference) ? sessions.filter(({ id }) => id.startsWith(reference)).slice(0, mostMatches) : [];
+  if (named.length > 0) return named.slice(0, maxMatches);
+  return isPrefix(reference) ? sessions.filter(({ id }) => id.startsWith(reference)).slice(0, maxMatches) : [];
 }
 
 /** Longer ones name nothing, and are not carried anywhere. */
@@ -19,5 +19,5 @@ export function isReference(reference: string): boolean {
 }
 
 export function isPrefix(reference: string): boolean {
-  return reference.length >= shortestPrefix && /^[a-z0-9][a-z0-9-]*$/.test(reference);
+  return reference.length >= minPrefixLength && /^[a-z0-9][a-z0-9-]*$/.test(reference);
 }

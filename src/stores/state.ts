@@ -72,7 +72,7 @@ export type MarkPut =
 export const mostMarks = 1000;
 
 /** One page of keys, cut the same way for every store. */
-export function pageOfKeys(all: readonly StateKey[], options: StateListOptions): StatePage {
+export function cutKeyPage(all: readonly StateKey[], options: StateListOptions): StatePage {
   const { prefix = '', after, limit = 100 } = options;
   const fitting = all
     .filter(({ key }) => key.startsWith(prefix) && (after === undefined || key > after))

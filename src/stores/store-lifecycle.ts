@@ -5,13 +5,13 @@ export function unavailable(what: string, cause?: unknown): AmbitError {
   return new AmbitError('STORE_UNAVAILABLE', cause === undefined ? { what } : { what, cause });
 }
 
-export const closedStore = (): AmbitError => unavailable('The session store has been closed.');
+export const closedStoreError = (): AmbitError => unavailable('The session store has been closed.');
 
 /**
  * The same store, which refuses everything once `close` was called. Arguments that are refused before the store is
  * asked become rejections too: whoever awaits sees one kind of failure.
  */
-export function refusingWhenClosed(store: SessionStore): SessionStore {
+export function refuseWhenClosed(store: SessionStore): SessionStore {
   let closing: Promise<void> | undefined;
 
   function guard<T extends object>(part: T): T {
@@ -20,7 +20,7 @@ export function refusingWhenClosed(store: SessionStore): SessionStore {
       typeof member !== 'function'
         ? member
         : async (...given: unknown[]) => {
-            if (closing !== undefined) throw closedStore();
+            if (closing !== undefined) throw closedStoreError();
             return member(...given);
           },
     ]);
@@ -41,7 +41,7 @@ export function refusingWhenClosed(store: SessionStore): SessionStore {
 }
 
 /** Does something every second, without keeping the process alive. What fails is tried again in the next. */
-export function everySecond(work: () => Promise<unknown>): () => void {
+export function repeatEverySecond(work: () => Promise<unknown>): () => void {
   const timer = setInterval(() => {
     work().catch(() => {});
   }, 1000).unref();

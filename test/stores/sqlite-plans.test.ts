@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest';
 import { draft } from '../../src/public/testing/store-suite/harness.ts';
 import { admitRow, releaseRow, renewRow } from '../../src/stores/sqlite/admission-rows.ts';
 import { type Database, openDatabase } from '../../src/stores/sqlite/driver.ts';
-import { reach } from '../../src/stores/sqlite/session-rows.ts';
+import { findLiveRow } from '../../src/stores/sqlite/session-rows.ts';
 import { openSqliteStore } from '../../src/stores/sqlite/sqlite-store.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-plans-'));
@@ -37,7 +37,7 @@ test('L5: looking a session up, admitting a call and settling it never look thro
   const [id, now] = ['session-one', Date.now()];
   const quota = { callsPerMinute: 600, concurrentCalls: 8, totalCalls: 1000, totalBytes: 1000 };
   const limits = { session: quota, user: quota, workspace: quota };
-  expect(reach(heard, id, now)).toMatchObject({ id });
+  expect(findLiveRow(heard, id, now)).toMatchObject({ id });
   expect(admitRow(heard, { id, holdMs: 1000, limits }, 'lease', now)).toMatchObject({ outcome: 'admitted' });
   expect(renewRow(heard, { id, lease: 'lease' }, 5000, { bytes: 1 }, now)).toBe(true);
   releaseRow(heard, { id, lease: 'lease' }, { bytes: 1 }, now);

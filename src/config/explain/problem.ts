@@ -3,13 +3,13 @@ import { escapeControls } from '../../lib/text/escape-controls.ts';
 
 export type KeyPath = readonly (string | number)[];
 
-const longest = 60;
+const maxShownLength = 60;
 
 /** Keys of a server whose values may hold secrets: tokens stand in arguments and addresses too. */
 const serverSecrets = new Set<string | number>(['env', 'headers', 'args', 'url', 'command']);
 
 /** One thing that is wrong with a configuration. */
-export interface Problem {
+export interface ConfigProblem {
   readonly path: KeyPath;
   /** Whether the key is at fault or what stands behind it. */
   readonly at: 'key' | 'value';
@@ -18,26 +18,30 @@ export interface Problem {
   readonly offset?: number;
 }
 
-export interface Position {
+export interface TextPosition {
   readonly line: number;
   readonly col: number;
 }
 
-export type Locate = (problem: Problem) => Position;
+export type LocateProblem = (problem: ConfigProblem) => TextPosition;
 
 /** A broken generator must not fill a terminal or a log. */
-const mostLines = 1000;
+const maxLines = 1000;
 
 /** All problems as one error, a line each, in the order of the file. */
-export function configInvalid(file: string, problems: readonly Problem[], locate: Locate): AmbitError {
+export function configInvalidError(
+  file: string,
+  problems: readonly ConfigProblem[],
+  locate: LocateProblem,
+): AmbitError {
   const placed = problems.map((problem) => ({ problem, ...locate(problem) }));
   placed.sort((a, b) => a.line - b.line || a.col - b.col);
-  const lines = placed.slice(0, mostLines).map(({ problem, line, col }) => {
+  const lines = placed.slice(0, maxLines).map(({ problem, line, col }) => {
     const path = showPath(withoutSecretKeys(problem.path));
     return `${file}:${line}:${col} ${path === '' ? '' : `${path}: `}${problem.message}`;
   });
   const unique = [...new Set(lines)];
-  if (placed.length > mostLines) unique.push(`${file}: and ${placed.length - mostLines} further problems`);
+  if (placed.length > maxLines) unique.push(`${file}: and ${placed.length - maxLines} further problems`);
   return new AmbitError('CONFIG_INVALID', { what: unique.join('\n') });
 }
 
@@ -61,12 +65,12 @@ export function withoutSecretKeys(path: KeyPath): KeyPath {
   return odd === -1 ? path : path.slice(0, odd);
 }
 
-function short(text: string): string {
-  return escapeControls(text.length > longest ? `${text.slice(0, longest)}…` : text);
+function shortenText(text: string): string {
+  return escapeControls(text.length > maxShownLength ? `${text.slice(0, maxShownLength)}…` : text);
 }
 
-function quoted(text: string): string {
-  return `"${short(text.replace(/["\\]/g, '\\$&'))}"`;
+function quoteText(text: string): string {
+  return `"${shortenText(text.replace(/["\\]/g, '\\$&'))}"`;
 }
 
 /** A path as it is read aloud: `servers.notes.args[0]`; odd keys stand in quotes. */
@@ -74,7 +78,7 @@ export function showPath(path: KeyPath): string {
   let shown = '';
   for (const segment of path) {
     if (typeof segment === 'number') shown += `[${segment}]`;
-    else shown += (shown === '' ? '' : '.') + (/^[A-Za-z0-9_$-]{1,60}$/.test(segment) ? segment : quoted(segment));
+    else shown += (shown === '' ? '' : '.') + (/^[A-Za-z0-9_$-]{1,60}$/.test(segment) ? segment : quoteText(segment));
   }
   return shown;
 }
@@ -90,11 +94,11 @@ export function showKind(value: unknown): string {
 
 /** A single value as it was written, shortened and safe to print; lists and maps only by their kind. */
 export function showValue(value: unknown): string {
-  if (typeof value === 'string') return quoted(value);
+  if (typeof value === 'string') return quoteText(value);
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : showKind(value);
 }
 
 /** `a, b or c` */
-export function anyOf(words: readonly string[]): string {
+export function joinWithOr(words: readonly string[]): string {
   return words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }

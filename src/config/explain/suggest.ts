@@ -1,5 +1,5 @@
 /** Edits (insert, delete, replace, swap of neighbours) between two short words. */
-function distance(a: string, b: string): number {
+function countEdits(a: string, b: string): number {
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let i = 1; i <= a.length; i++) {
@@ -23,7 +23,7 @@ export function closest(word: string, candidates: readonly string[]): string | u
   const allowed = Math.max(1, Math.floor(word.length / 3));
   let best: { candidate: string; edits: number } | undefined;
   for (const candidate of candidates) {
-    const edits = distance(lower, candidate.toLowerCase());
+    const edits = countEdits(lower, candidate.toLowerCase());
     if (edits <= allowed && edits < candidate.length && (best === undefined || edits < best.edits)) {
       best = { candidate, edits };
     }

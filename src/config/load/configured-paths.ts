@@ -23,7 +23,7 @@ export const fileKeys = {
 } as const satisfies Record<string, FileRole>;
 
 /** A file that the configuration names. */
-interface NamedFile {
+interface ConfiguredFile {
   /** The key that names it, as it is written. */
   readonly key: string;
   readonly path: string;
@@ -96,16 +96,16 @@ export function resolveCommand(command: string, configDir: string): string {
 }
 
 /** The files of one role that a configuration names, with resolved paths. */
-export function filesNamedIn(config: Pick<Config, keyof Config>, role: FileRole): NamedFile[] {
+export function filesNamedIn(config: Pick<Config, keyof Config>, role: FileRole): ConfiguredFile[] {
   return Object.entries(fileKeys).flatMap(([key, found]) =>
-    found === role ? valuesAt(config, key.split('.'), []) : [],
+    found === role ? findValues(config, key.split('.'), []) : [],
   );
 }
 
-function valuesAt(value: unknown, names: readonly string[], above: readonly string[]): NamedFile[] {
+function findValues(value: unknown, names: readonly string[], above: readonly string[]): ConfiguredFile[] {
   const [name, ...rest] = names;
   if (name === undefined) return typeof value === 'string' ? [{ key: above.join('.'), path: value }] : [];
   if (typeof value !== 'object' || value === null) return [];
   const there = name === '*' ? Object.entries(value) : Object.entries(value).filter(([key]) => key === name);
-  return there.flatMap(([key, inner]) => valuesAt(inner, rest, [...above, key]));
+  return there.flatMap(([key, inner]) => findValues(inner, rest, [...above, key]));
 }

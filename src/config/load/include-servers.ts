@@ -7,12 +7,12 @@ import { readMcpServers } from './mcp-servers-file.ts';
 import { readConfigFile } from './read-config-file.ts';
 import { isInside, stationsOf } from './resolve-symlinks.ts';
 
-const asPattern = (path: string): string => path.replace(/[\\*?[\]{}!,]/g, '\\$&');
+const escapeGlob = (path: string): string => path.replace(/[\\*?[\]{}!,]/g, '\\$&');
 
-type Servers = ConfigDraft['servers'];
+type ServerDrafts = ConfigDraft['servers'];
 
-export interface Included {
-  readonly servers: Servers;
+export interface IncludedServers {
+  readonly servers: ServerDrafts;
   readonly warnings: string[];
 }
 
@@ -20,8 +20,8 @@ export interface Included {
  * The servers of the included files, beside those of the configuration itself. Such a file belongs to a project:
  * whatever is wrong with it costs its servers, never the start.
  */
-export async function includeServers(config: ConfigDraft, folder: string): Promise<Included> {
-  const servers: Servers = {};
+export async function includeServers(config: ConfigDraft, folder: string): Promise<IncludedServers> {
+  const servers: ServerDrafts = {};
   const warnings: string[] = [];
   const from = new Map<string, string>();
   for (const file of config.include) {
@@ -53,21 +53,21 @@ export async function includeServers(config: ConfigDraft, folder: string): Promi
  * Hides included files from the file tools of each workspace they lie in: they may hold what servers are given, and that is
  * not for sessions. A file at the top of a workspace is hidden by its name, in whatever folder.
  */
-export function hideIncluded(config: ConfigDraft): ConfigDraft {
-  const places = filesNamedIn(config, 'included').flatMap(({ path }) => follow(path));
+export function hideIncludedFiles(config: ConfigDraft): ConfigDraft {
+  const places = filesNamedIn(config, 'included').flatMap(({ path }) => tryResolve(path));
   type Workspace = ConfigDraft['workspaces'][string];
   const workspaces = Object.entries(config.workspaces).map(([slug, workspace]): [string, Workspace] => {
-    const folder = workspace.path === undefined ? undefined : follow(workspace.path).at(-1);
+    const folder = workspace.path === undefined ? undefined : tryResolve(workspace.path).at(-1);
     if (folder === undefined) return [slug, workspace];
     const inside = places.filter((place) => place !== folder && isInside(place, folder));
-    const hide = [...workspace.files.hide, ...inside.map((place) => asPattern(relative(folder, place)))];
+    const hide = [...workspace.files.hide, ...inside.map((place) => escapeGlob(relative(folder, place)))];
     return [slug, { ...workspace, files: { ...workspace.files, hide: [...new Set(hide)] } }];
   });
   return { ...config, workspaces: Object.fromEntries(workspaces) };
 }
 
 /** The places that a path leads through, link by link. A path that cannot be resolved has none: nobody can read it. */
-function follow(path: string): string[] {
+function tryResolve(path: string): string[] {
   try {
     return stationsOf(path);
   } catch {

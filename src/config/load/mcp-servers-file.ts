@@ -24,12 +24,12 @@ export interface ForeignServers {
 }
 
 /** The only keys such a file has a say in: how far a server is trusted is not among them. */
-const taken = ['command', 'args', 'env', 'url', 'headers', 'disabled'] as const;
-const wrapped = z.object({ servers: serversSchema });
+const takenKeys = ['command', 'args', 'env', 'url', 'headers', 'disabled'] as const;
+const wrappedServersSchema = z.object({ servers: serversSchema });
 const typeSpellings: Readonly<Record<string, string>> = { streamableHttp: 'streamable-http' };
 
 /** The map of servers, wherever Claude, Cursor or VS Code keep it. */
-function mapIn(file: unknown): { readonly key: string; readonly map: unknown } | undefined {
+function findServerMap(file: unknown): { readonly key: string; readonly map: unknown } | undefined {
   if (!isMap(file)) return undefined;
   if (file['mcpServers'] !== undefined) return { key: 'mcpServers', map: file['mcpServers'] };
   if (file['servers'] !== undefined) return { key: 'servers', map: file['servers'] };
@@ -38,7 +38,7 @@ function mapIn(file: unknown): { readonly key: string; readonly map: unknown } |
 }
 
 /** `My Server_2` becomes `my-server-2`; undefined when nothing usable is left. */
-function normalizedName(name: string): string | undefined {
+function normalizeName(name: string): string | undefined {
   const plain = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
@@ -46,11 +46,11 @@ function normalizedName(name: string): string | undefined {
   return serverName.test(plain) && plain !== 'ambit' ? plain : undefined;
 }
 
-const holdsVariable = (value: unknown): boolean =>
+const containsVariable = (value: unknown): boolean =>
   typeof value === 'string'
     ? value.includes('${')
     : isMap(value) || Array.isArray(value)
-      ? Object.values(value).some(holdsVariable)
+      ? Object.values(value).some(containsVariable)
       : false;
 
 /** Reads a plain `mcpServers` file. It never throws: what cannot be used is named, the rest is given back. */
@@ -61,7 +61,7 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
   } catch {
     return { servers: [], problems: ['it is not valid JSON; its servers are absent'] };
   }
-  const found = mapIn(file);
+  const found = findServerMap(file);
   if (found === undefined || !isMap(found.map)) {
     return { servers: [], problems: ['it has no map "mcpServers" or "servers"'] };
   }
@@ -69,32 +69,32 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
   const problems: string[] = [];
   for (const [spelled, value] of Object.entries(found.map)) {
     const place = `${found.key}.${showPath([spelled])}`;
-    const absent = (why: string): void => void problems.push(`${place}: ${escapeControls(why)}; this server is absent`);
-    const name = normalizedName(spelled);
-    if (name === undefined) absent('the name of a server has 1 to 40 of a-z, 0-9 and "-", and "ambit" is reserved');
-    else if (servers.has(name)) absent(`another server of this file is called "${name}" too`);
+    const reject = (why: string): void => void problems.push(`${place}: ${escapeControls(why)}; this server is absent`);
+    const name = normalizeName(spelled);
+    if (name === undefined) reject('the name of a server has 1 to 40 of a-z, 0-9 and "-", and "ambit" is reserved');
+    else if (servers.has(name)) reject(`another server of this file is called "${name}" too`);
     else {
-      const read = readOne(name, value, prefixes);
-      if (typeof read === 'string') absent(read);
+      const read = readServer(name, value, prefixes);
+      if (typeof read === 'string') reject(read);
       else {
         servers.set(name, read);
-        problems.push(...oddities(value as Record<string, unknown>).map((odd) => `${place}${odd}`));
+        problems.push(...listOddities(value as Record<string, unknown>).map((odd) => `${place}${odd}`));
       }
     }
   }
   return { servers: [...servers.values()], problems };
 }
 
-function readOne(name: string, value: unknown, prefixes: readonly string[]): ForeignServer | string {
+function readServer(name: string, value: unknown, prefixes: readonly string[]): ForeignServer | string {
   if (!isMap(value)) return 'expected a map';
   const said = value['type'] ?? value['transport'];
   const type = typeof said === 'string' ? (typeSpellings[said] ?? said) : said;
   if (type === 'sse' || type === 'ws') return `the transport "${type}" is not supported; only stdio and HTTP are`;
   const written: Record<string, unknown> = {};
-  for (const key of taken) if (value[key] !== undefined && value[key] !== null) written[key] = value[key];
+  for (const key of takenKeys) if (value[key] !== undefined && value[key] !== null) written[key] = value[key];
   const draft = type === undefined ? written : { ...written, type };
   const root = { servers: { [name]: draft } };
-  const parsed = wrapped.safeParse(root);
+  const parsed = wrappedServersSchema.safeParse(root);
   if (!parsed.success) {
     const [first] = explainIssues(parsed.error.issues, root);
     return first === undefined
@@ -110,10 +110,10 @@ function readOne(name: string, value: unknown, prefixes: readonly string[]): For
 }
 
 /** What the file says and Ambit does otherwise. */
-function oddities(value: Record<string, unknown>): string[] {
+function listOddities(value: Record<string, unknown>): string[] {
   const odd: string[] = [];
   for (const key of ['command', 'args', 'env', 'url', 'headers']) {
-    if (holdsVariable(value[key])) odd.push(`.${key}: "\${…}" is not expanded here; it is passed on as it stands`);
+    if (containsVariable(value[key])) odd.push(`.${key}: "\${…}" is not expanded here; it is passed on as it stands`);
   }
   if (value['cwd'] !== undefined) odd.push('.cwd: ignored; a server runs in the workspace of its session');
   if (value['envFile'] !== undefined) odd.push('.envFile: ignored; write the variables into "env"');
@@ -125,10 +125,10 @@ function oddities(value: Record<string, unknown>): string[] {
  * the whole: the text is a stranger's.
  */
 function readJsonc(text: string): unknown {
-  return JSON.parse(withoutTrailingCommas(withoutComments(text)));
+  return JSON.parse(stripTrailingCommas(stripComments(text)));
 }
 
-function withoutComments(text: string): string {
+function stripComments(text: string): string {
   let kept = '';
   let from = 0;
   for (let at = 0; at < text.length; at++) {
@@ -143,7 +143,7 @@ function withoutComments(text: string): string {
   return kept + text.slice(from);
 }
 
-function withoutTrailingCommas(text: string): string {
+function stripTrailingCommas(text: string): string {
   let kept = '';
   let from = 0;
   let comma = -1;

@@ -4,7 +4,7 @@ import type { Config } from '../schema/schema.ts';
 import { filesNamedIn } from './configured-paths.ts';
 import { isInside, stationsOf } from './resolve-symlinks.ts';
 
-interface Reach {
+interface ReachablePath {
   /** How the place is called in a message. */
   readonly name: string;
   readonly path: string;
@@ -12,14 +12,14 @@ interface Reach {
   readonly harm: 'rewrite' | 'read';
 }
 
-export interface OutOfReach {
+export interface OutOfReachOptions {
   /** Left out where Ambit runs without a configuration file. */
   readonly configFile?: string | undefined;
   readonly dataDir: string;
   readonly config: Config;
 }
 
-function reachOf(config: Config): Reach[] {
+function listReachablePaths(config: Config): ReachablePath[] {
   const workspaces = Object.entries(config.workspaces).flatMap(([slug, { path }]) =>
     path === undefined ? [] : [{ name: `the workspace "${slug}"`, path, harm: 'rewrite' as const }],
   );
@@ -35,7 +35,7 @@ function reachOf(config: Config): Reach[] {
 }
 
 /** Every place a path leads through; one that cannot be followed counts as reachable, and is named. */
-function follow(path: string, problems: string[]): string[] {
+function tryResolve(path: string, problems: string[]): string[] {
   try {
     return stationsOf(path);
   } catch (cause) {
@@ -46,20 +46,20 @@ function follow(path: string, problems: string[]): string[] {
 
 /** Through what a session could rewrite a file, or a link on the way to it, as a message names it. */
 export function findRewriters(config: Config, path: string): string[] {
-  const stations = follow(path, []);
-  return reachOf(config)
+  const stations = tryResolve(path, []);
+  return listReachablePaths(config)
     .filter(({ harm }) => harm === 'rewrite')
     .filter((reach) => {
-      const open = follow(reach.path, []).at(-1);
+      const open = tryResolve(reach.path, []).at(-1);
       return open !== undefined && stations.some((station) => isInside(station, open));
     })
     .map(({ name }) => name);
 }
 
 /** Refuses a configuration file, data directory or secret that a session could rewrite, or read, through what it is given. */
-export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): void {
+export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOptions): void {
   const problems: string[] = [];
-  const data = follow(dataDir, problems);
+  const data = tryResolve(dataDir, problems);
   const own = [
     { name: 'the data directory', path: dataDir, stations: data, flag: '--data-dir' },
     ...(configFile === undefined
@@ -68,19 +68,19 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReach): v
           {
             name: 'the configuration file',
             path: configFile,
-            stations: follow(configFile, problems),
+            stations: tryResolve(configFile, problems),
             flag: '--config',
           },
         ]),
     ...filesNamedIn(config, 'secret').map(({ key, path }) => ({
-      ...{ name: 'the secret', path, stations: follow(path, problems), flag: key },
+      ...{ name: 'the secret', path, stations: tryResolve(path, problems), flag: key },
     })),
   ];
   const settings = filesNamedIn(config, 'setting').map(({ key, path }) => ({
-    ...{ name: 'the file', path, stations: follow(path, problems), flag: key },
+    ...{ name: 'the file', path, stations: tryResolve(path, problems), flag: key },
   }));
-  for (const reach of reachOf(config)) {
-    const open = follow(reach.path, problems).at(-1);
+  for (const reach of listReachablePaths(config)) {
+    const open = tryResolve(reach.path, problems).at(-1);
     if (open === undefined) continue;
     for (const { name, path, stations, flag } of reach.harm === 'rewrite' ? [...own, ...settings] : own) {
       if (!stations.some((station) => isInside(station, open))) continue;

@@ -16,32 +16,32 @@ import {
   type Scalar,
   type YAMLMap,
 } from 'yaml';
-import type { KeyPath, Locate, Problem } from '../explain/problem.ts';
+import type { ConfigProblem, KeyPath, LocateProblem } from '../explain/problem.ts';
 
 /** Most values that aliases may stand for in all: enough to share settings, too little to blow up. */
-const mostAliased = 10_000;
+const maxAliasedValues = 10_000;
 
-type Entry = Pair<unknown, Node | null>;
+type YamlEntry = Pair<unknown, Node | null>;
 
 interface YamlValue {
   readonly value: unknown;
-  readonly problems: readonly Problem[];
+  readonly problems: readonly ConfigProblem[];
   /** True when the value is not whole, so that checking it further would mislead. */
   readonly broken: boolean;
-  readonly entries: ReadonlyMap<unknown, ReadonlyMap<string, Entry>>;
+  readonly entries: ReadonlyMap<unknown, ReadonlyMap<string, YamlEntry>>;
   readonly targets: ReadonlyMap<unknown, Node>;
 }
 
-interface Anchored {
+interface AnchoredValue {
   readonly node: Node;
   readonly value: unknown;
   readonly size: number;
 }
 
-const offsetOf = (node: unknown): number => (node as Node | null | undefined)?.range?.[0] ?? 0;
+const findOffset = (node: unknown): number => (node as Node | null | undefined)?.range?.[0] ?? 0;
 
 /** The parser's own sentences quote the source, which may hold secrets; these do not. */
-const byCode: Readonly<Record<ErrorCode, string>> = {
+const messageByCode: Readonly<Record<ErrorCode, string>> = {
   ALIAS_PROPS: 'an alias takes neither anchor nor tag',
   BAD_ALIAS: 'an anchor or alias without a usable name',
   BAD_COLLECTION_TYPE: 'this tag does not fit here',
@@ -67,38 +67,38 @@ const byCode: Readonly<Record<ErrorCode, string>> = {
   UNEXPECTED_TOKEN: 'this does not belong here',
 };
 
-const byStart: readonly (readonly [RegExp, string])[] = [
+const messageByStart: readonly (readonly [RegExp, string])[] = [
   [/^Missing closing/, 'a closing quote is missing'],
   [/^Missing , (?:or : )?between/, 'a comma or a colon is missing between the entries'],
   [/^Implicit map keys need/, 'a ":" is missing after the key'],
 ];
 
 /** The parser recurses, and a few thousand brackets end the process; no configuration is this deep. */
-const deepest = 64;
+const maxDepth = 64;
 
 export interface YamlSource {
   readonly value: unknown;
-  readonly problems: readonly Problem[];
+  readonly problems: readonly ConfigProblem[];
   /** True when the text could not be read whole, so that checking the value further would mislead. */
   readonly broken: boolean;
-  readonly locate: Locate;
+  readonly locate: LocateProblem;
 }
 
-const atOffset = (offset: number, message: string): Problem => ({ path: [], at: 'value', message, offset });
+const problemAt = (offset: number, message: string): ConfigProblem => ({ path: [], at: 'value', message, offset });
 
-function tokenize(text: string, lines: LineCounter): { tokens: CST.Token[]; tooDeepAt?: number } {
+function tokenizeYaml(text: string, lines: LineCounter): { tokens: CST.Token[]; tooDeepAt?: number } {
   const parser = new Parser(lines.addNewLine);
   const tokens: CST.Token[] = [];
   lines.addNewLine(0);
   for (const lexeme of new Lexer().lex(text)) {
     tokens.push(...parser.next(lexeme));
-    if (parser.stack.length > deepest) return { tokens, tooDeepAt: parser.offset };
+    if (parser.stack.length > maxDepth) return { tokens, tooDeepAt: parser.offset };
   }
   tokens.push(...parser.end());
   return { tokens };
 }
 
-function compose(tokens: CST.Token[], text: string): Document.Parsed[] {
+function composeDocuments(tokens: CST.Token[], text: string): Document.Parsed[] {
   // Keys are compared in yaml-value.ts: the parser compares each with each. YAML 1.1 would turn `off` into false.
   const composer = new Composer({
     uniqueKeys: false,
@@ -111,44 +111,48 @@ function compose(tokens: CST.Token[], text: string): Document.Parsed[] {
   return [...composer.compose(tokens, true, text.length)];
 }
 
-function finder(root: Node | null, read: YamlValue, lines: LineCounter): Locate {
-  const follow = (node: unknown): unknown => read.targets.get(node) ?? node;
+function createLocator(root: Node | null, read: YamlValue, lines: LineCounter): LocateProblem {
+  const resolveAlias = (node: unknown): unknown => read.targets.get(node) ?? node;
   return ({ path, at, offset }) => {
     if (offset !== undefined) return lines.linePos(offset);
     let node: unknown = root;
     let key: unknown;
     for (const segment of path) {
-      const parent = follow(node);
+      const parent = resolveAlias(node);
       if (isSeq(parent) && parent.items[Number(segment)] !== undefined) {
         node = key = parent.items[Number(segment)];
         continue;
       }
       const entry = isMap(parent) ? read.entries.get(parent)?.get(String(segment)) : undefined;
       // What is missing is shown at the key that should hold it.
-      if (entry === undefined) return lines.linePos(offsetOf(key));
+      if (entry === undefined) return lines.linePos(findOffset(key));
       key = entry.key;
       node = entry.value;
     }
     const written = isScalar(node) && node.value !== null;
-    return lines.linePos(offsetOf(at === 'value' && written ? node : key));
+    return lines.linePos(findOffset(at === 'value' && written ? node : key));
   };
 }
 
 /** Reads YAML, and JSON with it, so that each value can be found again in the text. */
 export function readYaml(text: string): YamlSource {
   const lines = new LineCounter();
-  const nowhere: Locate = ({ offset }) => lines.linePos(offset ?? 0);
-  const { tokens, tooDeepAt } = tokenize(text, lines);
+  const locateByOffset: LocateProblem = ({ offset }) => lines.linePos(offset ?? 0);
+  const { tokens, tooDeepAt } = tokenizeYaml(text, lines);
   if (tooDeepAt !== undefined) {
-    const problem = atOffset(tooDeepAt, `nested more than ${deepest} levels deep`);
-    return { value: undefined, problems: [problem], broken: true, locate: nowhere };
+    const problem = problemAt(tooDeepAt, `nested more than ${maxDepth} levels deep`);
+    return { value: undefined, problems: [problem], broken: true, locate: locateByOffset };
   }
-  const [document, second] = compose(tokens, text);
-  const syntax = (document?.errors ?? []).map(({ pos, code, message }) => atOffset(pos[0], yamlWords(code, message)));
-  const warned = (document?.warnings ?? []).map(({ pos, code, message }) => atOffset(pos[0], yamlWords(code, message)));
-  if (second !== undefined) syntax.push(atOffset(second.range[0], 'a second document; one file holds one'));
+  const [document, second] = composeDocuments(tokens, text);
+  const syntax = (document?.errors ?? []).map(({ pos, code, message }) =>
+    problemAt(pos[0], describeYamlError(code, message)),
+  );
+  const warned = (document?.warnings ?? []).map(({ pos, code, message }) =>
+    problemAt(pos[0], describeYamlError(code, message)),
+  );
+  if (second !== undefined) syntax.push(problemAt(second.range[0], 'a second document; one file holds one'));
   if (syntax.length > 0) {
-    return { value: undefined, problems: [...syntax, ...warned], broken: true, locate: nowhere };
+    return { value: undefined, problems: [...syntax, ...warned], broken: true, locate: locateByOffset };
   }
   const root = document?.contents ?? null;
   const read = readYamlValue(root, (offset) => lines.linePos(offset).line);
@@ -156,17 +160,17 @@ export function readYaml(text: string): YamlSource {
     value: read.value,
     problems: [...warned, ...read.problems],
     broken: read.broken,
-    locate: finder(root, read, lines),
+    locate: createLocator(root, read, lines),
   };
 }
 
-function yamlWords(code: ErrorCode, message: string): string {
-  const words = byStart.find(([start]) => start.test(message))?.[1] ?? byCode[code];
+function describeYamlError(code: ErrorCode, message: string): string {
+  const words = messageByStart.find(([start]) => start.test(message))?.[1] ?? messageByCode[code];
   return `not valid YAML: ${words}`;
 }
 
 /** The text of a key as it was written: `010` stays `010`. */
-function keyText(key: Scalar): string {
+function readKeyText(key: Scalar): string {
   return typeof key.value === 'string' ? key.value : (key.source ?? String(key.value));
 }
 
@@ -175,29 +179,29 @@ function keyText(key: Scalar): string {
  * Maps have no prototype. Aliases share the value they stand for, so nothing is ever expanded.
  */
 function readYamlValue(root: Node | null, lineAt: (offset: number) => number): YamlValue {
-  const problems: Problem[] = [];
-  const anchors = new Map<string, Anchored>();
-  const entries = new Map<unknown, Map<string, Entry>>();
+  const problems: ConfigProblem[] = [];
+  const anchors = new Map<string, AnchoredValue>();
+  const entries = new Map<unknown, Map<string, YamlEntry>>();
   const targets = new Map<unknown, Node>();
   let size = 0;
   let aliased = 0;
   let broken = false;
 
-  const complain = (path: KeyPath, node: unknown, message: string): void => {
-    problems.push({ path, at: 'key', message, offset: offsetOf(node) });
+  const addProblem = (path: KeyPath, node: unknown, message: string): void => {
+    problems.push({ path, at: 'key', message, offset: findOffset(node) });
   };
 
   function readAlias(alias: Alias, path: KeyPath): unknown {
     const found = anchors.get(alias.source);
     if (found === undefined) {
       broken = true;
-      complain(path, alias, 'this alias has no anchor before it, or stands inside it');
+      addProblem(path, alias, 'this alias has no anchor before it, or stands inside it');
       return undefined;
     }
     size += found.size;
     aliased += found.size;
-    if (aliased > mostAliased) {
-      if (!broken) complain(path, alias, `the aliases of this file stand for more than ${mostAliased} values`);
+    if (aliased > maxAliasedValues) {
+      if (!broken) addProblem(path, alias, `the aliases of this file stand for more than ${maxAliasedValues} values`);
       broken = true;
       return undefined;
     }
@@ -208,26 +212,26 @@ function readYamlValue(root: Node | null, lineAt: (offset: number) => number): Y
   function readKey(key: unknown, path: KeyPath): string | undefined {
     const scalar = isAlias(key) ? anchors.get(key.source)?.node : key;
     if (!isScalar(scalar)) {
-      complain(path, key, 'a key must be plain text');
+      addProblem(path, key, 'a key must be plain text');
       return undefined;
     }
     if (scalar.anchor && scalar === key) anchors.set(scalar.anchor, { node: scalar, value: scalar.value, size: 1 });
-    return keyText(scalar);
+    return readKeyText(scalar);
   }
 
   function readMap(map: YAMLMap, path: KeyPath): unknown {
     const value: Record<string, unknown> = Object.create(null);
-    const known = new Map<string, Entry>();
+    const known = new Map<string, YamlEntry>();
     entries.set(map, known);
-    for (const pair of map.items as Entry[]) {
+    for (const pair of map.items as YamlEntry[]) {
       const key = readKey(pair.key, path);
       const here = key === undefined ? path : [...path, key];
-      const inner = pair.value === null ? null : read(pair.value, here);
+      const inner = pair.value === null ? null : readNode(pair.value, here);
       if (key === undefined) continue;
       const first = known.get(key);
-      if (key === '__proto__') complain(here, pair.key, 'this key is not allowed');
+      if (key === '__proto__') addProblem(here, pair.key, 'this key is not allowed');
       else if (first !== undefined) {
-        complain(here, pair.key, `duplicate key; it stands on line ${lineAt(offsetOf(first.key))} already`);
+        addProblem(here, pair.key, `duplicate key; it stands on line ${lineAt(findOffset(first.key))} already`);
       } else {
         known.set(key, pair);
         value[key] = inner;
@@ -236,19 +240,19 @@ function readYamlValue(root: Node | null, lineAt: (offset: number) => number): Y
     return value;
   }
 
-  function read(node: Node, path: KeyPath): unknown {
+  function readNode(node: Node, path: KeyPath): unknown {
     if (isAlias(node)) return readAlias(node, path);
     const before = size++;
     const value = isMap(node)
       ? readMap(node, path)
       : isSeq(node)
-        ? node.items.map((item, index) => read(item as Node, [...path, index]))
+        ? node.items.map((item, index) => readNode(item as Node, [...path, index]))
         : (node as Scalar).value;
     const { anchor } = node as Scalar;
     if (anchor) anchors.set(anchor, { node, value, size: size - before });
     return value;
   }
 
-  const value = root === null ? null : read(root, []);
+  const value = root === null ? null : readNode(root, []);
   return { value, problems, broken, entries, targets };
 }

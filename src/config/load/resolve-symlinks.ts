@@ -1,7 +1,7 @@
 import { lstatSync, readlinkSync, realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join, parse, sep } from 'node:path';
 
-const mostLinks = 40;
+const maxLinks = 40;
 
 function isLink(path: string): boolean | undefined {
   try {
@@ -12,7 +12,7 @@ function isLink(path: string): boolean | undefined {
   }
 }
 
-const namesIn = (path: string): string[] => path.split(sep).filter((name) => name !== '' && name !== '.');
+const splitPath = (path: string): string[] => path.split(sep).filter((name) => name !== '' && name !== '.');
 
 /**
  * Where a path really leads: each symbolic link on the way, by its own real place, and at last the real path
@@ -23,7 +23,7 @@ export function stationsOf(path: string): string[] {
   const absolute = isAbsolute(path) ? path : `${process.cwd()}${sep}${path}`;
   const { root } = parse(absolute);
   let real = root;
-  let rest = namesIn(absolute.slice(root.length));
+  let rest = splitPath(absolute.slice(root.length));
   while (rest.length > 0) {
     const [name, ...after] = rest as [string, ...string[]];
     rest = after;
@@ -40,10 +40,10 @@ export function stationsOf(path: string): string[] {
     }
     // realpath, since on file systems that ignore case only the system knows how a name is really spelt.
     links.push(join(realpathSync.native(real), name));
-    if (links.length > mostLinks) throw Object.assign(new Error('too many links'), { code: 'ELOOP' });
+    if (links.length > maxLinks) throw Object.assign(new Error('too many links'), { code: 'ELOOP' });
     const target = readlinkSync(next);
     if (isAbsolute(target)) real = root;
-    rest = [...namesIn(target), ...after];
+    rest = [...splitPath(target), ...after];
   }
   return [...links, realpathSync.native(real)];
 }

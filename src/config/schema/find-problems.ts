@@ -1,12 +1,12 @@
-import { refusedOverride, refusedVariable } from '../../context/for-tools/refused-variables.ts';
+import { refusedVariable, whyOverrideRefused } from '../../context/for-tools/refused-variables.ts';
 import { loadConditions } from '../../rules/conditions.ts';
 import { toolPattern } from '../../rules/tool-pattern.ts';
-import type { KeyPath, Problem } from '../explain/problem.ts';
+import type { ConfigProblem, KeyPath } from '../explain/problem.ts';
 import { closest } from '../explain/suggest.ts';
 import type { ConfigDraft } from './schema.ts';
 import { isMap } from './schema-parts.ts';
 
-interface Row {
+interface NotBuiltRow {
   /** `*` stands for any name. */
   readonly key: string;
   /** Says why starting without it is refused; without this the key is ignored with a warning. */
@@ -16,32 +16,36 @@ interface Row {
   readonly ignored?: (value: unknown) => string;
 }
 
-const wider = 'not built yet; starting without it would widen what a session may do';
+const widensAccess = 'not built yet; starting without it would widen what a session may do';
 
 /** Keys the schema knows and the gateway does not act on yet. A feature that is built takes its row with it. */
-export const notBuiltYet: readonly Row[] = [
-  { key: 'servers.*.tools.confirm', refuse: wider, harmless: (value) => Array.isArray(value) && value.length === 0 },
+export const notBuiltYet: readonly NotBuiltRow[] = [
+  {
+    key: 'servers.*.tools.confirm',
+    refuse: widensAccess,
+    harmless: (value) => Array.isArray(value) && value.length === 0,
+  },
   { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
 ];
 
-interface NotBuilt {
+interface NotBuiltKey {
   readonly path: KeyPath;
   readonly refused: boolean;
   readonly message: string;
 }
 
-interface Written {
+interface WrittenKey {
   readonly path: KeyPath;
   readonly value: unknown;
   readonly siblings: Readonly<Record<string, unknown>>;
 }
 
 /** Variables that no workspace may set for a server: the context, and what decides what runs. */
-export function overrideProblems(config: ConfigDraft): Problem[] {
+export function findOverrideProblems(config: ConfigDraft): ConfigProblem[] {
   return Object.entries(config.workspaces).flatMap(([slug, { env }]) =>
     Object.entries(env).flatMap(([server, variables]) =>
-      Object.entries(variables).flatMap(([variable, value]): Problem[] => {
-        const message = refusedOverride(variable, value, config.context.envPrefixes);
+      Object.entries(variables).flatMap(([variable, value]): ConfigProblem[] => {
+        const message = whyOverrideRefused(variable, value, config.context.envPrefixes);
         return message === undefined
           ? []
           : [{ path: ['workspaces', slug, 'env', server, variable], at: 'key', message }];
@@ -51,11 +55,11 @@ export function overrideProblems(config: ConfigDraft): Problem[] {
 }
 
 /** Workspaces that roles name and nobody describes. A warning each: they give nobody more. */
-export function unknownWorkspaces(config: ConfigDraft): Problem[] {
+export function findUnknownWorkspaces(config: ConfigDraft): ConfigProblem[] {
   const known = Object.keys(config.workspaces);
   return config.auth.jwt.flatMap(({ roles }, index) =>
     Object.entries(roles?.map ?? {}).flatMap(([role, { workspaces = [] }]) =>
-      workspaces.flatMap((name, at): Problem[] => {
+      workspaces.flatMap((name, at): ConfigProblem[] => {
         if (known.includes(name)) return [];
         const meant = closest(name, known);
         const suggestion = meant === undefined ? '' : `; did you mean "${meant}"?`;
@@ -70,9 +74,9 @@ export function unknownWorkspaces(config: ConfigDraft): Problem[] {
  * Servers that workspaces name and nobody describes. A warning each: the included file that describes one may be
  * missing today, and a name too many gives nobody more.
  */
-export function unknownServers(config: ConfigDraft): Problem[] {
+export function findUnknownServers(config: ConfigDraft): ConfigProblem[] {
   const known = Object.keys(config.servers);
-  const told = (path: Problem['path'], at: Problem['at'], name: string): Problem[] => {
+  const problemIfUnknown = (path: ConfigProblem['path'], at: ConfigProblem['at'], name: string): ConfigProblem[] => {
     if (Object.hasOwn(config.servers, name)) return [];
     const meant = closest(name, known);
     const suggestion = meant === undefined ? '' : `; did you mean "${meant}"?`;
@@ -81,17 +85,19 @@ export function unknownServers(config: ConfigDraft): Problem[] {
   return Object.entries(config.workspaces).flatMap(([slug, { capabilities, env }]) => {
     const listed = typeof capabilities.servers === 'string' ? [] : capabilities.servers;
     return [
-      ...listed.flatMap((name, index) => told(['workspaces', slug, 'capabilities', 'servers', index], 'value', name)),
-      ...Object.keys(env).flatMap((name) => told(['workspaces', slug, 'env', name], 'key', name)),
+      ...listed.flatMap((name, index) =>
+        problemIfUnknown(['workspaces', slug, 'capabilities', 'servers', index], 'value', name),
+      ),
+      ...Object.keys(env).flatMap((name) => problemIfUnknown(['workspaces', slug, 'env', name], 'key', name)),
     ];
   });
 }
 
 /** Variables of imported servers that only the operator may set; without the mark the server is the operator's own. */
-export function importedProblems(config: ConfigDraft): Problem[] {
+export function findImportedProblems(config: ConfigDraft): ConfigProblem[] {
   return Object.entries(config.servers).flatMap(([name, server]) => {
     if (server.source !== 'imported' || server.transport !== 'stdio') return [];
-    return Object.entries(server.env).flatMap(([variable, value]): Problem[] => {
+    return Object.entries(server.env).flatMap(([variable, value]): ConfigProblem[] => {
       const refused = refusedVariable(variable, value, config.context.envPrefixes);
       if (refused === undefined) return [];
       const message = `${refused}; take out "imported" to make the server your own`;
@@ -101,10 +107,10 @@ export function importedProblems(config: ConfigDraft): Problem[] {
 }
 
 /** Conditions that cannot be judged: found at the start, not by the first call that needs them. */
-export async function ruleProblems(config: ConfigDraft): Promise<Problem[]> {
+export async function findRuleProblems(config: ConfigDraft): Promise<ConfigProblem[]> {
   if (config.rules.every(({ when }) => when === undefined)) return [];
   const compile = await loadConditions();
-  return config.rules.flatMap(({ when }, index): Problem[] => {
+  return config.rules.flatMap(({ when }, index): ConfigProblem[] => {
     const found = when === undefined ? undefined : compile(when);
     if (found === undefined || !('problem' in found)) return [];
     return [{ path: ['rules', index, 'when'], at: 'value', message: found.problem }];
@@ -115,10 +121,10 @@ export async function ruleProblems(config: ConfigDraft): Promise<Problem[]> {
  * Patterns that can match nothing there is, and look like a bound. A warning each: the server they mean may be in an
  * included file that is missing today.
  */
-export function misplacedPatterns(config: ConfigDraft): Problem[] {
+export function findMisplacedPatterns(config: ConfigDraft): ConfigProblem[] {
   const servers = Object.keys(config.servers);
-  const problems: Problem[] = [];
-  const warn = (path: Problem['path'], message: string) => problems.push({ path, at: 'value', message });
+  const problems: ConfigProblem[] = [];
+  const addWarning = (path: ConfigProblem['path'], message: string) => problems.push({ path, at: 'value', message });
   for (const [index, { allow, deny }] of config.rules.entries()) {
     for (const text of allow ?? deny ?? []) {
       const pattern = toolPattern(text);
@@ -126,7 +132,7 @@ export function misplacedPatterns(config: ConfigDraft): Problem[] {
       if (['session_', ...servers.map((name) => `${name}__`)].some(pattern.mayFollow)) continue;
       const meant = closest(text.split('__', 1)[0] as string, servers);
       const suggestion = meant === undefined ? '' : `; did you mean "${meant}__…"?`;
-      warn(
+      addWarning(
         ['rules', index, allow === undefined ? 'deny' : 'allow'],
         `"${text}" fits no tool of any server${suggestion}`,
       );
@@ -136,27 +142,29 @@ export function misplacedPatterns(config: ConfigDraft): Problem[] {
     for (const key of ['allow', 'deny'] as const) {
       for (const text of tools[key]) {
         if (!text.startsWith(`${name}__`)) continue;
-        warn(['servers', name, 'tools', key], `here tools are named as the server does, without "${name}__"`);
+        addWarning(['servers', name, 'tools', key], `here tools are named as the server does, without "${name}__"`);
       }
     }
   }
   return problems;
 }
 
-function written(value: unknown, segments: readonly string[], path: KeyPath): Written[] {
+function findWrittenKeys(value: unknown, segments: readonly string[], path: KeyPath): WrittenKey[] {
   const [segment, ...rest] = segments;
   if (segment === undefined || !isMap(value)) return [];
   const keys = segment === '*' ? Object.keys(value) : Object.hasOwn(value, segment) ? [segment] : [];
   return keys.flatMap((key) => {
     const here = [...path, key];
-    return rest.length === 0 ? [{ path: here, value: value[key], siblings: value }] : written(value[key], rest, here);
+    return rest.length === 0
+      ? [{ path: here, value: value[key], siblings: value }]
+      : findWrittenKeys(value[key], rest, here);
   });
 }
 
 /** The keys written in a file, as it stands before defaults, that are known but not built. */
-export function findNotBuilt(file: unknown, rows: readonly Row[] = notBuiltYet): NotBuilt[] {
+export function findNotBuilt(file: unknown, rows: readonly NotBuiltRow[] = notBuiltYet): NotBuiltKey[] {
   return rows.flatMap((row) =>
-    written(file, row.key.split('.'), [])
+    findWrittenKeys(file, row.key.split('.'), [])
       .filter(({ value, siblings }) => row.harmless?.(value, siblings) !== true)
       .map(({ path, value }) => ({
         path,

@@ -28,7 +28,7 @@ export interface JsonSchema {
 }
 
 /** What may be written into a configuration file, for editors; rules across keys are checked at start only. */
-export function configJsonSchema(): JsonSchema {
+export function createConfigJsonSchema(): JsonSchema {
   const { $schema, ...rest } = z.toJSONSchema(configSchema, { io: 'input' }) as JsonSchema;
   return {
     ...($schema === undefined ? {} : { $schema }),
@@ -38,12 +38,12 @@ export function configJsonSchema(): JsonSchema {
   };
 }
 
-function branches(schema: JsonSchema): JsonSchema[] {
-  return [schema, ...(schema.anyOf ?? []).flatMap(branches)];
+function listBranches(schema: JsonSchema): JsonSchema[] {
+  return [schema, ...(schema.anyOf ?? []).flatMap(listBranches)];
 }
 
-function step(schemas: readonly JsonSchema[], segment: string | number): JsonSchema[] {
-  return schemas.flatMap(branches).flatMap((schema) => {
+function descend(schemas: readonly JsonSchema[], segment: string | number): JsonSchema[] {
+  return schemas.flatMap(listBranches).flatMap((schema) => {
     if (typeof segment === 'number') return schema.items === undefined ? [] : [schema.items];
     const { properties, additionalProperties } = schema;
     const property = properties !== undefined && Object.hasOwn(properties, segment) ? properties[segment] : undefined;
@@ -53,20 +53,20 @@ function step(schemas: readonly JsonSchema[], segment: string | number): JsonSch
 }
 
 /** The keys that may stand in the map at a path. */
-export function knownKeysAt(path: KeyPath, root: JsonSchema = configJsonSchema()): string[] {
-  const here = path.reduce<JsonSchema[]>(step, [root]);
-  return here.flatMap(branches).flatMap((schema) => Object.keys(schema.properties ?? {}));
+export function listKeysAt(path: KeyPath, root: JsonSchema = createConfigJsonSchema()): string[] {
+  const here = path.reduce<JsonSchema[]>(descend, [root]);
+  return here.flatMap(listBranches).flatMap((schema) => Object.keys(schema.properties ?? {}));
 }
 
 /** Every key of the configuration; `*` stands for a name the operator chooses. */
-export function knownKeys(schema: JsonSchema = configJsonSchema(), prefix = ''): KnownKey[] {
-  return branches(schema).flatMap((branch) => {
+export function listKnownKeys(schema: JsonSchema = createConfigJsonSchema(), prefix = ''): KnownKey[] {
+  return listBranches(schema).flatMap((branch) => {
     const own = Object.entries(branch.properties ?? {}).flatMap(([name, property]) => {
       const key = prefix === '' ? name : `${prefix}.${name}`;
-      return [{ key, schema: property }, ...knownKeys(property, key)];
+      return [{ key, schema: property }, ...listKnownKeys(property, key)];
     });
     const { additionalProperties, items } = branch;
-    const free = typeof additionalProperties === 'object' ? knownKeys(additionalProperties, `${prefix}.*`) : [];
-    return [...own, ...free, ...(items === undefined ? [] : knownKeys(items, `${prefix}[]`))];
+    const free = typeof additionalProperties === 'object' ? listKnownKeys(additionalProperties, `${prefix}.*`) : [];
+    return [...own, ...free, ...(items === undefined ? [] : listKnownKeys(items, `${prefix}[]`))];
   });
 }

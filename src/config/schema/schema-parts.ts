@@ -3,21 +3,21 @@ import { normalizeTrust, trustSpellings } from '../../rules/trust-level.ts';
 import { isLoopbackHost } from './listen-rules.ts';
 
 /** Longer waits overflow the timers of Node, which then fire at once. */
-const longestTimer = 2_147_483;
-const oneYear = 31_536_000;
+const maxTimerSeconds = 2_147_483;
+const maxLifeSeconds = 31_536_000;
 
 export const serverName = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
 export const workspaceSlug = /^[a-z0-9][a-z0-9\-_.]{0,62}$/;
 
 export const trustLevel = z.enum(trustSpellings).transform((spelling) => normalizeTrust(spelling) ?? 'sandboxed');
 
-export const count = (max = 1_000_000): z.ZodNumber => z.number().int().min(1).max(max);
-export const byteCount = count(256 * 1024 * 1024);
-export const timerSeconds = z.number().positive().max(longestTimer);
-export const lifeSeconds = count(oneYear);
+export const positiveCount = (max = 1_000_000): z.ZodNumber => z.number().int().min(1).max(max);
+export const byteCount = positiveCount(256 * 1024 * 1024);
+export const timerSeconds = z.number().positive().max(maxTimerSeconds);
+export const lifeSeconds = positiveCount(maxLifeSeconds);
 
 /** One line of text that can be printed as it is. */
-export const line = (max = 256): z.ZodString =>
+export const textLine = (max = 256): z.ZodString =>
   z
     .string()
     .min(1)
@@ -43,7 +43,7 @@ export const filePath = z
     error: 'expected a path without control characters; of the "~" forms only "~/" is expanded',
   });
 
-function urlProblem(text: string): string | undefined {
+function findUrlProblem(text: string): string | undefined {
   // URL silently drops line ends and trims blanks: what is written must be what is used.
   const url = /[\s\u0000-\u001f\u007f]/.test(text) || !URL.canParse(text) ? undefined : new URL(text);
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
@@ -57,7 +57,7 @@ export const httpUrl = z
   .string()
   .max(2048)
   .superRefine((text, context) => {
-    const message = urlProblem(text);
+    const message = findUrlProblem(text);
     if (message !== undefined) context.addIssue({ code: 'custom', message });
   })
   .meta({ format: 'uri', pattern: '^[Hh][Tt][Tt][Pp][Ss]?://' });
@@ -111,11 +111,11 @@ export const envMap = mapOf(
 );
 
 /** A URL that must be https, except on this machine: over plain HTTP somebody on the network could replace the answer. */
-export const secureUrl = httpUrl.refine((text) => isSecure(text), {
+export const secureUrl = httpUrl.refine((text) => isSecureUrl(text), {
   error: 'expected an address that starts with https://; http:// only on this machine',
 });
 
-function isSecure(text: string): boolean {
+function isSecureUrl(text: string): boolean {
   // What is no address at all is said by the check before.
   const url = URL.canParse(text) ? new URL(text) : undefined;
   return url === undefined || url.protocol !== 'http:' || isLoopbackHost(url.hostname.replace(/^\[|\]$/g, ''));

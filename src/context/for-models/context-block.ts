@@ -2,62 +2,62 @@ import { createHash, sign } from 'node:crypto';
 import type { SigningKeys } from '../for-tools/signing-keys.ts';
 import { isInherited, type Objective, type Policy } from './policy.ts';
 
-const blockKey = 'ambit/context-block';
+const blockMetaKey = 'ambit/context-block';
 
 /** Whose block it is, and what it is. */
-interface BlockFacts {
+interface BlockClaims {
   readonly sessionId: string;
   readonly userId: string;
   readonly kind: 'block' | 'notice' | 'policy';
 }
 
-export type BlockSigner = (text: string, facts: BlockFacts) => string;
+export type BlockSigner = (text: string, facts: BlockClaims) => string;
 
 /** What somebody is given: policies in the order they are read, then objectives. */
-export interface Effective {
+export interface EffectiveContext {
   readonly policies: readonly Policy[];
   readonly objectives: readonly Objective[];
 }
 
 export const headerLine = '═══ SESSION CONTEXT (auto-injected) ═══';
-const lastLine = '═'.repeat(headerLine.length);
+const footerLine = '═'.repeat(headerLine.length);
 
 /** A block is read by a model that came for something else: beyond this it is told where the rest is. */
-const longestText = 2000;
-const longestBlock = 12_000;
-const cutHere = '… (cut here: session_context has the whole text)';
+const maxPolicyText = 2000;
+const maxBlockText = 12_000;
+const cutNote = '… (cut here: session_context has the whole text)';
 
 /** The block as the model reads it; `whole` leaves nothing out. */
-export function blockText({ policies, objectives }: Effective, whole = false): string {
-  const room = { left: whole ? Number.POSITIVE_INFINITY : longestBlock };
-  const shortOrWhole = (text: string) => indented(whole ? text : shortened(text));
+export function renderBlock({ policies, objectives }: EffectiveContext, whole = false): string {
+  const room = { left: whole ? Number.POSITIVE_INFINITY : maxBlockText };
+  const renderText = (text: string) => indentLines(whole ? text : shortenText(text));
   const sections = [
-    section('Policies', room, policies, ({ mode, name, text, scope }) => {
-      return `[${mode}] ${name}: ${shortOrWhole(text)} (${isInherited(scope) ? 'inherited' : 'local'})`;
+    writeSection('Policies', room, policies, ({ mode, name, text, scope }) => {
+      return `[${mode}] ${name}: ${renderText(text)} (${isInherited(scope) ? 'inherited' : 'local'})`;
     }),
-    section('Objectives', room, objectives, ({ text }) => shortOrWhole(text)),
+    writeSection('Objectives', room, objectives, ({ text }) => renderText(text)),
   ].filter((lines) => lines !== undefined);
-  return framed(sections.length === 0 ? 'No policies or objectives configured.' : sections.join('\n\n'));
+  return addFrame(sections.length === 0 ? 'No policies or objectives configured.' : sections.join('\n\n'));
 }
 
 /** For whoever was given the block before. */
-export function noticeText(): string {
-  return framed(
+export function renderNotice(): string {
+  return addFrame(
     'The policies or objectives of this session have changed since they were given here.\n' +
       'Call session_context with "session": "current" to read them as they are now.',
   );
 }
 
 /** What tells one text from another. */
-export function revisionOf(text: string): string {
+export function computeRevision(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
 
-function framed(body: string): string {
-  return `${headerLine}\n\n${body}\n\n${lastLine}`;
+function addFrame(body: string): string {
+  return `${headerLine}\n\n${body}\n\n${footerLine}`;
 }
 
-function section<T>(
+function writeSection<T>(
   title: string,
   room: { left: number },
   items: readonly T[],
@@ -77,13 +77,13 @@ function section<T>(
   return lines.join('\n');
 }
 
-function shortened(text: string): string {
+function shortenText(text: string): string {
   const points = [...text];
-  return points.length <= longestText ? text : `${points.slice(0, longestText).join('')}${cutHere}`;
+  return points.length <= maxPolicyText ? text : `${points.slice(0, maxPolicyText).join('')}${cutNote}`;
 }
 
 /** Further lines of a text stay visibly within it, whatever ends them. */
-function indented(text: string): string {
+function indentLines(text: string): string {
   return text.trim().replaceAll(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, '\n    ');
 }
 
@@ -98,17 +98,18 @@ export function createBlockSigner(
 ): BlockSigner {
   return (text, { sessionId, userId, kind }) => {
     const sha256 = createHash('sha256').update(text).digest('hex');
-    const carrying = (facts: object) => JSON.stringify({ type: 'text', text, _meta: { [blockKey]: facts } });
-    if (keys === undefined) return carrying({ kind, sha256 });
+    const writeContentBlock = (facts: object) =>
+      JSON.stringify({ type: 'text', text, _meta: { [blockMetaKey]: facts } });
+    if (keys === undefined) return writeContentBlock({ kind, sha256 });
     const { kid, key } = keys.current();
-    const head = encoded({ alg: 'EdDSA', typ: 'ambit-block+jwt', kid });
+    const head = encodeJson({ alg: 'EdDSA', typ: 'ambit-block+jwt', kid });
     const iat = Math.floor(now() / 1000);
-    const signed = `${head}.${encoded({ iss: issuer, iat, sub: userId, sid: sessionId, kind, sha256 })}`;
+    const signed = `${head}.${encodeJson({ iss: issuer, iat, sub: userId, sid: sessionId, kind, sha256 })}`;
     const token = `${signed}.${sign(null, Buffer.from(signed, 'latin1'), key).toString('base64url')}`;
-    return carrying({ kind, sha256, token });
+    return writeContentBlock({ kind, sha256, token });
   };
 }
 
-function encoded(claims: object): string {
+function encodeJson(claims: object): string {
   return Buffer.from(JSON.stringify(claims)).toString('base64url');
 }

@@ -2,33 +2,33 @@ import { hostname } from 'node:os';
 import type { SessionMarks } from '../../stores/state.ts';
 
 /** Who tells something to a client just now; given back when it could not be told. */
-export interface Claim {
+export interface DeliveryClaim {
   /** `told` says that it is written down that it was told: then nobody needs to know who has tried before. */
   release(told: boolean): Promise<void>;
 }
 
-interface Written {
+interface ClaimMark {
   readonly host: string;
   readonly pid: number;
   readonly until: number;
 }
 
 const leaseMs = 10_000;
-const mostTakenOver = 16;
+const maxTakeovers = 16;
 
 /**
  * Of several who want to tell the same, in however many processes, one has the claim. One whose owner has died, or that
  * is older than its lease, can be taken over: by the next in a row of marks, since a mark is never written over and of
  * those who put the next one, one is first. Only its owner takes a claim away again.
  */
-export async function claim(
+export async function claimDelivery(
   marks: SessionMarks,
   sessionId: string,
   what: string,
   now: () => number,
-): Promise<Claim | 'taken'> {
-  const own: Written = { host: hostname(), pid: process.pid, until: now() + leaseMs };
-  for (let place = 0; place < mostTakenOver; place++) {
+): Promise<DeliveryClaim | 'taken'> {
+  const own: ClaimMark = { host: hostname(), pid: process.pid, until: now() + leaseMs };
+  for (let place = 0; place < maxTakeovers; place++) {
     const key = `claim:${what}:${place}`;
     const put = await marks.put(sessionId, key, JSON.stringify(own));
     if (put.outcome === 'put') {
@@ -40,21 +40,21 @@ export async function claim(
         },
       };
     }
-    if (put.outcome !== 'present' || isAlive(put.value, now())) return 'taken';
+    if (put.outcome !== 'present' || isClaimAlive(put.value, now())) return 'taken';
   }
   return 'taken';
 }
 
-function isAlive(value: string, at: number): boolean {
+function isClaimAlive(value: string, at: number): boolean {
   try {
-    const { host, pid, until } = JSON.parse(value) as Written;
-    return until > at && (host !== hostname() || isRunning(pid));
+    const { host, pid, until } = JSON.parse(value) as ClaimMark;
+    return until > at && (host !== hostname() || isProcessRunning(pid));
   } catch {
     return false;
   }
 }
 
-function isRunning(pid: number): boolean {
+function isProcessRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

@@ -3,31 +3,31 @@ import { readsAs } from '../../protocol/json/fold-key.ts';
 import { elementsAt, isEmptyList, type Member, rawAt, stringAt } from '../../protocol/json/scan.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
 
-type Values = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
  * Where a block would go: the content of a result that is final. Undefined where a reply has none. A modern client reads
  * no content beside a question or a task, whatever a server puts there; others know of no such word.
  */
-export function contentOf(message: Message, modern: boolean): Member | undefined {
-  const type = modern ? lastOf(message, 'resultType') : undefined;
+export function findContent(message: Message, modern: boolean): Member | undefined {
+  const type = modern ? findLastMember(message, 'resultType') : undefined;
   const isFinal = type === undefined || stringAt(message.bytes, type) === 'complete';
-  return isFinal ? listIn(message, 'content') : undefined;
+  return isFinal ? findList(message, 'content') : undefined;
 }
 
 /** `block` is JSON; the rest of the result stays as it is. */
-export function withFirstBlock(message: Message, content: Member, block: string): Buffer {
-  return applyEdits(message.bytes, [first(message.bytes, content, [block])]);
+export function insertFirstBlock(message: Message, content: Member, block: string): Buffer {
+  return applyEdits(message.bytes, [insertAtStart(message.bytes, content, [block])]);
 }
 
 /** Messages, as JSON, around those of a prompt. */
-export function withMessagesAround(bytes: Buffer, before: readonly string[], after: readonly string[]): Buffer {
+export function surroundMessages(bytes: Buffer, before: readonly string[], after: readonly string[]): Buffer {
   const message = readMessage(bytes);
-  const messages = listIn(message, 'messages');
+  const messages = findList(message, 'messages');
   if (messages === undefined) return bytes;
   const own = elementsAt(bytes, messages);
   if (own.length === 0) return applyEdits(bytes, [replaceValue(messages, `[${[...before, ...after].join(',')}]`)]);
-  const edits = before.length === 0 ? [] : [first(bytes, messages, before)];
+  const edits = before.length === 0 ? [] : [insertAtStart(bytes, messages, before)];
   const end = own.at(-1)?.end ?? messages.end;
   const text = after.map((each) => `,${each}`).join('');
   return applyEdits(bytes, text === '' ? edits : [...edits, { start: end, end, text }]);
@@ -37,14 +37,14 @@ export function withMessagesAround(bytes: Buffer, before: readonly string[], aft
  * Further words in the instructions of a handshake or a description, after the server's own. They are one user's: what
  * the server lets anybody keep for everybody is no longer that.
  */
-export function withInstructions(bytes: Buffer, words: string): Buffer {
+export function addInstructions(bytes: Buffer, words: string): Buffer {
   const message = readMessage(bytes);
   const result = message.result?.shape;
   if (result === undefined) return bytes;
   const edits = result.members
     .filter(({ key }) => key === 'cacheScope')
     .map((member) => replaceValue(member, '"private"'));
-  const found = lastOf(message, 'instructions');
+  const found = findLastMember(message, 'instructions');
   const own = stringAt(bytes, found);
   if (found !== undefined) {
     const text = own === undefined || own === '' ? words : `${own}\n\n${words}`;
@@ -56,16 +56,16 @@ export function withInstructions(bytes: Buffer, words: string): Buffer {
 }
 
 /** Of several of one name it is the last that most readers take. */
-function lastOf(message: Message, key: string): Member | undefined {
+function findLastMember(message: Message, key: string): Member | undefined {
   return message.result?.shape?.members.filter((member) => member.key === key).at(-1);
 }
 
-function listIn(message: Message, key: string): Member | undefined {
-  const found = lastOf(message, key);
+function findList(message: Message, key: string): Member | undefined {
+  const found = findLastMember(message, key);
   return found !== undefined && message.bytes[found.start] === 0x5b ? found : undefined;
 }
 
-function first(bytes: Buffer, list: Member, items: readonly string[]): Edit {
+function insertAtStart(bytes: Buffer, list: Member, items: readonly string[]): Edit {
   const at = list.start + 1;
   const more = !isEmptyList(bytes, list);
   return { start: at, end: at, text: `${items.join(',')}${more ? ',' : ''}` };
@@ -79,18 +79,18 @@ export function isReadableResult({ bytes, result }: Message): boolean {
   const members = result?.shape?.members ?? [];
   // Of two of one name each reader takes another.
   if (result === undefined || members.filter(({ key }) => readsAs(key, 'content')).length !== 1) return false;
-  const { content, isError, structuredContent, _meta } = JSON.parse(rawAt(bytes, result)) as Values;
+  const { content, isError, structuredContent, _meta } = JSON.parse(rawAt(bytes, result)) as JsonObject;
   return (
     Array.isArray(content) &&
     content.every(isReadableBlock) &&
     (isError === undefined || typeof isError === 'boolean') &&
-    isPerhapsObject(structuredContent) &&
-    isPerhapsObject(_meta)
+    isObjectOrAbsent(structuredContent) &&
+    isObjectOrAbsent(_meta)
   );
 }
 
 function isReadableBlock(block: unknown): boolean {
-  if (!isObject(block) || !isPerhapsObject(block['_meta']) || !isPerhapsObject(block['annotations'])) return false;
+  if (!isObject(block) || !isObjectOrAbsent(block['_meta']) || !isObjectOrAbsent(block['annotations'])) return false;
   switch (block['type']) {
     case 'text':
       return isText(block['text']);
@@ -107,7 +107,7 @@ function isReadableBlock(block: unknown): boolean {
 }
 
 function isReadableResource(resource: unknown): boolean {
-  if (!isObject(resource) || !isText(resource['uri']) || !isPerhapsObject(resource['_meta'])) return false;
+  if (!isObject(resource) || !isText(resource['uri']) || !isObjectOrAbsent(resource['_meta'])) return false;
   return isText(resource['text']) || isBase64(resource['blob']);
 }
 
@@ -119,10 +119,10 @@ function isText(value: unknown): value is string {
   return typeof value === 'string';
 }
 
-function isObject(value: unknown): value is Values {
+function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function isPerhapsObject(value: unknown): boolean {
+function isObjectOrAbsent(value: unknown): boolean {
   return value === undefined || isObject(value);
 }

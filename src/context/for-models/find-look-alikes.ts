@@ -32,7 +32,7 @@ const boxed = [0x1f150, 0x1f170, 0x1f1e6];
 /** What is written between the letters of a text, and not shown: tags, targets of links, named characters. */
 const markup = /<\/?[a-z][^<>]{0,300}>|\]\([^()\s]{0,500}\)|&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});/iy;
 const commentStart = '<!--';
-const longestComment = 500;
+const maxCommentLength = 500;
 
 const folded = new Map<string, string>();
 
@@ -40,13 +40,13 @@ const folded = new Map<string, string>();
  * Finds where in the text, counted from its beginning, something begins that reads like the header of a block. Stops when
  * it has found so many.
  */
-export function findLookAlikes(text: string, most: number): number[] {
-  const found = new Set([...findIn(text, true, most), ...findIn(text, false, most)]);
+export function findLookAlikes(text: string, max: number): number[] {
+  const found = new Set([...findPhrase(text, true, max), ...findPhrase(text, false, max)]);
   return [...found].sort((one, other) => one - other);
 }
 
 /** One pass, whatever the text: the letters seen so far are not kept, only where the last of them stood. */
-function findIn(text: string, digitsAreLetters: boolean, most: number): number[] {
+function findPhrase(text: string, digitsAreLetters: boolean, max: number): number[] {
   const places = new Int32Array(phrase.length);
   const found: number[] = [];
   let [seen, fitting] = [0, 0];
@@ -60,7 +60,7 @@ function findIn(text: string, digitsAreLetters: boolean, most: number): number[]
   };
   readLetters(text, 0, false, (letter, place, isDigit) => {
     if (!isDigit || digitsAreLetters) add(letter, place);
-    return found.length < most;
+    return found.length < max;
   });
   return found;
 }
@@ -80,10 +80,10 @@ function readLetters(text: string, from: number, isEscaped: boolean, visit: Visi
       continue;
     }
     if (isEscaped && code === quote && !visit(quote, at, false)) return;
-    const skipped = mayBeginMarkup(code) ? markupAt(text, at) : '';
-    const known = skipped === '' ? readAs[code] || learn(code) : several;
+    const skipped = mayBeginMarkup(code) ? readMarkup(text, at) : '';
+    const known = skipped === '' ? readAs[code] || classifyCharacter(code) : several;
     if (known === several) {
-      const letters = foldLetters(skipped === '' ? String.fromCodePoint(code) : namedCharacter(skipped));
+      const letters = foldLetters(skipped === '' ? String.fromCodePoint(code) : readCharacterReference(skipped));
       for (let i = 0; i < letters.length; i++) if (!visit(letters.charCodeAt(i), at, false)) return;
     } else if (known !== none && !visit(known & 0x7f, at, known > 0x7f)) return;
     at += skipped.length || (code > 0xffff ? 2 : 1);
@@ -95,7 +95,7 @@ const readAs = new Uint8Array(0x110000);
 const none = 1;
 const several = 2;
 
-function learn(code: number): number {
+function classifyCharacter(code: number): number {
   const char = String.fromCodePoint(code);
   const letters = foldLetters(char);
   const meant = readAsLetters.get(char);
@@ -113,22 +113,22 @@ function learn(code: number): number {
 
 const mayBeginMarkup = (code: number): boolean => code === 0x3c || code === 0x26 || code === 0x5d;
 
-function markupAt(text: string, at: number): string {
-  if (text.startsWith(commentStart, at)) return commentAt(text, at);
+function readMarkup(text: string, at: number): string {
+  if (text.startsWith(commentStart, at)) return readComment(text, at);
   markup.lastIndex = at;
   return markup.exec(text)?.[0] ?? '';
 }
 
 /** Ends with the first ">" after it, or is none. */
-function commentAt(text: string, at: number): string {
+function readComment(text: string, at: number): string {
   const from = at + commentStart.length;
-  const body = text.slice(from, from + longestComment + 3);
+  const body = text.slice(from, from + maxCommentLength + 3);
   const end = body.indexOf('>');
   return end >= 2 && body.startsWith('--', end - 2) ? text.slice(at, from + end + 1) : '';
 }
 
 /** The character that a numeric reference stands for; nothing for a name, a tag or a target. */
-function namedCharacter(markup: string): string {
+function readCharacterReference(markup: string): string {
   const [, base, digits] = /^&#(x?)([0-9a-f]+);$/i.exec(markup) ?? [];
   if (digits === undefined) return '';
   const code = Number.parseInt(digits, base === '' ? 10 : 16);
@@ -175,26 +175,26 @@ const dressedJs = [
 /** The ways to write that letter, where the letter behind it does not rule out the rest; `&#` may stand for any. */
 const anyJ = new RegExp(`[jJјЈϳᴊʝͿʲᴶⱼⅉｊＪǰǊǋǌ${dressedJs.join('')}](?![a-df-zA-DF-Z])|&#`, 'gu');
 /** A text made of nothing but such places is quicker to read as a whole. */
-const mostLooks = 50_000;
+const maxCandidates = 50_000;
 
 /**
  * Whether a text could hold a look-alike: a quick look for the end of the phrase, and all that most texts cost.
  * `isEscaped` says that it is JSON text: a backslash and the character after it are not letters, and the phrase may go on
  * in the string after a quote.
  */
-export function mayHoldLookAlike(text: string, isEscaped: boolean): boolean {
+export function mayContainLookAlike(text: string, isEscaped: boolean): boolean {
   anyJ.lastIndex = 0;
-  for (let looks = 0; looks < mostLooks; ) {
+  for (let looks = 0; looks < maxCandidates; ) {
     const found = anyJ.exec(text);
     if (found === null) return false;
     const { index } = found;
     if (!mayEndPhrase(text, index, isEscaped)) continue;
     looks++;
     // What stands for another letter, or for none, would be looked behind without end.
-    if (found[0] === '&#' && !foldLetters(namedCharacter(markupAt(text, index))).includes('j')) continue;
-    if (holdsTail(text, index, isEscaped, true)) return true;
+    if (found[0] === '&#' && !foldLetters(readCharacterReference(readMarkup(text, index))).includes('j')) continue;
+    if (containsTail(text, index, isEscaped, true)) return true;
   }
-  return holdsTail(text, anyJ.lastIndex, isEscaped, false);
+  return containsTail(text, anyJ.lastIndex, isEscaped, false);
 }
 
 const firstJ = phrase.indexOf('j');
@@ -221,7 +221,7 @@ function mayEndPhrase(text: string, at: number, isEscaped: boolean): boolean {
 
 const isGap = (code: number): boolean => code === 0x20 || code === 0x2d;
 
-function holdsTail(text: string, from: number, isEscaped: boolean, isOnlyHere: boolean): boolean {
+function containsTail(text: string, from: number, isEscaped: boolean, isOnlyHere: boolean): boolean {
   let fitting = 0;
   let isCut = false;
   readLetters(text, from, isEscaped, (letter, place, isDigit) => {

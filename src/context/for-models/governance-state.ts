@@ -2,7 +2,7 @@ import type { SessionStore } from '../../stores/store.ts';
 import { objectiveCollection, policyCollection } from './policy-store.ts';
 
 /** Which people there are; policies ask no more of them. */
-export interface People {
+export interface PeopleSource {
   teamsOf(userId: string): Promise<readonly string[]>;
   any(): Promise<boolean>;
   /** Where in the store they are written. */
@@ -10,67 +10,72 @@ export interface People {
 }
 
 /** What stays the same until something is written that policies, objectives or people are made of. */
-export type Edition = object;
+export type GovernanceRevision = object;
 
 /** Whether there is anything to govern by; asked on every call, so what is known is answered at once. */
-export interface InUse {
-  edition(): Edition;
+export interface GovernanceState {
+  revision(): GovernanceRevision;
   /** Undefined while it is not known. */
-  known(): boolean | undefined;
-  look(): Promise<boolean>;
+  isActive(): boolean | undefined;
+  refresh(): Promise<boolean>;
   /** Something was written here: nobody waits for the feed to tell of it. */
-  changed(): void;
+  invalidate(): void;
   close(): void;
 }
 
-export interface InUseOptions {
+export interface GovernanceStateOptions {
   readonly watch: SessionStore['watch'];
   /** Another object when the configuration is another. */
   readonly configuration: () => object;
-  readonly people: People;
+  readonly people: PeopleSource;
   readonly anyText: () => Promise<boolean>;
 }
 
-export function createInUse({ watch, configuration, people, anyText }: InUseOptions): InUse {
-  let edition: Edition = {};
+export function createGovernanceState({
+  watch,
+  configuration,
+  people,
+  anyText,
+}: GovernanceStateOptions): GovernanceState {
+  let revision: GovernanceRevision = {};
   let seen = configuration();
-  let used: boolean | undefined;
+  let active: boolean | undefined;
   const collections = new Set([policyCollection, objectiveCollection, ...people.collections]);
 
-  function changed(): void {
-    edition = {};
-    used = undefined;
+  function invalidate(): void {
+    revision = {};
+    active = undefined;
   }
 
   /** A reload puts another configuration in place. */
-  function follow(): void {
+  function followConfiguration(): void {
     const now = configuration();
     if (now === seen) return;
     seen = now;
-    changed();
+    invalidate();
   }
 
   const stop = watch((change) => {
-    if (change.kind === 'lost' || (change.kind === 'document' && collections.has(change.collection))) changed();
+    if (change.kind === 'lost' || (change.kind === 'document' && collections.has(change.collection))) invalidate();
   });
 
   return {
-    edition() {
-      follow();
-      return edition;
+    revision() {
+      followConfiguration();
+      return revision;
     },
-    known() {
-      follow();
-      return used;
+    isActive() {
+      followConfiguration();
+      return active;
     },
-    async look() {
-      follow();
-      const asked = edition;
-      const found = used ?? ((await anyText()) || (await people.any()));
-      if (asked === edition) used = found;
+    async refresh() {
+      followConfiguration();
+      const asked = revision;
+      const found = active ?? ((await anyText()) || (await people.any()));
+      if (asked === revision) active = found;
       return found;
     },
-    changed,
+    invalidate,
     close: stop,
   };
 }

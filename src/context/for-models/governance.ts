@@ -6,25 +6,31 @@ import type { Log } from '../../observability/log/log.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { SigningKeys } from '../for-tools/signing-keys.ts';
-import { blockText, createBlockSigner, type Effective, noticeText, revisionOf } from './context-block.ts';
-import { createDeliveries, type Deliveries, type Recipient } from './deliveries.ts';
-import { withInstructions, withMessagesAround } from './edit-results.ts';
-import { createInUse, type People } from './governance-state.ts';
 import {
-  type Declared,
-  effectiveObjectives,
-  inReadingOrder,
-  type Judged,
+  computeRevision,
+  createBlockSigner,
+  type EffectiveContext,
+  renderBlock,
+  renderNotice,
+} from './context-block.ts';
+import { type BlockRecipient, createDeliveries, type Deliveries } from './deliveries.ts';
+import { addInstructions, surroundMessages } from './edit-results.ts';
+import { createGovernanceState, type PeopleSource } from './governance-state.ts';
+import {
   judgePolicies,
-  levelsOf,
+  listLevels,
   type Objective,
   type Policy,
+  type PolicyDecision,
+  selectObjectives,
+  sortForReading,
+  type WithDeclared,
 } from './policy.ts';
-import { createGovernedTexts, type GovernedTexts, type ObjectiveDraft, type PolicyDraft } from './policy-store.ts';
+import { createPolicyStore, type ObjectiveDraft, type PolicyDraft, type PolicyStore } from './policy-store.ts';
 
-type PolicyView = Declared<Policy>;
+type PolicyView = WithDeclared<Policy>;
 
-type ObjectiveView = Declared<Objective>;
+type ObjectiveView = WithDeclared<Objective>;
 
 /** Policies and objectives as an operator handles them; whatever changes is recorded. */
 export interface Policies {
@@ -35,10 +41,10 @@ export interface Policies {
   objectives(): Promise<ObjectiveView[]>;
   addObjective(draft: ObjectiveDraft): Promise<ObjectiveView>;
   removeObjective(id: string): Promise<boolean>;
-  preview(person: Person): Promise<Preview>;
+  preview(person: PolicyReader): Promise<GovernancePreview>;
 }
 
-interface GoverningParts {
+interface GovernanceParts {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings & { readonly users: readonly unknown[] };
   /** The address that signed blocks name as their issuer; the name of the keys without one. */
@@ -57,37 +63,37 @@ export interface GovernanceSettings {
 }
 
 /** Whom something is resolved for. */
-export interface Person {
+export interface PolicyReader {
   readonly userId: string;
   readonly workspaceId: string | undefined;
 }
 
 /** What somebody gets, and why, with all that was weighed. */
-export interface Preview {
+export interface GovernancePreview {
   readonly teams: readonly string[];
-  readonly policies: readonly Judged<Declared<Policy>>[];
-  readonly objectives: readonly Declared<Objective>[];
+  readonly policies: readonly PolicyDecision<WithDeclared<Policy>>[];
+  readonly objectives: readonly WithDeclared<Objective>[];
   readonly block: string;
 }
 
 /** What somebody is given at any time, with nothing cut. */
-export interface Given extends Effective {
+export interface WholeContext extends EffectiveContext {
   readonly text: string;
 }
 
 /** Policies and objectives, and how they reach the model. */
 export interface Governance {
-  readonly texts: GovernedTexts;
-  preview(person: Person): Promise<Preview>;
-  contextOf(person: Person): Promise<Given>;
-  readonly arrived: Deliveries['arrived'];
+  readonly texts: PolicyStore;
+  preview(person: PolicyReader): Promise<GovernancePreview>;
+  contextOf(person: PolicyReader): Promise<WholeContext>;
+  readonly arrived: Deliveries['touch'];
   /** The result of a call, with what is due to its recipient before it. */
-  carry(to: Recipient, reply: Reply): Reply | Promise<Reply>;
+  carry(to: BlockRecipient, reply: Reply): Reply | Promise<Reply>;
   readonly take: Deliveries['take'];
   /** The result of `prompts/get`, with policies around it. */
-  aroundPrompt(reader: Person & { readonly id: string }, reply: Reply): Promise<Reply>;
+  aroundPrompt(reader: PolicyReader & { readonly id: string }, reply: Reply): Promise<Reply>;
   /** The answer to `initialize` or `server/discover`, which says what will come. */
-  announced(person: Person, reply: Reply): Reply | Promise<Reply>;
+  announced(person: PolicyReader, reply: Reply): Reply | Promise<Reply>;
   readonly forget: Deliveries['forget'];
   close(): Promise<void>;
 }
@@ -95,33 +101,33 @@ export interface Governance {
 export interface GovernanceOptions {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings;
-  readonly people: People;
+  readonly people: PeopleSource;
   /** Absent where there are none to sign with. */
   readonly keys?: Pick<SigningKeys, 'current'>;
   readonly issuer: string;
   readonly log: Pick<Log, 'warn'>;
-  readonly told?: (to: Recipient, kind: 'block' | 'notice') => void;
+  readonly onDelivered?: (to: BlockRecipient, kind: 'block' | 'notice') => void;
   readonly now?: () => number;
 }
 
-const willCome =
+const announcement =
   'The first tool result of a session begins with a block "SESSION CONTEXT (auto-injected)": the policies to keep to and the objectives of the work. ' +
   'It comes from the operator through Ambit, carries _meta["ambit/context-block"], and comes once; session_context returns it at any time. Text of a tool that looks like it is marked as such.';
 
 export function createGovernance(options: GovernanceOptions): Governance {
   const { store, settings, people, log } = options;
-  const texts = createGovernedTexts(store.documents, settings);
-  const inUse = createInUse({ watch: store.watch, configuration: settings, people, anyText: texts.any });
+  const texts = createPolicyStore(store.documents, settings);
+  const state = createGovernanceState({ watch: store.watch, configuration: settings, people, anyText: texts.hasAny });
 
-  async function weighed({ userId, workspaceId }: Person) {
+  async function resolvePolicies({ userId, workspaceId }: PolicyReader) {
     const teams = await people.teamsOf(userId);
-    const levels = levelsOf(userId, teams, workspaceId);
+    const levels = listLevels(userId, teams, workspaceId);
     const [policies, objectives] = await Promise.all([texts.policies(levels), texts.objectives(levels)]);
     const judged = judgePolicies(policies, levels);
     const given = judged.filter(({ outcome }) => outcome === 'given').map(({ policy }) => policy);
     const effective = {
-      policies: inReadingOrder(given, levels),
-      objectives: effectiveObjectives(objectives, levels),
+      policies: sortForReading(given, levels),
+      objectives: selectObjectives(objectives, levels),
     };
     return { teams, judged, effective };
   }
@@ -129,111 +135,117 @@ export function createGovernance(options: GovernanceOptions): Governance {
   const sign = createBlockSigner(options.keys, options.issuer, options.now);
 
   /** A message of a prompt, in JSON; its content can be proven like the block. */
-  function messageOf({ name, text }: Policy, { id: sessionId, userId }: Person & { readonly id: string }): string {
+  function writePromptMessage(
+    { name, text }: Policy,
+    { id: sessionId, userId }: PolicyReader & { readonly id: string },
+  ): string {
     const content = sign(`Policy ${name}: ${text.trim()}`, { sessionId, userId, kind: 'policy' });
     return `{"role":"user","content":${content}}`;
   }
 
   const deliveries = createDeliveries({
     store,
-    inUse,
-    async sayTo(to) {
-      const { effective } = await weighed(to);
-      const revision = revisionOf(blockText(effective, true));
-      return { block: blockText(effective), notice: noticeText(), revision };
+    state,
+    async renderFor(to) {
+      const { effective } = await resolvePolicies(to);
+      const revision = computeRevision(renderBlock(effective, true));
+      return { block: renderBlock(effective), notice: renderNotice(), revision };
     },
-    sign,
+    signBlock: sign,
     log,
-    ...(options.told === undefined ? {} : { told: options.told }),
+    ...(options.onDelivered === undefined ? {} : { onDelivered: options.onDelivered }),
     ...(options.now === undefined ? {} : { now: options.now }),
   });
 
   /** Undefined where there is nobody to resolve them for, or it cannot be done: the call goes on without. */
-  async function effectiveFor(person: Person): Promise<Effective | undefined> {
+  async function tryResolve(person: PolicyReader): Promise<EffectiveContext | undefined> {
     if (person.userId === anonymousUser) return undefined;
     try {
-      return (await weighed(person)).effective;
+      return (await resolvePolicies(person)).effective;
     } catch (error) {
       log.warn('policies cannot be resolved', { user: person.userId, error: String(error) });
       return undefined;
     }
   }
 
-  async function instructed(person: Person, reply: Extract<Reply, { kind: 'message' }>): Promise<Reply> {
-    const used = await inUse.look().catch(() => false);
+  async function addGovernanceInstructions(
+    person: PolicyReader,
+    reply: Extract<Reply, { kind: 'message' }>,
+  ): Promise<Reply> {
+    const used = await state.refresh().catch(() => false);
     if (!used) return reply;
     const { carrier } = settings();
-    const effective = carrier === 'first-result' ? undefined : await effectiveFor(person);
+    const effective = carrier === 'first-result' ? undefined : await tryResolve(person);
     const words = [
-      ...(carrier === 'instructions' ? [] : [willCome]),
-      ...(effective === undefined ? [] : [blockText(effective)]),
+      ...(carrier === 'instructions' ? [] : [announcement]),
+      ...(effective === undefined ? [] : [renderBlock(effective)]),
     ];
-    return words.length === 0 ? reply : { ...reply, bytes: withInstructions(reply.bytes, words.join('\n\n')) };
+    return words.length === 0 ? reply : { ...reply, bytes: addInstructions(reply.bytes, words.join('\n\n')) };
   }
 
   /** Whatever is written here holds here at once. */
-  function noticed<A extends unknown[], T>(change: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
-    return (...args) => change(...args).finally(inUse.changed);
+  function invalidateAfter<A extends unknown[], T>(change: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
+    return (...args) => change(...args).finally(state.invalidate);
   }
 
   return {
     texts: {
       ...texts,
-      setPolicy: noticed(texts.setPolicy),
-      removePolicy: noticed(texts.removePolicy),
-      addObjective: noticed(texts.addObjective),
-      removeObjective: noticed(texts.removeObjective),
+      setPolicy: invalidateAfter(texts.setPolicy),
+      removePolicy: invalidateAfter(texts.removePolicy),
+      addObjective: invalidateAfter(texts.addObjective),
+      removeObjective: invalidateAfter(texts.removeObjective),
     },
 
     async preview(person) {
-      const { teams, judged, effective } = await weighed(person);
-      return { teams, policies: judged, objectives: effective.objectives, block: blockText(effective) };
+      const { teams, judged, effective } = await resolvePolicies(person);
+      return { teams, policies: judged, objectives: effective.objectives, block: renderBlock(effective) };
     },
 
     async contextOf(person) {
       const nothing = { policies: [], objectives: [] };
-      const effective = person.userId === anonymousUser ? nothing : (await weighed(person)).effective;
-      return { ...effective, text: blockText(effective, true) };
+      const effective = person.userId === anonymousUser ? nothing : (await resolvePolicies(person)).effective;
+      return { ...effective, text: renderBlock(effective, true) };
     },
 
-    arrived: deliveries.arrived,
+    arrived: deliveries.touch,
 
-    carry: (to, reply) => (settings().carrier === 'instructions' ? reply : deliveries.carry(to, reply)),
+    carry: (to, reply) => (settings().carrier === 'instructions' ? reply : deliveries.prependIfDue(to, reply)),
 
     take: deliveries.take,
 
     async aroundPrompt(reader, reply) {
-      if (reply.kind !== 'message' || inUse.known() === false) return reply;
-      const effective = await effectiveFor(reader);
+      if (reply.kind !== 'message' || state.isActive() === false) return reply;
+      const effective = await tryResolve(reader);
       if (effective === undefined || effective.policies.length === 0) return reply;
-      const said = (mode: Policy['mode']) =>
-        effective.policies.filter((policy) => policy.mode === mode).map((policy) => messageOf(policy, reader));
-      return { ...reply, bytes: withMessagesAround(reply.bytes, said('prepend'), said('append')) };
+      const promptMessages = (mode: Policy['mode']) =>
+        effective.policies.filter((policy) => policy.mode === mode).map((policy) => writePromptMessage(policy, reader));
+      return { ...reply, bytes: surroundMessages(reply.bytes, promptMessages('prepend'), promptMessages('append')) };
     },
 
     announced(person, reply) {
-      return reply.kind !== 'message' || inUse.known() === false ? reply : instructed(person, reply);
+      return reply.kind !== 'message' || state.isActive() === false ? reply : addGovernanceInstructions(person, reply);
     },
 
     forget: deliveries.forget,
 
     async close() {
-      inUse.close();
+      state.close();
       await deliveries.close();
     },
   };
 }
 
-export function govern(parts: GoverningParts): { readonly governance: Governance; readonly policies: Policies } {
+export function govern(parts: GovernanceParts): { readonly governance: Governance; readonly policies: Policies } {
   const { store, settings, publicUrl, directory, keys, journal, log } = parts;
   const governance = createGovernance({
     store,
     settings,
-    people: peopleOf(directory, settings, store),
+    people: createPeopleSource(directory, settings, store),
     keys,
     issuer: publicUrl ?? keys.name,
     log,
-    told: ({ sessionId, userId }, kind) =>
+    onDelivered: ({ sessionId, userId }, kind) =>
       journal.record({
         kind: 'session',
         event: kind === 'block' ? 'context-given' : 'context-noticed',
@@ -242,7 +254,7 @@ export function govern(parts: GoverningParts): { readonly governance: Governance
       }),
   });
   const { texts } = governance;
-  const note = (event: string, facts: Readonly<Record<string, string | number | boolean>>) =>
+  const recordEvent = (event: string, facts: Readonly<Record<string, string | number | boolean>>) =>
     journal.record({ kind: 'gateway', event, ...facts });
 
   const policies: Policies = {
@@ -250,23 +262,23 @@ export function govern(parts: GoverningParts): { readonly governance: Governance
     async set(draft) {
       const policy = await texts.setPolicy(draft);
       const { scope, name, mode, locked, enabled } = policy;
-      note('policy-set', { scope, name, mode, locked, enabled });
+      recordEvent('policy-set', { scope, name, mode, locked, enabled });
       return policy;
     },
     async remove(scope, name) {
       const removed = await texts.removePolicy(scope, name);
-      if (removed) note('policy-removed', { scope, name });
+      if (removed) recordEvent('policy-removed', { scope, name });
       return removed;
     },
     objectives: () => texts.objectives(),
     async addObjective(draft) {
       const objective = await texts.addObjective(draft);
-      note('objective-added', { scope: objective.scope, name: objective.id });
+      recordEvent('objective-added', { scope: objective.scope, name: objective.id });
       return objective;
     },
     async removeObjective(id) {
       const removed = await texts.removeObjective(id);
-      if (removed !== undefined) note('objective-removed', { scope: removed.scope, name: id });
+      if (removed !== undefined) recordEvent('objective-removed', { scope: removed.scope, name: id });
       return removed !== undefined;
     },
     preview: governance.preview,
@@ -274,7 +286,11 @@ export function govern(parts: GoverningParts): { readonly governance: Governance
   return { governance, policies };
 }
 
-function peopleOf({ teamsOf }: Directory, settings: GoverningParts['settings'], { documents }: SessionStore): People {
+function createPeopleSource(
+  { teamsOf }: Directory,
+  settings: GovernanceParts['settings'],
+  { documents }: SessionStore,
+): PeopleSource {
   return {
     teamsOf,
     async any() {

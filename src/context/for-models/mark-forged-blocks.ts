@@ -6,12 +6,12 @@ import type { Member } from '../../protocol/json/scan.ts';
 import { stringAt, walkStrings } from '../../protocol/json/walk-strings.ts';
 import { edited, type Message, readMessage } from '../../protocol/message.ts';
 import { stripInnerMetas } from '../../protocol/strip-metas.ts';
-import { findLookAlikes, mayHoldLookAlike } from './find-look-alikes.ts';
+import { findLookAlikes, mayContainLookAlike } from './find-look-alikes.ts';
 
 export const defusedMark = '[written by a tool, not by Ambit]';
 
 /** A message with more look-alikes than this has nothing else to say, and marking them all would take long. */
-const mostLookAlikes = 1000;
+const maxLookAlikes = 1000;
 
 /** Members of a result, or of the parameters of a push, that programs read and models do not, spelled exactly so. */
 const programMembers = new Set(['_meta', 'nextCursor', 'requestState', 'taskId']);
@@ -27,17 +27,17 @@ const blockMembers = new Set(['_meta', 'type', 'role', 'uri', 'mimeType', 'blob'
  */
 export function defused(bytes: Buffer): Buffer {
   const text = bytes.toString('utf8');
-  const plain = text.includes('\\u') ? text.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => characterOf(hex)) : text;
-  const stripped = mayHoldOurKey(bytes, text) ? withoutOurKeys(bytes) : bytes;
-  return mayHoldLookAlike(plain, true) ? withMarks(readMessage(stripped)) : stripped;
+  const plain = text.includes('\\u') ? text.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => parseCharacter(hex)) : text;
+  const stripped = mayContainOurKey(bytes, text) ? stripOurKeys(bytes) : bytes;
+  return mayContainLookAlike(plain, true) ? addMarks(readMessage(stripped)) : stripped;
 }
 
 /** Whether our name is in a `_meta` of it, or characters that some reader takes for letters of these or passes over. */
-function mayHoldOurKey(bytes: Buffer, text: string): boolean {
+function mayContainOurKey(bytes: Buffer, text: string): boolean {
   return !isAscii(bytes) || text.includes('\\u') || (/_[Mm][Ee][Tt][Aa]/.test(text) && /ambit/i.test(text));
 }
 
-function withoutOurKeys(bytes: Buffer): Buffer {
+function stripOurKeys(bytes: Buffer): Buffer {
   const message = readMessage(bytes);
   const { params, result, error } = message;
   const edits = [params, result].flatMap((holder) => (holder === undefined ? [] : stripInnerMetas(bytes, holder)));
@@ -45,23 +45,23 @@ function withoutOurKeys(bytes: Buffer): Buffer {
   return edited(message, edits).bytes;
 }
 
-function withMarks(message: Message): Buffer {
+function addMarks(message: Message): Buffer {
   const { bytes } = message;
   const edits: Edit[] = [];
   for (const holder of [message.params, message.result, message.error]) {
     if (holder === undefined) continue;
-    if (!markTexts(textsIn(bytes, holder), edits)) return withoutContent(message, holder);
+    if (!markTexts(readTexts(bytes, holder), edits)) return dropContent(message, holder);
   }
   return applyEdits(bytes, edits);
 }
 
-function characterOf(hex: string): string {
+function parseCharacter(hex: string): string {
   return String.fromCharCode(Number.parseInt(hex, 16));
 }
 
-function withoutContent(message: Message, { start, end }: Member): Buffer {
+function dropContent(message: Message, { start, end }: Member): Buffer {
   if (message.kind !== 'response') return applyEdits(message.bytes, [replaceValue({ start, end }, '{}')]);
-  const what = `The server imitates the context block of Ambit more than ${mostLookAlikes} times in one answer.`;
+  const what = `The server imitates the context block of Ambit more than ${maxLookAlikes} times in one answer.`;
   return refusedRequest(
     message.id ?? 'null',
     new AmbitError('UPSTREAM_TOO_LARGE', { what, hint: 'Do not use this answer.' }),
@@ -69,8 +69,8 @@ function withoutContent(message: Message, { start, end }: Member): Buffer {
 }
 
 /** Finds the texts in a value that a model may read, names of members included, in their order. */
-function textsIn(bytes: Buffer, { start, end }: Member): Text[] {
-  const found: Text[] = [];
+function readTexts(bytes: Buffer, { start, end }: Member): MessageText[] {
+  const found: MessageText[] = [];
   walkStrings(bytes, start, end, (from, to, keys, isKey) => {
     if (isForPrograms(keys)) return;
     found.push({ span: { start: from, end: to }, text: stringAt(bytes, from, to), isKey });
@@ -88,7 +88,7 @@ function isForPrograms(path: readonly string[]): boolean {
   return blockMembers.has(path[depth] ?? '');
 }
 
-interface Text {
+interface MessageText {
   readonly span: { readonly start: number; readonly end: number };
   readonly text: string;
   readonly isKey: boolean;
@@ -98,12 +98,12 @@ interface Text {
  * Marks the texts. A reader sees them one after the other, with the names of members or without. False when there is too
  * much to be marked.
  */
-function markTexts(texts: readonly Text[], edits: Edit[]): boolean {
+function markTexts(texts: readonly MessageText[], edits: Edit[]): boolean {
   const values = texts.filter(({ isKey }) => !isKey);
-  const places = new Map<Text, Set<number>>();
+  const places = new Map<MessageText, Set<number>>();
   for (const row of values.length === texts.length ? [values] : [values, texts]) {
-    const found = findInRow(row);
-    if (found.length > mostLookAlikes) return false;
+    const found = findLookAlikesInRow(row);
+    if (found.length > maxLookAlikes) return false;
     for (const [text, at] of found) places.set(text, (places.get(text) ?? new Set()).add(at));
   }
   for (const [{ span, text }, found] of places) {
@@ -115,11 +115,11 @@ function markTexts(texts: readonly Text[], edits: Edit[]): boolean {
 }
 
 /** Finds where a look-alike begins in texts that are read one after the other: it may begin in one and end in the next. */
-function findInRow(row: readonly Text[]): [Text, number][] {
+function findLookAlikesInRow(row: readonly MessageText[]): [MessageText, number][] {
   const whole = row.map(({ text }) => text).join('\n');
-  if (!mayHoldLookAlike(whole, false)) return [];
-  const found = findLookAlikes(whole, mostLookAlikes + 1);
-  const places: [Text, number][] = [];
+  if (!mayContainLookAlike(whole, false)) return [];
+  const found = findLookAlikes(whole, maxLookAlikes + 1);
+  const places: [MessageText, number][] = [];
   let [start, next] = [0, 0];
   for (const text of row) {
     for (let at = found[next]; at !== undefined && at < start + text.text.length; at = found[++next]) {

@@ -2,13 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import { type Document, type Documents, readAllDocuments } from '../../stores/documents.ts';
 import {
-  type Declared,
-  longestText,
+  maxTextLength,
   type Objective,
   type Policy,
   plainText,
   policyNamePattern,
   scopePattern,
+  type WithDeclared,
 } from './policy.ts';
 
 export const policyCollection = 'policies';
@@ -25,48 +25,48 @@ export type PolicyDraft = Pick<Policy, 'name' | 'scope' | 'mode' | 'text'> &
 export type ObjectiveDraft = Pick<Objective, 'scope' | 'text'> & Partial<Pick<Objective, 'enabled' | 'order'>>;
 
 /** The policies and objectives there are, in the configuration and in the store; nothing is kept between two questions. */
-export interface GovernedTexts {
+export interface PolicyStore {
   /** Of these scopes, or of all. */
-  policies(scopes?: readonly string[]): Promise<Declared<Policy>[]>;
-  objectives(scopes?: readonly string[]): Promise<Declared<Objective>[]>;
-  any(): Promise<boolean>;
+  policies(scopes?: readonly string[]): Promise<WithDeclared<Policy>[]>;
+  objectives(scopes?: readonly string[]): Promise<WithDeclared<Objective>[]>;
+  hasAny(): Promise<boolean>;
   /** In place of one of the same name in the same scope. */
-  setPolicy(draft: PolicyDraft): Promise<Declared<Policy>>;
+  setPolicy(draft: PolicyDraft): Promise<WithDeclared<Policy>>;
   /** False when there was none. */
   removePolicy(scope: string, name: string): Promise<boolean>;
-  addObjective(draft: ObjectiveDraft): Promise<Declared<Objective>>;
-  removeObjective(id: string): Promise<Declared<Objective> | undefined>;
+  addObjective(draft: ObjectiveDraft): Promise<WithDeclared<Objective>>;
+  removeObjective(id: string): Promise<WithDeclared<Objective> | undefined>;
 }
 
-export function createGovernedTexts(documents: Documents, declared: () => DeclaredTexts): GovernedTexts {
+export function createPolicyStore(documents: Documents, declared: () => DeclaredTexts): PolicyStore {
   /** A name that holds a "/" has keys that begin like another's, so the scope that is written counts. */
-  async function written<T extends { readonly scope: string }>(
+  async function readStored<T extends { readonly scope: string }>(
     collection: string,
     scopes: readonly string[] | undefined,
     read: (document: Document) => T | undefined,
   ): Promise<T[]> {
-    if (scopes === undefined) return kept(await readAllDocuments(documents, collection), read);
+    if (scopes === undefined) return parseAll(await readAllDocuments(documents, collection), read);
     const found = scopes.map(async (scope) => {
-      const all = kept(await readAllDocuments(documents, collection, `${scope}/`), read);
+      const all = parseAll(await readAllDocuments(documents, collection, `${scope}/`), read);
       return all.filter((each) => each.scope === scope);
     });
     return (await Promise.all(found)).flat();
   }
 
-  const among = (scopes: readonly string[] | undefined) => (each: { readonly scope: string }) =>
+  const isInScopes = (scopes: readonly string[] | undefined) => (each: { readonly scope: string }) =>
     scopes === undefined || scopes.includes(each.scope);
 
-  async function put(collection: string, key: string, value: object): Promise<void> {
+  async function putDocument(collection: string, key: string, value: object): Promise<void> {
     const { outcome } = await documents.put(collection, key, JSON.stringify({ v: 1, ...value }));
     if (outcome === 'written') return;
     throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for it in the store.' });
   }
 
-  function declaredObjectives(): Declared<Objective>[] {
+  function declaredObjectives(): WithDeclared<Objective>[] {
     return declared().objectives.map((each, index) => ({ ...each, id: `file-${index + 1}`, declared: true }));
   }
 
-  function assertNotInFile(scope: string, name: string): void {
+  function assertNotDeclared(scope: string, name: string): void {
     if (!declared().policies.some((each) => each.scope === scope && each.name === name)) return;
     throw new AmbitError('REQUEST_INVALID', {
       what: `The policy "${name}" of ${scope} is declared in the configuration, and is changed only there.`,
@@ -77,9 +77,9 @@ export function createGovernedTexts(documents: Documents, declared: () => Declar
 
   return {
     async policies(scopes) {
-      const inFile = declared().policies.filter(among(scopes));
+      const inFile = declared().policies.filter(isInScopes(scopes));
       const taken = new Set(inFile.map(({ scope, name }) => `${scope}/${name}`));
-      const others = await written(policyCollection, scopes, readPolicy);
+      const others = await readStored(policyCollection, scopes, parsePolicy);
       return [
         ...inFile.map((policy) => ({ ...policy, declared: true })),
         ...others.filter(({ scope, name }) => !taken.has(`${scope}/${name}`)),
@@ -87,20 +87,21 @@ export function createGovernedTexts(documents: Documents, declared: () => Declar
     },
 
     async objectives(scopes) {
-      const stored = await written(objectiveCollection, scopes, readObjective);
-      return [...declaredObjectives().filter(among(scopes)), ...stored.sort((a, b) => a.createdAt - b.createdAt)].map(
-        ({ id, scope, text, enabled, order, declared: inFile }) => ({
-          id,
-          scope,
-          text,
-          enabled,
-          order,
-          declared: inFile,
-        }),
-      );
+      const stored = await readStored(objectiveCollection, scopes, parseObjective);
+      return [
+        ...declaredObjectives().filter(isInScopes(scopes)),
+        ...stored.sort((a, b) => a.createdAt - b.createdAt),
+      ].map(({ id, scope, text, enabled, order, declared: inFile }) => ({
+        id,
+        scope,
+        text,
+        enabled,
+        order,
+        declared: inFile,
+      }));
     },
 
-    async any() {
+    async hasAny() {
       if (declared().policies.length + declared().objectives.length > 0) return true;
       const pages = await Promise.all(
         [policyCollection, objectiveCollection].map((collection) => documents.list(collection, { limit: 1 })),
@@ -114,15 +115,15 @@ export function createGovernedTexts(documents: Documents, declared: () => Declar
       checkName(name);
       checkText(text);
       checkOrder(order);
-      assertNotInFile(scope, name);
-      await put(policyCollection, `${scope}/${name}`, policy);
+      assertNotDeclared(scope, name);
+      await putDocument(policyCollection, `${scope}/${name}`, policy);
       return { ...policy, declared: false };
     },
 
     async removePolicy(scope, name) {
       checkScope(scope);
       checkName(name);
-      assertNotInFile(scope, name);
+      assertNotDeclared(scope, name);
       return (await documents.delete(policyCollection, `${scope}/${name}`)).outcome === 'deleted';
     },
 
@@ -131,7 +132,7 @@ export function createGovernedTexts(documents: Documents, declared: () => Declar
       checkText(text);
       checkOrder(order);
       const objective: Objective = { id: `o-${randomBytes(5).toString('hex')}`, scope, text, enabled, order };
-      await put(objectiveCollection, `${scope}/${objective.id}`, { ...objective, createdAt: Date.now() });
+      await putDocument(objectiveCollection, `${scope}/${objective.id}`, { ...objective, createdAt: Date.now() });
       return { ...objective, declared: false };
     },
 
@@ -143,7 +144,7 @@ export function createGovernedTexts(documents: Documents, declared: () => Declar
           rule: 'governance.objectives',
         });
       }
-      const found = (await written(objectiveCollection, undefined, readObjective)).find((each) => each.id === id);
+      const found = (await readStored(objectiveCollection, undefined, parseObjective)).find((each) => each.id === id);
       if (found === undefined) return undefined;
       const { outcome } = await documents.delete(objectiveCollection, `${found.scope}/${id}`);
       return outcome === 'deleted' ? found : undefined;
@@ -151,28 +152,30 @@ export function createGovernedTexts(documents: Documents, declared: () => Declar
   };
 }
 
-function kept<T>(documents: readonly Document[], read: (document: Document) => T | undefined): T[] {
+function parseAll<T>(documents: readonly Document[], read: (document: Document) => T | undefined): T[] {
   return documents.map(read).filter((each) => each !== undefined);
 }
 
 /** Whatever is not as it was written is left out: half a policy would be another one. */
-function readPolicy({ text: json }: Document): Declared<Policy> | undefined {
-  const { name, scope, mode, text, locked, enabled, order } = readObject(json);
+function parsePolicy({ text: json }: Document): WithDeclared<Policy> | undefined {
+  const { name, scope, mode, text, locked, enabled, order } = parseObject(json);
   if (typeof name !== 'string' || typeof scope !== 'string' || typeof text !== 'string') return undefined;
   if (mode !== 'prepend' && mode !== 'append') return undefined;
   const rank = typeof order === 'number' ? order : 0;
   return { name, scope, mode, text, locked: locked === true, enabled: enabled !== false, order: rank, declared: false };
 }
 
-function readObjective({ text: json }: Document): (Declared<Objective> & { readonly createdAt: number }) | undefined {
-  const { id, scope, text, enabled, order, createdAt } = readObject(json);
+function parseObjective({
+  text: json,
+}: Document): (WithDeclared<Objective> & { readonly createdAt: number }) | undefined {
+  const { id, scope, text, enabled, order, createdAt } = parseObject(json);
   if (typeof id !== 'string' || typeof scope !== 'string' || typeof text !== 'string') return undefined;
   const rank = typeof order === 'number' ? order : 0;
   const at = typeof createdAt === 'number' ? createdAt : 0;
   return { id, scope, text, enabled: enabled !== false, order: rank, declared: false, createdAt: at };
 }
 
-function readObject(json: string): Record<string, unknown> {
+function parseObject(json: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(json);
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
@@ -182,25 +185,27 @@ function readObject(json: string): Record<string, unknown> {
 }
 
 function checkScope(scope: string): void {
-  if (!scopePattern.test(scope)) refuse('The scope is "org", "team:NAME", "user:NAME" or "workspace:NAME".');
+  if (!scopePattern.test(scope)) refuseRequest('The scope is "org", "team:NAME", "user:NAME" or "workspace:NAME".');
 }
 
 function checkName(name: string): void {
   if (!policyNamePattern.test(name)) {
-    refuse('The name of a policy has up to 64 letters, digits, ".", "_" and "-", a letter or digit first.');
+    refuseRequest('The name of a policy has up to 64 letters, digits, ".", "_" and "-", a letter or digit first.');
   }
 }
 
 function checkText(text: string): void {
-  if (text.trim() === '' || text.length > longestText || !plainText.test(text)) {
-    refuse(`The text has 1 to ${longestText} characters, without control characters other than tabs and line ends.`);
+  if (text.trim() === '' || text.length > maxTextLength || !plainText.test(text)) {
+    refuseRequest(
+      `The text has 1 to ${maxTextLength} characters, without control characters other than tabs and line ends.`,
+    );
   }
 }
 
 function checkOrder(order: number): void {
-  if (!Number.isSafeInteger(order) || Math.abs(order) > 1_000_000) refuse('The order is a whole number.');
+  if (!Number.isSafeInteger(order) || Math.abs(order) > 1_000_000) refuseRequest('The order is a whole number.');
 }
 
-function refuse(what: string): never {
+function refuseRequest(what: string): never {
   throw new AmbitError('REQUEST_INVALID', { what });
 }

@@ -1,5 +1,5 @@
 /** A policy as one user in one workspace finds it, and why. */
-export interface Judged<P extends Policy = Policy> {
+export interface PolicyDecision<P extends Policy = Policy> {
   readonly policy: P;
   readonly outcome: 'given' | 'disabled' | 'replaced' | 'locked out';
   /** The scope of the one that stands instead. */
@@ -30,17 +30,21 @@ export interface Objective {
 }
 
 /** Written in the configuration, and changed only there. */
-export type Declared<T> = T & { readonly declared: boolean };
+export type WithDeclared<T> = T & { readonly declared: boolean };
 
 /** For whom it holds: `org`, `team:T`, `user:U` or `workspace:W`. */
 export const scopePattern = /^(?:org|(?:team|user|workspace):[^\s\u0000-\u001f\u007f]{1,128})$/;
 export const policyNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-export const longestText = 16_384;
+export const maxTextLength = 16_384;
 /** Nothing that a terminal or a model would not show as it is. */
 export const plainText = /^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$/;
 
 /** From the farthest to the nearest; whoever is in several teams is nearest to the one named first. */
-export function levelsOf(userId: string, teams: readonly string[], workspaceId: string | undefined): readonly string[] {
+export function listLevels(
+  userId: string,
+  teams: readonly string[],
+  workspaceId: string | undefined,
+): readonly string[] {
   return [
     'org',
     ...[...teams].reverse().map((team) => `team:${team}`),
@@ -58,8 +62,11 @@ export function isInherited(scope: string): boolean {
  * Every policy of these levels, the farthest first, with what becomes of it: a nearer one replaces one of the same name,
  * unless that is locked. One that is disabled replaces nothing and locks nothing.
  */
-export function judgePolicies<P extends Policy>(policies: readonly P[], levels: readonly string[]): Judged<P>[] {
-  const ordered = levels.flatMap((level) => policies.filter(({ scope }) => scope === level).sort(byOrder));
+export function judgePolicies<P extends Policy>(
+  policies: readonly P[],
+  levels: readonly string[],
+): PolicyDecision<P>[] {
+  const ordered = levels.flatMap((level) => policies.filter(({ scope }) => scope === level).sort(compareOrder));
   const standing = new Map<string, P>();
   for (const policy of ordered) {
     if (policy.enabled && standing.get(policy.name)?.locked !== true) standing.set(policy.name, policy);
@@ -80,22 +87,22 @@ export function judgePolicies<P extends Policy>(policies: readonly P[], levels: 
  * In the order they are read: what is prepended from the farthest level to the nearest, what is appended the other way,
  * so that the organisation has the first and the last word.
  */
-export function inReadingOrder<P extends Policy>(policies: readonly P[], levels: readonly string[]): P[] {
+export function sortForReading<P extends Policy>(policies: readonly P[], levels: readonly string[]): P[] {
   const prepended = policies.filter(({ mode }) => mode === 'prepend');
   const appended = policies.filter(({ mode }) => mode === 'append');
-  const levelled = (some: readonly P[], along: readonly string[]) =>
-    along.flatMap((level) => some.filter(({ scope }) => scope === level).sort(byOrder));
-  return [...levelled(prepended, levels), ...levelled(appended, [...levels].reverse())];
+  const sortByLevel = (some: readonly P[], along: readonly string[]) =>
+    along.flatMap((level) => some.filter(({ scope }) => scope === level).sort(compareOrder));
+  return [...sortByLevel(prepended, levels), ...sortByLevel(appended, [...levels].reverse())];
 }
 
 /** Those of all levels, the farthest first; the same words are said once. */
-export function effectiveObjectives<O extends Objective>(objectives: readonly O[], levels: readonly string[]): O[] {
+export function selectObjectives<O extends Objective>(objectives: readonly O[], levels: readonly string[]): O[] {
   const said = new Set<string>();
   return levels
     .flatMap((level) => objectives.filter(({ scope }) => scope === level).sort((a, b) => a.order - b.order))
     .filter(({ enabled, text }) => enabled && !said.has(text) && said.add(text));
 }
 
-function byOrder(a: Policy, b: Policy): number {
+function compareOrder(a: Policy, b: Policy): number {
   return a.order - b.order || (a.name < b.name ? -1 : 1);
 }

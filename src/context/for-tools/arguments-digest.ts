@@ -7,7 +7,7 @@ const comma = 0x2c;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
 /** No double needs more to be written exactly as itself. What is longer is compared as text, not by its value. */
-const longestNumber = 40;
+const maxNumberLength = 40;
 
 /** SHA-256 over `{}`: what a request without arguments is bound to. */
 export const noArgumentsDigest = hash('sha256', '{}', 'hex');
@@ -30,17 +30,17 @@ function printCanonically(value: unknown): { readonly text: string; readonly mem
   let text = '';
   let members = 0;
 
-  function print(item: unknown): void {
+  function printValue(item: unknown): void {
     if (Array.isArray(item)) {
       let separator = '[';
       for (const inner of item) {
         text += separator;
         separator = ',';
-        print(inner);
+        printValue(inner);
       }
       text += item.length === 0 ? '[]' : ']';
     } else if (typeof item === 'object' && item !== null) printObject(item as Record<string, unknown>);
-    else text += typeof item === 'string' ? quoted(item) : String(item);
+    else text += typeof item === 'string' ? quoteText(item) : String(item);
   }
 
   function printObject(item: Readonly<Record<string, unknown>>): void {
@@ -49,21 +49,21 @@ function printCanonically(value: unknown): { readonly text: string; readonly mem
     members += keys.length;
     let separator = '{';
     for (const key of keys) {
-      text += `${separator}${quoted(key)}:`;
+      text += `${separator}${quoteText(key)}:`;
       separator = ',';
-      print(item[key]);
+      printValue(item[key]);
     }
     text += keys.length === 0 ? '{}' : '}';
   }
 
-  print(value);
+  printValue(value);
   return { text, members };
 }
 
 const plain = /^[ !#-[\]-~]{0,64}$/;
 
 /** A short text that needs no escape is quoted faster than by a call of JSON. */
-function quoted(text: string): string {
+function quoteText(text: string): string {
   return plain.test(text) ? `"${text}"` : JSON.stringify(text);
 }
 
@@ -80,12 +80,12 @@ function isCanonical(text: Buffer): boolean {
   let previousEnd = -1;
   for (;;) {
     const keyStart = at;
-    const keyEnd = simpleString(text, at);
+    const keyEnd = endOfSimpleString(text, at);
     if (keyEnd === -1 || text[keyEnd] !== colon) return false;
     if (previousStart !== -1 && !isBefore(text, previousStart, previousEnd, keyStart, keyEnd)) return false;
     previousStart = keyStart;
     previousEnd = keyEnd;
-    at = simpleValue(text, keyEnd + 1);
+    at = endOfSimpleValue(text, keyEnd + 1);
     if (at === -1) return false;
     if (at === last) return true;
     if (text[at] !== comma) return false;
@@ -94,7 +94,7 @@ function isCanonical(text: Buffer): boolean {
 }
 
 /** The end of a string of printable ASCII without escapes; -1 for any other. */
-function simpleString(text: Buffer, at: number): number {
+function endOfSimpleString(text: Buffer, at: number): number {
   if (text[at] !== quote) return -1;
   for (let i = at + 1; i < text.length; i++) {
     const byte = text[i] as number;
@@ -104,9 +104,9 @@ function simpleString(text: Buffer, at: number): number {
   return -1;
 }
 
-function simpleValue(text: Buffer, at: number): number {
+function endOfSimpleValue(text: Buffer, at: number): number {
   const first = text[at] as number;
-  if (first === quote) return simpleString(text, at);
+  if (first === quote) return endOfSimpleString(text, at);
   if (first === 0x74 || first === 0x6e) return at + 4;
   if (first === 0x66) return at + 5;
   if (first < 0x31 || first > 0x39) return -1;
@@ -139,7 +139,7 @@ function countMembers(text: Buffer): number | undefined {
       if (at === -1) return undefined;
     } else if (byte === 0x2d || isDigit(byte)) {
       const end = endOfNumber(text, at);
-      if (!keepsNumber(text, at, end)) return undefined;
+      if (!isExactNumber(text, at, end)) return undefined;
       at = end;
     } else {
       if (byte === colon) members++;
@@ -158,15 +158,15 @@ function endOfString(text: Buffer, start: number): number {
     if (byte !== backslash) at++;
     else if (text[at + 1] !== 0x75) at += 2;
     else {
-      const half = halfAt(text, at);
-      if (half === 'second' || (half === 'first' && halfAt(text, at + 6) !== 'second')) return -1;
+      const half = surrogateHalfAt(text, at);
+      if (half === 'second' || (half === 'first' && surrogateHalfAt(text, at + 6) !== 'second')) return -1;
       at += half === 'first' ? 12 : 6;
     }
   }
 }
 
 /** Which half of a surrogate pair the escape at this place stands for, if there is one. */
-function halfAt(text: Buffer, at: number): 'first' | 'second' | undefined {
+function surrogateHalfAt(text: Buffer, at: number): 'first' | 'second' | undefined {
   if (text[at] !== backslash || text[at + 1] !== 0x75 || ((text[at + 2] as number) | 0x20) !== 0x64) return undefined;
   const digit = (text[at + 3] as number) | 0x20;
   if (digit === 0x38 || digit === 0x39 || digit === 0x61 || digit === 0x62) return 'first';
@@ -188,14 +188,14 @@ function endOfNumber(text: Buffer, start: number): number {
 }
 
 /** A number is kept when printing its double names the same decimal value again. */
-function keepsNumber(text: Buffer, start: number, end: number): boolean {
+function isExactNumber(text: Buffer, start: number, end: number): boolean {
   if (end - start <= 15 && !hasLargeExponent(text, start, end)) return true;
-  if (end - start > longestNumber) return false;
+  if (end - start > maxNumberLength) return false;
   const written = text.toString('latin1', start, end);
   const value = Number(written);
   if (!Number.isFinite(value)) return false;
   const printed = String(value);
-  return printed === written || decimalOf(written) === decimalOf(printed);
+  return printed === written || normalizeDecimal(written) === normalizeDecimal(printed);
 }
 
 /** Fifteen digits fit into any double whose exponent is not near the bounds of what it holds. */
@@ -209,7 +209,7 @@ function hasLargeExponent(text: Buffer, start: number, end: number): boolean {
 }
 
 /** Sign, significant digits and exponent: equal for two texts of one decimal value. */
-function decimalOf(number: string): string {
+function normalizeDecimal(number: string): string {
   let digits = '';
   let scale = 0;
   let isFraction = false;

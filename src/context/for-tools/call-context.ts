@@ -43,7 +43,7 @@ const contextKey = 'ambit/context';
 const lifeSeconds = 60;
 
 /** What stays the same from call to call of a session at a server, as JSON text. */
-interface Prepared {
+interface PreparedContext {
   readonly subject: string;
   readonly facts: string;
   readonly plain: string;
@@ -57,19 +57,21 @@ export function createContextWriters(options: ContextWritersOptions) {
   let head = { kid: '', text: '' };
   let stamp = { second: 0, issued: '', expires: '' };
 
-  function headOf(kid: string): string {
-    if (head.kid !== kid) head = { kid, text: encoded(JSON.stringify({ alg: 'EdDSA', typ: 'txntoken+jwt', kid })) };
+  function encodeHeader(kid: string): string {
+    if (head.kid !== kid)
+      head = { kid, text: encodeBase64Url(JSON.stringify({ alg: 'EdDSA', typ: 'txntoken+jwt', kid })) };
     return head.text;
   }
 
   /** Tokens count in seconds, so calls of one second share how they are written. */
   function stampNow(): typeof stamp {
     const second = Math.floor(now() / 1000);
-    if (second !== stamp.second) stamp = { second, issued: iso(second), expires: iso(second + lifeSeconds) };
+    if (second !== stamp.second)
+      stamp = { second, issued: toIsoTime(second), expires: toIsoTime(second + lifeSeconds) };
     return stamp;
   }
 
-  function disclosed(session: ActingSession, audience: string, disclosure: Disclosure): Prepared {
+  function prepareContext(session: ActingSession, audience: string, disclosure: Disclosure): PreparedContext {
     const hidden = disclosure !== 'full';
     const { workspaceId, agentId } = session;
     const userId = hidden ? pseudonyms.of('user', audience, session.userId) : session.userId;
@@ -86,21 +88,21 @@ export function createContextWriters(options: ContextWritersOptions) {
     const plain = { ...facts, userId, agentId: agent ?? null, workspacePath: path ?? null };
     return {
       subject: `"sub":${JSON.stringify(userId)}${agent === undefined ? '' : `,"act":{"sub":${JSON.stringify(agent)}}`}`,
-      facts: inner(facts),
-      plain: inner(plain),
+      facts: writeMembers(facts),
+      plain: writeMembers(plain),
     };
   }
 
   return {
     /** `audience` is the server's address, or its name for one on stdio. */
     for(audience: string, disclosure: Exclude<Disclosure, 'none'>): ContextWriter {
-      const known = new WeakMap<ActingSession, Prepared>();
+      const known = new WeakMap<ActingSession, PreparedContext>();
       const aud = JSON.stringify(audience);
       return {
         write(session, correlationId, { method, name, argsSha256 }) {
           let prepared = known.get(session);
           if (prepared === undefined) {
-            prepared = disclosed(session, audience, disclosure);
+            prepared = prepareContext(session, audience, disclosure);
             known.set(session, prepared);
           }
           // One id on its way through several servers would join what they know of it.
@@ -112,7 +114,7 @@ export function createContextWriters(options: ContextWritersOptions) {
             (argsSha256 === undefined ? ',"argsRaw":true' : `,"argsSha256":"${argsSha256}"`);
           const claims = `{"iss":${issuer},"aud":${aud},"iat":${second},"exp":${second + lifeSeconds},"txn":"${call}","jti":"${randomUUID()}","req_wl":${workload},${prepared.subject},"scope":${scope},"tctx":{${prepared.facts},"correlationId":"${call}","method":${JSON.stringify(method)}${bound}}}`;
           const { kid, key } = keys.current();
-          const signed = `${headOf(kid)}.${encoded(claims)}`;
+          const signed = `${encodeHeader(kid)}.${encodeBase64Url(claims)}`;
           const token = `${signed}.${sign(null, Buffer.from(signed, 'latin1'), key).toString('base64url')}`;
           const member = `"${contextKey}":{${prepared.plain},"correlationId":"${call}","issuedAt":"${issued}","expiresAt":"${expires}","token":"${token}"}`;
           return { member, token };
@@ -124,15 +126,15 @@ export function createContextWriters(options: ContextWritersOptions) {
 
 export type ContextWriters = ReturnType<typeof createContextWriters>;
 
-function encoded(text: string): string {
+function encodeBase64Url(text: string): string {
   return Buffer.from(text).toString('base64url');
 }
 
-function iso(second: number): string {
+function toIsoTime(second: number): string {
   return new Date(second * 1000).toISOString();
 }
 
 /** The members of an object, without its braces. */
-function inner(object: object): string {
+function writeMembers(object: object): string {
   return JSON.stringify(object).slice(1, -1);
 }

@@ -1,10 +1,10 @@
 import { AmbitError } from '../../errors.ts';
-import { refusedOverride, refusedVariable } from './refused-variables.ts';
+import { refusedVariable, whyOverrideRefused } from './refused-variables.ts';
 import {
+  assertPrefixes,
   type ContextField,
-  checkedContext,
-  checkedPrefixes,
   contextNames,
+  readContextValues,
   type SessionContext,
 } from './session-context.ts';
 
@@ -52,7 +52,7 @@ export function injectSessionContext<Server extends InjectableServer>(
   context: SessionContext,
   options: InjectionOptions = {},
 ): Record<string, Injected<Server>> {
-  return inject(servers, tellingOf(context, options), options);
+  return injectPlan(servers, planInjection(context, options), options);
 }
 
 /** The same, with where each variable comes from. */
@@ -61,11 +61,11 @@ export function explainInjection<Server extends InjectableServer>(
   context: SessionContext,
   options: InjectionOptions = {},
 ): Injection<Server> {
-  const telling = tellingOf(context, options);
-  const injected = inject(servers, telling, options);
+  const telling = planInjection(context, options);
+  const injected = injectPlan(servers, telling, options);
   const started = Object.entries(servers).filter(([, { command }]) => command !== undefined);
   const origins = started.map(([name, { env: configured = {} }]) => {
-    const override = overrideFor(name, options);
+    const override = findOverride(name, options);
     const originOf = (variable: string): Provenance => {
       if (Object.hasOwn(override, variable)) return 'workspace';
       if (!Object.hasOwn(configured, variable) || telling.trustNames.includes(variable)) return 'injected';
@@ -78,16 +78,16 @@ export function explainInjection<Server extends InjectableServer>(
 }
 
 /** What is said to every server alike. */
-interface Telling {
+interface InjectionPlan {
   readonly prefixes: readonly string[];
   readonly names: ReadonlySet<string>;
   readonly values: readonly (readonly [string, string])[];
   readonly trustNames: readonly string[];
 }
 
-function tellingOf(context: SessionContext, options: InjectionOptions): Telling {
-  const prefixes = checkedPrefixes(options.prefixes ?? ['AMBIT']);
-  const told = checkedContext(context);
+function planInjection(context: SessionContext, options: InjectionOptions): InjectionPlan {
+  const prefixes = assertPrefixes(options.prefixes ?? ['AMBIT']);
+  const told = readContextValues(context);
   const fields = Object.keys(contextNames) as ContextField[];
   const nameOf = (prefix: string, field: ContextField) => `${prefix}_${contextNames[field]}`;
   return {
@@ -98,32 +98,32 @@ function tellingOf(context: SessionContext, options: InjectionOptions): Telling 
   };
 }
 
-function inject<Server extends InjectableServer>(
+function injectPlan<Server extends InjectableServer>(
   servers: Readonly<Record<string, Server>>,
-  telling: Telling,
+  telling: InjectionPlan,
   options: InjectionOptions,
 ): Record<string, Injected<Server>> {
   const entries = Object.entries(servers).map(([name, server]) => {
     if (server.command === undefined) return [name, { ...server } as Injected<Server>] as const;
     const env: Record<string, string> = { ...server.env };
-    if ((options.source ?? 'operator') !== 'operator') refuse(name, env, telling.prefixes, refusedVariable);
+    if ((options.source ?? 'operator') !== 'operator') assertAllowed(name, env, telling.prefixes, refusedVariable);
     // Nobody can pin how far a session is trusted, not even where it is not told.
     for (const trustName of telling.trustNames) delete env[trustName];
     for (const [variable, value] of telling.values) if (!Object.hasOwn(env, variable)) env[variable] = value;
-    const override = overrideFor(name, options);
-    refuse(name, override, telling.prefixes, refusedOverride);
+    const override = findOverride(name, options);
+    assertAllowed(name, override, telling.prefixes, whyOverrideRefused);
     return [name, { ...server, env: { ...env, ...override } } as Injected<Server>] as const;
   });
   return Object.fromEntries(entries);
 }
 
-const nothing: Readonly<Record<string, string>> = {};
+const noOverrides: Readonly<Record<string, string>> = {};
 
-function overrideFor(server: string, { overrides }: InjectionOptions): Readonly<Record<string, string>> {
-  return overrides !== undefined && Object.hasOwn(overrides, server) ? (overrides[server] ?? nothing) : nothing;
+function findOverride(server: string, { overrides }: InjectionOptions): Readonly<Record<string, string>> {
+  return overrides !== undefined && Object.hasOwn(overrides, server) ? (overrides[server] ?? noOverrides) : noOverrides;
 }
 
-function refuse(
+function assertAllowed(
   server: string,
   env: Readonly<Record<string, string>>,
   prefixes: readonly string[],

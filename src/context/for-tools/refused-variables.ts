@@ -4,7 +4,7 @@ import { isContextName } from './session-context.ts';
 const contextPrefixes = ['AMBIT', 'PARACHUTE'];
 
 /** Variables that make a program load or run something else than what its command line says. */
-const decidesWhatRuns = [
+const programVariablePatterns = [
   // The loader, the C library and the resolver.
   'LD_.*|DYLD_.*|GCONV_PATH|GETCONF_DIR|GLIBC_TUNABLES|LOCPATH|NLSPATH|TERMCAP|TERMINFO.*',
   'HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|RESOLV_.*',
@@ -29,10 +29,10 @@ const decidesWhatRuns = [
   'GIT_(?:SSH.*|EXEC_PATH|EXTERNAL_DIFF|PROXY_COMMAND|TEMPLATE_DIR|DIR|COMMON_DIR|CONFIG.*|WORK_TREE|INDEX_FILE)',
   'GIT_(?:OBJECT_DIRECTORY|ALTERNATE_.*|NAMESPACE|CEILING_.*|DISCOVERY_.*|ALLOW_PROTOCOL|SSL_.*|HTTP_.*|TRACE.*|ATTR_.*)',
 ];
-const deciding = new RegExp(`^(?:${decidesWhatRuns.join('|')})$`, 'i');
+const programVariables = new RegExp(`^(?:${programVariablePatterns.join('|')})$`, 'i');
 
 /** Settings of tools that a server may start. An operator may choose them; a file that somebody else wrote may not. */
-const decidesForTools = [
+const toolVariablePatterns = [
   // Programs and libraries by their path, whosever they are.
   '.*_(?:HOOK|BINARY|EXECUTABLE|LIBRARY)_PATH|.*_(?:COMPILER|PRELOAD|STARTUP_HOOKS)',
   // Files of settings that name programs to run.
@@ -44,13 +44,13 @@ const decidesForTools = [
   // Who runs the containers.
   '(?:DOCKER|CONTAINER)_(?:HOST|CONTEXT)',
 ];
-const decidingForTools = new RegExp(`^(?:${decidesForTools.join('|')})$`, 'i');
+const toolVariables = new RegExp(`^(?:${toolVariablePatterns.join('|')})$`, 'i');
 
-const runsOther = 'this variable can make the server run something else than its command';
-const ours = 'this name tells a server about its session; only Ambit sets it';
+const changesProgram = 'this variable can make the server run something else than its command';
+const reservedName = 'this name tells a server about its session; only Ambit sets it';
 
-function dangerous(name: string, value: string): string | undefined {
-  if (deciding.test(name)) return runsOther;
+function findDanger(name: string, value: string): string | undefined {
+  if (programVariables.test(name)) return changesProgram;
   if (/[\0\n\r]/.test(value)) return 'its value holds a line end or a NUL character';
   return undefined;
 }
@@ -58,12 +58,12 @@ function dangerous(name: string, value: string): string | undefined {
 /** Why a variable may not come from a file that somebody else wrote; undefined when it may. */
 export function refusedVariable(name: string, value: string, prefixes: readonly string[] = []): string | undefined {
   const upper = name.toUpperCase();
-  if ([...contextPrefixes, ...prefixes].some((prefix) => upper.startsWith(`${prefix}_`))) return ours;
-  if (decidingForTools.test(name)) return runsOther;
-  return dangerous(name, value);
+  if ([...contextPrefixes, ...prefixes].some((prefix) => upper.startsWith(`${prefix}_`))) return reservedName;
+  if (toolVariables.test(name)) return changesProgram;
+  return findDanger(name, value);
 }
 
 /** Why a workspace may not set a variable for a server; undefined when it may. */
-export function refusedOverride(name: string, value: string, prefixes: readonly string[]): string | undefined {
-  return isContextName(name, prefixes) ? ours : dangerous(name, value);
+export function whyOverrideRefused(name: string, value: string, prefixes: readonly string[]): string | undefined {
+  return isContextName(name, prefixes) ? reservedName : findDanger(name, value);
 }

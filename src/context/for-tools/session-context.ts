@@ -49,26 +49,26 @@ const shapes: Readonly<Record<Exclude<ContextField, 'trustLevel'>, RegExp>> = {
 };
 
 /** The values to be told, by field; refuses what could not have come from Ambit. */
-export function checkedContext(context: SessionContext): ReadonlyMap<ContextField, string> {
-  const told = new Map<ContextField, string>();
+export function readContextValues(context: SessionContext): ReadonlyMap<ContextField, string> {
+  const values = new Map<ContextField, string>();
   for (const field of Object.keys(contextNames) as ContextField[]) {
-    const value = field === 'workspaceId' ? workspaceOf(context) : context[field];
+    const value = field === 'workspaceId' ? findWorkspace(context) : context[field];
     if (value === undefined) continue;
     const text = value === null ? '' : value;
     const checked = field === 'trustLevel' ? normalizeTrust(text) : shapes[field].test(text) ? text : undefined;
     if (checked === undefined || typeof text !== 'string') {
       throw new AmbitError('REQUEST_INVALID', { what: `The ${field} of the context is not valid.` });
     }
-    told.set(field, checked);
+    values.set(field, checked);
   }
-  return told;
+  return values;
 }
 
-function workspaceOf({ sessionId, workspaceId }: SessionContext): string | null | undefined {
+function findWorkspace({ sessionId, workspaceId }: SessionContext): string | null | undefined {
   return workspaceId === undefined && sessionId !== undefined ? '' : workspaceId;
 }
 
-export function checkedPrefixes(prefixes: readonly string[]): readonly string[] {
+export function assertPrefixes(prefixes: readonly string[]): readonly string[] {
   if (prefixes.length > 0 && prefixes.every((prefix) => prefixShape.test(prefix))) return prefixes;
   throw new AmbitError('CONFIG_INVALID', {
     what: 'There is at least one prefix, and each has up to 32 of A-Z, 0-9 and "_", starting with a letter.',
@@ -103,14 +103,14 @@ export function contextFor(
 
 /** The same under names that mean nothing to anybody else, and without the path. */
 export function hiddenContextFor(context: SessionContext, audience: string, pseudonyms: Pseudonyms): SessionContext {
-  const hidden = (kind: PseudonymKind, value: string | null | undefined) =>
+  const pseudonymize = (kind: PseudonymKind, value: string | null | undefined) =>
     value === undefined || value === null || value === '' ? value : pseudonyms.of(kind, audience, value);
   return {
     ...context,
-    sessionId: hidden('session', context.sessionId) ?? undefined,
-    userId: hidden('user', context.userId) ?? undefined,
-    agentId: hidden('agent', context.agentId),
-    workspaceId: hidden('workspace', context.workspaceId),
+    sessionId: pseudonymize('session', context.sessionId) ?? undefined,
+    userId: pseudonymize('user', context.userId) ?? undefined,
+    agentId: pseudonymize('agent', context.agentId),
+    workspaceId: pseudonymize('workspace', context.workspaceId),
     workspacePath: undefined,
   };
 }

@@ -32,11 +32,11 @@ interface RoleBounds {
 }
 
 const plainSubject = /^[A-Za-z0-9._@|:-]+$/;
-const longestUser = 128;
-const hashed = 'sha256:';
+const maxUserLength = 128;
+const hashPrefix = 'sha256:';
 
 /** What its users are called before the `|`. No two issuers may have the same: their users would be one. */
-function userPrefixOf({ issuer, userPrefix }: Pick<JwtIssuer, 'issuer' | 'userPrefix'>): string {
+function findUserPrefix({ issuer, userPrefix }: Pick<JwtIssuer, 'issuer' | 'userPrefix'>): string {
   return userPrefix ?? new URL(issuer).host;
 }
 
@@ -44,58 +44,58 @@ function userPrefixOf({ issuer, userPrefix }: Pick<JwtIssuer, 'issuer' | 'userPr
  * The name of a user. Subjects that cannot be part of one go by their hash; so do those that look like such a hash, or
  * one of them could be taken for another.
  */
-export function userNameOf(issuer: JwtIssuer, subject: string): string {
-  const prefix = userPrefixOf(issuer);
+export function createUserName(issuer: JwtIssuer, subject: string): string {
+  const prefix = findUserPrefix(issuer);
   const name = `${prefix}|${subject}`;
-  if (plainSubject.test(subject) && name.length <= longestUser && !subject.startsWith(hashed)) return name;
-  return `${prefix}|${hashed}${createHash('sha256').update(subject).digest('hex')}`;
+  if (plainSubject.test(subject) && name.length <= maxUserLength && !subject.startsWith(hashPrefix)) return name;
+  return `${prefix}|${hashPrefix}${createHash('sha256').update(subject).digest('hex')}`;
 }
 
 /** `scope` as RFC 9068 has it, a list of words; `scp` as some have it, a list or such a text. */
-export function scopesOf(payload: JWTPayload): string[] {
+export function readScopes(payload: JWTPayload): string[] {
   return [payload['scope'], payload['scp']].flatMap((claim) =>
-    typeof claim === 'string' ? claim.split(' ').filter((word) => word !== '') : texts(claim),
+    typeof claim === 'string' ? claim.split(' ').filter((word) => word !== '') : listStrings(claim),
   );
 }
 
 /** The claim of that very name, else the one that its parts between the dots lead to. */
-export function rolesOf(payload: JWTPayload, claim: string): string[] {
-  const found = memberOf(payload, claim) ?? claim.split('.').reduce<unknown>(memberOf, payload);
-  return typeof found === 'string' ? [found] : texts(found);
+export function readRoles(payload: JWTPayload, claim: string): string[] {
+  const found = readMember(payload, claim) ?? claim.split('.').reduce<unknown>(readMember, payload);
+  return typeof found === 'string' ? [found] : listStrings(found);
 }
 
 /** Undefined when roles are asked for and the token has none of them. */
-export function ceilingOf(issuer: JwtIssuer, roles: readonly string[]): Ceiling | undefined {
+export function findCeiling(issuer: JwtIssuer, roles: readonly string[]): Ceiling | undefined {
   if (issuer.roles === undefined) return { trustLevel: 'sandboxed', workspaces: null, scopes: null };
   const { map } = issuer.roles;
   const held = roles.flatMap((role) => (Object.hasOwn(map, role) ? [map[role] as RoleBounds] : []));
   if (held.length === 0) return undefined;
-  const workspaces = workspacesOf(held);
+  const workspaces = mergeWorkspaces(held);
   const direct = held.filter(({ trust }) => trust === 'direct');
   const trustLevel = direct.length > 0 ? 'direct' : 'sandboxed';
   // Roles add up, but the trust of one does not reach into the workspaces of another.
-  const among = direct.length > 0 ? workspacesOf(direct) : null;
+  const among = direct.length > 0 ? mergeWorkspaces(direct) : null;
   const directIn = among === null || among.length === workspaces?.length ? {} : { directIn: among };
   // Permissions are not bounded here: those that scopes decide about come with each request anew.
   return { trustLevel, ...directIn, workspaces, scopes: null };
 }
 
 /** Null when one of them is not limited to some. */
-function workspacesOf(roles: readonly RoleBounds[]): string[] | null {
+function mergeWorkspaces(roles: readonly RoleBounds[]): string[] | null {
   if (roles.some((role) => role.workspaces === undefined)) return null;
   return [...new Set(roles.flatMap((role) => role.workspaces ?? []))];
 }
 
-export function permissionsOf({ permissions }: JwtIssuer, scopes: readonly string[]): TokenPermissions {
+export function findPermissions({ permissions }: JwtIssuer, scopes: readonly string[]): TokenPermissions {
   const brought = Object.keys(permissions).filter((name) => scopes.includes(permissions[name] as string));
   return { brought, governed: permissions };
 }
 
-function memberOf(value: unknown, key: string): unknown {
+function readMember(value: unknown, key: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
   return (value as Record<string, unknown>)[key];
 }
 
-function texts(value: unknown): string[] {
+function listStrings(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
 }

@@ -11,8 +11,8 @@ const freshMs = 600_000;
 const staleMs = 3_600_000;
 /** No more than one question in this time, whatever tokens come and whether it was answered or not. */
 const cooldownMs = 10_000;
-const patienceMs = 5000;
-const longest = 1024 * 1024;
+const timeoutMs = 5000;
+const maxBytes = 1024 * 1024;
 
 /**
  * The public keys of an issuer, asked for when a token needs them. A token that names a key nobody knows is a reason to
@@ -26,7 +26,7 @@ export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions):
   let failure = '';
 
   /** Resolves when it is done; what is known says whether it was any use. */
-  function ask(): Promise<void> {
+  function refreshKeys(): Promise<void> {
     if (asking !== undefined) return asking;
     if (elapsed() - askedAt < cooldownMs) return Promise.resolve();
     askedAt = elapsed();
@@ -36,7 +36,7 @@ export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions):
         known = { keys: createLocalJWKSet(set), at };
       })
       .catch((error: unknown) => {
-        failure = whyNot(error);
+        failure = describeFailure(error);
       })
       .finally(() => {
         asking = undefined;
@@ -45,14 +45,14 @@ export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions):
   }
 
   return async function issuerKeys(header, token) {
-    if (known === undefined || elapsed() - known.at >= freshMs) await ask();
+    if (known === undefined || elapsed() - known.at >= freshMs) await refreshKeys();
     const held = known;
-    if (held === undefined || elapsed() - held.at >= staleMs) throw new IssuerUnreachable(failure);
+    if (held === undefined || elapsed() - held.at >= staleMs) throw new IssuerUnreachableError(failure);
     try {
       return await held.keys(header, token);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
-      await ask();
+      await refreshKeys();
       if (known === held || known === undefined) throw error;
       return known.keys(header, token);
     }
@@ -60,12 +60,12 @@ export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions):
 }
 
 /** Nothing is known of the issuer's keys: no token can be judged, be it good or not. */
-export class IssuerUnreachable extends Error {
+export class IssuerUnreachableError extends Error {
   override readonly name = 'IssuerUnreachable';
 }
 
 /** In few words, none of them the issuer's own. */
-function whyNot(error: unknown): string {
+function describeFailure(error: unknown): string {
   const { name, message, cause } = error as Error & { readonly cause?: { readonly code?: string } };
   if (name === 'TimeoutError') return 'no answer in time';
   return cause?.code ?? (error instanceof SyntaxError ? 'no JSON' : message);
@@ -75,7 +75,7 @@ function whyNot(error: unknown): string {
 async function fetchKeys(jwksUri: string): Promise<JSONWebKeySet> {
   const response = await fetch(jwksUri, {
     redirect: 'manual',
-    signal: AbortSignal.timeout(patienceMs),
+    signal: AbortSignal.timeout(timeoutMs),
     headers: { accept: 'application/jwk-set+json, application/json' },
   });
   if (response.status !== 200 || response.body === null) {
@@ -86,7 +86,7 @@ async function fetchKeys(jwksUri: string): Promise<JSONWebKeySet> {
   let length = 0;
   for await (const part of response.body) {
     length += part.length;
-    if (length > longest) throw new Error('too long');
+    if (length > maxBytes) throw new Error('too long');
     parts.push(part);
   }
   return JSON.parse(Buffer.concat(parts).toString('utf8')) as JSONWebKeySet;

@@ -19,27 +19,27 @@ export interface JwtIdentity {
   readonly required: readonly string[];
 }
 
-const remarkEveryMs = 60_000;
+const warnEveryMs = 60_000;
 
 /** Undefined where no identity provider is configured. */
 export function createJwtIdentity(issuers: readonly JwtIssuer[], log: Log): JwtIdentity | undefined {
   if (issuers.length === 0) return undefined;
-  const remarked = new Map<string, number>();
+  const warnedAt = new Map<string, number>();
 
   /** Strangers choose how often: each reason is told once in a while, and there are few. */
-  function refused(reason: string, issuer = ''): void {
+  function logRefusal(reason: string, issuer = ''): void {
     const key = `${issuer} ${reason}`;
     const now = performance.now();
-    if (now - (remarked.get(key) ?? -Infinity) < remarkEveryMs) return;
-    remarked.set(key, now);
+    if (now - (warnedAt.get(key) ?? -Infinity) < warnEveryMs) return;
+    warnedAt.set(key, now);
     log.warn('access token refused', { reason, ...(issuer === '' ? {} : { issuer }) });
   }
 
-  const verifier = createJwtVerifier({ issuers, refused });
+  const verifier = createJwtVerifier({ issuers, onRefused: logRefusal });
 
-  function admitted(verified: VerifiedJwt): UserPrincipal {
+  function requirePrincipal(verified: VerifiedJwt): UserPrincipal {
     const { principal, issuer } = verified;
-    if (!hasRequired(verified)) {
+    if (!hasRequiredScopes(verified)) {
       throw new AmbitError('INSUFFICIENT_SCOPE', { scopes: issuer.scopes, rule: 'auth.jwt.scopes' });
     }
     if (principal !== undefined) return principal;
@@ -53,27 +53,27 @@ export function createJwtIdentity(issuers: readonly JwtIssuer[], log: Log): JwtI
   return {
     verify(presented) {
       const verified = verifier.verify(presented);
-      return verified instanceof Promise ? verified.then(admitted) : admitted(verified);
+      return verified instanceof Promise ? verified.then(requirePrincipal) : requirePrincipal(verified);
     },
     async adminOf(presented) {
       try {
         const verified = await verifier.verify(presented);
-        return verified.isAdmin && hasRequired(verified) ? verified.userId : undefined;
+        return verified.isAdmin && hasRequiredScopes(verified) ? verified.userId : undefined;
       } catch {
         return undefined;
       }
     },
     issuers: issuers.map(({ issuer }) => issuer),
-    scopes: common(issuers.map(({ scopes, permissions }) => [...scopes, ...Object.values(permissions)])),
-    required: common(issuers.map(({ scopes }) => scopes)),
+    scopes: intersectLists(issuers.map(({ scopes, permissions }) => [...scopes, ...Object.values(permissions)])),
+    required: intersectLists(issuers.map(({ scopes }) => scopes)),
   };
 }
 
-function hasRequired({ scopes, issuer }: VerifiedJwt): boolean {
+function hasRequiredScopes({ scopes, issuer }: VerifiedJwt): boolean {
   return issuer.scopes.every((scope) => scopes.includes(scope));
 }
 
 /** Nobody is sent to an identity provider with the scopes of another: it would refuse them. */
-function common([first = [], ...others]: readonly (readonly string[])[]): readonly string[] {
+function intersectLists([first = [], ...others]: readonly (readonly string[])[]): readonly string[] {
   return [...new Set(first)].filter((name) => others.every((each) => each.includes(name)));
 }

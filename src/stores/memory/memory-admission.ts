@@ -1,75 +1,105 @@
 import { type Admission, type Scope, type Spent, scopes, type Verdict } from '../admission.ts';
-import { type Account, type Counters, charged, costOf, dayOf, noCounters, settled, unusedOf, weigh } from '../quota.ts';
-import { expiryOf, type HeldLease, type HeldSession, recordOf, setIdle, touch, underWay } from './memory-sessions.ts';
+import {
+  type Counters,
+  chargeCounters,
+  countUnused,
+  dayNumber,
+  findRefusal,
+  noCounters,
+  type QuotaAccount,
+  readCost,
+  settleCounters,
+} from '../quota.ts';
+import {
+  countUnderWay,
+  findExpiry,
+  type MemoryLease,
+  type MemorySession,
+  toRecord,
+  touchSession,
+  updateIdleAt,
+} from './memory-sessions.ts';
 
-export interface Ledger {
+export interface QuotaLedger {
   /** Of users and workspaces. */
   readonly counters: Map<string, Counters>;
   /** The user's and the workspace's sessions, for counting what they have under way. */
-  sessionsOf(scope: 'user' | 'workspace', owner: string): Iterable<HeldSession>;
+  sessionsOf(scope: 'user' | 'workspace', owner: string): Iterable<MemorySession>;
 }
 
-export function admitHeld(held: HeldSession, request: Admission, ledger: Ledger, lease: string, now: number): Verdict {
+export function admitSession(
+  held: MemorySession,
+  request: Admission,
+  ledger: QuotaLedger,
+  lease: string,
+  now: number,
+): Verdict {
   if (request.version !== undefined && request.version !== held.version) {
-    return { outcome: 'stale', record: recordOf(held) };
+    return { outcome: 'stale', record: toRecord(held) };
   }
-  const cost = costOf(request);
-  const accounts = accountsOf(held, request, ledger, now);
-  const refusal = weigh(accounts, cost, now);
+  const cost = readCost(request);
+  const accounts = listAccounts(held, request, ledger, now);
+  const refusal = findRefusal(accounts, cost, now);
   if (refusal !== undefined) return refusal;
   for (const { scope, limits, counters } of accounts) {
-    const after = charged(scope, counters, limits, cost, now);
+    const after = chargeCounters(scope, counters, limits, cost, now);
     if (scope === 'session') held.counters = after;
-    else ledger.counters.set(accountName(scope, ownerOf(held, scope) as string), after);
+    else ledger.counters.set(accountName(scope, findOwner(held, scope) as string), after);
   }
   for (const [id, { until }] of held.leases) if (until <= now) held.leases.delete(id);
   const { holdMs } = request;
   if (holdMs !== undefined) {
     const { places, calls } = cost;
-    held.leases.set(lease, { until: Math.min(now + holdMs, held.endsAt), places, calls, day: dayOf(now) });
+    held.leases.set(lease, { until: Math.min(now + holdMs, held.endsAt), places, calls, day: dayNumber(now) });
   }
-  touch(held, now);
+  touchSession(held, now);
   return {
     outcome: 'admitted',
     version: held.version,
     lastActiveAt: now,
-    expiresAt: expiryOf(held),
+    expiresAt: findExpiry(held),
     lease: holdMs === undefined ? null : lease,
   };
 }
 
 /** Counts what was only known afterwards, and gives back what was not needed. */
-export function settleHeld(held: HeldSession, place: HeldLease, spent: Spent, ledger: Ledger, now: number): void {
+export function settleLease(
+  held: MemorySession,
+  place: MemoryLease,
+  spent: Spent,
+  ledger: QuotaLedger,
+  now: number,
+): void {
   held.lastActiveAt = Math.max(held.lastActiveAt, now - (spent.agoMs ?? 0));
-  setIdle(held, now);
-  held.counters = settled('session', held.counters, spent, place, now);
+  updateIdleAt(held, now);
+  held.counters = settleCounters('session', held.counters, spent, place, now);
   for (const scope of ['user', 'workspace'] as const) {
-    const owner = ownerOf(held, scope);
+    const owner = findOwner(held, scope);
     const counters = owner === null ? undefined : ledger.counters.get(accountName(scope, owner));
     if (counters !== undefined) {
-      ledger.counters.set(accountName(scope, owner as string), settled(scope, counters, spent, place, now));
+      ledger.counters.set(accountName(scope, owner as string), settleCounters(scope, counters, spent, place, now));
     }
   }
-  place.calls -= unusedOf(spent, place);
+  place.calls -= countUnused(spent, place);
   place.places = Math.min(place.places, spent.places ?? place.places);
 }
 
-function accountsOf(held: HeldSession, request: Admission, ledger: Ledger, now: number): Account[] {
-  return scopes.flatMap((scope): Account[] => {
-    const owner = ownerOf(held, scope);
+function listAccounts(held: MemorySession, request: Admission, ledger: QuotaLedger, now: number): QuotaAccount[] {
+  return scopes.flatMap((scope): QuotaAccount[] => {
+    const owner = findOwner(held, scope);
     const limits = request.limits?.[scope] ?? (scope === 'session' ? {} : undefined);
     if (limits === undefined || owner === null) return [];
-    if (scope === 'session') return [{ scope, limits, counters: held.counters, underWay: underWay(held, now) }];
+    if (scope === 'session') return [{ scope, limits, counters: held.counters, underWay: countUnderWay(held, now) }];
     let count = 0;
     if (limits.concurrentCalls !== undefined) {
-      for (const sibling of ledger.sessionsOf(scope, owner)) count += underWay(sibling, now);
+      for (const sibling of ledger.sessionsOf(scope, owner)) count += countUnderWay(sibling, now);
     }
     const counters = ledger.counters.get(accountName(scope, owner)) ?? noCounters;
     return [{ scope, limits, counters, underWay: count }];
   });
 }
 
-function ownerOf(held: HeldSession, scope: Scope): string | null {
+function findOwner(held: MemorySession, scope: Scope): string | null {
   if (scope === 'session') return held.id;
   return scope === 'user' ? held.userId : held.workspaceId;
 }

@@ -4,35 +4,35 @@ import { isAmbitError } from '../../errors.ts';
 import { within } from '../../lib/async/within.ts';
 import type { EndReason, RecordBody, SessionRecord } from '../record.ts';
 import type { Gone } from '../store.ts';
-import { closedStore, unavailable } from '../store-lifecycle.ts';
-import { prelude } from './script-prelude.ts';
+import { closedStoreError, unavailable } from '../store-lifecycle.ts';
+import { scriptPrelude } from './script-prelude.ts';
 
-export const asList = (reply: Reply | undefined): Reply[] => (Array.isArray(reply) ? reply : []);
+export const toList = (reply: RedisReply | undefined): RedisReply[] => (Array.isArray(reply) ? reply : []);
 
-const reasons: ReadonlySet<unknown> = new Set<EndReason>(['ended', 'evicted', 'revoked', 'closed']);
+const endReasons: ReadonlySet<unknown> = new Set<EndReason>(['ended', 'evicted', 'revoked', 'closed']);
 
-export type Reply = string | number | null | Reply[];
+export type RedisReply = string | number | null | RedisReply[];
 
-export interface Script {
+export interface RedisScript {
   readonly text: string;
   readonly sha: string;
 }
 
 export interface RedisConnection {
-  run(script: Script, ...values: (string | number)[]): Promise<Reply>;
+  run(script: RedisScript, ...values: (string | number)[]): Promise<RedisReply>;
   ping(): Promise<void>;
   close(): Promise<void>;
 }
 
-export interface ConnectionOptions {
+export interface RedisConnectionOptions {
   readonly url: string;
   readonly prefix: string;
   readonly patienceMs: number;
   readonly now: (() => number) | undefined;
 }
 
-export function script(body: string): Script {
-  const text = `${prelude}\n${body}`;
+export function prepareScript(body: string): RedisScript {
+  const text = `${scriptPrelude}\n${body}`;
   return { text, sha: createHash('sha1').update(text).digest('hex') };
 }
 
@@ -40,7 +40,7 @@ export function script(body: string): Script {
  * A client that never keeps a command for later: what cannot be sent now, or is under way when the connection breaks,
  * fails. It connects again by itself, for as long as it takes.
  */
-export async function createClient(options: ConnectionOptions): Promise<Redis> {
+export async function createClient(options: RedisConnectionOptions): Promise<Redis> {
   const { Redis } = await import('ioredis');
   const client = new Redis(options.url, {
     lazyConnect: true,
@@ -59,7 +59,11 @@ export async function createClient(options: ConnectionOptions): Promise<Redis> {
 }
 
 /** Waits until all is there, but not for a server that refuses, and no longer than the patience lasts. */
-export async function firstContact(clients: readonly Redis[], more: Promise<void>, patienceMs: number): Promise<void> {
+export async function waitUntilConnected(
+  clients: readonly Redis[],
+  more: Promise<void>,
+  patienceMs: number,
+): Promise<void> {
   const ready = clients.map((client) => new Promise<void>((resolve) => void client.once('ready', () => resolve())));
   const connected = Promise.all(clients.map((client) => client.connect())).then(
     async () => void (await Promise.all([...ready, more])),
@@ -68,12 +72,12 @@ export async function firstContact(clients: readonly Redis[], more: Promise<void
   await within(connected, patienceMs).catch(() => {});
 }
 
-export function connectionOf(client: Redis, options: ConnectionOptions): RedisConnection {
+export function createConnection(client: Redis, options: RedisConnectionOptions): RedisConnection {
   const { prefix, patienceMs, now } = options;
   const underWay = new Set<Promise<unknown>>();
   let closed = false;
 
-  async function bounded<T>(work: Promise<T>): Promise<T> {
+  async function runWithTimeout<T>(work: Promise<T>): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
@@ -87,29 +91,29 @@ export function connectionOf(client: Redis, options: ConnectionOptions): RedisCo
     try {
       return await Promise.race([work, late]);
     } catch (error) {
-      throw isAmbitError(error) ? error : unavailable(inWords(error));
+      throw isAmbitError(error) ? error : unavailable(describeError(error));
     } finally {
       clearTimeout(timer);
       underWay.delete(work);
     }
   }
 
-  async function evaluate({ text, sha }: Script, values: readonly (string | number)[]): Promise<Reply> {
+  async function evaluate({ text, sha }: RedisScript, values: readonly (string | number)[]): Promise<RedisReply> {
     const time = now === undefined ? '' : now();
     try {
-      return (await client.evalsha(sha, 1, prefix, time, ...values)) as Reply;
+      return (await client.evalsha(sha, 1, prefix, time, ...values)) as RedisReply;
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return (await client.eval(text, 1, prefix, time, ...values)) as Reply;
+      return (await client.eval(text, 1, prefix, time, ...values)) as RedisReply;
     }
   }
 
   return {
     run: async (which, ...values) => {
-      if (closed) throw closedStore();
-      return bounded(evaluate(which, values));
+      if (closed) throw closedStoreError();
+      return runWithTimeout(evaluate(which, values));
     },
-    ping: async () => void (await bounded(client.ping())),
+    ping: async () => void (await runWithTimeout(client.ping())),
     async close() {
       await Promise.allSettled([...underWay]);
       closed = true;
@@ -119,14 +123,14 @@ export function connectionOf(client: Redis, options: ConnectionOptions): RedisCo
 }
 
 /** Its own words only as far as they are a code: the rest may hold an address with a password. */
-function inWords(error: unknown): string {
+function describeError(error: unknown): string {
   const { name, message } = error as Error;
   const code = name === 'ReplyError' ? /^[A-Z]+/.exec(message)?.[0] : undefined;
   return code === undefined ? 'The session store cannot be reached.' : `The session store answers ${code}.`;
 }
 
-export function recordFrom(reply: Reply | undefined): SessionRecord {
-  const [body, version, createdAt, ttlMs, endsAt, lastActiveAt, idleAt] = asList(reply) as string[];
+export function parseRecord(reply: RedisReply | undefined): SessionRecord {
+  const [body, version, createdAt, ttlMs, endsAt, lastActiveAt, idleAt] = toList(reply) as string[];
   return {
     ...(JSON.parse(body ?? '') as RecordBody),
     version: Number(version),
@@ -139,7 +143,7 @@ export function recordFrom(reply: Reply | undefined): SessionRecord {
 }
 
 /** A script answers the reason itself where a session is gone. */
-export function goneFrom(word: Reply | undefined): Gone | undefined {
+export function parseGone(word: RedisReply | undefined): Gone | undefined {
   if (word === 'missing' || word === 'expired') return { outcome: word };
-  return reasons.has(word) ? { outcome: 'ended', reason: word as EndReason } : undefined;
+  return endReasons.has(word) ? { outcome: 'ended', reason: word as EndReason } : undefined;
 }

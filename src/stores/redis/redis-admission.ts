@@ -1,11 +1,11 @@
 import { type Admission, type LimitName, type Limits, type Scope, type Spent, scopes } from '../admission.ts';
 import { checkAdmission, checkId, checkLease } from '../check-arguments.ts';
-import { costOf, nextLease } from '../quota.ts';
+import { createLeaseId, readCost } from '../quota.ts';
 import type { SessionStore } from '../store.ts';
-import { asList, goneFrom, type RedisConnection, recordFrom, script } from './connection.ts';
+import { parseGone, parseRecord, prepareScript, type RedisConnection, toList } from './connection.ts';
 
 /** How many calls the places of a session, user or workspace count for that have not run out. */
-const underWay = `
+const underWayFunction = `
 local function under_way(key)
   local sum = 0
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. int(T), '+inf')) do
@@ -19,7 +19,7 @@ end
  * The one script of a request. Numbers are whole microseconds where the pace is kept, and so stay exact. The limits of
  * each scope come as five arguments: calls per minute, burst, concurrent calls, total calls, total bytes.
  */
-const admitScript = script(`${underWay}
+const admitScript = prepareScript(`${underWayFunction}
 local id, version, calls, bytes, lease, hold, places = unpack(ARGV, 2)
 calls, bytes, places = tonumber(calls), tonumber(bytes), tonumber(places)
 local s = load(id)
@@ -105,7 +105,7 @@ touch(s, T)
 return { 'admitted', s.v, int(s.a), int(math.min(s.i, s.e)) }
 `);
 
-const usageScript = script(`${underWay}
+const usageScript = prepareScript(`${underWayFunction}
 local id = ARGV[2]
 if gone(load(id)) then return {} end
 local f = redis.call('HMGET', P .. 's:' .. id, 'k', 'y')
@@ -117,7 +117,7 @@ return { f[1], f[2], int(under_way(P .. 'c:' .. id)) }
  * `places` too where it stays as it is. Of each scope comes its calls per minute, of user and
  * workspace before it whether calls are given back to them at all.
  */
-const settle = `
+const settleFunctions = `
 local id, lease, hold, fewer, bytes, unused, ago, own_pace, user, user_pace, workspace, workspace_pace = unpack(ARGV, 2)
 bytes = tonumber(bytes)
 local day = math.floor(T / 86400000)
@@ -160,7 +160,7 @@ local function settle_all()
 end
 `;
 
-const renewScript = script(`${settle}
+const renewScript = prepareScript(`${settleFunctions}
 local until_ms = int(math.min(T + tonumber(hold), s.e))
 local left = math.min(places, tonumber(fewer) or places)
 redis.call('ZADD', P .. 'h:' .. id, until_ms, lease)
@@ -176,7 +176,7 @@ settle_all()
 return 1
 `);
 
-const releaseScript = script(`${settle}
+const releaseScript = prepareScript(`${settleFunctions}
 redis.call('ZREM', P .. 'h:' .. id, lease)
 redis.call('HDEL', P .. 'l:' .. id, lease)
 for _, key in ipairs(keys) do redis.call('ZREM', key, member) end
@@ -190,12 +190,12 @@ export function createRedisAdmission(connection: RedisConnection): RedisAdmissio
   return {
     async admit(request) {
       checkAdmission(request);
-      const lease = nextLease();
-      const reply = asList(await connection.run(admitScript, ...admissionValues(request, lease)));
+      const lease = createLeaseId();
+      const reply = toList(await connection.run(admitScript, ...listAdmissionValues(request, lease)));
       const [word] = reply;
-      const gone = goneFrom(word);
+      const gone = parseGone(word);
       if (gone !== undefined) return gone;
-      if (word === 'stale') return { outcome: 'stale', record: recordFrom(reply[1]) };
+      if (word === 'stale') return { outcome: 'stale', record: parseRecord(reply[1]) };
       if (word === 'quota') {
         const [, scope, limit, allowed, wait] = reply as [string, Scope, LimitName, number, string];
         const retryAfterMs = wait === '' ? null : Number(wait);
@@ -213,37 +213,47 @@ export function createRedisAdmission(connection: RedisConnection): RedisAdmissio
 
     async renew(id, lease, holdMs, spent = {}) {
       checkLease(id, lease, spent, holdMs);
-      return (await connection.run(renewScript, id, lease, holdMs, spent.places ?? '', ...spentValues(spent))) === 1;
+      return (
+        (await connection.run(renewScript, id, lease, holdMs, spent.places ?? '', ...listSpentValues(spent))) === 1
+      );
     },
 
     async release(id, lease, spent = {}) {
       checkLease(id, lease, spent);
-      await connection.run(releaseScript, id, lease, '', '', ...spentValues(spent));
+      await connection.run(releaseScript, id, lease, '', '', ...listSpentValues(spent));
     },
 
     async usage(id) {
       checkId(id);
-      const [calls, bytes, underWay] = asList(await connection.run(usageScript, id));
+      const [calls, bytes, underWay] = toList(await connection.run(usageScript, id));
       if (calls === undefined) return undefined;
       return { calls: Number(calls), bytes: Number(bytes), underWay: Number(underWay) };
     },
   };
 }
 
-function admissionValues(request: Admission, lease: string): (string | number)[] {
+function listAdmissionValues(request: Admission, lease: string): (string | number)[] {
   const { id, version = '', holdMs, limits = {} } = request;
-  const { calls, bytes, places } = costOf(request);
+  const { calls, bytes, places } = readCost(request);
   const counted = [limits.user, limits.workspace].map((each) => (each === undefined ? '0' : '1'));
   const place = holdMs === undefined ? ['', '', 0] : [lease, holdMs, places];
-  return [id, version, calls, bytes, ...place, ...scopes.flatMap((scope) => limitValues(limits[scope])), ...counted];
+  return [
+    id,
+    version,
+    calls,
+    bytes,
+    ...place,
+    ...scopes.flatMap((scope) => listLimitValues(limits[scope])),
+    ...counted,
+  ];
 }
 
-function limitValues(limits: Limits = {}): (string | number)[] {
+function listLimitValues(limits: Limits = {}): (string | number)[] {
   const { callsPerMinute, burst, concurrentCalls, totalCalls, totalBytes } = limits;
   return [callsPerMinute, burst, concurrentCalls, totalCalls, totalBytes].map((value) => value ?? '');
 }
 
-function spentValues({ bytes = 0, unusedCalls = 0, agoMs = 0, limits = {} }: Spent): (string | number)[] {
+function listSpentValues({ bytes = 0, unusedCalls = 0, agoMs = 0, limits = {} }: Spent): (string | number)[] {
   const { session, user, workspace } = limits;
   const shared = [user, workspace].flatMap((each) => [each === undefined ? '0' : '1', each?.callsPerMinute ?? '']);
   return [bytes, unusedCalls, agoMs, session?.callsPerMinute ?? '', ...shared];

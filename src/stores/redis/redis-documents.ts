@@ -1,9 +1,9 @@
 import { checkDocument, checkDocumentList, fitsDocument } from '../check-arguments.ts';
-import { type DocumentLimits, type Documents, listFrom, pageBytes } from '../documents.ts';
-import { asList, type RedisConnection, script } from './connection.ts';
+import { type DocumentLimits, type Documents, findListStart, maxPageBytes } from '../documents.ts';
+import { prepareScript, type RedisConnection, toList } from './connection.ts';
 
 /** A document is written as "<version> <text>". */
-const documents = `
+const documentFunctions = `
 local collection = ARGV[2]
 local O, Z = P .. 'o:' .. collection, P .. 'oz:' .. collection
 local function document(key)
@@ -14,14 +14,14 @@ local function document(key)
 end
 `;
 
-const getScript = script(`${documents}
+const getScript = prepareScript(`${documentFunctions}
 local version, text = document(ARGV[3])
 if version == 0 then return {} end
 return { int(version), text }
 `);
 
 /** The versions lie apart from the documents, so that they go on rising when all of those are deleted. */
-const putScript = script(`${documents}
+const putScript = prepareScript(`${documentFunctions}
 local key, text, expected, too_long, most = unpack(ARGV, 3)
 local version = document(key)
 if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
@@ -34,7 +34,7 @@ redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' ..
 return { 'written', int(number) }
 `);
 
-const deleteScript = script(`${documents}
+const deleteScript = prepareScript(`${documentFunctions}
 local key, expected = unpack(ARGV, 3)
 local version = document(key)
 if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
@@ -46,7 +46,7 @@ return { 'deleted' }
 `);
 
 /** Keys of equal score lie in the order of their bytes, so all that begin alike lie together. */
-const listScript = script(`${documents}
+const listScript = prepareScript(`${documentFunctions}
 local start, prefix, limit, most = unpack(ARGV, 3)
 local keys = redis.call('ZRANGEBYLEX', Z, start, '+', 'LIMIT', 0, tonumber(limit) + 1)
 local found, bytes = {}, 0
@@ -60,11 +60,11 @@ end
 return { 0, found }
 `);
 
-export function redisDocuments(connection: RedisConnection, limits: DocumentLimits): Documents {
+export function createRedisDocuments(connection: RedisConnection, limits: DocumentLimits): Documents {
   return {
     async get(collection, key) {
       checkDocument(collection, key);
-      const [version, text] = asList(await connection.run(getScript, collection, key)) as string[];
+      const [version, text] = toList(await connection.run(getScript, collection, key)) as string[];
       return version === undefined ? undefined : { key, text: text as string, version: Number(version) };
     },
 
@@ -73,7 +73,7 @@ export function redisDocuments(connection: RedisConnection, limits: DocumentLimi
       const fits = fitsDocument(text, limits);
       const { expectedVersion = '' } = options;
       const values = [collection, key, fits ? text : '', expectedVersion, fits ? '0' : '1', limits.documents];
-      const [word, detail] = asList(await connection.run(putScript, ...values));
+      const [word, detail] = toList(await connection.run(putScript, ...values));
       if (word === 'full') return { outcome: 'full', limit: detail as keyof DocumentLimits };
       return { outcome: word === 'written' ? 'written' : 'conflict', version: Number(detail) };
     },
@@ -81,7 +81,7 @@ export function redisDocuments(connection: RedisConnection, limits: DocumentLimi
     async delete(collection, key, options = {}) {
       checkDocument(collection, key, options);
       const { expectedVersion = '' } = options;
-      const [word, version] = asList(await connection.run(deleteScript, collection, key, expectedVersion));
+      const [word, version] = toList(await connection.run(deleteScript, collection, key, expectedVersion));
       if (word === 'conflict') return { outcome: 'conflict', version: Number(version) };
       return { outcome: word === 'deleted' ? 'deleted' : 'absent' };
     },
@@ -89,10 +89,10 @@ export function redisDocuments(connection: RedisConnection, limits: DocumentLimi
     async list(collection, options = {}) {
       checkDocumentList(collection, options);
       const { prefix = '', limit = 100 } = options;
-      const from = listFrom(options);
+      const from = findListStart(options);
       const start = `${from.self ? '[' : '('}${from.key}`;
-      const [more, found] = asList(await connection.run(listScript, collection, start, prefix, limit, pageBytes));
-      const documents = (asList(found) as [string, string, string][]).map(([key, version, text]) => ({
+      const [more, found] = toList(await connection.run(listScript, collection, start, prefix, limit, maxPageBytes));
+      const documents = (toList(found) as [string, string, string][]).map(([key, version, text]) => ({
         key,
         text,
         version: Number(version),

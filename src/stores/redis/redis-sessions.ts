@@ -1,10 +1,10 @@
-import { checkChange, checkFilter, checkId, checkNew, readPage } from '../check-arguments.ts';
-import { bodyOf, changed, isRestricted, type SessionRecord } from '../record.ts';
-import { isPrefix, isReference, mostMatches } from '../session-references.ts';
+import { checkChange, checkFilter, checkId, checkNewSession, readPage } from '../check-arguments.ts';
+import { applyChange, isRestricted, pickBody, type SessionRecord } from '../record.ts';
+import { isPrefix, isReference, maxMatches } from '../session-references.ts';
 import type { SessionFilter, SessionStore } from '../store.ts';
-import { asList, goneFrom, type RedisConnection, recordFrom, script } from './connection.ts';
+import { parseGone, parseRecord, prepareScript, type RedisConnection, toList } from './connection.ts';
 
-const createScript = script(`
+const createScript = prepareScript(`
 local id, user, workspace, parent, name, ttl, lifetime, body, per_user, in_all = unpack(ARGV, 2)
 local before = load(id)
 if gone(before) ~= 'missing' then return { 'exists', 'id' } end
@@ -52,7 +52,7 @@ return { 'created', record(id) }
 `);
 
 /** The record, and why it is gone or an empty string. */
-const readScript = script(`
+const readScript = prepareScript(`
 local id = ARGV[2]
 local why = gone(load(id))
 if why == 'missing' then return { why } end
@@ -60,7 +60,7 @@ return { why or '', record(id) }
 `);
 
 /** The new body was made from the version that is expected, so it is written only while that is the version. */
-const updateScript = script(`
+const updateScript = prepareScript(`
 local id, expected, body, ttl, ends, kind = unpack(ARGV, 2)
 local s = load(id)
 local why = gone(s)
@@ -84,7 +84,7 @@ tell_of(kind, id, s.v + 1)
 return { 'updated', record(id) }
 `);
 
-const endScript = script(`
+const endScript = prepareScript(`
 local s = load(ARGV[2])
 if gone(s) then return 0 end
 bury(s, ARGV[3])
@@ -92,7 +92,7 @@ return 1
 `);
 
 /** A part at a time, so that nobody waits long. */
-const sweepScript = script(`
+const sweepScript = prepareScript(`
 local due = redis.call('ZRANGEBYSCORE', P .. 'live', '-inf', int(T), 'LIMIT', 0, 100)
 for _, id in ipairs(due) do
   local s = load(id)
@@ -102,7 +102,7 @@ return #due
 `);
 
 /** Goes through one index by age; what it looked at and did not show still moves the page on. */
-const listScript = script(`
+const listScript = prepareScript(`
 local index, at, after, limit, user, workspace, parent = unpack(ARGV, 2)
 limit = tonumber(limit)
 local shown, looked, offset = {}, 0, 0
@@ -130,7 +130,7 @@ if redis.call('ZRANK', P .. 'by:' .. index, last_id) == total - 1 then return { 
 return { int(last_at) .. '.' .. last_id, shown }
 `);
 
-const findScript = script(`
+const findScript = prepareScript(`
 local reference, prefix, most, user, workspace, parent = unpack(ARGV, 2)
 local function fits(id)
   local s = load(id)
@@ -156,32 +156,34 @@ if #named > 0 or prefix == '' then return named end
 return these(redis.call('ZRANGEBYLEX', P .. 'ids', '[' .. reference, '(' .. reference .. '~', 'LIMIT', 0, 1000))
 `);
 
-type Sessions = Pick<SessionStore, 'create' | 'get' | 'remains' | 'update' | 'end' | 'list' | 'find' | 'sweep'>;
+type RedisSessions = Pick<SessionStore, 'create' | 'get' | 'remains' | 'update' | 'end' | 'list' | 'find' | 'sweep'>;
 
-const filterValues = ({ userId = '', workspaceId = '', parentId = '' }: SessionFilter) => [
+const listFilterValues = ({ userId = '', workspaceId = '', parentId = '' }: SessionFilter) => [
   userId,
   workspaceId,
   parentId,
 ];
 
 /** The index with the fewest sessions that fit. */
-function indexFor({ userId, workspaceId, parentId }: SessionFilter): string {
+function chooseIndex({ userId, workspaceId, parentId }: SessionFilter): string {
   if (parentId !== undefined) return `p:${parentId}`;
   if (userId !== undefined) return `u:${userId}`;
   return workspaceId === undefined ? 'all' : `w:${workspaceId}`;
 }
 
 /** `origin` is told with every change, so that we know our own. */
-export function redisSessions(connection: RedisConnection, origin: string): Sessions {
-  async function look(id: string): Promise<{ readonly why: string; readonly record: SessionRecord } | undefined> {
+export function createRedisSessions(connection: RedisConnection, origin: string): RedisSessions {
+  async function readSession(
+    id: string,
+  ): Promise<{ readonly why: string; readonly record: SessionRecord } | undefined> {
     checkId(id);
-    const [why, record] = asList(await connection.run(readScript, id));
-    return why === 'missing' ? undefined : { why: why as string, record: recordFrom(record) };
+    const [why, record] = toList(await connection.run(readScript, id));
+    return why === 'missing' ? undefined : { why: why as string, record: parseRecord(record) };
   }
 
   return {
     async create(session, caps = {}) {
-      checkNew(session, caps);
+      checkNewSession(session, caps);
       const reply = await connection.run(
         createScript,
         session.id,
@@ -191,44 +193,44 @@ export function redisSessions(connection: RedisConnection, origin: string): Sess
         session.name ?? '',
         session.ttlSeconds * 1000,
         session.lifetimeSeconds * 1000,
-        JSON.stringify(bodyOf(session)),
+        JSON.stringify(pickBody(session)),
         caps.perUser ?? '',
         caps.inAll ?? '',
         origin,
       );
-      const [word, detail] = asList(reply);
+      const [word, detail] = toList(reply);
       if (word === 'exists') return { outcome: 'exists', what: detail as 'id' | 'name' };
       if (word === 'full') return { outcome: 'full', cap: detail as 'perUser' | 'inAll' };
-      return { outcome: 'created', record: recordFrom(detail) };
+      return { outcome: 'created', record: parseRecord(detail) };
     },
 
     async get(id) {
-      const found = await look(id);
+      const found = await readSession(id);
       return found?.why === '' ? found.record : undefined;
     },
 
     async remains(id) {
-      const found = await look(id);
+      const found = await readSession(id);
       if (found === undefined || found.why === '') return undefined;
-      const gone = goneFrom(found.why);
+      const gone = parseGone(found.why);
       return { record: found.record, reason: gone?.outcome === 'ended' ? gone.reason : 'expired' };
     },
 
     async update(id, expectedVersion, change) {
       checkChange(expectedVersion, change);
-      const found = await look(id);
+      const found = await readSession(id);
       if (found === undefined) return { outcome: 'missing' };
-      const gone = goneFrom(found.why);
+      const gone = parseGone(found.why);
       if (gone !== undefined) return gone;
       if (found.record.version !== expectedVersion) return { outcome: 'stale', record: found.record };
-      const next = changed(found.record, change);
-      const body = JSON.stringify(bodyOf(next));
+      const next = applyChange(found.record, change);
+      const body = JSON.stringify(pickBody(next));
       const kind = isRestricted(found.record, next) ? 'restricted' : 'changed';
       const values = [expectedVersion, body, next.ttlSeconds * 1000, next.endsAt, kind, origin];
       const reply = await connection.run(updateScript, id, ...values);
-      const [word, record] = asList(reply);
+      const [word, record] = toList(reply);
       const outcome = word === 'updated' ? 'updated' : 'stale';
-      return goneFrom(word) ?? { outcome, record: recordFrom(record) };
+      return parseGone(word) ?? { outcome, record: parseRecord(record) };
     },
 
     async end(id, reason = 'ended') {
@@ -239,18 +241,18 @@ export function redisSessions(connection: RedisConnection, origin: string): Sess
     async list(filter = {}, page = {}) {
       checkFilter(filter);
       const { at, id, limit } = readPage(page);
-      const reply = await connection.run(listScript, indexFor(filter), at, id, limit, ...filterValues(filter));
-      const [next, sessions] = asList(reply);
-      return { sessions: asList(sessions).map(recordFrom), next: next === '' ? null : (next as string) };
+      const reply = await connection.run(listScript, chooseIndex(filter), at, id, limit, ...listFilterValues(filter));
+      const [next, sessions] = toList(reply);
+      return { sessions: toList(sessions).map(parseRecord), next: next === '' ? null : (next as string) };
     },
 
     async find(reference, filter = {}) {
       checkFilter(filter);
       if (!isReference(reference)) return [];
       const prefix = isPrefix(reference) ? '1' : '';
-      const reply = await connection.run(findScript, reference, prefix, mostMatches, ...filterValues(filter));
-      return asList(reply)
-        .map(recordFrom)
+      const reply = await connection.run(findScript, reference, prefix, maxMatches, ...listFilterValues(filter));
+      return toList(reply)
+        .map(parseRecord)
         .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
     },
 

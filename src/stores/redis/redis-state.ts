@@ -1,10 +1,10 @@
-import { checkKey, checkMark, checkStateList, entryBytes, readValue } from '../check-arguments.ts';
-import { mostMarks, pageOfKeys, type SessionMarks, type SessionState, type StateKey } from '../state.ts';
+import { checkKey, checkMark, checkStateList, countEntryBytes, readStateValue } from '../check-arguments.ts';
+import { cutKeyPage, mostMarks, type SessionMarks, type SessionState, type StateKey } from '../state.ts';
 import type { StateLimits } from '../store.ts';
-import { asList, goneFrom, type RedisConnection, script } from './connection.ts';
+import { parseGone, prepareScript, type RedisConnection, toList } from './connection.ts';
 
 /** An entry is written as "<version> <expiry or 0> <bytes> <value>". */
-const entries = `
+const entryFunctions = `
 local id = ARGV[2]
 local D, F, S = P .. 'd:' .. id, P .. 'f:' .. id, P .. 's:' .. id
 local function parse(text)
@@ -28,14 +28,14 @@ local function remove(key)
 end
 `;
 
-const getScript = script(`${entries}
+const getScript = prepareScript(`${entryFunctions}
 if gone(load(id)) then return {} end
 local version, expires, bytes, value = entry(ARGV[3])
 if version == 0 then return {} end
 return { int(version), int(expires), int(bytes), value }
 `);
 
-const setScript = script(`${entries}
+const setScript = prepareScript(`${entryFunctions}
 local key, value, bytes, expected, ttl, too_long, most_keys, most_bytes = unpack(ARGV, 3)
 local why = gone(load(id))
 if why then return { why } end
@@ -59,7 +59,7 @@ redis.call('HINCRBY', S, 'z', bytes)
 return { 'written', int(number) }
 `);
 
-const listScript = script(`${entries}
+const listScript = prepareScript(`${entryFunctions}
 if gone(load(id)) then return {} end
 local found = {}
 local all = redis.call('HGETALL', D)
@@ -70,7 +70,7 @@ end
 return found
 `);
 
-const deleteScript = script(`${entries}
+const deleteScript = prepareScript(`${entryFunctions}
 local key, expected = unpack(ARGV, 3)
 local why = gone(load(id))
 if why then return { why } end
@@ -81,7 +81,7 @@ remove(key)
 return { 'deleted' }
 `);
 
-const putMarkScript = script(`
+const putMarkScript = prepareScript(`
 local id, key, value, most = unpack(ARGV, 2)
 local why = gone(load(id))
 if why then return { why } end
@@ -92,32 +92,32 @@ redis.call('HSET', P .. 'm:' .. id, key, value)
 return { 'put' }
 `);
 
-const getMarkScript = script(`
+const getMarkScript = prepareScript(`
 if gone(load(ARGV[2])) then return false end
 return redis.call('HGET', P .. 'm:' .. ARGV[2], ARGV[3])
 `);
 
-const deleteMarkScript = script(`
+const deleteMarkScript = prepareScript(`
 if gone(load(ARGV[2])) then return 0 end
 return redis.call('HDEL', P .. 'm:' .. ARGV[2], ARGV[3])
 `);
 
-function keyFrom(key: string, version: string, expires: string, bytes: string): StateKey {
+function parseStateKey(key: string, version: string, expires: string, bytes: string): StateKey {
   return { key, version: Number(version), bytes: Number(bytes), expiresAt: expires === '0' ? null : Number(expires) };
 }
 
-export function redisState(connection: RedisConnection, limits: StateLimits): SessionState {
+export function createRedisState(connection: RedisConnection, limits: StateLimits): SessionState {
   return {
     async get(id, key) {
       checkKey(id, key);
-      const [version, expires, bytes, value] = asList(await connection.run(getScript, id, key)) as string[];
+      const [version, expires, bytes, value] = toList(await connection.run(getScript, id, key)) as string[];
       if (version === undefined || expires === undefined || bytes === undefined) return undefined;
-      return { ...keyFrom(key, version, expires, bytes), value: JSON.parse(value as string) };
+      return { ...parseStateKey(key, version, expires, bytes), value: JSON.parse(value as string) };
     },
 
     async set(id, key, value, options = {}) {
       checkKey(id, key);
-      const read = readValue(value, options, limits);
+      const read = readStateValue(value, options, limits);
       const text = 'text' in read ? read.text : '';
       const { expectedVersion = '', ttlMs = '' } = options;
       const tooLong = 'text' in read ? '0' : '1';
@@ -127,13 +127,13 @@ export function redisState(connection: RedisConnection, limits: StateLimits): Se
         id,
         key,
         text,
-        entryBytes(key, text),
+        countEntryBytes(key, text),
         expectedVersion,
         ttlMs,
         ...bounds,
       );
-      const [word, detail] = asList(reply);
-      const gone = goneFrom(word);
+      const [word, detail] = toList(reply);
+      const gone = parseGone(word);
       if (gone !== undefined) return gone;
       if (word === 'full') return { outcome: 'full', limit: detail as keyof StateLimits };
       return { outcome: word === 'written' ? 'written' : 'conflict', version: Number(detail) };
@@ -141,17 +141,17 @@ export function redisState(connection: RedisConnection, limits: StateLimits): Se
 
     async list(id, options = {}) {
       checkStateList(id, options);
-      const found = asList(await connection.run(listScript, id)) as [string, string, string, string][];
-      return pageOfKeys(
-        found.map((entry) => keyFrom(...entry)),
+      const found = toList(await connection.run(listScript, id)) as [string, string, string, string][];
+      return cutKeyPage(
+        found.map((entry) => parseStateKey(...entry)),
         options,
       );
     },
 
     async delete(id, key, options = {}) {
       checkKey(id, key);
-      const [word, version] = asList(await connection.run(deleteScript, id, key, options.expectedVersion ?? ''));
-      const gone = goneFrom(word);
+      const [word, version] = toList(await connection.run(deleteScript, id, key, options.expectedVersion ?? ''));
+      const gone = parseGone(word);
       if (gone !== undefined) return gone;
       if (word === 'conflict') return { outcome: 'conflict', version: Number(version) };
       return { outcome: word === 'deleted' ? 'deleted' : 'absent' };
@@ -159,12 +159,12 @@ export function redisState(connection: RedisConnection, limits: StateLimits): Se
   };
 }
 
-export function redisMarks(connection: RedisConnection): SessionMarks {
+export function createRedisMarks(connection: RedisConnection): SessionMarks {
   return {
     async put(id, key, value = '') {
       checkMark(id, key, value);
-      const [word, present] = asList(await connection.run(putMarkScript, id, key, value, mostMarks));
-      const gone = goneFrom(word);
+      const [word, present] = toList(await connection.run(putMarkScript, id, key, value, mostMarks));
+      const gone = parseGone(word);
       if (gone !== undefined) return gone;
       if (word === 'present') return { outcome: 'present', value: present as string };
       return { outcome: word === 'put' ? 'put' : 'full' };

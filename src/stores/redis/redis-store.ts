@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { AmbitError } from '../../errors.ts';
 import { defaultDocumentLimits } from '../documents.ts';
-import { type Change, createFeed, type Feed } from '../feed.ts';
+import { type Change, type ChangeFeed, createChangeFeed } from '../feed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { everySecond, refusingWhenClosed } from '../store-lifecycle.ts';
-import { type ConnectionOptions, connectionOf, createClient, firstContact } from './connection.ts';
+import { refuseWhenClosed, repeatEverySecond } from '../store-lifecycle.ts';
+import { createClient, createConnection, type RedisConnectionOptions, waitUntilConnected } from './connection.ts';
 import { createRedisAdmission } from './redis-admission.ts';
-import { redisDocuments } from './redis-documents.ts';
-import { redisSessions } from './redis-sessions.ts';
-import { redisMarks, redisState } from './redis-state.ts';
+import { createRedisDocuments } from './redis-documents.ts';
+import { createRedisSessions } from './redis-sessions.ts';
+import { createRedisMarks, createRedisState } from './redis-state.ts';
 
 export interface RedisStoreOptions extends StoreOptions {
   /** redis://, rediss:// for TLS, unix:// for the path of a socket. */
@@ -28,30 +28,30 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
   if (!/^[^{}\s]{1,64}$/.test(name)) throw new AmbitError('REQUEST_INVALID', { what: 'That is no name for a store.' });
   const prefix = `{${name}}`;
   const url = options.url.replace(/^unix:\/\//, '');
-  const settings: ConnectionOptions = { url, prefix, patienceMs, now };
+  const settings: RedisConnectionOptions = { url, prefix, patienceMs, now };
   const client = await createClient(settings);
   const listener = await createClient(settings);
-  const connection = connectionOf(client, settings);
-  const feed = createFeed();
+  const connection = createConnection(client, settings);
+  const feed = createChangeFeed();
   const origin = randomBytes(8).toString('hex');
-  const listening = followChannel(listener, `${prefix}:changes`, feed, origin);
-  await firstContact([client, listener], listening, patienceMs);
-  const sessions = redisSessions(connection, origin);
+  const listening = subscribeToChanges(listener, `${prefix}:changes`, feed, origin);
+  await waitUntilConnected([client, listener], listening, patienceMs);
+  const sessions = createRedisSessions(connection, origin);
 
-  const hearing = connectionOf(listener, settings);
-  const stopSweeping = now === undefined ? everySecond(sessions.sweep) : () => {};
+  const hearing = createConnection(listener, settings);
+  const stopSweeping = now === undefined ? repeatEverySecond(sessions.sweep) : () => {};
   // A connection that broke without a word would never tell of a change again; asked, it is found out and made anew.
-  const stopAsking = everySecond(hearing.ping);
+  const stopAsking = repeatEverySecond(hearing.ping);
 
-  return refusingWhenClosed({
+  return refuseWhenClosed({
     kind: 'redis',
     capabilities: { durable: 'server', shared: 'network', whenFull: 'refuse' },
     ...sessions,
     ...createRedisAdmission(connection),
 
-    state: redisState(connection, { ...defaultStateLimits, ...options.stateLimits }),
-    marks: redisMarks(connection),
-    documents: redisDocuments(connection, { ...defaultDocumentLimits, ...options.documentLimits }),
+    state: createRedisState(connection, { ...defaultStateLimits, ...options.stateLimits }),
+    marks: createRedisMarks(connection),
+    documents: createRedisDocuments(connection, { ...defaultDocumentLimits, ...options.documentLimits }),
     watch: feed.watch,
     ping: connection.ping,
     async close() {
@@ -68,7 +68,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
  * Hears the changes that scripts announce. Whenever the connection had to be made anew, some may have been missed.
  * Resolves when it hears for the first time.
  */
-function followChannel(client: Redis, channel: string, feed: Feed, own: string): Promise<void> {
+function subscribeToChanges(client: Redis, channel: string, feed: ChangeFeed, own: string): Promise<void> {
   let before = false;
   let heard = () => {};
   const hears = new Promise<void>((resolve) => {
@@ -78,7 +78,7 @@ function followChannel(client: Redis, channel: string, feed: Feed, own: string):
     client
       .subscribe(channel)
       .then(() => {
-        if (before) feed.tell({ kind: 'lost' });
+        if (before) feed.publish({ kind: 'lost' });
         before = true;
         heard();
       })
@@ -86,13 +86,13 @@ function followChannel(client: Redis, channel: string, feed: Feed, own: string):
       .catch(() => {});
   });
   client.on('message', (_channel: string, text: string) => {
-    const change = readChange(text, own);
-    if (change !== undefined) feed.tell(change);
+    const change = parseChange(text, own);
+    if (change !== undefined) feed.publish(change);
   });
   return hears;
 }
 
-function readChange(text: string, own: string): Change | undefined {
+function parseChange(text: string, own: string): Change | undefined {
   const [kind, id, detail, origin] = text.split(' ');
   if (id === undefined || detail === undefined) return undefined;
   if (kind === 'document') return { kind, collection: id, key: text.slice(`document ${id} `.length) };

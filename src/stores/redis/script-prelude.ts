@@ -13,7 +13,7 @@
  * o:<collection>  documents, as version and text; oz:<collection> their keys in order; ov the versions given so far
  * nm:<user>  name to id; nn:<name> ids of that name
  */
-export const prelude = `
+export const scriptPrelude = `
 local P = KEYS[1] .. ':'
 local REMAINS = 3600000
 local T

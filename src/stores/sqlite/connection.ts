@@ -3,23 +3,23 @@ import { statSync } from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isAmbitError } from '../../errors.ts';
-import { closedStore, unavailable } from '../store-lifecycle.ts';
+import { closedStoreError, unavailable } from '../store-lifecycle.ts';
 import { type Database, type DriverName, isBusy, openDatabase } from './driver.ts';
-import { migrate } from './schema.ts';
+import { migrateSchema } from './schema.ts';
 
 /** Most work in one transaction: others on the same file, and our own event loop, get their turn in between. */
-const mostJobs = 256;
-const mostMs = 8;
+const maxBatchJobs = 256;
+const maxBatchMs = 8;
 
-export interface Connection {
+export interface SqliteConnection {
   /** Reads what is written. */
   read<T>(work: (database: Database) => T): Promise<T>;
   /**
    * Writes, together with what else was asked for in the same moment. The work may be run more than once before it is
    * written, so it does nothing but read and write the database, and refuses before it writes if at all. What is
-   * `lasting` is on the disk when this resolves.
+   * `durable` is on the disk when this resolves.
    */
-  write<T>(work: (database: Database) => T, lasting?: boolean): Promise<T>;
+  write<T>(work: (database: Database) => T, durable?: boolean): Promise<T>;
   /** Brings to the disk what was written without waiting for it. */
   flush(): Promise<void>;
   /** Looks whether the file is still the one that was opened; if not, it is opened anew. */
@@ -27,31 +27,31 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-interface Job {
+interface WriteJob {
   readonly work: (database: Database) => unknown;
-  readonly lasting: boolean;
+  readonly durable: boolean;
   readonly until: number;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
 }
 
-interface Opened {
+interface OpenDatabase {
   readonly database: Database;
   readonly inode: number;
 }
 
-export function openConnection(file: string, patienceMs: number, driver?: DriverName): Connection {
+export function openConnection(file: string, patienceMs: number, driver?: DriverName): SqliteConnection {
   const origin = randomBytes(8).toString('hex');
-  let opened: Opened | undefined;
-  let queue: Job[] = [];
+  let opened: OpenDatabase | undefined;
+  let queue: WriteJob[] = [];
   let running: Promise<void> | undefined;
   let closed = false;
   let unflushed = false;
   let synchronous: 'FULL' | 'NORMAL' | undefined;
 
-  function open(): Opened {
+  function ensureOpen(): OpenDatabase {
     if (opened !== undefined) return opened;
-    if (closed) throw closedStore();
+    if (closed) throw closedStoreError();
     const database = openDatabase(file, driver, origin);
     synchronous = undefined;
     try {
@@ -61,7 +61,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       database.exec('PRAGMA journal_size_limit = 16777216');
       // What is deleted is overwritten: state and credentials do not stay behind in the file.
       database.exec('PRAGMA secure_delete = ON');
-      migrate(database);
+      migrateSchema(database);
       opened = { database, inode: statSync(file).ino };
       return opened;
     } catch (error) {
@@ -70,7 +70,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
     }
   }
 
-  function drop(): void {
+  function closeDatabase(): void {
     const before = opened;
     opened = undefined;
     try {
@@ -81,14 +81,14 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
   }
 
   /** Tries until nobody is in the way, for as long as the patience lasts. */
-  async function patiently<T>(until: number, attempt: (database: Database) => T): Promise<T> {
+  async function retryWhileBusy<T>(until: number, attempt: (database: Database) => T): Promise<T> {
     for (let pause = 1; ; pause = Math.min(pause * 2, 25)) {
       try {
-        return attempt(open().database);
+        return attempt(ensureOpen().database);
       } catch (error) {
         if (isAmbitError(error)) throw error;
         if (!isBusy(error)) {
-          drop();
+          closeDatabase();
           throw unavailable('The session store cannot be read or written.', error);
         }
         if (Date.now() >= until) throw unavailable('Another process keeps the session store locked.', error);
@@ -98,20 +98,20 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
   }
 
   /** Runs as many jobs as fit one transaction and answers how each is to be settled, once that is written. */
-  function together(database: Database, jobs: readonly Job[]): (() => void)[] {
-    const wanted = jobs.some((job) => job.lasting) ? 'FULL' : 'NORMAL';
+  function runBatch(database: Database, jobs: readonly WriteJob[]): (() => void)[] {
+    const wanted = jobs.some((job) => job.durable) ? 'FULL' : 'NORMAL';
     if (synchronous !== wanted) database.exec(`PRAGMA synchronous = ${wanted}`);
     synchronous = wanted;
-    return inTransaction(database, jobs);
+    return runInTransaction(database, jobs);
   }
 
-  async function drain(): Promise<void> {
+  async function drainQueue(): Promise<void> {
     // A moment later, so that what is asked for together is written together.
     await new Promise((resolve) => setImmediate(resolve));
     while (queue.length > 0) {
-      const jobs = queue.slice(0, mostJobs);
+      const jobs = queue.slice(0, maxBatchJobs);
       try {
-        const done = await patiently(jobs[0]?.until ?? 0, (database) => together(database, jobs));
+        const done = await retryWhileBusy(jobs[0]?.until ?? 0, (database) => runBatch(database, jobs));
         unflushed = true;
         queue = queue.slice(done.length);
         for (const settle of done) settle();
@@ -128,13 +128,13 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
   }
 
   return {
-    read: (work) => patiently(Date.now() + patienceMs, work),
+    read: (work) => retryWhileBusy(Date.now() + patienceMs, work),
 
-    write<T>(work: (database: Database) => T, lasting = true): Promise<T> {
+    write<T>(work: (database: Database) => T, durable = true): Promise<T> {
       return new Promise<T>((resolve, reject) => {
         const until = Date.now() + patienceMs;
-        queue.push({ work, lasting, until, resolve: resolve as (value: unknown) => void, reject });
-        running ??= drain();
+        queue.push({ work, durable, until, resolve: resolve as (value: unknown) => void, reject });
+        running ??= drainQueue();
       });
     },
 
@@ -153,7 +153,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       } catch {
         // Gone: what is written now would be lost with it.
       }
-      drop();
+      closeDatabase();
     },
 
     async close() {
@@ -165,19 +165,19 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       } catch {
         // Whoever is there empties it later.
       }
-      drop();
+      closeDatabase();
     },
   };
 }
 
-function inTransaction(database: Database, jobs: readonly Job[]): (() => void)[] {
+function runInTransaction(database: Database, jobs: readonly WriteJob[]): (() => void)[] {
   const settled: (() => void)[] = [];
   const started = performance.now();
   database.exec('BEGIN IMMEDIATE');
   try {
     for (const job of jobs) {
-      settled.push(attempt(job, database));
-      if (performance.now() - started > mostMs) break;
+      settled.push(runJob(job, database));
+      if (performance.now() - started > maxBatchMs) break;
     }
     database.exec('COMMIT');
     return settled;
@@ -188,7 +188,7 @@ function inTransaction(database: Database, jobs: readonly Job[]): (() => void)[]
 }
 
 /** A refusal is that job's own affair, and comes before it writes: the others are written without it. */
-function attempt(job: Job, database: Database): () => void {
+function runJob(job: WriteJob, database: Database): () => void {
   try {
     const value = job.work(database);
     return () => job.resolve(value);

@@ -34,14 +34,14 @@ interface NativeDatabase {
   close(): unknown;
 }
 
-type Open = new (file: string) => NativeDatabase;
+type DatabaseConstructor = new (file: string) => NativeDatabase;
 export type DriverName = 'node:sqlite' | 'libsql';
 
 const require = createRequire(import.meta.url);
 
-export function openDatabase(file: string, driver: DriverName = preferredDriver(), origin = ''): Database {
-  makePrivate(file);
-  const native = new (load(driver))(file);
+export function openDatabase(file: string, driver: DriverName = choosePreferredDriver(), origin = ''): Database {
+  createPrivateFile(file);
+  const native = new (loadDriver(driver))(file);
   const kept = new Map<string, Statement>();
   return {
     origin,
@@ -70,7 +70,7 @@ export function openDatabase(file: string, driver: DriverName = preferredDriver(
  * over. One that is there is not opened: closing it again would take away the locks that another connection of this
  * process has on it.
  */
-function makePrivate(file: string): void {
+function createPrivateFile(file: string): void {
   try {
     closeSync(openSync(file, 'wx', 0o600));
   } catch (error) {
@@ -80,26 +80,26 @@ function makePrivate(file: string): void {
 }
 
 /** Node's own, where it has one. */
-function preferredDriver(): DriverName {
+function choosePreferredDriver(): DriverName {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   return major > 22 || (major === 22 && minor >= 13) ? 'node:sqlite' : 'libsql';
 }
 
-function load(driver: DriverName): Open {
-  if (driver === 'libsql') return libsql();
+function loadDriver(driver: DriverName): DatabaseConstructor {
+  if (driver === 'libsql') return loadLibsql();
   // Node 22 warns that its SQLite may still change; whoever runs Ambit can do nothing about that.
   const { emitWarning } = process;
   process.emitWarning = () => {};
   try {
-    return (require('node:sqlite') as { DatabaseSync: Open }).DatabaseSync;
+    return (require('node:sqlite') as { DatabaseSync: DatabaseConstructor }).DatabaseSync;
   } finally {
     process.emitWarning = emitWarning;
   }
 }
 
-function libsql(): Open {
+function loadLibsql(): DatabaseConstructor {
   try {
-    return require('libsql') as Open;
+    return require('libsql') as DatabaseConstructor;
   } catch (error) {
     throw new AmbitError('STORE_UNAVAILABLE', {
       what: 'There is no SQLite here: this Node has none, and libsql is not installed or not made for this platform.',

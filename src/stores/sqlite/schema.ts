@@ -6,7 +6,7 @@ import type { Database } from './driver.ts';
  * next: an instant before which it cannot have expired. Use moves `idle_at`, which no index holds, so that the one
  * write of each request stays cheap.
  */
-const steps: readonly string[] = [
+const migrations: readonly string[] = [
   `
   CREATE TABLE sessions (
     id TEXT PRIMARY KEY,
@@ -103,15 +103,15 @@ const steps: readonly string[] = [
 ];
 
 /** Brings the file up to date. Of several processes that start at once, one does it. */
-export function migrate(database: Database): void {
+export function migrateSchema(database: Database): void {
   const { user_version: found } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-  if (found === steps.length) return;
+  if (found === migrations.length) return;
   database.exec('BEGIN IMMEDIATE');
   try {
     const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-    if (version > steps.length) throw unavailable('The session store was written by a newer version of Ambit.');
-    for (const step of steps.slice(version)) database.exec(step);
-    database.exec(`PRAGMA user_version = ${steps.length}`);
+    if (version > migrations.length) throw unavailable('The session store was written by a newer version of Ambit.');
+    for (const step of migrations.slice(version)) database.exec(step);
+    database.exec(`PRAGMA user_version = ${migrations.length}`);
     database.exec('COMMIT');
   } catch (error) {
     database.exec('ROLLBACK');

@@ -4,36 +4,36 @@ import {
   checkFilter,
   checkId,
   checkLease,
-  checkNew,
+  checkNewSession,
   readPage,
 } from '../check-arguments.ts';
 import { defaultDocumentLimits } from '../documents.ts';
-import { createFeed } from '../feed.ts';
-import { nextLease } from '../quota.ts';
-import { bodyOf, changed, isRestricted } from '../record.ts';
+import { createChangeFeed } from '../feed.ts';
+import { createLeaseId } from '../quota.ts';
+import { applyChange, isRestricted, pickBody } from '../record.ts';
 import { isReference } from '../session-references.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
-import { everySecond, refusingWhenClosed } from '../store-lifecycle.ts';
-import { admitRow, narrowLife, releaseRow, renewRow, underWay } from './admission-rows.ts';
+import { refuseWhenClosed, repeatEverySecond } from '../store-lifecycle.ts';
+import { admitRow, countUnderWay, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
 import { openConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
 import { followChanges } from './follow-changes.ts';
 import {
-  bury,
   createRow,
+  endSessionRow,
+  findGone,
+  findLiveRow,
   findRows,
-  goneAt,
   isSweepDue,
   listRows,
-  noteChange,
-  reach,
-  recordOf,
-  rowOf,
+  readRow,
+  recordChange,
   type SessionRow,
   sweepRows,
+  toRecord,
 } from './session-rows.ts';
-import { sqliteDocuments } from './sqlite-documents.ts';
-import { sqliteMarks, sqliteState } from './sqlite-state.ts';
+import { createSqliteDocuments } from './sqlite-documents.ts';
+import { createSqliteMarks, createSqliteState } from './sqlite-state.ts';
 
 export interface SqliteOptions extends StoreOptions {
   readonly file: string;
@@ -44,13 +44,13 @@ export interface SqliteOptions extends StoreOptions {
 export async function openSqliteStore(options: SqliteOptions): Promise<SessionStore> {
   const now = options.now ?? Date.now;
   const connection = openConnection(options.file, options.patienceMs ?? defaultPatienceMs, options.driver);
-  const feed = createFeed();
+  const feed = createChangeFeed();
   const follower = await followChanges(connection, feed);
 
   /** A write that others are to hear of. */
-  async function tellingly<T>(work: (database: Database) => T): Promise<T> {
+  async function writeAndNotify<T>(work: (database: Database) => T): Promise<T> {
     const value = await connection.write(work);
-    follower.look();
+    follower.poll();
     return value;
   }
 
@@ -61,63 +61,71 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
       buried += swept.buried;
       more = swept.more;
     }
-    follower.look();
+    follower.poll();
     return buried;
   }
 
-  function update(database: Database, id: string, expected: number, change: Parameters<typeof changed>[1]): Updated {
-    const row = reach(database, id, now());
+  function updateRow(
+    database: Database,
+    id: string,
+    expected: number,
+    change: Parameters<typeof applyChange>[1],
+  ): Updated {
+    const row = findLiveRow(database, id, now());
     if ('outcome' in row) return row;
-    const record = recordOf(row);
+    const record = toRecord(row);
     if (record.version !== expected) return { outcome: 'stale', record };
-    const next = changed(record, change);
+    const next = applyChange(record, change);
     database
       .prepare('UPDATE sessions SET version = ?, ttl_ms = ?, ends_at = ?, body = ? WHERE id = ?')
-      .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(bodyOf(next)), id);
-    narrowLife(database, rowOf(database, id) as SessionRow, now());
-    noteChange(
+      .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(pickBody(next)), id);
+    shortenLife(database, readRow(database, id) as SessionRow, now());
+    recordChange(
       database,
       { kind: 'changed', id, version: next.version, restricted: isRestricted(record, next), here: true },
       now(),
     );
-    return { outcome: 'updated', record: recordOf(rowOf(database, id) as SessionRow) };
+    return { outcome: 'updated', record: toRecord(readRow(database, id) as SessionRow) };
   }
 
   const sweepIfDue = async () => {
     if (await connection.read((database) => isSweepDue(database, now()))) await sweep();
   };
-  const stops = [everySecond(connection.flush), ...(options.now === undefined ? [everySecond(sweepIfDue)] : [])];
+  const stops = [
+    repeatEverySecond(connection.flush),
+    ...(options.now === undefined ? [repeatEverySecond(sweepIfDue)] : []),
+  ];
 
-  return refusingWhenClosed({
+  return refuseWhenClosed({
     kind: 'sqlite',
     capabilities: { durable: 'disk', shared: 'machine', whenFull: 'refuse' },
 
     async create(session, caps = {}) {
-      checkNew(session, caps);
-      return tellingly((database) => createRow(database, session, caps, now()));
+      checkNewSession(session, caps);
+      return writeAndNotify((database) => createRow(database, session, caps, now()));
     },
     async get(id) {
       checkId(id);
-      const row = await connection.read((database) => reach(database, id, now()));
-      return 'outcome' in row ? undefined : recordOf(row);
+      const row = await connection.read((database) => findLiveRow(database, id, now()));
+      return 'outcome' in row ? undefined : toRecord(row);
     },
     async remains(id) {
       checkId(id);
-      const row = await connection.read((database) => rowOf(database, id));
-      const gone = goneAt(row, now());
+      const row = await connection.read((database) => readRow(database, id));
+      const gone = findGone(row, now());
       if (row === undefined || gone === undefined || gone.outcome === 'missing') return undefined;
-      return { record: recordOf(row), reason: gone.outcome === 'ended' ? gone.reason : 'expired' };
+      return { record: toRecord(row), reason: gone.outcome === 'ended' ? gone.reason : 'expired' };
     },
     async update(id, expectedVersion, change) {
       checkId(id);
       checkChange(expectedVersion, change);
-      return tellingly((database) => update(database, id, expectedVersion, change));
+      return writeAndNotify((database) => updateRow(database, id, expectedVersion, change));
     },
     async end(id, reason = 'ended') {
       checkId(id);
-      return tellingly((database) => {
-        if ('outcome' in reach(database, id, now())) return false;
-        bury(database, id, reason, now());
+      return writeAndNotify((database) => {
+        if ('outcome' in findLiveRow(database, id, now())) return false;
+        endSessionRow(database, id, reason, now());
         return true;
       });
     },
@@ -130,12 +138,12 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
       checkFilter(filter);
       if (!isReference(reference)) return [];
       const rows = await connection.read((database) => findRows(database, reference, filter, now()));
-      return rows.map(recordOf);
+      return rows.map(toRecord);
     },
 
     async admit(request) {
       checkAdmission(request);
-      const lease = nextLease();
+      const lease = createLeaseId();
       return connection.write((database) => admitRow(database, request, lease, now()), false);
     },
     async renew(id, lease, holdMs, spent = {}) {
@@ -149,15 +157,18 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     async usage(id) {
       checkId(id);
       return connection.read((database) => {
-        const row = reach(database, id, now());
+        const row = findLiveRow(database, id, now());
         if ('outcome' in row) return undefined;
-        return { calls: row.calls, bytes: row.bytes, underWay: underWay(database, 'session', id, now()) };
+        return { calls: row.calls, bytes: row.bytes, underWay: countUnderWay(database, 'session', id, now()) };
       });
     },
 
-    state: sqliteState(connection, now, { ...defaultStateLimits, ...options.stateLimits }),
-    marks: sqliteMarks(connection, now),
-    documents: sqliteDocuments(connection, tellingly, now, { ...defaultDocumentLimits, ...options.documentLimits }),
+    state: createSqliteState(connection, now, { ...defaultStateLimits, ...options.stateLimits }),
+    marks: createSqliteMarks(connection, now),
+    documents: createSqliteDocuments(connection, writeAndNotify, now, {
+      ...defaultDocumentLimits,
+      ...options.documentLimits,
+    }),
     watch: feed.watch,
     sweep,
     // As a write: a file that another process keeps locked can still be read, and is of no use.

@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest';
 import { fileKeys, filesNamedIn } from '../../../src/config/load/configured-paths.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { assertOutOfReach } from '../../../src/config/load/out-of-reach.ts';
-import { configJsonSchema, type JsonSchema } from '../../../src/config/schema/json-schema.ts';
+import { createConfigJsonSchema, type JsonSchema } from '../../../src/config/schema/json-schema.ts';
 import { configSchema } from '../../../src/config/schema/schema.ts';
 import { filePath } from '../../../src/config/schema/schema-parts.ts';
 import { createPathGuard } from '../../../src/workspaces/path-guard.ts';
@@ -30,7 +30,7 @@ function pathKeys(schema: JsonSchema, above: readonly string[]): string[] {
 const patternOf = (check: { _zod: { def: object } }) => (check._zod.def as { pattern?: RegExp }).pattern?.source;
 
 test('S4: every key of the configuration that names a file says what the file is', () => {
-  const found = new Set(pathKeys(configJsonSchema(), []));
+  const found = new Set(pathKeys(createConfigJsonSchema(), []));
   expect([...found].sort()).toEqual(Object.keys(fileKeys).sort());
 });
 

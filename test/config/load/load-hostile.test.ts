@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { knownKeysAt } from '../../../src/config/schema/json-schema.ts';
+import { listKeysAt } from '../../../src/config/schema/json-schema.ts';
 import { isAmbitError } from '../../../src/errors.ts';
 import { counts } from '../../proof.ts';
 import { contractExample } from '../schema/contract-example.ts';
@@ -229,7 +229,7 @@ describe('an unknown key is refused in every map that has known ones', () => {
   const maps: (string | number)[][] = [];
   const walk = (value: unknown, path: (string | number)[]): void => {
     if (typeof value !== 'object' || value === null) return;
-    if (!Array.isArray(value) && knownKeysAt(path).length > 0) maps.push(path);
+    if (!Array.isArray(value) && listKeysAt(path).length > 0) maps.push(path);
     for (const [key, inner] of Object.entries(value)) walk(inner, [...path, Array.isArray(value) ? Number(key) : key]);
   };
   walk(example, []);

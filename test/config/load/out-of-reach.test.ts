@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { frozenCopy } from '../../../src/config/load/load.ts';
+import { copyFrozen } from '../../../src/config/load/load.ts';
 import { assertOutOfReach } from '../../../src/config/load/out-of-reach.ts';
 import { stationsOf } from '../../../src/config/load/resolve-symlinks.ts';
 import { type Config, configSchema } from '../../../src/config/schema/schema.ts';
@@ -19,7 +19,7 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true }));
 
 function configWith(workspace?: string, writable: string[] = [], readable: string[] = []): Config {
-  return frozenCopy(
+  return copyFrozen(
     configSchema.parse({
       version: 1,
       ...(workspace === undefined ? {} : { workspaces: { work: { path: workspace } } }),
@@ -142,7 +142,7 @@ describe('refused', () => {
 
   test('the secret that webhooks are signed with', () => {
     const config = (secretFile: string) =>
-      frozenCopy({ ...configWith(at('work')), events: { webhook: { url: 'http://h/', secretFile } } });
+      copyFrozen({ ...configWith(at('work')), events: { webhook: { url: 'http://h/', secretFile } } });
     const places = { configFile: at('config/ambit.yaml'), dataDir: at('data') };
     expect(() => assertOutOfReach({ ...places, config: config(at('work/secret')) })).toThrow(
       'events.webhook.secretFile',
@@ -171,7 +171,7 @@ test('the stations of a path are its links and its end', () => {
 });
 
 test('the key of credentials lies out of reach too', () => {
-  const config = (keyFile: string) => frozenCopy({ ...configWith(at('work')), credentials: { keyFile } }) as Config;
+  const config = (keyFile: string) => copyFrozen({ ...configWith(at('work')), credentials: { keyFile } }) as Config;
   const places = { configFile: at('config/ambit.yaml'), dataDir: at('data') };
   expect(() => assertOutOfReach({ ...places, config: config(at('config/key')) })).not.toThrow();
   expect(() => assertOutOfReach({ ...places, config: config(at('work/inner/key')) })).toThrow(

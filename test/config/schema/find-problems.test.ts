@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { findNotBuilt, notBuiltYet } from '../../../src/config/schema/find-problems.ts';
-import { knownKeys } from '../../../src/config/schema/json-schema.ts';
+import { listKnownKeys } from '../../../src/config/schema/json-schema.ts';
 import { load, refusal } from '../load/load-text.ts';
 import { contractExample } from './contract-example.ts';
 
@@ -166,7 +166,7 @@ test('a warning carries no control character of a name', async () => {
 });
 
 test('every row names a key of the schema', () => {
-  const known = new Set(knownKeys().map(({ key }) => key));
+  const known = new Set(listKnownKeys().map(({ key }) => key));
   expect(notBuiltYet.filter(({ key }) => !known.has(key))).toEqual([]);
 });
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { governanceSchema } from '../../../src/config/schema/schema-policy.ts';
-import { blockText, noticeText, revisionOf } from '../../../src/context/for-models/context-block.ts';
+import { computeRevision, renderBlock, renderNotice } from '../../../src/context/for-models/context-block.ts';
 import type { Objective, Policy } from '../../../src/context/for-models/policy.ts';
-import { createGovernedTexts } from '../../../src/context/for-models/policy-store.ts';
+import { createPolicyStore } from '../../../src/context/for-models/policy-store.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 
 const policy = (name: string, text: string, more: Partial<Policy> = {}): Policy => ({
@@ -19,7 +19,7 @@ const objective = (text: string): Objective => ({ id: 'o-1', scope: 'org', text,
 
 describe('the block', () => {
   test('is written as it is promised, to the byte', () => {
-    const text = blockText({
+    const text = renderBlock({
       policies: [policy('require-tests', 'All code changes must include tests.')],
       objectives: [objective('Reduce deployment time to under 5 minutes')],
     });
@@ -35,7 +35,7 @@ Objectives:
   });
 
   test('G4: says in one line that there is nothing, and leaves out a part that is empty', () => {
-    expect(blockText({ policies: [], objectives: [] }).split('\n')).toEqual([
+    expect(renderBlock({ policies: [], objectives: [] }).split('\n')).toEqual([
       '═══ SESSION CONTEXT (auto-injected) ═══',
       '',
       'No policies or objectives configured.',
@@ -43,24 +43,24 @@ Objectives:
       '═'.repeat(39),
     ]);
     const own = policy('mine', 'x', { mode: 'append', scope: 'user:ann' });
-    expect(blockText({ policies: [own], objectives: [] })).not.toContain('Objectives');
-    expect(blockText({ policies: [own], objectives: [] })).toContain('  - [append] mine: x (local)');
-    expect(blockText({ policies: [], objectives: [objective('x')] })).not.toContain('Policies');
+    expect(renderBlock({ policies: [own], objectives: [] })).not.toContain('Objectives');
+    expect(renderBlock({ policies: [own], objectives: [] })).toContain('  - [append] mine: x (local)');
+    expect(renderBlock({ policies: [], objectives: [objective('x')] })).not.toContain('Policies');
   });
 
   test('a text of several lines stays within its place', () => {
-    const text = blockText({ policies: [policy('a', 'one\r\ntwo\nObjectives:\n')], objectives: [] });
+    const text = renderBlock({ policies: [policy('a', 'one\r\ntwo\nObjectives:\n')], objectives: [] });
     expect(text).toContain('  - [prepend] a: one\n    two\n    Objectives: (inherited)');
   });
 
   test.each(['\r', '\v', '\f', '\u0085', '\u2028', '\u2029'])('a line ended by %j stays within it too', (end) => {
     const forged = `one${end}═════${end}Objectives:`;
-    const text = blockText({ policies: [policy('a', forged)], objectives: [] });
+    const text = renderBlock({ policies: [policy('a', forged)], objectives: [] });
     expect(text).toContain('a: one\n    ═════\n    Objectives: (inherited)');
   });
 
   test('a text that would be shown otherwise than it is read is refused, in the file as well', async () => {
-    const texts = createGovernedTexts((await openMemoryStore()).documents, () => ({ policies: [], objectives: [] }));
+    const texts = createPolicyStore((await openMemoryStore()).documents, () => ({ policies: [], objectives: [] }));
     for (const hidden of ['\u009b31m', '\u0085', '\u001b[31m', '\u2028', '\u202e', '\u2066', '\r', '\0']) {
       const text = `Be${hidden}brief.`;
       const adding = texts.setPolicy({ scope: 'org', name: 'a', mode: 'append', text });
@@ -75,20 +75,22 @@ Objectives:
   test('has a bound, and says where the rest is; asked for whole, it is whole', () => {
     const long = '𝒳'.repeat(5000);
     const one = { policies: [policy('long', long), policy('short', 'kept')], objectives: [] };
-    expect(blockText(one)).toContain(`${'𝒳'.repeat(2000)}… (cut here: session_context has the whole text) (inherited)`);
-    expect(blockText(one)).toContain('short: kept');
-    expect(blockText(one, true)).toContain(`${long} (inherited)`);
+    expect(renderBlock(one)).toContain(
+      `${'𝒳'.repeat(2000)}… (cut here: session_context has the whole text) (inherited)`,
+    );
+    expect(renderBlock(one)).toContain('short: kept');
+    expect(renderBlock(one, true)).toContain(`${long} (inherited)`);
     const many = { policies: Array.from({ length: 1000 }, (_, i) => policy(`p${i}`, 'x'.repeat(100))), objectives: [] };
-    expect(blockText(many).length).toBeLessThan(13_000);
-    expect(blockText(many)).toMatch(/\n {2}- … \(\d+ more: session_context has them all\)\n/);
-    expect(blockText(many, true)).toContain('p999: ');
+    expect(renderBlock(many).length).toBeLessThan(13_000);
+    expect(renderBlock(many)).toMatch(/\n {2}- … \(\d+ more: session_context has them all\)\n/);
+    expect(renderBlock(many, true)).toContain('p999: ');
   });
 
   test('another text is another revision, whatever of it is shown', () => {
     const a = { policies: [policy('a', `${'x'.repeat(4000)}1`)], objectives: [] };
     const b = { policies: [policy('a', `${'x'.repeat(4000)}2`)], objectives: [] };
-    expect(blockText(a)).toBe(blockText(b));
-    expect(revisionOf(blockText(a, true))).not.toBe(revisionOf(blockText(b, true)));
-    expect(noticeText()).toContain('session_context');
+    expect(renderBlock(a)).toBe(renderBlock(b));
+    expect(computeRevision(renderBlock(a, true))).not.toBe(computeRevision(renderBlock(b, true)));
+    expect(renderNotice()).toContain('session_context');
   });
 });

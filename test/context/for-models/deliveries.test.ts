@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createDeliveries, type Deliveries, type Recipient } from '../../../src/context/for-models/deliveries.ts';
+import { type BlockRecipient, createDeliveries, type Deliveries } from '../../../src/context/for-models/deliveries.ts';
 import type { Reply } from '../../../src/protocol/channel.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { NewSession } from '../../../src/stores/record.ts';
@@ -54,21 +54,21 @@ afterEach(async () => {
 function process(): Deliveries {
   const deliveries = createDeliveries({
     store,
-    inUse: {
-      edition: () => edition.now,
-      known: () => true,
-      look: async () => true,
-      changed() {},
+    state: {
+      revision: () => edition.now,
+      isActive: () => true,
+      refresh: async () => true,
+      invalidate() {},
       close() {},
     },
-    async sayTo() {
+    async renderFor() {
       if (failing) throw new Error('away');
       const interrupt = beforeClaim;
       beforeClaim = undefined;
       await interrupt?.();
       return { block: 'BLOCK', notice: 'NOTICE', revision };
     },
-    sign: (text) => JSON.stringify({ type: 'text', text }),
+    signBlock: (text) => JSON.stringify({ type: 'text', text }),
     log: { warn: (event) => void warnings.push(event) },
     now: () => clock,
   });
@@ -76,14 +76,14 @@ function process(): Deliveries {
   return deliveries;
 }
 
-const ann: Recipient = { sessionId: 's1', userId: 'ann', workspaceId: undefined, transportId: undefined };
-const client = (transportId: string): Recipient => ({ ...ann, transportId });
+const ann: BlockRecipient = { sessionId: 's1', userId: 'ann', workspaceId: undefined, transportId: undefined };
+const client = (transportId: string): BlockRecipient => ({ ...ann, transportId });
 const plain: Sent = {
   kind: 'message',
   bytes: Buffer.from('{"jsonrpc":"2.0","id":1,"result":{ "content" : [ ],"isError":false}}'),
 };
 
-const carry = async (by: Deliveries, to = ann, reply: Reply = plain) => (await by.carry(to, reply)) as Sent;
+const carry = async (by: Deliveries, to = ann, reply: Reply = plain) => (await by.prependIfDue(to, reply)) as Sent;
 const textIn = ({ bytes }: Sent) =>
   (JSON.parse(bytes.toString()) as { result: { content: { text: string }[] } }).result.content[0]?.text;
 /** Writing is not waited for by those who are told; a few turns later it is done. */
@@ -267,7 +267,7 @@ describe('in the modern era', () => {
   test('half an hour of silence makes it due again, once', async () => {
     const [a, b] = [process(), process()];
     const call = async (by: Deliveries) => {
-      await by.arrived('s1', 1_000_000);
+      await by.touch('s1', 1_000_000);
       const given = await told(by);
       await store.admit({ id: 's1' });
       return given;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findLookAlikes, mayHoldLookAlike } from '../../../src/context/for-models/find-look-alikes.ts';
+import { findLookAlikes, mayContainLookAlike } from '../../../src/context/for-models/find-look-alikes.ts';
 
 const header = 'SESSION CONTEXT (auto-injected)';
 
@@ -8,8 +8,8 @@ test.each(['\u{1d7ce}', '\u24b6', '\u{1f1e6}', '&#', '&#32;', '<!--', 'j<!--', '
   'many characters of "%s" are looked at once',
   (unit) => {
     const text = `${unit.repeat(200_000 / unit.length)} `;
-    expect(mayHoldLookAlike(text, true)).toBe(false);
-    expect(mayHoldLookAlike(`${text}${header}`, false)).toBe(true);
+    expect(mayContainLookAlike(text, true)).toBe(false);
+    expect(mayContainLookAlike(`${text}${header}`, false)).toBe(true);
     expect(findLookAlikes(`${text}${header}`, 10)).toEqual([text.length]);
   },
 );
@@ -17,6 +17,6 @@ test.each(['\u{1d7ce}', '\u24b6', '\u{1f1e6}', '&#', '&#32;', '<!--', 'j<!--', '
 test.each(['inj0ected', 'inǌected', 'in&#106;ec<!-- x -->ted', 'inj3c7ed'])(
   'the end of the phrase may be "%s"',
   (end) => {
-    expect(mayHoldLookAlike(`session context auto ${end}`, false)).toBe(true);
+    expect(mayContainLookAlike(`session context auto ${end}`, false)).toBe(true);
   },
 );

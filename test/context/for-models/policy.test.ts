@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  effectiveObjectives,
-  inReadingOrder,
   isInherited,
   judgePolicies,
-  levelsOf,
+  listLevels,
   type Objective,
   type Policy,
+  selectObjectives,
+  sortForReading,
 } from '../../../src/context/for-models/policy.ts';
 import { counts } from '../../proof.ts';
 
@@ -43,7 +43,7 @@ describe('what somebody is given', () => {
   test('G5: policies are inherited from organisation to team to user, and workspace', () => {
     fc.assert(
       fc.property(policies, person, (all, { teams, workspaceId }) => {
-        const levels = levelsOf('ann', teams, workspaceId);
+        const levels = listLevels('ann', teams, workspaceId);
         const judged = judgePolicies(all, levels);
         const given = judged.filter(({ outcome }) => outcome === 'given').map(({ policy }) => policy);
         expect(new Set(given)).toEqual(new Set(plainly(all, levels)));
@@ -57,7 +57,7 @@ describe('what somebody is given', () => {
           if (by !== undefined) expect(given.some((each) => each.scope === by && each.name === policy.name)).toBe(true);
           if (outcome === 'locked out') expect(levels.indexOf(by as string)).toBeLessThan(levels.indexOf(policy.scope));
         }
-        const read = inReadingOrder(given, levels);
+        const read = sortForReading(given, levels);
         expect(new Set(read)).toEqual(new Set(given));
         const rank = (each: Policy) =>
           (each.mode === 'prepend' ? levels.indexOf(each.scope) : 100 - levels.indexOf(each.scope)) * 100 + each.order;
@@ -74,7 +74,7 @@ describe('what somebody is given', () => {
     const one = (scope: string, locked = false): Policy => {
       return { name: 'p', scope, mode: 'prepend', text: scope, locked, enabled: true, order: 0 };
     };
-    const levels = levelsOf('ann', ['first', 'second'], undefined);
+    const levels = listLevels('ann', ['first', 'second'], undefined);
     const given = (all: Policy[]) =>
       judgePolicies(all, levels).flatMap(({ policy, outcome }) => (outcome === 'given' ? [policy.scope] : []));
     expect(given([one('team:first'), one('team:second')])).toEqual(['team:first']);
@@ -86,7 +86,7 @@ describe('what somebody is given', () => {
     const one = (scope: string, text: string, more: Partial<Objective> = {}): Objective => {
       return { id: text, scope, text, enabled: true, order: 0, ...more };
     };
-    const levels = levelsOf('ann', ['a'], 'w');
+    const levels = listLevels('ann', ['a'], 'w');
     const all = [
       one('workspace:w', 'last'),
       one('org', 'second', { order: 2 }),
@@ -96,7 +96,7 @@ describe('what somebody is given', () => {
       one('user:bob', 'not hers'),
       one('team:a', 'third'),
     ];
-    expect(effectiveObjectives(all, levels).map(({ text }) => text)).toEqual(['first', 'second', 'third', 'last']);
+    expect(selectObjectives(all, levels).map(({ text }) => text)).toEqual(['first', 'second', 'third', 'last']);
   });
 
   test('what a user and a workspace have of their own is local', () => {

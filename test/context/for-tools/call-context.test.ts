@@ -130,7 +130,7 @@ describe('what is written is what is read', () => {
   test('P12: a process that was started before the keys changed reads the new one by itself', async () => {
     const before = written(ada).meta;
     now += 30 * 24 * 3600_000;
-    await keys.tend();
+    await keys.renewIfDue();
     expect(await read(written(ada).meta)).toMatchObject({ status: 'verified' });
     now += 16 * 60_000;
     const { meta, token } = written(ada);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { refusedOverride, refusedVariable } from '../../../src/context/for-tools/refused-variables.ts';
+import { refusedVariable, whyOverrideRefused } from '../../../src/context/for-tools/refused-variables.ts';
 
 /** Each of them makes some program load or run something else than its command line says. */
 const dangerous = [
@@ -72,7 +72,7 @@ const ordinary = [
 ];
 const whoRefuses = [
   ['a file of somebody else', (name: string, value: string) => refusedVariable(name, value)],
-  ['a workspace', (name: string, value: string) => refusedOverride(name, value, ['AMBIT'])],
+  ['a workspace', (name: string, value: string) => whyOverrideRefused(name, value, ['AMBIT'])],
 ] as const;
 
 describe.each(whoRefuses)('%s', (_who, refused) => {
@@ -91,7 +91,7 @@ describe.each(whoRefuses)('%s', (_who, refused) => {
 
 test.each(operatorsOnly)('S3: a file of somebody else may not set %s; a workspace may', (name) => {
   for (const spelled of [name, name.toLowerCase()]) expect(refusedVariable(spelled, 'x')).toMatch(/run something else/);
-  expect(refusedOverride(name, 'x', ['AMBIT'])).toBeUndefined();
+  expect(whyOverrideRefused(name, 'x', ['AMBIT'])).toBeUndefined();
 });
 
 test.each(ordinary)('a file of somebody else may set %s', (name) => {

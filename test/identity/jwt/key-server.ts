@@ -109,7 +109,7 @@ export function verifying(issuers: readonly JwtIssuer[]) {
     issuers,
     now: () => date + clock.ahead,
     elapsed: () => count + clock.ahead,
-    refused: (why) => reasons.push(why),
+    onRefused: (why) => reasons.push(why),
   });
   return {
     clock,
