@@ -4,18 +4,18 @@ import { createKeys, type Keys } from './keys.ts';
 import { createUsers, type DeclaredPeople, type TeamView, type Users, type UserView, userCollection } from './users.ts';
 
 /**
- * One organisation, its teams and users, and the keys by which users are known. What the configuration declares is read
- * there each time; the rest lies in the store, where every process on it finds the same.
+ * The organisation, its teams and users, and the keys of users. The configuration is read anew each time; the rest is
+ * in the store, which all processes share.
  */
 export interface Directory {
-  /** What the organisation is called, where the configuration says so. */
+  /** The name of the organisation, if configured. */
   organisation(): string | undefined;
   readonly users: Users;
   readonly teams: { list(): Promise<TeamView[]> };
-  /** In the order they were given; none for somebody who is not in the directory. */
+  /** Lists the teams of a user in their order; none for an unknown user. */
   teamsOf(userId: string): Promise<readonly string[]>;
   readonly keys: Keys;
-  /** Hears of each key that was revoked, here or by another process, within a second. */
+  /** Calls the listener within a second for each key that was revoked, by this process or another. */
   onRevoked(listener: (userId: string, keyId: string) => void): void;
   close(): void;
 }
@@ -26,7 +26,7 @@ export interface DirectoryOptions {
   readonly documents: SessionStore['documents'];
   readonly watch: SessionStore['watch'];
   readonly declared: () => DeclaredPeople;
-  /** For tests that move time by hand. */
+  /** A clock for tests. */
   readonly now?: () => number;
 }
 
@@ -50,7 +50,7 @@ export function createDirectory(options: DirectoryOptions): Directory {
     else if (change.collection === userCollection) keys.forgetCached();
     else if (change.collection === keyCollection) {
       keys.forgetCached(change.key);
-      // Whoever revoked it ends its sessions; this is for the case that it could not.
+      // The process that revoked the key ends its sessions. This is for the case that it could not.
       void notifyRevoked(change.key).catch(() => {});
     }
   });

@@ -2,7 +2,7 @@ import { normalizeTrust } from '../rules/trust-level.ts';
 import { type Documents, readAllDocuments } from '../stores/documents.ts';
 import type { Ceiling } from './principal.ts';
 
-/** When each key was used last; written at most once a minute for each, and never waited for. */
+/** The last use of each key. It is written at most once a minute per key, and never awaited. */
 interface LastUseLog {
   note(id: string): void;
   of(id: string): Promise<number | undefined>;
@@ -15,14 +15,14 @@ const noteEveryMs = 60_000;
 const maxNoted = 10_000;
 
 export const keyCollection = 'keys';
-/** Apart from the keys themselves: that one was used says nothing new about it. */
+/** The collection of last uses, apart from the keys, because a use does not change the key. */
 export const useCollection = 'key-uses';
 
-/** A key as it lies in the store: everything but the key. */
+/** A key as it is stored, without the key itself. */
 export interface KeyRecord {
   readonly id: string;
   readonly digest: string;
-  /** The secret before the last rotation, and until when it is taken beside the new one. */
+  /** The secret before the last rotation, and the time until which it is still accepted. */
   readonly previous: { readonly digest: string; readonly until: number } | null;
   readonly userId: string;
   readonly ceiling: Ceiling;
@@ -33,7 +33,7 @@ export interface KeyRecord {
 
 export type KeyState = 'active' | 'expired' | 'revoked';
 
-/** What may be shown of a key: never a digest. */
+/** The public view of a key, without digests. */
 export interface KeyView {
   readonly id: string;
   readonly userId: string;
@@ -46,7 +46,7 @@ export interface KeyView {
   readonly revokedAt: string | null;
   /** Behind by a minute at most. */
   readonly lastUsedAt: string | null;
-  /** Until when the secret before the last rotation is taken too. */
+  /** The time until which the previous secret is still accepted. */
   readonly previousUntil: string | null;
 }
 
@@ -77,7 +77,7 @@ export function writeKeyRecord(record: KeyRecord): string {
 
 const digestShape = /^[0-9a-f]{64}$/;
 
-/** Undefined when the text is not what was written under this id: then there is no such key. */
+/** Parses a stored key; undefined when the text is damaged or belongs to another id. */
 export function parseKeyRecord(id: string, text: string): KeyRecord | undefined {
   try {
     const read = JSON.parse(text) as KeyRecord & { readonly v: unknown };
@@ -119,7 +119,7 @@ export function createLastUseLog(documents: Documents, now: () => number): LastU
       noted.delete(id);
       if (noted.size >= maxNoted) noted.delete(noted.keys().next().value as string);
       noted.set(id, at);
-      // Where it cannot be written, the next use is.
+      // After a failed write, the next use is written.
       documents.put(useCollection, id, String(at)).catch(() => noted.delete(id));
     },
     async of(id) {

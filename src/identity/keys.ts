@@ -19,7 +19,7 @@ import { createKeyVerifier } from './verify-key.ts';
 export interface KeyDraft {
   readonly userId: string;
   readonly ceiling: Ceiling;
-  /** It never expires unless this is said. */
+  /** The lifetime; without it the key never expires. */
   readonly lifeSeconds?: number | undefined;
 }
 
@@ -33,15 +33,17 @@ export interface Keys {
   create(draft: KeyDraft): Promise<MintedKey>;
   get(id: string): Promise<KeyView | undefined>;
   list(filter?: { readonly userId?: string | undefined }): Promise<KeyView[]>;
-  /** For good. Answers the key as it is then; undefined when there is none. */
+  /** Revokes a key for good. Returns it as it is then; undefined when there is none. */
   revoke(id: string): Promise<KeyView | undefined>;
-  /** Another secret under the same id; the one before it is taken for a while longer, if that is said. */
+  /** Gives the key a new secret; the old one is accepted for `overlapSeconds`. */
   rotate(id: string, overlapSeconds?: number): Promise<MintedKey>;
-  /** UNAUTHENTICATED unless the secret verifies and the key is good. A promise only when the store has to be asked. */
+  /**
+   * Throws UNAUTHENTICATED unless the secret verifies and the key is active. A promise only when the store is needed.
+   */
   verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
-  /** Whether a key is good, by the store and not by memory. */
+  /** Tells whether a key is active, by the store and not by the cache. */
   isGood(id: string): Promise<boolean>;
-  /** Whether keys of more than one user are good; at most a second old. */
+  /** Tells whether keys of more than one user are active; at most a second old. */
   areOfSeveralUsers(): Promise<boolean>;
 }
 
@@ -80,7 +82,7 @@ export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: str
     return toKeyView(record, await uses.of(record.id), now());
   }
 
-  /** Reads, decides and writes until nobody else was faster; undefined when there is no such key. */
+  /** Reads, decides and writes, again after a conflict; undefined when there is no such key. */
   async function changeKey(id: string, decide: (record: KeyRecord) => KeyRecord): Promise<KeyRecord | undefined> {
     if (!isKeyId(id)) return undefined;
     for (let tries = 0; tries < maxTries; tries++) {
@@ -102,7 +104,7 @@ export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: str
     const put = () => documents.put(keyCollection, record.id, writeKeyRecord(record), { expectedVersion: 0 });
     let { outcome } = await put();
     if (outcome === 'full') {
-      // Those that will never work again make room.
+      // Expired and revoked keys make room.
       for (const each of await readAllRecords()) if (findKeyState(each, now()) !== 'active') await deleteKey(each.id);
       ({ outcome } = await put());
     }
@@ -125,7 +127,7 @@ export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: str
       const record = { id, digest, previous: null, userId, ceiling, createdAt, expiresAt, revokedAt: null };
       await writeNewKey(record);
       forgetCached(id);
-      // Removed in between: whoever removed the user may have looked for keys just before this one was there.
+      // The user may have been removed meanwhile, and that removal cannot have seen this key.
       if (!(await isUser(userId))) {
         await deleteKey(id);
         throw userNotFound(userId);

@@ -2,11 +2,11 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /**
- * Tokens are `<kind>_<id>_<secret><checksum>`: the id finds the record, the secret proves it, and the checksum lets
- * typos and secret scanners be served without a look-up. Only a digest of the whole token is ever kept.
+ * Kinds of tokens. A token is `<kind>_<id>_<secret><checksum>`: the id finds the record, the secret proves it, and the
+ * checksum detects typos and helps secret scanners without a lookup. Only a digest of the whole token is stored.
  */
 export type TokenKind = 'ambs' | 'ambk' | 'amba';
-/** Those that find a record by their id: of sessions, and of keys. */
+/** Kinds of tokens that belong to a record: sessions and keys. */
 export type BearerKind = 'ambs' | 'ambk';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -25,28 +25,28 @@ export function mintToken(kind: TokenKind, id: string): MintedToken {
   return { token, digest: tokenDigest(token) };
 }
 
-/** A token as it was presented, with what can be said of it without looking anything up. */
+/** A token as it was presented, with what its text tells without a lookup. */
 export interface PresentedToken {
   readonly token: string;
-  /** Undefined, as the id, for anything that has not the shape of a token. */
+  /** Undefined, like the id, for a text that has not the form of a token. */
   readonly kind: BearerKind | undefined;
   readonly id: string | undefined;
   readonly digest: string;
 }
 
 export function presentedToken(token: string): PresentedToken {
-  // Its checksum may be right or not; nothing is proven yet.
+  // The checksum is not checked here, and nothing is proven yet.
   const [, kind, id] = tokenPattern.exec(token) ?? [];
   return { token, kind: kind as BearerKind | undefined, id, digest: tokenDigest(token) };
 }
 
-/** True when the checksum fits. A token whose secret verifies need not be asked. */
+/** Tells whether the checksum is right. A token whose secret verifies needs no check. */
 export function isWhole(token: string): boolean {
   const cut = token.length - checksumLength;
   return computeChecksum(token.slice(0, cut)) === token.slice(cut);
 }
 
-// The secret has 256 random bits: a plain digest is enough, and a slow one would only let callers exhaust us.
+// A plain digest is enough for 256 random bits; a slow one would let callers exhaust us.
 export function tokenDigest(token: string): string {
   return hash('sha256', token, 'hex');
 }

@@ -5,7 +5,7 @@ import { anonymousUser } from './principal.ts';
 
 export const userCollection = 'users';
 
-/** What the configuration says of people; it wins over the store, and only whoever edits the file changes it. */
+/** People of the configuration. They take precedence over the store and are changed only in the file. */
 export interface DeclaredPeople {
   readonly organisation?: string | undefined;
   readonly teams: readonly string[];
@@ -15,7 +15,7 @@ export interface DeclaredPeople {
 export interface UserView {
   readonly name: string;
   readonly teams: readonly string[];
-  /** Written in the configuration, and changed only there. */
+  /** True for a user of the configuration, who is changed only there. */
   readonly declared: boolean;
   readonly createdAt: string | null;
 }
@@ -27,15 +27,15 @@ export interface TeamView {
 }
 
 export interface Users {
-  /** One who is there already joins the teams named. */
+  /** Adds a user; an existing one joins the given teams. */
   add(name: string, teams?: readonly string[]): Promise<UserView>;
-  /** Takes the place of the teams there were. */
+  /** Replaces the teams of a user. */
   setTeams(name: string, teams: readonly string[]): Promise<UserView>;
   get(name: string): Promise<UserView | undefined>;
   list(): Promise<UserView[]>;
-  /** False when there was no such user in the store. What the user had is left to whoever asks. */
+  /** False when there is no such user in the store. The caller handles the user's keys and sessions. */
   remove(name: string): Promise<boolean>;
-  /** The declared ones, and those somebody is in. */
+  /** Lists the declared teams and all that have a member. */
   teams(): Promise<TeamView[]>;
 }
 
@@ -61,7 +61,7 @@ export function createUsers(documents: Documents, declared: () => DeclaredPeople
     });
   }
 
-  /** Reads, decides and writes until nobody else was faster. */
+  /** Reads, decides and writes, again after a conflict. */
   async function changeUser(name: string, decide: (stored: StoredUser | undefined) => StoredUser): Promise<UserView> {
     checkUserName(name);
     assertNotDeclared(name);
@@ -130,7 +130,7 @@ export function userNotFound(name: string): AmbitError {
   return new AmbitError('USER_NOT_FOUND', { what: `There is no user "${name.slice(0, 128)}".` });
 }
 
-/** Whoever asks may have any text for a name; a store takes only some as a key. */
+/** Tells whether a name is valid as a key of the store. Callers may pass any text. */
 function isStorableName(name: string): boolean {
   try {
     checkUserName(name);
@@ -144,7 +144,7 @@ function toUserView(name: string, { teams, createdAt }: StoredUser): UserView {
   return { name, teams, declared: false, createdAt: new Date(createdAt).toISOString() };
 }
 
-/** What is not as it was written is a user without teams: policies are missing rather than another team's. */
+/** Parses a stored user. A damaged entry is a user without teams, who gets no policies rather than another team's. */
 function parseStoredUser(text: string): StoredUser {
   try {
     const { teams, createdAt } = JSON.parse(text) as Record<string, unknown>;
@@ -168,7 +168,7 @@ function checkUserName(name: string): void {
   if (name === anonymousUser) refuseName(`"${anonymousUser}" is the name of those who prove none.`);
 }
 
-/** Each once, in order. */
+/** Checks team names and returns each once, in order. */
 function checkTeamNames(names: readonly string[]): string[] {
   if (names.length > 100) refuseName('A user is in at most 100 teams.');
   for (const name of names) {

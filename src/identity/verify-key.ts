@@ -5,19 +5,21 @@ import type { UserPrincipal } from './principal.ts';
 import { digestsEqual, isWhole, type PresentedToken } from './token.ts';
 
 export interface KeyVerifierOptions {
-  /** From the store; undefined when there is no such key. */
+  /** Reads a key from the store; undefined when there is none. */
   readRecord(id: string): Promise<KeyRecord | undefined>;
-  /** Whether there is this user still. */
+  /** Tells whether the user still exists. */
   isUser(name: string): Promise<boolean>;
-  /** A key has been verified by the store. */
+  /** Called after the store has verified a key. */
   onVerified(id: string): void;
   now(): number;
 }
 
 export interface KeyVerifier {
-  /** UNAUTHENTICATED unless the secret verifies and the key is good. A promise only when the store has to be asked. */
+  /**
+   * Throws UNAUTHENTICATED unless the secret verifies and the key is active. A promise only when the store is needed.
+   */
   verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
-  /** Something about this key is new, or about all of them. */
+  /** Drops what is cached about this key, or about all. */
   forget(id?: string): void;
 }
 
@@ -29,21 +31,24 @@ interface VerifiedSecret {
 
 interface VerifiedKey {
   readonly principal: UserPrincipal;
-  /** Two while the one before a rotation is still taken. */
+  /** Two entries while the secret before a rotation is still accepted. */
   readonly secrets: readonly VerifiedSecret[];
 }
 
-/** Within this time a key that was revoked stops working everywhere, even where nothing was heard of it. */
+/**
+ * The time for which a verified key is cached. A revoked key stops working everywhere within it, even without a
+ * notification.
+ */
 const cacheMs = 750;
 const maxVerifiedKeys = 10_000;
-/** What an unknown key is compared with; no token has this digest. */
+/** The digest that unknown keys are compared with; no token has it. */
 const unknownDigest = randomBytes(32).toString('hex');
 
 export function createKeyVerifier({ readRecord, isUser, onVerified, now }: KeyVerifierOptions): KeyVerifier {
   const verifiedKeys = new Map<string, VerifiedKey>();
   let changes = 0;
 
-  /** Only whoever holds the secret is answered from memory: for others a known id takes as long as an unknown one. */
+  /** Answers from memory only for the right secret, so that others cannot tell known ids from unknown ones by time. */
   function findCached({ kind, id, digest }: PresentedToken): UserPrincipal | undefined {
     const known = kind === 'ambk' && id !== undefined ? verifiedKeys.get(id) : undefined;
     const secret = known?.secrets.find((each) => digestsEqual(each.digest, digest));
@@ -52,15 +57,15 @@ export function createKeyVerifier({ readRecord, isUser, onVerified, now }: KeyVe
   }
 
   async function verifyByStore({ kind, id, token, digest }: PresentedToken): Promise<UserPrincipal> {
-    // Typos are told from the key alone.
+    // The checksum detects typos without the store.
     if (kind !== 'ambk' || id === undefined || !isWhole(token)) throw new AmbitError('UNAUTHENTICATED');
     const [readAt, before] = [performance.now(), changes];
     const record = await readRecord(id);
-    // Both are compared, whatever comes of it: an unknown key, a wrong secret and an old one take the same way.
+    // Both are always compared, so that an unknown key, a wrong secret and an old one take the same time.
     const isCurrent = digestsEqual(record?.digest ?? unknownDigest, digest);
     const isPrevious = digestsEqual(record?.previous?.digest ?? unknownDigest, digest);
     if (record === undefined || !(isCurrent || isPrevious)) throw new AmbitError('UNAUTHENTICATED');
-    // From here on the caller holds the secret, or held it, and may know what has become of the key.
+    // From here on the caller has, or had, the secret and may learn the state of the key.
     const state = findKeyState(record, now());
     if (state !== 'active') throw refuseKey(`The key has ${state === 'revoked' ? 'been revoked' : 'expired'}.`);
     const until = Math.min(record.expiresAt ?? Infinity, isCurrent ? Infinity : (record.previous?.until ?? 0));

@@ -6,8 +6,8 @@ import type { SetOptions, StateListOptions } from './state.ts';
 import type { Caps, PageRequest, SessionFilter, StateLimits } from './store.ts';
 
 /**
- * What every store refuses before it looks at its data, so that all refuse alike. Half a surrogate pair does not
- * survive being written down, and would make two different names the same.
+ * Checks that every store makes before it reads its data, so that all stores refuse alike. Half a surrogate pair cannot
+ * be stored, and would make two different names equal.
  */
 const idPattern = /^[a-z0-9][a-z0-9-]{0,127}$/;
 const collectionPattern = /^[a-z][a-z0-9-]{0,63}$/;
@@ -50,7 +50,7 @@ export function checkFilter(filter: SessionFilter): void {
   for (const value of Object.values(filter)) if (value !== undefined) checkText('filter', value);
 }
 
-/** The instant and id after which the page begins, and how many it may hold. */
+/** Reads where a page begins, as a time and an id, and how many sessions it may hold. */
 export function readPage(page: PageRequest): { readonly at: number; readonly id: string; readonly limit: number } {
   const { after, limit = 100 } = page;
   checkCount('limit', limit, 1, max.page);
@@ -87,7 +87,7 @@ function checkScopeLimits(limits: Limits): void {
     refuseRequest('A burst needs calls per minute.');
 }
 
-/** Without `holdMs` the place is given back, and counts for nothing afterwards. */
+/** Checks a renewal, or a release when `holdMs` is absent. */
 export function checkLease(id: string, lease: string, spent: Spent, holdMs?: number): void {
   checkId(id);
   checkText('lease', lease);
@@ -105,7 +105,7 @@ export function checkKey(id: string, key: string): void {
   checkText('key', key, max.key);
 }
 
-/** The value as it is written down, or the limit it breaks. */
+/** Returns the value as JSON text, or the limit it exceeds. */
 export function readStateValue(
   value: JsonValue,
   options: SetOptions,
@@ -134,7 +134,7 @@ export function checkDocument(collection: string, key: string, options: AtVersio
   checkCount('expectedVersion', options.expectedVersion, 0);
 }
 
-/** Whether a text may be written; one that no store could give back as it was is refused. */
+/** Tells whether a text is within its limit. Throws for a text that no store could return unchanged. */
 export function fitsDocument(text: string, limits: DocumentLimits): boolean {
   if (typeof text !== 'string' || brokenText.test(text)) refuseRequest('A document is well-formed text without NUL.');
   return Buffer.byteLength(text) <= limits.textBytes;

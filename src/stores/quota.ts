@@ -16,13 +16,16 @@ let leaseCount = 0;
 const minuteUs = 60_000_000;
 const dayMs = 86_400_000;
 
-/** What is remembered about a session, a user or a workspace. */
+/** Counters of a session, a user or a workspace. */
 export interface Counters {
-  /** When the calls so far would have been made at an even pace, in whole microseconds: sums of those stay exact. */
+  /**
+   * The time at which the calls so far would have been made at an even pace, in whole microseconds, so that sums stay
+   * exact.
+   */
   readonly paceUs: number;
   readonly calls: number;
   readonly bytes: number;
-  /** The day that `calls` and `bytes` are of; always 0 for a session. */
+  /** The day of `calls` and `bytes`; always 0 for a session. */
   readonly day: number;
 }
 
@@ -46,7 +49,7 @@ export function readCost(request: Admission): CallCost {
   return { calls, bytes, places: holdMs === undefined ? 0 : places };
 }
 
-/** What is left of the calls a place was taken with, and the day on which they were counted. */
+/** The calls of a lease that are left, and the day on which they were counted. */
 export interface LeasedCalls {
   readonly calls: number;
   readonly day: number;
@@ -56,7 +59,7 @@ export const dayNumber = (now: number): number => Math.floor(now / dayMs);
 
 export const countUnused = (spent: Spent, taken: LeasedCalls): number => Math.min(spent.unusedCalls ?? 0, taken.calls);
 
-/** All accounts together: either each of them can pay, or none is charged. */
+/** Finds the limit that refuses a call. Either all accounts are charged, or none. */
 export function findRefusal(accounts: readonly QuotaAccount[], cost: CallCost, now: number): QuotaRefusal | undefined {
   let lasting: QuotaRefusal | undefined;
   for (const scope of scopes) {
@@ -81,7 +84,7 @@ export function chargeCounters(
   return { paceUs, calls: today.calls + cost.calls, bytes: today.bytes + cost.bytes, day: today.day };
 }
 
-/** The counters once it is known what a place was used for. Calls of another day are no longer counted anyway. */
+/** The counters after the actual use of a lease is known. Calls of an earlier day are no longer counted anyway. */
 export function settleCounters(
   scope: Scope,
   counters: Counters,
@@ -124,7 +127,7 @@ function* listRefusals(account: QuotaAccount, cost: CallCost, now: number): Gene
   if (totalCalls !== undefined && cost.calls > 0 && counters.calls + cost.calls > totalCalls) {
     yield refusal('totalCalls', cost.calls > totalCalls ? null : tomorrow);
   }
-  // At the limit nothing more is admitted, not even a call that brings no bytes: its answer will.
+  // At the limit no call is admitted, not even one without bytes: its answer will have some.
   const asksBytes = cost.calls > 0 || cost.bytes > 0;
   if (
     totalBytes !== undefined &&
@@ -151,7 +154,7 @@ function isLonger(refusal: QuotaRefusal, than: QuotaRefusal | undefined): boolea
   return refusal.retryAfterMs === null || refusal.retryAfterMs > than.retryAfterMs;
 }
 
-/** A name for a place, never given twice by anyone. It proves nothing, so it need not be hard to guess. */
+/** Creates an id that no process ever gives twice. It proves nothing, so it may be guessable. */
 export function createLeaseId(): string {
   leaseCount++;
   return `${processId}.${leaseCount.toString(36)}`;

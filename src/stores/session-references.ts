@@ -1,7 +1,7 @@
 const minPrefixLength = 4;
 export const maxMatches = 10;
 
-/** The best kind of match there is: the id itself, else the name, else the beginning of an id. */
+/** Returns the best kind of match: the id itself, else the name, else the beginning of an id. */
 export function bestMatches<T extends { readonly id: string; readonly name: string | null }>(
   sessions: readonly T[],
   reference: string,
@@ -13,7 +13,7 @@ export function bestMatches<T extends { readonly id: string; readonly name: stri
   return isPrefix(reference) ? sessions.filter(({ id }) => id.startsWith(reference)).slice(0, maxMatches) : [];
 }
 
-/** Longer ones name nothing, and are not carried anywhere. */
+/** Longer texts name nothing, and are never sent to a store. */
 export function isReference(reference: string): boolean {
   return reference !== '' && reference.length <= 512;
 }

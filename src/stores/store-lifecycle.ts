@@ -8,8 +8,8 @@ export function unavailable(what: string, cause?: unknown): AmbitError {
 export const closedStoreError = (): AmbitError => unavailable('The session store has been closed.');
 
 /**
- * The same store, which refuses everything once `close` was called. Arguments that are refused before the store is
- * asked become rejections too: whoever awaits sees one kind of failure.
+ * Wraps a store so that it refuses everything after `close`. Invalid arguments become rejections too, so that callers
+ * see one kind of failure.
  */
 export function refuseWhenClosed(store: SessionStore): SessionStore {
   let closing: Promise<void> | undefined;
@@ -40,7 +40,7 @@ export function refuseWhenClosed(store: SessionStore): SessionStore {
   };
 }
 
-/** Does something every second, without keeping the process alive. What fails is tried again in the next. */
+/** Runs something every second without keeping the process alive. A failure is ignored until the next run. */
 export function repeatEverySecond(work: () => Promise<unknown>): () => void {
   const timer = setInterval(() => {
     work().catch(() => {});

@@ -15,7 +15,7 @@ const typeNames: Readonly<Record<string, string>> = {
   array: 'a list',
 };
 
-/** Keys of other tools that have a reason to be missing here. */
+/** Keys of other tools that are missing here for a reason. */
 const missingKeyReasons: Readonly<Record<string, string>> = {
   cwd: 'unknown key; a server runs in the workspace of its session',
 };
@@ -32,7 +32,7 @@ function findValue(root: unknown, path: KeyPath): unknown {
 const suggest = (suggestion: string | undefined): string =>
   suggestion === undefined ? '' : `; did you mean "${suggestion}"?`;
 
-/** "found …", by value only where neither the place nor the kind of mistake may reveal a secret. */
+/** Writes "found …", with the value only where it cannot reveal a secret. */
 function describeFound(value: unknown, path: KeyPath, expected: string): string {
   if (isSecret(path)) return value === null ? '' : `, found ${showKind(value)}`;
   const container = expected === 'a map' || expected === 'a list';
@@ -68,7 +68,7 @@ function explainWrongSize(issue: ZodIssue & { code: 'too_small' | 'too_big' }, v
   return `expected ${relation} ${bound}${describeFound(value, path, 'a number')}`;
 }
 
-/** Of a value that fits none of several shapes: what is wrong with the shape it comes nearest to. */
+/** Explains a value that matches none of several shapes, by the shape it comes nearest to. */
 function explainUnion(
   errors: readonly (readonly ZodIssue[])[],
   value: unknown,
@@ -89,7 +89,7 @@ function explainUnion(
 
 type ExplainIssue = (issue: ZodIssue, prefix: KeyPath) => ConfigProblem[];
 
-/** What Zod found, in plain words, with the place each is about. */
+/** Explains the issues of Zod in plain words, each with its path. */
 export function explainIssues(issues: readonly ZodIssue[], root: unknown): ConfigProblem[] {
   let schema: ReturnType<typeof createConfigJsonSchema> | undefined;
   const keysAt = new Map<string, string[]>();
@@ -116,7 +116,7 @@ export function explainIssues(issues: readonly ZodIssue[], root: unknown): Confi
         return problem(explainWrongValue(issue.values, value, path));
       case 'too_small':
       case 'too_big':
-        // Whole numbers have Zod's own outermost bound beside ours.
+        // Zod reports its own outer bound of whole numbers beside ours.
         if ('note' in issue) return [];
         return problem(explainWrongSize(issue, value, path));
       case 'invalid_format':

@@ -5,16 +5,16 @@ export type KeyPath = readonly (string | number)[];
 
 const maxShownLength = 60;
 
-/** Keys of a server whose values may hold secrets: tokens stand in arguments and addresses too. */
+/** Keys of a server whose values may contain secrets; arguments and addresses may contain tokens. */
 const serverSecrets = new Set<string | number>(['env', 'headers', 'args', 'url', 'command']);
 
 /** One thing that is wrong with a configuration. */
 export interface ConfigProblem {
   readonly path: KeyPath;
-  /** Whether the key is at fault or what stands behind it. */
+  /** The faulty part: the key or its value. */
   readonly at: 'key' | 'value';
   readonly message: string;
-  /** Where in the text, when the path does not tell. */
+  /** The offset in the text, when the path does not determine it. */
   readonly offset?: number;
 }
 
@@ -25,10 +25,10 @@ export interface TextPosition {
 
 export type LocateProblem = (problem: ConfigProblem) => TextPosition;
 
-/** A broken generator must not fill a terminal or a log. */
+/** Limits the lines of an error, so that a broken generator does not fill a terminal or a log. */
 const maxLines = 1000;
 
-/** All problems as one error, a line each, in the order of the file. */
+/** Creates one error of all problems, a line each, in the order of the file. */
 export function configInvalidError(
   file: string,
   problems: readonly ConfigProblem[],
@@ -45,7 +45,7 @@ export function configInvalidError(
   return new AmbitError('CONFIG_INVALID', { what: unique.join('\n') });
 }
 
-/** True where a value must not be repeated in a message. */
+/** Tells whether a value must not be repeated in a message. */
 export function isSecret(path: KeyPath): boolean {
   const [section, , key] = path;
   if (section === 'servers') return key !== undefined && serverSecrets.has(key);
@@ -55,7 +55,7 @@ export function isSecret(path: KeyPath): boolean {
   return section === 'store' && path[1] === 'redis';
 }
 
-/** Names of variables and headers are free text: one that looks like more than a name is left out of a path. */
+/** Cuts a path before a variable or header whose name looks like more than a name, since such names are free text. */
 export function withoutSecretKeys(path: KeyPath): KeyPath {
   const [section, second, key] = path;
   const named = section === 'servers' || section === 'workspaces' ? key : section === 'telemetry' ? second : undefined;
@@ -73,7 +73,7 @@ function quoteText(text: string): string {
   return `"${shortenText(text.replace(/["\\]/g, '\\$&'))}"`;
 }
 
-/** A path as it is read aloud: `servers.notes.args[0]`; odd keys stand in quotes. */
+/** Writes a path such as `servers.notes.args[0]`; unusual keys are quoted. */
 export function showPath(path: KeyPath): string {
   let shown = '';
   for (const segment of path) {
@@ -83,7 +83,7 @@ export function showPath(path: KeyPath): string {
   return shown;
 }
 
-/** The kind of a value in plain words, without the value. */
+/** Names the kind of a value without the value. */
 export function showKind(value: unknown): string {
   if (value === null || value === undefined) return 'nothing';
   if (Array.isArray(value)) return 'a list';
@@ -92,13 +92,13 @@ export function showKind(value: unknown): string {
   return `a ${typeof value}`;
 }
 
-/** A single value as it was written, shortened and safe to print; lists and maps only by their kind. */
+/** Writes a single value, shortened and safe to print; lists and maps only by their kind. */
 export function showValue(value: unknown): string {
   if (typeof value === 'string') return quoteText(value);
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : showKind(value);
 }
 
-/** `a, b or c` */
+/** Writes `a, b or c`. */
 export function joinWithOr(words: readonly string[]): string {
   return words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }

@@ -1,4 +1,4 @@
-/** Edits (insert, delete, replace, swap of neighbours) between two short words. */
+/** Counts the edits (insert, delete, replace, swap neighbours) between two short words. */
 function countEdits(a: string, b: string): number {
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);
@@ -16,7 +16,7 @@ function countEdits(a: string, b: string): number {
   return row[b.length]!;
 }
 
-/** What was probably meant: a word few edits away, or one that begins or ends the same. */
+/** Finds the word that was probably meant: one few edits away, or one that begins or ends the same. */
 export function closest(word: string, candidates: readonly string[]): string | undefined {
   if (word.length === 0 || word.length > 40) return undefined;
   const lower = word.toLowerCase();

@@ -3,13 +3,15 @@ import { isAbsolute, resolve } from 'node:path';
 import type { Config, ConfigDraft } from '../schema/schema.ts';
 
 /**
- * The role of each key of the configuration that names a file or folder. A secret must be out of reach of every session. A
- * setting must not be rewritten by one. An included file belongs to a project, and is hidden where a session could read
- * it. A given file or folder is meant for sessions.
+ * The role of a configured file or folder. A secret must be out of reach of every session. A setting must not be
+ * rewritten by one. An included file belongs to a project, and is hidden where a session could read it. A given file or
+ * folder is meant for sessions.
  */
 type FileRole = 'secret' | 'setting' | 'included' | 'given';
 
-/** Every key that names a file or folder; `*` stands for any name or place in a list. A test compares this with the schema. */
+/**
+ * Every key that names a file or folder; `*` stands for any name or list index. A test compares this with the schema.
+ */
 export const fileKeys = {
   'listen.tls.cert': 'setting',
   'listen.tls.key': 'secret',
@@ -29,7 +31,7 @@ interface ConfiguredFile {
   readonly path: string;
 }
 
-/** A path as the configuration means it: `~/` is the home folder, the rest is relative to the file's folder. */
+/** Resolves a configured path: `~/` is the home folder, other paths are relative to the folder of the file. */
 function resolvePath(path: string, folder: string, home: string): string {
   if (path === '~' || path.startsWith('~/')) return resolve(home, `.${path.slice(1)}`);
   return resolve(folder, path);
@@ -73,14 +75,14 @@ function isFile(path: string): boolean {
   try {
     return statSync(path).isFile();
   } catch {
-    // Too long, with a NUL, or not there: then it is not the name of a file.
+    // The path is missing, too long or contains a NUL.
     return false;
   }
 }
 
 /**
- * A server runs in the workspace, its script lies beside the configuration: relative arguments that name files
- * there become absolute. Folders are left alone, since `.` and `src` mean the workspace.
+ * Resolves relative arguments that name files beside the configuration, because the server runs in the workspace.
+ * Folders are left alone, since `.` and `src` mean the workspace.
  */
 export function resolveArgs(args: readonly string[], configDir: string): string[] {
   return args.map((arg) => {
@@ -90,12 +92,12 @@ export function resolveArgs(args: readonly string[], configDir: string): string[
   });
 }
 
-/** A command with a slash is a path, relative to the configuration; a bare name is looked up on PATH. */
+/** Resolves a command with a slash relative to the configuration; a bare name is looked up on PATH. */
 export function resolveCommand(command: string, configDir: string): string {
   return command.includes('/') ? resolve(configDir, command) : command;
 }
 
-/** The files of one role that a configuration names, with resolved paths. */
+/** Finds the configured files of one role, with resolved paths. */
 export function filesNamedIn(config: Pick<Config, keyof Config>, role: FileRole): ConfiguredFile[] {
   return Object.entries(fileKeys).flatMap(([key, found]) =>
     found === role ? findValues(config, key.split('.'), []) : [],

@@ -17,8 +17,8 @@ export interface IncludedServers {
 }
 
 /**
- * The servers of the included files, beside those of the configuration itself. Such a file belongs to a project:
- * whatever is wrong with it costs its servers, never the start.
+ * Reads the servers of included files. Such a file belongs to a project: a mistake in it costs its servers, never the
+ * start.
  */
 export async function includeServers(config: ConfigDraft, folder: string): Promise<IncludedServers> {
   const servers: ServerDrafts = {};
@@ -50,8 +50,8 @@ export async function includeServers(config: ConfigDraft, folder: string): Promi
 }
 
 /**
- * Hides included files from the file tools of each workspace they lie in: they may hold what servers are given, and that is
- * not for sessions. A file at the top of a workspace is hidden by its name, in whatever folder.
+ * Hides included files from the file tools of the workspaces that contain them, because they may contain secrets of
+ * servers. A file at the top of a workspace is hidden by its name in every folder.
  */
 export function hideIncludedFiles(config: ConfigDraft): ConfigDraft {
   const places = filesNamedIn(config, 'included').flatMap(({ path }) => tryResolve(path));
@@ -66,7 +66,7 @@ export function hideIncludedFiles(config: ConfigDraft): ConfigDraft {
   return { ...config, workspaces: Object.fromEntries(workspaces) };
 }
 
-/** The places that a path leads through, link by link. A path that cannot be resolved has none: nobody can read it. */
+/** Resolves the links of a path; empty when that fails, since then nobody can read it. */
 function tryResolve(path: string): string[] {
   try {
     return stationsOf(path);

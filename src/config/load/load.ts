@@ -23,11 +23,11 @@ export type ConfigSource = { readonly file: string } | { readonly text: string; 
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** One line for each key that is accepted and not acted on yet or names nothing, and for what included files lack. */
+  /** One line for each key that has no effect yet or names nothing, and for problems of included files. */
   readonly warnings: string[];
 }
 
-/** Reads, checks and completes a configuration. Throws CONFIG_INVALID with all that is wrong, a line each. */
+/** Reads, checks and completes a configuration. Throws CONFIG_INVALID with all problems, a line each. */
 export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   const text =
     'text' in source ? decodeConfigText(Buffer.from(source.text), source.file) : await readOwnConfigFile(source.file);
@@ -67,8 +67,8 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
 }
 
 /**
- * A frozen copy, all the way down. Its maps have no prototype, so that looking up a name that came from
- * outside, such as `constructor`, finds only what the operator wrote.
+ * Copies and freezes a value deeply. The maps have no prototype, so that looking up a foreign name such as
+ * `constructor` finds only what the operator wrote.
  */
 export function copyFrozen<T>(value: T): DeepReadonly<T> {
   if (Array.isArray(value)) return Object.freeze(value.map(copyFrozen)) as DeepReadonly<T>;

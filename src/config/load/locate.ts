@@ -18,12 +18,15 @@ export interface LocateDataDirOptions {
   readonly home: string;
 }
 
-/** Empty counts as unset; the XDG specification also has relative paths ignored. */
+/** Ignores empty values, and relative paths as the XDG specification says. */
 function chooseBaseFolder(value: string | undefined, otherwise: string): string {
   return value !== undefined && isAbsolute(value) ? value : otherwise;
 }
 
-/** `--config`, else AMBIT_CONFIG, else the user's configuration folder; never the working directory by itself. */
+/**
+ * Finds the configuration file: `--config`, else AMBIT_CONFIG, else the user's configuration folder; never the working
+ * directory.
+ */
 export function locateConfig({ flag, env, home }: LocateConfigOptions): string {
   if (flag !== undefined) return resolve(flag);
   const named = env['AMBIT_CONFIG'];
@@ -31,7 +34,7 @@ export function locateConfig({ flag, env, home }: LocateConfigOptions): string {
   return join(chooseBaseFolder(env['XDG_CONFIG_HOME'], join(home, '.config')), 'ambit', 'ambit.yaml');
 }
 
-/** `--data-dir`, else AMBIT_DATA_DIR, else a folder of its own for each configuration folder. */
+/** Finds the data directory: `--data-dir`, else AMBIT_DATA_DIR, else one for each configuration folder. */
 export function locateDataDir({ flag, env, configFile, home }: LocateDataDirOptions): string {
   if (flag !== undefined) return resolve(flag);
   const named = env['AMBIT_DATA_DIR'];

@@ -10,25 +10,25 @@ type ServerDraft = z.output<typeof serversSchema>[string];
 
 /** A server as a file of another tool describes it. */
 export interface ForeignServer {
-  /** As Ambit calls it. */
+  /** The name in Ambit. */
   readonly name: string;
-  /** The keys taken over, as they were written. */
+  /** The keys that are used, as they were written. */
   readonly written: Readonly<Record<string, unknown>>;
   readonly server: ServerDraft;
 }
 
 export interface ForeignServers {
   readonly servers: readonly ForeignServer[];
-  /** What is wrong or odd, a line each, without values. Servers that are wrong are not among the others. */
+  /** Problems and oddities, a line each, without values. Invalid servers are left out above. */
   readonly problems: readonly string[];
 }
 
-/** The only keys such a file has a say in: how far a server is trusted is not among them. */
+/** The only keys that such a file may set. Trust is not among them. */
 const takenKeys = ['command', 'args', 'env', 'url', 'headers', 'disabled'] as const;
 const wrappedServersSchema = z.object({ servers: serversSchema });
 const typeSpellings: Readonly<Record<string, string>> = { streamableHttp: 'streamable-http' };
 
-/** The map of servers, wherever Claude, Cursor or VS Code keep it. */
+/** Finds the map of servers in the formats of Claude, Cursor and VS Code. */
 function findServerMap(file: unknown): { readonly key: string; readonly map: unknown } | undefined {
   if (!isMap(file)) return undefined;
   if (file['mcpServers'] !== undefined) return { key: 'mcpServers', map: file['mcpServers'] };
@@ -53,7 +53,7 @@ const containsVariable = (value: unknown): boolean =>
       ? Object.values(value).some(containsVariable)
       : false;
 
-/** Reads a plain `mcpServers` file. It never throws: what cannot be used is named, the rest is given back. */
+/** Reads a plain `mcpServers` file. It never throws: unusable parts are reported, the rest is returned. */
 export function readMcpServers(text: string, prefixes: readonly string[]): ForeignServers {
   let file: unknown;
   try {
@@ -109,7 +109,7 @@ function readServer(name: string, value: unknown, prefixes: readonly string[]): 
   return { name, written, server };
 }
 
-/** What the file says and Ambit does otherwise. */
+/** Lists settings of the file that Ambit handles differently. */
 function listOddities(value: Record<string, unknown>): string[] {
   const odd: string[] = [];
   for (const key of ['command', 'args', 'env', 'url', 'headers']) {
@@ -121,8 +121,8 @@ function listOddities(value: Record<string, unknown>): string[] {
 }
 
 /**
- * JSON as editors allow it, with comments and trailing commas. Two plain passes without regular expressions over
- * the whole: the text is a stranger's.
+ * Parses JSON with comments and trailing commas. Two plain passes without regular expressions, since the text is not
+ * trusted.
  */
 function readJsonc(text: string): unknown {
   return JSON.parse(stripTrailingCommas(stripComments(text)));
@@ -162,7 +162,7 @@ function stripTrailingCommas(text: string): string {
   return kept + text.slice(from);
 }
 
-/** The closing quote, or the end of the text where there is none. */
+/** The offset of the closing quote, or the end of the text without one. */
 function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
     if (text[at] === '\\') at++;

@@ -5,15 +5,15 @@ import { filesNamedIn } from './configured-paths.ts';
 import { isInside, stationsOf } from './resolve-symlinks.ts';
 
 interface ReachablePath {
-  /** How the place is called in a message. */
+  /** The description of the path in a message. */
   readonly name: string;
   readonly path: string;
-  /** What an agent could do to what lies there. */
+  /** The harm that an agent could do there. */
   readonly harm: 'rewrite' | 'read';
 }
 
 export interface OutOfReachOptions {
-  /** Left out where Ambit runs without a configuration file. */
+  /** Absent when Ambit runs without a configuration file. */
   readonly configFile?: string | undefined;
   readonly dataDir: string;
   readonly config: Config;
@@ -34,7 +34,7 @@ function listReachablePaths(config: Config): ReachablePath[] {
   return [...workspaces, ...granted];
 }
 
-/** Every place a path leads through; one that cannot be followed counts as reachable, and is named. */
+/** Resolves the links of a path. One that cannot be resolved is reported as a problem. */
 function tryResolve(path: string, problems: string[]): string[] {
   try {
     return stationsOf(path);
@@ -44,7 +44,7 @@ function tryResolve(path: string, problems: string[]): string[] {
   }
 }
 
-/** Through what a session could rewrite a file, or a link on the way to it, as a message names it. */
+/** Lists the paths through which a session could rewrite a file or a link to it, as messages name them. */
 export function findRewriters(config: Config, path: string): string[] {
   const stations = tryResolve(path, []);
   return listReachablePaths(config)
@@ -56,7 +56,10 @@ export function findRewriters(config: Config, path: string): string[] {
     .map(({ name }) => name);
 }
 
-/** Refuses a configuration file, data directory or secret that a session could rewrite, or read, through what it is given. */
+/**
+ * Throws if a session could rewrite or read the configuration file, the data directory or a secret through paths that
+ * it is given.
+ */
 export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOptions): void {
   const problems: string[] = [];
   const data = tryResolve(dataDir, problems);

@@ -31,7 +31,7 @@ export function decodeConfigText(bytes: Uint8Array, file: string): string {
   }
 }
 
-/** Refuses a configuration that another user could change: it names the programs that we start. */
+/** Throws if another user could change the configuration, which names the programs that we start. */
 export function assertNobodyElseWrites(file: string): void {
   const exposed = findExposure(file);
   if (exposed === undefined) return;
@@ -41,13 +41,13 @@ export function assertNobodyElseWrites(file: string): void {
   });
 }
 
-/** The text of our own configuration. Files of projects and of other programs are read without asking whose they are. */
+/** Reads our own configuration. Files of projects and other programs are read without checking their owner. */
 export async function readOwnConfigFile(file: string): Promise<string> {
   assertNobodyElseWrites(file);
   return readConfigFile(file);
 }
 
-/** The text of a configuration file; never waits on a pipe, never reads past the limit. */
+/** Reads a configuration file without waiting on a pipe or reading past the limit. */
 export async function readConfigFile(file: string): Promise<string> {
   // Without O_NONBLOCK, opening a named pipe would wait for its writer.
   const handle = await open(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)).catch((cause: unknown) => {

@@ -18,7 +18,7 @@ import {
 } from 'yaml';
 import type { ConfigProblem, KeyPath, LocateProblem } from '../explain/problem.ts';
 
-/** Most values that aliases may stand for in all: enough to share settings, too little to blow up. */
+/** Limit of all values that aliases stand for: enough to share settings, too few to exhaust memory. */
 const maxAliasedValues = 10_000;
 
 type YamlEntry = Pair<unknown, Node | null>;
@@ -26,7 +26,7 @@ type YamlEntry = Pair<unknown, Node | null>;
 interface YamlValue {
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
-  /** True when the value is not whole, so that checking it further would mislead. */
+  /** True when the value is incomplete, so that further checks would mislead. */
   readonly broken: boolean;
   readonly entries: ReadonlyMap<unknown, ReadonlyMap<string, YamlEntry>>;
   readonly targets: ReadonlyMap<unknown, Node>;
@@ -40,7 +40,7 @@ interface AnchoredValue {
 
 const findOffset = (node: unknown): number => (node as Node | null | undefined)?.range?.[0] ?? 0;
 
-/** The parser's own sentences quote the source, which may hold secrets; these do not. */
+/** Messages by error code. Those of the parser quote the source, which may contain secrets. */
 const messageByCode: Readonly<Record<ErrorCode, string>> = {
   ALIAS_PROPS: 'an alias takes neither anchor nor tag',
   BAD_ALIAS: 'an anchor or alias without a usable name',
@@ -73,13 +73,13 @@ const messageByStart: readonly (readonly [RegExp, string])[] = [
   [/^Implicit map keys need/, 'a ":" is missing after the key'],
 ];
 
-/** The parser recurses, and a few thousand brackets end the process; no configuration is this deep. */
+/** Limit of nesting. The parser recurses, and a few thousand brackets would end the process. */
 const maxDepth = 64;
 
 export interface YamlSource {
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
-  /** True when the text could not be read whole, so that checking the value further would mislead. */
+  /** True when the text could not be read completely, so that further checks would mislead. */
   readonly broken: boolean;
   readonly locate: LocateProblem;
 }
@@ -99,7 +99,8 @@ function tokenizeYaml(text: string, lines: LineCounter): { tokens: CST.Token[]; 
 }
 
 function composeDocuments(tokens: CST.Token[], text: string): Document.Parsed[] {
-  // Keys are compared in yaml-value.ts: the parser compares each with each. YAML 1.1 would turn `off` into false.
+  // Duplicate keys are found in readYamlValue, since the parser compares each with each. YAML 1.1 would turn `off` into
+  // false.
   const composer = new Composer({
     uniqueKeys: false,
     prettyErrors: false,
@@ -124,7 +125,7 @@ function createLocator(root: Node | null, read: YamlValue, lines: LineCounter): 
         continue;
       }
       const entry = isMap(parent) ? read.entries.get(parent)?.get(String(segment)) : undefined;
-      // What is missing is shown at the key that should hold it.
+      // A missing value is reported at the key that should contain it.
       if (entry === undefined) return lines.linePos(findOffset(key));
       key = entry.key;
       node = entry.value;
@@ -134,7 +135,7 @@ function createLocator(root: Node | null, read: YamlValue, lines: LineCounter): 
   };
 }
 
-/** Reads YAML, and JSON with it, so that each value can be found again in the text. */
+/** Reads YAML, and thereby JSON, and keeps the position of each value. */
 export function readYaml(text: string): YamlSource {
   const lines = new LineCounter();
   const locateByOffset: LocateProblem = ({ offset }) => lines.linePos(offset ?? 0);
@@ -169,14 +170,14 @@ function describeYamlError(code: ErrorCode, message: string): string {
   return `not valid YAML: ${words}`;
 }
 
-/** The text of a key as it was written: `010` stays `010`. */
+/** Returns the text of a key as it was written: `010` stays `010`. */
 function readKeyText(key: Scalar): string {
   return typeof key.value === 'string' ? key.value : (key.source ?? String(key.value));
 }
 
 /**
- * The plain value of a document, with all that YAML allows and a configuration should not have refused on the way.
- * Maps have no prototype. Aliases share the value they stand for, so nothing is ever expanded.
+ * Converts a document into plain values and reports YAML features that a configuration must not use. Maps have no
+ * prototype. Aliases share one value, so nothing is expanded.
  */
 function readYamlValue(root: Node | null, lineAt: (offset: number) => number): YamlValue {
   const problems: ConfigProblem[] = [];

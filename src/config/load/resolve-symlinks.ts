@@ -15,8 +15,8 @@ function isLink(path: string): boolean | undefined {
 const splitPath = (path: string): string[] => path.split(sep).filter((name) => name !== '' && name !== '.');
 
 /**
- * Where a path really leads: each symbolic link on the way, by its own real place, and at last the real path
- * itself. Who can write at any of them decides what the path means. Parts that do not exist yet are taken as said.
+ * Resolves a path: returns the real location of each symbolic link on the way, and at last the real path. Write access
+ * to any of them decides what the path means. Parts that do not exist yet are kept as written.
  */
 export function stationsOf(path: string): string[] {
   const links: string[] = [];
@@ -38,7 +38,7 @@ export function stationsOf(path: string): string[] {
       real = next;
       continue;
     }
-    // realpath, since on file systems that ignore case only the system knows how a name is really spelt.
+    // realpath is needed because on file systems that ignore case only the system knows the real spelling.
     links.push(join(realpathSync.native(real), name));
     if (links.length > maxLinks) throw Object.assign(new Error('too many links'), { code: 'ELOOP' });
     const target = readlinkSync(next);
@@ -48,7 +48,7 @@ export function stationsOf(path: string): string[] {
   return [...links, realpathSync.native(real)];
 }
 
-/** True when a path is a folder itself or lies in it. Both must be real paths. */
+/** Tells whether a path is the folder itself or lies in it. Both must be real paths. */
 export function isInside(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }

@@ -9,16 +9,16 @@ import { isMap } from './schema-parts.ts';
 interface NotBuiltRow {
   /** `*` stands for any name. */
   readonly key: string;
-  /** Says why starting without it is refused; without this the key is ignored with a warning. */
+  /** The reason why starting without it is refused; without one the key is ignored with a warning. */
   readonly refuse?: string;
-  /** True when the value asks for nothing beyond what there is. */
+  /** Returns true when the value asks for nothing that is missing. */
   readonly harmless?: (value: unknown, siblings: Readonly<Record<string, unknown>>) => boolean;
   readonly ignored?: (value: unknown) => string;
 }
 
 const widensAccess = 'not built yet; starting without it would widen what a session may do';
 
-/** Keys the schema knows and the gateway does not act on yet. A feature that is built takes its row with it. */
+/** Keys that the schema knows and the gateway does not act on yet. Implementing a feature removes its row. */
 export const notBuiltYet: readonly NotBuiltRow[] = [
   {
     key: 'servers.*.tools.confirm',
@@ -40,7 +40,7 @@ interface WrittenKey {
   readonly siblings: Readonly<Record<string, unknown>>;
 }
 
-/** Variables that no workspace may set for a server: the context, and what decides what runs. */
+/** Finds variables that no workspace may set for a server: the context, and those that decide which program runs. */
 export function findOverrideProblems(config: ConfigDraft): ConfigProblem[] {
   return Object.entries(config.workspaces).flatMap(([slug, { env }]) =>
     Object.entries(env).flatMap(([server, variables]) =>
@@ -54,7 +54,7 @@ export function findOverrideProblems(config: ConfigDraft): ConfigProblem[] {
   );
 }
 
-/** Workspaces that roles name and nobody describes. A warning each: they give nobody more. */
+/** Finds workspaces that roles name and that do not exist. They grant nothing, so this is a warning. */
 export function findUnknownWorkspaces(config: ConfigDraft): ConfigProblem[] {
   const known = Object.keys(config.workspaces);
   return config.auth.jwt.flatMap(({ roles }, index) =>
@@ -71,8 +71,8 @@ export function findUnknownWorkspaces(config: ConfigDraft): ConfigProblem[] {
 }
 
 /**
- * Servers that workspaces name and nobody describes. A warning each: the included file that describes one may be
- * missing today, and a name too many gives nobody more.
+ * Finds servers that workspaces name and that do not exist. They grant nothing, and an included file may be missing for
+ * now, so this is a warning.
  */
 export function findUnknownServers(config: ConfigDraft): ConfigProblem[] {
   const known = Object.keys(config.servers);
@@ -93,7 +93,9 @@ export function findUnknownServers(config: ConfigDraft): ConfigProblem[] {
   });
 }
 
-/** Variables of imported servers that only the operator may set; without the mark the server is the operator's own. */
+/**
+ * Finds variables that an imported server may not set. Without the mark "imported" the server is the operator's own.
+ */
 export function findImportedProblems(config: ConfigDraft): ConfigProblem[] {
   return Object.entries(config.servers).flatMap(([name, server]) => {
     if (server.source !== 'imported' || server.transport !== 'stdio') return [];
@@ -106,7 +108,7 @@ export function findImportedProblems(config: ConfigDraft): ConfigProblem[] {
   });
 }
 
-/** Conditions that cannot be judged: found at the start, not by the first call that needs them. */
+/** Finds invalid conditions at the start rather than at the first call that needs them. */
 export async function findRuleProblems(config: ConfigDraft): Promise<ConfigProblem[]> {
   if (config.rules.every(({ when }) => when === undefined)) return [];
   const compile = await loadConditions();
@@ -118,8 +120,8 @@ export async function findRuleProblems(config: ConfigDraft): Promise<ConfigProbl
 }
 
 /**
- * Patterns that can match nothing there is, and look like a bound. A warning each: the server they mean may be in an
- * included file that is missing today.
+ * Finds patterns that match nothing although they look like a restriction. The server may be in an included file that
+ * is missing for now, so this is a warning.
  */
 export function findMisplacedPatterns(config: ConfigDraft): ConfigProblem[] {
   const servers = Object.keys(config.servers);
@@ -128,7 +130,7 @@ export function findMisplacedPatterns(config: ConfigDraft): ConfigProblem[] {
   for (const [index, { allow, deny }] of config.rules.entries()) {
     for (const text of allow ?? deny ?? []) {
       const pattern = toolPattern(text);
-      // Ambit's own tools go by their bare names.
+      // Ambit's own tools have no server prefix.
       if (['session_', ...servers.map((name) => `${name}__`)].some(pattern.mayFollow)) continue;
       const meant = closest(text.split('__', 1)[0] as string, servers);
       const suggestion = meant === undefined ? '' : `; did you mean "${meant}__…"?`;
@@ -161,7 +163,7 @@ function findWrittenKeys(value: unknown, segments: readonly string[], path: KeyP
   });
 }
 
-/** The keys written in a file, as it stands before defaults, that are known but not built. */
+/** Finds the keys of a file, before defaults, that are known but not implemented. */
 export function findNotBuilt(file: unknown, rows: readonly NotBuiltRow[] = notBuiltYet): NotBuiltKey[] {
   return rows.flatMap((row) =>
     findWrittenKeys(file, row.key.split('.'), [])

@@ -3,7 +3,7 @@ import type { KeyPath } from '../explain/problem.ts';
 import { configSchema } from './schema.ts';
 
 interface KnownKey {
-  /** `servers.*.tools`, `rules[].id` */
+  /** A path such as `servers.*.tools` or `rules[].id`. */
   readonly key: string;
   readonly schema: JsonSchema;
 }
@@ -27,7 +27,7 @@ export interface JsonSchema {
   readonly oneOf?: readonly JsonSchema[];
 }
 
-/** What may be written into a configuration file, for editors; rules across keys are checked at start only. */
+/** Creates the JSON Schema of a configuration file, for editors. Rules across keys are checked only at the start. */
 export function createConfigJsonSchema(): JsonSchema {
   const { $schema, ...rest } = z.toJSONSchema(configSchema, { io: 'input' }) as JsonSchema;
   return {
@@ -52,13 +52,13 @@ function descend(schemas: readonly JsonSchema[], segment: string | number): Json
   });
 }
 
-/** The keys that may stand in the map at a path. */
+/** Lists the keys that are allowed in the map at a path. */
 export function listKeysAt(path: KeyPath, root: JsonSchema = createConfigJsonSchema()): string[] {
   const here = path.reduce<JsonSchema[]>(descend, [root]);
   return here.flatMap(listBranches).flatMap((schema) => Object.keys(schema.properties ?? {}));
 }
 
-/** Every key of the configuration; `*` stands for a name the operator chooses. */
+/** Lists every key of the configuration; `*` stands for a name that the operator chooses. */
 export function listKnownKeys(schema: JsonSchema = createConfigJsonSchema(), prefix = ''): KnownKey[] {
   return listBranches(schema).flatMap((branch) => {
     const own = Object.entries(branch.properties ?? {}).flatMap(([name, property]) => {

@@ -2,7 +2,7 @@ import { isIPv4, isIPv6 } from 'node:net';
 import type { ConfigProblem } from '../explain/problem.ts';
 import { isMap } from './schema-parts.ts';
 
-/** 127.0.0.0/8, ::1 or localhost; anything that is not certainly loopback is not. */
+/** Tells whether a host is certainly loopback: 127.0.0.0/8, ::1 or localhost. */
 export function isLoopbackHost(host: string): boolean {
   if (isIPv4(host)) return host.startsWith('127.');
   if (isIPv6(host)) return URL.canParse(`http://[${host}]`) && new URL(`http://[${host}]`).hostname === '[::1]';
@@ -16,7 +16,7 @@ export interface ListenChoice {
   readonly onInvalidKey: 'refuse' | 'anonymous';
 }
 
-/** What speaks against listening like this. To be asked again when a flag changes the host. */
+/** Finds reasons not to listen like this. It is checked again when a flag changes the host. */
 export function listenProblems(choice: ListenChoice): ConfigProblem[] {
   const problems: ConfigProblem[] = [];
   const addProblem = (section: string, key: string, message: string): void => {
@@ -39,7 +39,7 @@ export function listenProblems(choice: ListenChoice): ConfigProblem[] {
   return problems;
 }
 
-/** The choice a file makes, read leniently: what is malformed is named elsewhere. */
+/** Reads the choice of a file leniently; malformed values are reported elsewhere. */
 export function readListenChoice(file: unknown): ListenChoice {
   const root = isMap(file) ? file : {};
   const listen = isMap(root['listen']) ? root['listen'] : {};

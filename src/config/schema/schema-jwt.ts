@@ -6,7 +6,7 @@ const scopeSchema = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, {
   error: 'expected a scope: visible characters without blanks, quotes and backslashes',
 });
 
-/** Only those whose verifying key cannot sign: with the others a published key would be a secret. */
+/** Algorithms whose public key cannot sign; with the others a published key would be a secret. */
 const algorithms = [
   'RS256',
   'RS384',

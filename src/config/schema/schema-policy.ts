@@ -70,7 +70,7 @@ const peopleKeys = {
     .describe('Users who are declared here; others are added with "ambit user add".'),
 };
 
-/** A misspelt team would be one without policies. */
+/** Checks that teams are declared, because a misspelt one would have no policies. */
 function checkTeams(
   { teams, users }: { readonly teams: readonly string[]; readonly users: readonly { name: string; teams: string[] }[] },
   context: z.RefinementCtx,

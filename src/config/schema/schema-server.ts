@@ -19,14 +19,14 @@ import {
   trustLevel,
 } from './schema-parts.ts';
 
-/** Written by the gateway itself; a fixed value would break the exchange or forge the context. */
+/** Headers that the gateway writes; a fixed value would break the exchange or forge the context. */
 const ownHeaders = new Set(
   'accept connection content-length content-type host keep-alive mcp-protocol-version mcp-session-id te trailer transfer-encoding txn-token upgrade'.split(
     ' ',
   ),
 );
 
-/** Headers of an operator's own, whose values may be secrets. */
+/** Headers that the operator sets; their values may be secrets. */
 export const headerMap = mapOf(
   { pattern: /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, rule: 'this is not the name of an HTTP header' },
   z.string().regex(/^[^\u0000-\u0008\u000a-\u001f\u007f]*$/, { error: 'expected text without line ends' }),
@@ -47,14 +47,14 @@ export const headerMap = mapOf(
   { when: ({ value }) => isMap(value) },
 );
 
-/** At least two names below the star: `*.com` is nobody's. */
+/** Tells whether an entry is a host and port. A wildcard needs at least two labels: `*.com` belongs to nobody. */
 function isHostPattern(entry: string): boolean {
   const wide = entry.startsWith('*.');
   const read = readHostAndPort(wide ? entry.slice(2) : entry);
   return read !== undefined && !(wide && (read.literal || !read.host.includes('.')));
 }
 
-/** Without a leading dash, so that no engine takes it for an option. */
+/** The name of an image has no leading dash, so that no engine takes it for an option. */
 const imageName = /^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$/;
 
 const hostAndPort = z
@@ -230,9 +230,9 @@ type CommonServerKeys = Omit<
 > & {
   trust: TrustLevel[];
   context: 'full' | 'pseudonymous' | 'none';
-  /** Who wrote it down: the operator, a project's own file, or another tool whose file was imported. */
+  /** The origin of the entry: the operator, a project's own file, or an imported file of another tool. */
   source: ServerSource;
-  /** The included file, or what was imported. */
+  /** The included or imported file. */
   file?: string;
 };
 

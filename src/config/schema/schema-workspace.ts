@@ -16,7 +16,7 @@ import {
 
 const serverNameSchema = z.string().regex(serverName, { error: 'expected the name of a server' });
 
-/** One that cannot be read would close nothing, and nobody would notice. */
+/** Checks a glob, because an invalid one would protect nothing without notice. */
 const globSchema = textLine(512).superRefine((text, context) => {
   try {
     compileGlob(foldName(text));
@@ -82,7 +82,7 @@ const workspaceSchema = z.strictObject({
   files: filesSchema.prefault({}).describe('What the session file tools may do here.'),
 });
 
-/** A folder belongs to the backend that works in one, and to no other. Said beside whatever else is wrong. */
+/** Only the backend "local" has a folder. This is reported beside other problems. */
 const workspaceWithPath = workspaceSchema
   .refine(({ path, backend = 'local' }) => backend !== 'local' || path !== undefined, {
     path: ['path'],
@@ -95,7 +95,7 @@ const workspaceWithPath = workspaceSchema
     when: () => true,
   });
 
-/** Elsewhere it would promise what is not kept. */
+/** Only the backend "database" has an id of files. */
 const workspaceWithFiles = workspaceWithPath.refine(
   ({ files, backend }) => backend === 'database' || files.id === undefined,
   { path: ['files', 'id'], error: 'only the backend "database" knows files by an id' },

@@ -4,7 +4,7 @@ import { isInherited, type Objective, type Policy } from './policy.ts';
 
 const blockMetaKey = 'ambit/context-block';
 
-/** Whose block it is, and what it is. */
+/** The facts that a signed block proves. */
 interface BlockClaims {
   readonly sessionId: string;
   readonly userId: string;
@@ -13,7 +13,7 @@ interface BlockClaims {
 
 export type BlockSigner = (text: string, facts: BlockClaims) => string;
 
-/** What somebody is given: policies in the order they are read, then objectives. */
+/** The context of one reader: policies in reading order, then objectives. */
 export interface EffectiveContext {
   readonly policies: readonly Policy[];
   readonly objectives: readonly Objective[];
@@ -22,12 +22,12 @@ export interface EffectiveContext {
 export const headerLine = '═══ SESSION CONTEXT (auto-injected) ═══';
 const footerLine = '═'.repeat(headerLine.length);
 
-/** A block is read by a model that came for something else: beyond this it is told where the rest is. */
+/** Limits of a block, which a model reads beside its real task. The block names the tool that returns the rest. */
 const maxPolicyText = 2000;
 const maxBlockText = 12_000;
 const cutNote = '… (cut here: session_context has the whole text)';
 
-/** The block as the model reads it; `whole` leaves nothing out. */
+/** Renders the block for the model; `whole` leaves nothing out. */
 export function renderBlock({ policies, objectives }: EffectiveContext, whole = false): string {
   const room = { left: whole ? Number.POSITIVE_INFINITY : maxBlockText };
   const renderText = (text: string) => indentLines(whole ? text : shortenText(text));
@@ -40,7 +40,7 @@ export function renderBlock({ policies, objectives }: EffectiveContext, whole = 
   return addFrame(sections.length === 0 ? 'No policies or objectives configured.' : sections.join('\n\n'));
 }
 
-/** For whoever was given the block before. */
+/** Renders the notice for a reader that already has the block. */
 export function renderNotice(): string {
   return addFrame(
     'The policies or objectives of this session have changed since they were given here.\n' +
@@ -48,7 +48,7 @@ export function renderNotice(): string {
   );
 }
 
-/** What tells one text from another. */
+/** Computes a short id of a text, to tell one version from another. */
 export function computeRevision(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
@@ -82,14 +82,14 @@ function shortenText(text: string): string {
   return points.length <= maxPolicyText ? text : `${points.slice(0, maxPolicyText).join('')}${cutNote}`;
 }
 
-/** Further lines of a text stay visibly within it, whatever ends them. */
+/** Indents further lines of a text, so that they visibly belong to it. */
 function indentLines(text: string): string {
   return text.trim().replaceAll(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, '\n    ');
 }
 
 /**
- * Makes the content block that carries a text, as JSON: what it says and to whom can be proven by the keys published. A
- * server without keys says only what it is.
+ * Creates the function that writes a text as a content block in JSON. The published keys prove the text and its
+ * recipient. Without keys the block only names its kind.
  */
 export function createBlockSigner(
   keys: Pick<SigningKeys, 'current'> | undefined,

@@ -1,9 +1,9 @@
 import { hostname } from 'node:os';
 import type { SessionMarks } from '../../stores/state.ts';
 
-/** Who tells something to a client just now; given back when it could not be told. */
+/** The exclusive right to deliver something to a client. */
 export interface DeliveryClaim {
-  /** `told` says that it is written down that it was told: then nobody needs to know who has tried before. */
+  /** Releases the claim. `told` means that the delivery is recorded, so earlier claims are removed as well. */
   release(told: boolean): Promise<void>;
 }
 
@@ -17,9 +17,9 @@ const leaseMs = 10_000;
 const maxTakeovers = 16;
 
 /**
- * Of several who want to tell the same, in however many processes, one has the claim. One whose owner has died, or that
- * is older than its lease, can be taken over: by the next in a row of marks, since a mark is never written over and of
- * those who put the next one, one is first. Only its owner takes a claim away again.
+ * Claims a delivery, so that one of several callers in any number of processes makes it. A claim whose owner died, or
+ * that is older than its lease, is taken over with the next mark in a row: a mark is never overwritten, and only one
+ * caller is first to put the next. Only its owner removes a claim.
  */
 export async function claimDelivery(
   marks: SessionMarks,

@@ -6,8 +6,8 @@ import { type Message, readMessage } from '../../protocol/message.ts';
 type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
- * Where a block would go: the content of a result that is final. Undefined where a reply has none. A modern client reads
- * no content beside a question or a task, whatever a server puts there; others know of no such word.
+ * Finds the content of a final result, where a block is inserted; undefined when there is none. A modern client ignores
+ * content beside a question or a task. Other clients do not know `resultType`.
  */
 export function findContent(message: Message, modern: boolean): Member | undefined {
   const type = modern ? findLastMember(message, 'resultType') : undefined;
@@ -15,12 +15,12 @@ export function findContent(message: Message, modern: boolean): Member | undefin
   return isFinal ? findList(message, 'content') : undefined;
 }
 
-/** `block` is JSON; the rest of the result stays as it is. */
+/** Inserts a block, as JSON, before all other content. The rest of the result stays as it is. */
 export function insertFirstBlock(message: Message, content: Member, block: string): Buffer {
   return applyEdits(message.bytes, [insertAtStart(message.bytes, content, [block])]);
 }
 
-/** Messages, as JSON, around those of a prompt. */
+/** Adds messages, as JSON, before and after those of a prompt. */
 export function surroundMessages(bytes: Buffer, before: readonly string[], after: readonly string[]): Buffer {
   const message = readMessage(bytes);
   const messages = findList(message, 'messages');
@@ -34,8 +34,8 @@ export function surroundMessages(bytes: Buffer, before: readonly string[], after
 }
 
 /**
- * Further words in the instructions of a handshake or a description, after the server's own. They are one user's: what
- * the server lets anybody keep for everybody is no longer that.
+ * Adds text after the instructions of a handshake or a description. The text is meant for one user, so a result that
+ * may be cached for everybody becomes private.
  */
 export function addInstructions(bytes: Buffer, words: string): Buffer {
   const message = readMessage(bytes);
@@ -55,7 +55,7 @@ export function addInstructions(bytes: Buffer, words: string): Buffer {
   return applyEdits(bytes, [...edits, { start: at, end: at, text }]);
 }
 
-/** Of several of one name it is the last that most readers take. */
+/** Finds a member of the result. Most readers take the last of several with one name. */
 function findLastMember(message: Message, key: string): Member | undefined {
   return message.result?.shape?.members.filter((member) => member.key === key).at(-1);
 }
@@ -72,12 +72,12 @@ function insertAtStart(bytes: Buffer, list: Member, items: readonly string[]): E
 }
 
 /**
- * Whether clients can read the result of a call. Those that check what they get drop the whole of a result in which one
- * part is not as MCP says, and all that was put into it.
+ * Tells whether clients can read the result of a call. A client that validates results drops all of one that breaks MCP
+ * in any part, together with the inserted block.
  */
 export function isReadableResult({ bytes, result }: Message): boolean {
   const members = result?.shape?.members ?? [];
-  // Of two of one name each reader takes another.
+  // Readers disagree about which of two equal names counts.
   if (result === undefined || members.filter(({ key }) => readsAs(key, 'content')).length !== 1) return false;
   const { content, isError, structuredContent, _meta } = JSON.parse(rawAt(bytes, result)) as JsonObject;
   return (

@@ -2,8 +2,8 @@
 const phrase = 'sessioncontextautoinjected';
 
 /**
- * Letters that a reader takes for one of those in the phrase and that Unicode does not fold to it: other alphabets,
- * small capitals, letters without a dot. Digits and bars are read both ways, as a letter and as nothing.
+ * Letters that look like one of the phrase and that Unicode does not fold to it: other alphabets, small capitals,
+ * letters without a dot. Digits and bars are tried both as a letter and as nothing.
  */
 const lookAlikes: Readonly<Record<string, string>> = {
   a: 'аАαΑɑᴀⱭ∀',
@@ -29,23 +29,20 @@ const readAsLetters = new Map([
 /** Letters in squares and circles that Unicode does not fold: from this code point on, 26 each. */
 const boxed = [0x1f150, 0x1f170, 0x1f1e6];
 
-/** What is written between the letters of a text, and not shown: tags, targets of links, named characters. */
+/** Markup between letters that is not shown: tags, link targets, character references. */
 const markup = /<\/?[a-z][^<>]{0,300}>|\]\([^()\s]{0,500}\)|&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});/iy;
 const commentStart = '<!--';
 const maxCommentLength = 500;
 
 const folded = new Map<string, string>();
 
-/**
- * Finds where in the text, counted from its beginning, something begins that reads like the header of a block. Stops when
- * it has found so many.
- */
+/** Finds the offsets at which something begins that reads like the header of a block; at most `max`. */
 export function findLookAlikes(text: string, max: number): number[] {
   const found = new Set([...findPhrase(text, true, max), ...findPhrase(text, false, max)]);
   return [...found].sort((one, other) => one - other);
 }
 
-/** One pass, whatever the text: the letters seen so far are not kept, only where the last of them stood. */
+/** Searches in one pass. Only the offsets of the last letters are kept, not the letters. */
 function findPhrase(text: string, digitsAreLetters: boolean, max: number): number[] {
   const places = new Int32Array(phrase.length);
   const found: number[] = [];
@@ -67,10 +64,13 @@ function findPhrase(text: string, digitsAreLetters: boolean, max: number): numbe
 
 const quote = 0x22;
 
-/** Returns whether to go on. Of JSON text it gets the quotes too. A digit or bar may be meant as the letter, or as none. */
+/**
+ * Handles one letter and returns whether to go on. In JSON text it also gets the quotes. A digit or bar may stand for
+ * the letter or for nothing.
+ */
 type VisitLetter = (letter: number, place: number, isDigit: boolean) => boolean;
 
-/** The letters of a text from a place on, each by its code, with where it stands. */
+/** Reads the letters of a text from an offset on, each by its code and its offset. */
 function readLetters(text: string, from: number, isEscaped: boolean, visit: VisitLetter): void {
   for (let at = from; at < text.length; ) {
     let code = text.charCodeAt(at);
@@ -90,7 +90,7 @@ function readLetters(text: string, from: number, isEscaped: boolean, visit: Visi
   }
 }
 
-/** What each character is read as, once it has been met: the code of a letter, with a bit more for a digit. */
+/** The reading of each character, once known: the code of a letter, with a further bit for a digit. */
 const readAs = new Uint8Array(0x110000);
 const none = 1;
 const several = 2;
@@ -119,7 +119,7 @@ function readMarkup(text: string, at: number): string {
   return markup.exec(text)?.[0] ?? '';
 }
 
-/** Ends with the first ">" after it, or is none. */
+/** Reads a comment that ends with the first ">"; empty when there is none. */
 function readComment(text: string, at: number): string {
   const from = at + commentStart.length;
   const body = text.slice(from, from + maxCommentLength + 3);
@@ -127,7 +127,7 @@ function readComment(text: string, at: number): string {
   return end >= 2 && body.startsWith('--', end - 2) ? text.slice(at, from + end + 1) : '';
 }
 
-/** The character that a numeric reference stands for; nothing for a name, a tag or a target. */
+/** Reads the character of a numeric reference; empty for a name, a tag or a link target. */
 function readCharacterReference(markup: string): string {
   const [, base, digits] = /^&#(x?)([0-9a-f]+);$/i.exec(markup) ?? [];
   if (digits === undefined) return '';
@@ -135,7 +135,7 @@ function readCharacterReference(markup: string): string {
   return code <= 0x10ffff ? String.fromCodePoint(code) : '';
 }
 
-/** The letters a to z that somebody reads in a character; empty for one that is none, such as a blank or a mark. */
+/** Returns the letters a to z that a reader sees in a character; empty for one that is no letter, such as a blank. */
 function foldLetters(char: string): string {
   if (char === '') return '';
   const known = folded.get(char);
@@ -152,17 +152,17 @@ function foldLetters(char: string): string {
 }
 
 const codes = Uint8Array.from(phrase, (letter) => letter.charCodeAt(0));
-/** For each length of a beginning of the phrase, the longest shorter one that it ends with. */
+/** The failure table of the search: for each prefix of the phrase, the longest shorter prefix that it ends with. */
 const shorter = Array.from(phrase, (_, last) => {
   const begun = phrase.slice(0, last + 1);
   let length = last;
   while (length > 0 && !begun.endsWith(phrase.slice(0, length))) length--;
   return length;
 });
-/** The end of the phrase begins with its rarest letter, which occurs once. */
+/** The end of the phrase, from its rarest letter on, which occurs once. */
 const tail = codes.subarray(phrase.indexOf('j'));
 
-/** Every character that is read as a j, from the blocks of Unicode that have letters in another dress. */
+/** Every character that reads as a j, from the Unicode blocks of styled letters. */
 const dressedJs = [
   [0x249c, 0x24e9],
   [0x1d400, 0x1d7ff],
@@ -172,15 +172,15 @@ const dressedJs = [
     foldLetters(char).includes('j'),
   ),
 );
-/** The ways to write that letter, where the letter behind it does not rule out the rest; `&#` may stand for any. */
+/** All spellings of that letter, unless the letter after it rules the phrase out; `&#` may stand for any letter. */
 const anyJ = new RegExp(`[jJјЈϳᴊʝͿʲᴶⱼⅉｊＪǰǊǋǌ${dressedJs.join('')}](?![a-df-zA-DF-Z])|&#`, 'gu');
-/** A text made of nothing but such places is quicker to read as a whole. */
+/** Beyond this many candidates it is faster to read the rest as a whole. */
 const maxCandidates = 50_000;
 
 /**
- * Whether a text could hold a look-alike: a quick look for the end of the phrase, and all that most texts cost.
- * `isEscaped` says that it is JSON text: a backslash and the character after it are not letters, and the phrase may go on
- * in the string after a quote.
+ * Tells whether a text could contain a look-alike. This quick search for the end of the phrase is all that most texts
+ * cost. `isEscaped` means JSON text: a backslash and the character after it are not letters, and the phrase may
+ * continue in the string after a quote.
  */
 export function mayContainLookAlike(text: string, isEscaped: boolean): boolean {
   anyJ.lastIndex = 0;
@@ -190,7 +190,7 @@ export function mayContainLookAlike(text: string, isEscaped: boolean): boolean {
     const { index } = found;
     if (!mayEndPhrase(text, index, isEscaped)) continue;
     looks++;
-    // What stands for another letter, or for none, would be looked behind without end.
+    // A reference to any other character would be searched behind without end.
     if (found[0] === '&#' && !foldLetters(readCharacterReference(readMarkup(text, index))).includes('j')) continue;
     if (containsTail(text, index, isEscaped, true)) return true;
   }
@@ -202,8 +202,8 @@ const letterI = 0x69;
 const letterL = 0x6c;
 
 /**
- * Whether the letters before a j may be those of the phrase, as far as plain letters tell: they are not in "object" and
- * in "were injected". Everything else, such as markup, may be anything.
+ * Tells whether the letters before a j may belong to the phrase, as far as plain letters show: not in "object" or "were
+ * injected". Anything else, such as markup, may be anything.
  */
 function mayEndPhrase(text: string, at: number, isEscaped: boolean): boolean {
   if ((text.charCodeAt(at) | 0x20) !== codes[firstJ]) return true;

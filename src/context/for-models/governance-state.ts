@@ -1,31 +1,33 @@
 import type { SessionStore } from '../../stores/store.ts';
 import { objectiveCollection, policyCollection } from './policy-store.ts';
 
-/** Which people there are; policies ask no more of them. */
+/** The people that policies are resolved for. */
 export interface PeopleSource {
   teamsOf(userId: string): Promise<readonly string[]>;
   any(): Promise<boolean>;
-  /** Where in the store they are written. */
+  /** The collections of the store that describe them. */
   readonly collections: readonly string[];
 }
 
-/** What stays the same until something is written that policies, objectives or people are made of. */
+/** An object that is replaced whenever policies, objectives or people change. */
 export type GovernanceRevision = object;
 
-/** Whether there is anything to govern by; asked on every call, so what is known is answered at once. */
+/**
+ * Knows whether there are policies, objectives or people. It is asked on every call, so known answers come from memory.
+ */
 export interface GovernanceState {
   revision(): GovernanceRevision;
-  /** Undefined while it is not known. */
+  /** The known answer; undefined while it is not known. */
   isActive(): boolean | undefined;
   refresh(): Promise<boolean>;
-  /** Something was written here: nobody waits for the feed to tell of it. */
+  /** Drops what is known after a write by this process, without waiting for the change feed. */
   invalidate(): void;
   close(): void;
 }
 
 export interface GovernanceStateOptions {
   readonly watch: SessionStore['watch'];
-  /** Another object when the configuration is another. */
+  /** Returns a new object whenever the configuration changes. */
   readonly configuration: () => object;
   readonly people: PeopleSource;
   readonly anyText: () => Promise<boolean>;
@@ -47,7 +49,7 @@ export function createGovernanceState({
     active = undefined;
   }
 
-  /** A reload puts another configuration in place. */
+  /** Drops what is known when a reload has replaced the configuration. */
   function followConfiguration(): void {
     const now = configuration();
     if (now === seen) return;

@@ -32,7 +32,7 @@ type PolicyView = WithDeclared<Policy>;
 
 type ObjectiveView = WithDeclared<Objective>;
 
-/** Policies and objectives as an operator handles them; whatever changes is recorded. */
+/** Policies and objectives for operators. Every change is recorded in the journal. */
 export interface Policies {
   list(): Promise<PolicyView[]>;
   set(draft: PolicyDraft): Promise<PolicyView>;
@@ -47,7 +47,7 @@ export interface Policies {
 interface GovernanceParts {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings & { readonly users: readonly unknown[] };
-  /** The address that signed blocks name as their issuer; the name of the keys without one. */
+  /** The issuer that signed blocks name; without one, the name of the keys. */
   readonly publicUrl: string | undefined;
   readonly directory: Directory;
   readonly keys: SigningKeys;
@@ -55,20 +55,20 @@ interface GovernanceParts {
   readonly log: Log;
 }
 
-/** What the configuration says; another object when it is another. */
+/** The configured part of governance; a new object whenever the configuration changes. */
 export interface GovernanceSettings {
   readonly carrier: 'first-result' | 'instructions' | 'both';
   readonly policies: readonly Policy[];
   readonly objectives: readonly Omit<Objective, 'id'>[];
 }
 
-/** Whom something is resolved for. */
+/** The user and workspace that policies are resolved for. */
 export interface PolicyReader {
   readonly userId: string;
   readonly workspaceId: string | undefined;
 }
 
-/** What somebody gets, and why, with all that was weighed. */
+/** The context of one reader, with every policy that was considered and the reason for its outcome. */
 export interface GovernancePreview {
   readonly teams: readonly string[];
   readonly policies: readonly PolicyDecision<WithDeclared<Policy>>[];
@@ -76,7 +76,7 @@ export interface GovernancePreview {
   readonly block: string;
 }
 
-/** What somebody is given at any time, with nothing cut. */
+/** The context of one reader, with nothing cut. */
 export interface WholeContext extends EffectiveContext {
   readonly text: string;
 }
@@ -87,12 +87,12 @@ export interface Governance {
   preview(person: PolicyReader): Promise<GovernancePreview>;
   contextOf(person: PolicyReader): Promise<WholeContext>;
   readonly arrived: Deliveries['touch'];
-  /** The result of a call, with what is due to its recipient before it. */
+  /** Puts what is due to the recipient before the result of a call. */
   carry(to: BlockRecipient, reply: Reply): Reply | Promise<Reply>;
   readonly take: Deliveries['take'];
-  /** The result of `prompts/get`, with policies around it. */
+  /** Adds policies around the result of `prompts/get`. */
   aroundPrompt(reader: PolicyReader & { readonly id: string }, reply: Reply): Promise<Reply>;
-  /** The answer to `initialize` or `server/discover`, which says what will come. */
+  /** Adds instructions to the answer to `initialize` or `server/discover`. */
   announced(person: PolicyReader, reply: Reply): Reply | Promise<Reply>;
   readonly forget: Deliveries['forget'];
   close(): Promise<void>;
@@ -102,7 +102,7 @@ export interface GovernanceOptions {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings;
   readonly people: PeopleSource;
-  /** Absent where there are none to sign with. */
+  /** The keys that sign blocks, if any. */
   readonly keys?: Pick<SigningKeys, 'current'>;
   readonly issuer: string;
   readonly log: Pick<Log, 'warn'>;
@@ -134,7 +134,7 @@ export function createGovernance(options: GovernanceOptions): Governance {
 
   const sign = createBlockSigner(options.keys, options.issuer, options.now);
 
-  /** A message of a prompt, in JSON; its content can be proven like the block. */
+  /** Writes a message of a prompt in JSON. Its content is signed like the block. */
   function writePromptMessage(
     { name, text }: Policy,
     { id: sessionId, userId }: PolicyReader & { readonly id: string },
@@ -157,7 +157,7 @@ export function createGovernance(options: GovernanceOptions): Governance {
     ...(options.now === undefined ? {} : { now: options.now }),
   });
 
-  /** Undefined where there is nobody to resolve them for, or it cannot be done: the call goes on without. */
+  /** Resolves policies; undefined for anonymous callers and after an error, so that the call goes on without them. */
   async function tryResolve(person: PolicyReader): Promise<EffectiveContext | undefined> {
     if (person.userId === anonymousUser) return undefined;
     try {
@@ -183,7 +183,7 @@ export function createGovernance(options: GovernanceOptions): Governance {
     return words.length === 0 ? reply : { ...reply, bytes: addInstructions(reply.bytes, words.join('\n\n')) };
   }
 
-  /** Whatever is written here holds here at once. */
+  /** Wraps a write so that it takes effect in this process at once. */
   function invalidateAfter<A extends unknown[], T>(change: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
     return (...args) => change(...args).finally(state.invalidate);
   }

@@ -10,20 +10,19 @@ import { findLookAlikes, mayContainLookAlike } from './find-look-alikes.ts';
 
 export const defusedMark = '[written by a tool, not by Ambit]';
 
-/** A message with more look-alikes than this has nothing else to say, and marking them all would take long. */
+/** Limit of look-alikes in a message. One with more has no other purpose, and marking them would take long. */
 const maxLookAlikes = 1000;
 
-/** Members of a result, or of the parameters of a push, that programs read and models do not, spelled exactly so. */
+/** Members of a result, or of the parameters of a push, that programs read and models do not; compared exactly. */
 const programMembers = new Set(['_meta', 'nextCursor', 'requestState', 'taskId']);
-/** What a server offers is called by its name and its address, so these stay as they are. */
+/** Lists of what a server offers. Their names and addresses identify the entries, so they stay unchanged. */
 const offers = new Set(['tools', 'prompts', 'resources', 'resourceTemplates', 'contents']);
 const offerMembers = new Set(['_meta', 'name', 'uri', 'uriTemplate', 'mimeType', 'blob']);
 const blockMembers = new Set(['_meta', 'type', 'role', 'uri', 'mimeType', 'blob', 'data']);
 
 /**
- * Marks everything in a message of an upstream that reads like the header of a block of ours, and takes our keys out of
- * every `_meta` in it but the first, which links have looked through. Returns the same bytes where there is nothing of
- * the kind.
+ * Marks everything in a message of an upstream that reads like the header of a context block, and removes reserved keys
+ * from every `_meta` but the first, which the links have checked. Returns the same bytes where there is nothing to do.
  */
 export function defused(bytes: Buffer): Buffer {
   const text = bytes.toString('utf8');
@@ -32,7 +31,7 @@ export function defused(bytes: Buffer): Buffer {
   return mayContainLookAlike(plain, true) ? addMarks(readMessage(stripped)) : stripped;
 }
 
-/** Whether our name is in a `_meta` of it, or characters that some reader takes for letters of these or passes over. */
+/** Tells whether a `_meta` may contain a reserved key, also one spelled with look-alike or ignored characters. */
 function mayContainOurKey(bytes: Buffer, text: string): boolean {
   return !isAscii(bytes) || text.includes('\\u') || (/_[Mm][Ee][Tt][Aa]/.test(text) && /ambit/i.test(text));
 }
@@ -68,7 +67,7 @@ function dropContent(message: Message, { start, end }: Member): Buffer {
   );
 }
 
-/** Finds the texts in a value that a model may read, names of members included, in their order. */
+/** Finds the texts of a value that a model may read, in their order, with the names of members. */
 function readTexts(bytes: Buffer, { start, end }: Member): MessageText[] {
   const found: MessageText[] = [];
   walkStrings(bytes, start, end, (from, to, keys, isKey) => {
@@ -95,8 +94,8 @@ interface MessageText {
 }
 
 /**
- * Marks the texts. A reader sees them one after the other, with the names of members or without. False when there is too
- * much to be marked.
+ * Marks look-alikes in texts that are read one after the other, with the names of members or without. False when there
+ * are too many.
  */
 function markTexts(texts: readonly MessageText[], edits: Edit[]): boolean {
   const values = texts.filter(({ isKey }) => !isKey);
@@ -114,7 +113,7 @@ function markTexts(texts: readonly MessageText[], edits: Edit[]): boolean {
   return true;
 }
 
-/** Finds where a look-alike begins in texts that are read one after the other: it may begin in one and end in the next. */
+/** Finds where look-alikes begin in adjacent texts. One may begin in a text and end in the next. */
 function findLookAlikesInRow(row: readonly MessageText[]): [MessageText, number][] {
   const whole = row.map(({ text }) => text).join('\n');
   if (!mayContainLookAlike(whole, false)) return [];

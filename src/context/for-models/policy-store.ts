@@ -14,7 +14,7 @@ import {
 export const policyCollection = 'policies';
 export const objectiveCollection = 'objectives';
 
-/** What the configuration declares; it wins over the store. */
+/** Policies and objectives of the configuration, which take precedence over the store. */
 export interface DeclaredTexts {
   readonly policies: readonly Policy[];
   readonly objectives: readonly Omit<Objective, 'id'>[];
@@ -24,13 +24,13 @@ export type PolicyDraft = Pick<Policy, 'name' | 'scope' | 'mode' | 'text'> &
   Partial<Pick<Policy, 'locked' | 'enabled' | 'order'>>;
 export type ObjectiveDraft = Pick<Objective, 'scope' | 'text'> & Partial<Pick<Objective, 'enabled' | 'order'>>;
 
-/** The policies and objectives there are, in the configuration and in the store; nothing is kept between two questions. */
+/** All policies and objectives, of the configuration and of the store. Nothing is cached. */
 export interface PolicyStore {
-  /** Of these scopes, or of all. */
+  /** Lists the policies of these scopes, or of all. */
   policies(scopes?: readonly string[]): Promise<WithDeclared<Policy>[]>;
   objectives(scopes?: readonly string[]): Promise<WithDeclared<Objective>[]>;
   hasAny(): Promise<boolean>;
-  /** In place of one of the same name in the same scope. */
+  /** Replaces a policy of the same name in the same scope. */
   setPolicy(draft: PolicyDraft): Promise<WithDeclared<Policy>>;
   /** False when there was none. */
   removePolicy(scope: string, name: string): Promise<boolean>;
@@ -39,7 +39,10 @@ export interface PolicyStore {
 }
 
 export function createPolicyStore(documents: Documents, declared: () => DeclaredTexts): PolicyStore {
-  /** A name that holds a "/" has keys that begin like another's, so the scope that is written counts. */
+  /**
+   * Reads stored entries. Names may contain "/", so keys of another scope can have the same prefix, and the stored
+   * scope decides.
+   */
   async function readStored<T extends { readonly scope: string }>(
     collection: string,
     scopes: readonly string[] | undefined,
@@ -156,7 +159,7 @@ function parseAll<T>(documents: readonly Document[], read: (document: Document) 
   return documents.map(read).filter((each) => each !== undefined);
 }
 
-/** Whatever is not as it was written is left out: half a policy would be another one. */
+/** Skips an entry that is incomplete, because half a policy would be a different one. */
 function parsePolicy({ text: json }: Document): WithDeclared<Policy> | undefined {
   const { name, scope, mode, text, locked, enabled, order } = parseObject(json);
   if (typeof name !== 'string' || typeof scope !== 'string' || typeof text !== 'string') return undefined;

@@ -1,26 +1,26 @@
-/** A policy as one user in one workspace finds it, and why. */
+/** The outcome of a policy for one user in one workspace. */
 export interface PolicyDecision<P extends Policy = Policy> {
   readonly policy: P;
   readonly outcome: 'given' | 'disabled' | 'replaced' | 'locked out';
-  /** The scope of the one that stands instead. */
+  /** The scope of the policy that is used instead. */
   readonly by: string | undefined;
 }
-/** What the model must keep to: text, not enforcement. What must hold is a rule or a permission. */
+/** A text that the model is asked to follow. It is not enforced; rules and permissions are. */
 export interface Policy {
   readonly name: string;
   readonly scope: string;
-  /** Before or after the prompts of a server. */
+  /** Places it before or after the prompts of a server. */
   readonly mode: 'prepend' | 'append';
   readonly text: string;
-  /** No nearer level may have another one of this name. */
+  /** When true, no nearer level may replace it. */
   readonly locked: boolean;
-  /** One that is not is kept and counts for nothing. */
+  /** When false, it is kept but not used. */
   readonly enabled: boolean;
-  /** Among those of its scope; the lower ones come first. */
+  /** The order within its scope; lower ones come first. */
   readonly order: number;
 }
 
-/** What the work is for. */
+/** A goal of the work. */
 export interface Objective {
   readonly id: string;
   readonly scope: string;
@@ -29,17 +29,17 @@ export interface Objective {
   readonly order: number;
 }
 
-/** Written in the configuration, and changed only there. */
+/** Adds `declared`, which is true for an entry of the configuration. Such an entry is changed only there. */
 export type WithDeclared<T> = T & { readonly declared: boolean };
 
-/** For whom it holds: `org`, `team:T`, `user:U` or `workspace:W`. */
+/** The scope of a policy: `org`, `team:T`, `user:U` or `workspace:W`. */
 export const scopePattern = /^(?:org|(?:team|user|workspace):[^\s\u0000-\u001f\u007f]{1,128})$/;
 export const policyNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const maxTextLength = 16_384;
-/** Nothing that a terminal or a model would not show as it is. */
+/** Text without characters that a terminal or a model would hide or alter. */
 export const plainText = /^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$/;
 
-/** From the farthest to the nearest; whoever is in several teams is nearest to the one named first. */
+/** Lists the levels from the farthest to the nearest. The first team of a user is the nearest. */
 export function listLevels(
   userId: string,
   teams: readonly string[],
@@ -53,14 +53,14 @@ export function listLevels(
   ];
 }
 
-/** What a user or a workspace has of its own is local; all else comes from above. */
+/** Tells whether a scope is above users and workspaces, whose own policies are local. */
 export function isInherited(scope: string): boolean {
   return scope === 'org' || scope.startsWith('team:');
 }
 
 /**
- * Every policy of these levels, the farthest first, with what becomes of it: a nearer one replaces one of the same name,
- * unless that is locked. One that is disabled replaces nothing and locks nothing.
+ * Decides about every policy of these levels, the farthest first. A nearer policy replaces one of the same name, unless
+ * that is locked. A disabled policy neither replaces nor locks.
  */
 export function judgePolicies<P extends Policy>(
   policies: readonly P[],
@@ -84,8 +84,8 @@ export function judgePolicies<P extends Policy>(
 }
 
 /**
- * In the order they are read: what is prepended from the farthest level to the nearest, what is appended the other way,
- * so that the organisation has the first and the last word.
+ * Sorts policies for reading: prepended ones from the farthest level to the nearest, appended ones the other way, so
+ * that the organisation is both first and last.
  */
 export function sortForReading<P extends Policy>(policies: readonly P[], levels: readonly string[]): P[] {
   const prepended = policies.filter(({ mode }) => mode === 'prepend');
@@ -95,7 +95,7 @@ export function sortForReading<P extends Policy>(policies: readonly P[], levels:
   return [...sortByLevel(prepended, levels), ...sortByLevel(appended, [...levels].reverse())];
 }
 
-/** Those of all levels, the farthest first; the same words are said once. */
+/** Selects the objectives of all levels, the farthest first, each text once. */
 export function selectObjectives<O extends Objective>(objectives: readonly O[], levels: readonly string[]): O[] {
   const said = new Set<string>();
   return levels

@@ -6,26 +6,26 @@ const colon = 0x3a;
 const comma = 0x2c;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
-/** No double needs more to be written exactly as itself. What is longer is compared as text, not by its value. */
+/** No double needs more digits to be written exactly; longer numbers are refused. */
 const maxNumberLength = 40;
 
-/** SHA-256 over `{}`: what a request without arguments is bound to. */
+/** The digest of `{}`, which stands for a request without arguments. */
 export const noArgumentsDigest = hash('sha256', '{}', 'hex');
 
 /**
- * Lower-case hex SHA-256 over RFC 8785 of a JSON text, or undefined where RFC 8785 cannot hold what it says: numbers
- * that a double does not keep, text that is no Unicode, a name twice. `text` is valid JSON.
+ * Computes the lower-case hex SHA-256 of the RFC 8785 form of a valid JSON text. Undefined where RFC 8785 cannot
+ * represent it: numbers that a double does not hold, text that is not Unicode, duplicate names.
  */
 export function argumentsDigest(text: Buffer): string | undefined {
   if (isCanonical(text)) return hash('sha256', text, 'hex');
   const members = countMembers(text);
   if (members === undefined) return undefined;
   const printed = printCanonically(JSON.parse(text.toString('utf8')));
-  // A name met twice is lost in the value, and with it what the other reader may see.
+  // A duplicate name is lost in the parsed value, though another reader may take it.
   return printed.members === members ? hash('sha256', printed.text, 'hex') : undefined;
 }
 
-/** RFC 8785 of what `JSON.parse` made, and how many members that has. */
+/** Prints a parsed value as RFC 8785 and counts its members. */
 function printCanonically(value: unknown): { readonly text: string; readonly members: number } {
   let text = '';
   let members = 0;
@@ -44,7 +44,7 @@ function printCanonically(value: unknown): { readonly text: string; readonly mem
   }
 
   function printObject(item: Readonly<Record<string, unknown>>): void {
-    // By UTF-16 code units, which is what sort() does by itself. Own keys only: "__proto__" may be one of them.
+    // RFC 8785 sorts by UTF-16 code units, as sort() does. Object.keys also finds an own "__proto__".
     const keys = Object.keys(item).sort();
     members += keys.length;
     let separator = '{';
@@ -62,14 +62,14 @@ function printCanonically(value: unknown): { readonly text: string; readonly mem
 
 const plain = /^[ !#-[\]-~]{0,64}$/;
 
-/** A short text that needs no escape is quoted faster than by a call of JSON. */
+/** Quotes a text. A short one that needs no escape is faster without JSON.stringify. */
 function quoteText(text: string): string {
   return plain.test(text) ? `"${text}"` : JSON.stringify(text);
 }
 
 /**
- * True for the plain case, one flat object of simple values in the right order and without spaces: it is its own
- * canonical form, and need not be parsed to be hashed.
+ * Recognises the plain case, a flat object of simple values, sorted and without spaces. It is its own canonical form
+ * and need not be parsed.
  */
 function isCanonical(text: Buffer): boolean {
   const last = text.length - 1;
@@ -115,7 +115,7 @@ function endOfSimpleValue(text: Buffer, at: number): number {
   return end - at <= 15 && (text[end] === comma || text[end] === closeBrace) ? end : -1;
 }
 
-/** Strictly: of two equal names neither comes first. */
+/** Compares two names; false when they are equal. */
 function isBefore(text: Buffer, aStart: number, aEnd: number, bStart: number, bEnd: number): boolean {
   for (let i = 1; ; i++) {
     if (bStart + i >= bEnd - 1) return false;
@@ -127,8 +127,8 @@ function isBefore(text: Buffer, aStart: number, aEnd: number, bStart: number, bE
 }
 
 /**
- * Looks once over a JSON text, which is known to be valid, and builds nothing. The number of its members, a name that
- * comes twice counted twice; undefined where a number is not kept by a double, or a text is no Unicode.
+ * Counts the members of a valid JSON text in one pass, duplicate names included. Undefined where a double does not hold
+ * a number, or a text is not Unicode.
  */
 function countMembers(text: Buffer): number | undefined {
   let members = 0;
@@ -149,7 +149,7 @@ function countMembers(text: Buffer): number | undefined {
   return members;
 }
 
-/** -1 where half of a surrogate pair is written in it. */
+/** The end of a string; -1 where it contains half of a surrogate pair. */
 function endOfString(text: Buffer, start: number): number {
   let at = start + 1;
   for (;;) {
@@ -165,7 +165,7 @@ function endOfString(text: Buffer, start: number): number {
   }
 }
 
-/** Which half of a surrogate pair the escape at this place stands for, if there is one. */
+/** The half of a surrogate pair that the escape at this offset stands for, if any. */
 function surrogateHalfAt(text: Buffer, at: number): 'first' | 'second' | undefined {
   if (text[at] !== backslash || text[at + 1] !== 0x75 || ((text[at + 2] as number) | 0x20) !== 0x64) return undefined;
   const digit = (text[at + 3] as number) | 0x20;
@@ -187,7 +187,7 @@ function endOfNumber(text: Buffer, start: number): number {
   }
 }
 
-/** A number is kept when printing its double names the same decimal value again. */
+/** Tells whether a double holds the number, so that printing the double gives the same decimal value. */
 function isExactNumber(text: Buffer, start: number, end: number): boolean {
   if (end - start <= 15 && !hasLargeExponent(text, start, end)) return true;
   if (end - start > maxNumberLength) return false;
@@ -198,17 +198,17 @@ function isExactNumber(text: Buffer, start: number, end: number): boolean {
   return printed === written || normalizeDecimal(written) === normalizeDecimal(printed);
 }
 
-/** Fifteen digits fit into any double whose exponent is not near the bounds of what it holds. */
+/** Tells whether the exponent is large. With a small one, fifteen digits fit into any double. */
 function hasLargeExponent(text: Buffer, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {
     if (((text[at] as number) | 0x20) !== 0x65) continue;
-    // Two digits are far from those bounds.
+    // Exponents of up to two digits are far from the limits of a double.
     return end - at > 3;
   }
   return false;
 }
 
-/** Sign, significant digits and exponent: equal for two texts of one decimal value. */
+/** Writes sign, significant digits and exponent, which are equal for two spellings of one value. */
 function normalizeDecimal(number: string): string {
   let digits = '';
   let scale = 0;

@@ -3,13 +3,13 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import type { Pseudonyms } from './pseudonyms.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
-/** How much of a session a server is told. */
+/** The amount of session data that a server gets. */
 export type Disclosure = 'full' | 'pseudonymous' | 'none';
 
 /** The request that a context is bound to. */
 export interface BoundRequest {
   readonly method: string;
-  /** The tool, prompt or resource; empty where the method names none. */
+  /** The tool, prompt or resource; empty when the method has none. */
   readonly name: string;
   /** Undefined where the arguments cannot be hashed. */
   readonly argsSha256: string | undefined;
@@ -18,11 +18,11 @@ export interface BoundRequest {
 export interface CallContext {
   /** The member of `_meta`, as JSON text. */
   readonly member: string;
-  /** The same token that stands in it, for the header of a request over HTTP. */
+  /** The token of that member, for the header of a request over HTTP. */
   readonly token: string;
 }
 
-/** Tells one server about the calls that reach it. */
+/** Writes the context of calls to one server. */
 export interface ContextWriter {
   write(session: ActingSession, correlationId: string, request: BoundRequest): CallContext;
 }
@@ -30,11 +30,11 @@ export interface ContextWriter {
 export interface ContextWritersOptions {
   readonly keys: SigningKeys;
   readonly pseudonyms: Pseudonyms;
-  /** This gateway, as verifiers know it. */
+  /** The name of this gateway for verifiers. */
   readonly issuer: string;
-  /** This very process of it. */
+  /** The name of this process of the gateway. */
   readonly workload: string;
-  /** The folder of the workspace, as this session has it. */
+  /** Finds the folder of the workspace as this session sees it. */
   readonly pathOf: (session: ActingSession) => string | undefined;
   readonly now?: () => number;
 }
@@ -42,7 +42,7 @@ export interface ContextWritersOptions {
 const contextKey = 'ambit/context';
 const lifeSeconds = 60;
 
-/** What stays the same from call to call of a session at a server, as JSON text. */
+/** The part of a context that stays the same for all calls of a session to a server, as JSON text. */
 interface PreparedContext {
   readonly subject: string;
   readonly facts: string;
@@ -63,7 +63,7 @@ export function createContextWriters(options: ContextWritersOptions) {
     return head.text;
   }
 
-  /** Tokens count in seconds, so calls of one second share how they are written. */
+  /** Formats the time. Tokens count in seconds, so calls of the same second share it. */
   function stampNow(): typeof stamp {
     const second = Math.floor(now() / 1000);
     if (second !== stamp.second)
@@ -94,7 +94,7 @@ export function createContextWriters(options: ContextWritersOptions) {
   }
 
   return {
-    /** `audience` is the server's address, or its name for one on stdio. */
+    /** Creates a writer for one server. `audience` is its address, or its name for one on stdio. */
     for(audience: string, disclosure: Exclude<Disclosure, 'none'>): ContextWriter {
       const known = new WeakMap<ActingSession, PreparedContext>();
       const aud = JSON.stringify(audience);
@@ -105,7 +105,7 @@ export function createContextWriters(options: ContextWritersOptions) {
             prepared = prepareContext(session, audience, disclosure);
             known.set(session, prepared);
           }
-          // One id on its way through several servers would join what they know of it.
+          // One id at several servers would let them combine what they know.
           const call = disclosure === 'full' ? correlationId : pseudonyms.of('call', audience, correlationId);
           const { second, issued, expires } = stampNow();
           const scope = JSON.stringify(method === 'tools/call' ? `tool:${name}` : method);
@@ -134,7 +134,7 @@ function toIsoTime(second: number): string {
   return new Date(second * 1000).toISOString();
 }
 
-/** The members of an object, without its braces. */
+/** Writes the members of an object without the braces. */
 function writeMembers(object: object): string {
   return JSON.stringify(object).slice(1, -1);
 }

@@ -8,13 +8,13 @@ import {
   type SessionContext,
 } from './session-context.ts';
 
-/** Who wrote a server down. Only the operator may pin what a server is told. */
+/** The origin of a server's configuration. Only the operator may set context variables by hand. */
 export type EnvSource = 'operator' | 'imported' | 'project';
 
-/** Where the value of a variable comes from. */
+/** The origin of the value of a variable. */
 export type Provenance = 'injected' | 'pinned' | 'configured' | 'workspace' | 'credential';
 
-/** As much of an entry of `mcpServers` as matters here; whatever else it has stays. */
+/** The part of an entry of `mcpServers` that matters here. Other keys stay as they are. */
 export interface InjectableServer {
   readonly command?: string | undefined;
   readonly args?: readonly string[] | undefined;
@@ -24,28 +24,28 @@ export interface InjectableServer {
 }
 
 export interface InjectionOptions {
-  /** The names are repeated under each; `['AMBIT']` unless said. */
+  /** Prefixes of the variables, each of which gets all of them; `['AMBIT']` by default. */
   readonly prefixes?: readonly string[] | undefined;
-  /** Decides what happens to context names the servers bring along; `operator` unless said. */
+  /** Decides how context variables of the servers themselves are treated; `operator` by default. */
   readonly source?: EnvSource | undefined;
-  /** A workspace's own variables, by server: set last, and never the context. */
+  /** Variables of a workspace, by server. They are set last and never replace the context. */
   readonly overrides?: Readonly<Record<string, Readonly<Record<string, string>>>> | undefined;
 }
 
-/** The same entry; one with a command has its context in `env`. */
+/** The same entry. One with a command has its context in `env`. */
 export type Injected<Server> = Server extends unknown
   ? Omit<Server, 'env'> & { readonly env?: Readonly<Record<string, string>> | undefined }
   : never;
 
 export interface Injection<Server> {
   readonly servers: Record<string, Injected<Server>>;
-  /** By server and variable; servers that are not started as a process have none. */
+  /** Origins by server and variable. Servers that are not started as a process have none. */
   readonly provenance: Record<string, Record<string, Provenance>>;
 }
 
 /**
- * A new map of servers, each with the session's context in its environment; the one given is never changed.
- * Servers without a command are reached over HTTP and have no environment: they stay as they are.
+ * Returns a new map of servers with the session's context in their environment. The given map is not changed. Servers
+ * without a command are reached over HTTP, have no environment and stay as they are.
  */
 export function injectSessionContext<Server extends InjectableServer>(
   servers: Readonly<Record<string, Server>>,
@@ -55,7 +55,7 @@ export function injectSessionContext<Server extends InjectableServer>(
   return injectPlan(servers, planInjection(context, options), options);
 }
 
-/** The same, with where each variable comes from. */
+/** Does the same, and returns the origin of each variable. */
 export function explainInjection<Server extends InjectableServer>(
   servers: Readonly<Record<string, Server>>,
   context: SessionContext,
@@ -77,7 +77,7 @@ export function explainInjection<Server extends InjectableServer>(
   return { servers: injected, provenance: Object.fromEntries(origins) };
 }
 
-/** What is said to every server alike. */
+/** The variables that every server gets. */
 interface InjectionPlan {
   readonly prefixes: readonly string[];
   readonly names: ReadonlySet<string>;
@@ -107,7 +107,7 @@ function injectPlan<Server extends InjectableServer>(
     if (server.command === undefined) return [name, { ...server } as Injected<Server>] as const;
     const env: Record<string, string> = { ...server.env };
     if ((options.source ?? 'operator') !== 'operator') assertAllowed(name, env, telling.prefixes, refusedVariable);
-    // Nobody can pin how far a session is trusted, not even where it is not told.
+    // The trust level of a session cannot be set by hand, even where the context omits it.
     for (const trustName of telling.trustNames) delete env[trustName];
     for (const [variable, value] of telling.values) if (!Object.hasOwn(env, variable)) env[variable] = value;
     const override = findOverride(name, options);

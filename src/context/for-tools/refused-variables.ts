@@ -1,6 +1,6 @@
 import { isContextName } from './session-context.ts';
 
-/** Names under which a process finds its context; the second is another orchestrator's, which servers read too. */
+/** Prefixes of context variables; the second one belongs to another orchestrator, and servers read it too. */
 const contextPrefixes = ['AMBIT', 'PARACHUTE'];
 
 /** Variables that make a program load or run something else than what its command line says. */
@@ -8,7 +8,7 @@ const programVariablePatterns = [
   // The loader, the C library and the resolver.
   'LD_.*|DYLD_.*|GCONV_PATH|GETCONF_DIR|GLIBC_TUNABLES|LOCPATH|NLSPATH|TERMCAP|TERMINFO.*',
   'HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|RESOLV_.*',
-  // Where programs and settings are found.
+  // Locations of programs and settings.
   'PATH|HOME|XDG_.*|CDPATH|PREFIX',
   // Shells.
   'SHELL|SHELLOPTS|BASH.*|ENV|IFS|PS[0-4]|PROMPT_COMMAND|ZDOTDIR|FPATH|GLOBIGNORE|INPUTRC',
@@ -23,9 +23,9 @@ const programVariablePatterns = [
   'CLASSPATH|JAVA_(?:HOME|OPTS|TOOL_OPTIONS)|.*_JAVA_OPTIONS|(?:MAVEN|GRADLE)_(?:OPTS|ARGS|HOME|USER_HOME)',
   'DOTNET_(?:STARTUP_HOOKS|ROOT.*|ADDITIONAL_DEPS|SHARED_STORE)|(?:CORECLR|COR|COMPLUS)_.*',
   'GO(?:FLAGS|PATH|ROOT|BIN|ENV|PROXY|SUMDB|NOSUMDB|INSECURE|TOOLCHAIN)|CARGO_.*|RUSTC.*|RUSTUP_.*',
-  // Whom a program trusts, and the plugins it loads for that. A proxy alone can change nothing that is encrypted.
+  // Certificates that a program trusts, and plugins for that. A proxy alone cannot change encrypted traffic.
   'OPENSSL_.*|SSL_CERT_.*|SSLKEYLOGFILE|(?:CURL|REQUESTS|AWS)_CA_BUNDLE|CURL_HOME|WGETRC|DOCKER_CONFIG',
-  // Git: who the author is may be said.
+  // Git. The author may be set.
   'GIT_(?:SSH.*|EXEC_PATH|EXTERNAL_DIFF|PROXY_COMMAND|TEMPLATE_DIR|DIR|COMMON_DIR|CONFIG.*|WORK_TREE|INDEX_FILE)',
   'GIT_(?:OBJECT_DIRECTORY|ALTERNATE_.*|NAMESPACE|CEILING_.*|DISCOVERY_.*|ALLOW_PROTOCOL|SSL_.*|HTTP_.*|TRACE.*|ATTR_.*)',
 ];
@@ -33,15 +33,15 @@ const programVariables = new RegExp(`^(?:${programVariablePatterns.join('|')})$`
 
 /** Settings of tools that a server may start. An operator may choose them; a file that somebody else wrote may not. */
 const toolVariablePatterns = [
-  // Programs and libraries by their path, whosever they are.
+  // Programs and libraries by their path.
   '.*_(?:HOOK|BINARY|EXECUTABLE|LIBRARY)_PATH|.*_(?:COMPILER|PRELOAD|STARTUP_HOOKS)',
-  // Files of settings that name programs to run.
+  // Settings files that name programs to run.
   'AWS_(?:CONFIG|SHARED_CREDENTIALS)_FILE|(?:TF|TERRAFORM)_(?:.*_)?CONFIG(?:_FILE)?|TF_CLI_ARGS.*|TF_PLUGIN_.*|KUBECONFIG|BOTO_CONFIG',
   'CLOUDSDK_(?:PYTHON.*|CONFIG|ROOT_DIR)|ODBC(?:SYSINI|INI|INSTINI)|ANSIBLE_(?:CONFIG|HOME|.*_PLUGINS)|HELM_PLUGINS|PSQLRC|KRB5_CONFIG',
   // Tools that choose which version of a program runs.
   'MISE_.*(?:FILE|DIR|FILENAME|SHELL_ARGS)|ASDF_(?:DIR|DATA_DIR|CONFIG_FILE|DEFAULT_.*)|[A-Z]+ENV_(?:ROOT|DIR)|NVM_DIR|VOLTA_HOME|SDKMAN_DIR',
   'JAVACMD|TS_NODE_.*',
-  // Who runs the containers.
+  // The container engine.
   '(?:DOCKER|CONTAINER)_(?:HOST|CONTEXT)',
 ];
 const toolVariables = new RegExp(`^(?:${toolVariablePatterns.join('|')})$`, 'i');
@@ -55,7 +55,7 @@ function findDanger(name: string, value: string): string | undefined {
   return undefined;
 }
 
-/** Why a variable may not come from a file that somebody else wrote; undefined when it may. */
+/** Tells why a variable may not come from a file of somebody else; undefined when it may. */
 export function refusedVariable(name: string, value: string, prefixes: readonly string[] = []): string | undefined {
   const upper = name.toUpperCase();
   if ([...contextPrefixes, ...prefixes].some((prefix) => upper.startsWith(`${prefix}_`))) return reservedName;
@@ -63,7 +63,7 @@ export function refusedVariable(name: string, value: string, prefixes: readonly 
   return findDanger(name, value);
 }
 
-/** Why a workspace may not set a variable for a server; undefined when it may. */
+/** Tells why a workspace may not set a variable for a server; undefined when it may. */
 export function whyOverrideRefused(name: string, value: string, prefixes: readonly string[]): string | undefined {
   return isContextName(name, prefixes) ? reservedName : findDanger(name, value);
 }

@@ -5,19 +5,19 @@ import type { PseudonymKind, Pseudonyms } from './pseudonyms.ts';
 
 export interface ToldWorkspace {
   readonly id: string;
-  /** As the process sees it; undefined where the files lie in no folder. */
+  /** The path as the process sees it; undefined when the files are not in a folder. */
   readonly path: string | undefined;
 }
 
 /**
- * What a tool is told about its session. A field that is not given is left out; an empty string says that there is
- * none. Whoever is told a session is always told its workspace.
+ * The context that a tool gets about its session. An absent field is omitted; an empty string means that there is none.
+ * A context with a session always has a workspace.
  */
 export interface SessionContext extends Optional<Pick<SessionBase, 'userId' | 'agentId' | 'workspaceId'>> {
   readonly sessionId?: string | undefined;
-  /** Any spelling that is understood; what is not known is refused. */
+  /** Any known spelling; others are refused. */
   readonly trustLevel?: TrustLevel | (string & {}) | undefined;
-  /** As the process sees it. */
+  /** The path as the process sees it. */
   readonly workspacePath?: string | null | undefined;
   /** The public keys, as the text of a JWK Set. */
   readonly jwks?: string | undefined;
@@ -48,7 +48,7 @@ const shapes: Readonly<Record<Exclude<ContextField, 'trustLevel'>, RegExp>> = {
   jwks: /^[^\u0000\n\r]{0,65536}$/,
 };
 
-/** The values to be told, by field; refuses what could not have come from Ambit. */
+/** Reads the values by field. Throws for values that cannot have come from Ambit. */
 export function readContextValues(context: SessionContext): ReadonlyMap<ContextField, string> {
   const values = new Map<ContextField, string>();
   for (const field of Object.keys(contextNames) as ContextField[]) {
@@ -76,7 +76,7 @@ export function assertPrefixes(prefixes: readonly string[]): readonly string[] {
   });
 }
 
-/** True for the names under which a process finds its context, in any case of letters. */
+/** Tells whether a name, in upper or lower case, is one of the context variables. */
 export function isContextName(name: string, prefixes: readonly string[]): boolean {
   const upper = name.toUpperCase();
   return ['AMBIT', ...prefixes].some(
@@ -84,7 +84,7 @@ export function isContextName(name: string, prefixes: readonly string[]): boolea
   );
 }
 
-/** What a process is told that serves this one session, in this workspace. */
+/** Creates the context of a process that serves one session in one workspace. */
 export function contextFor(
   session: Pick<ActingSession, 'id' | 'userId' | 'agentId' | 'trustLevel'>,
   workspace: ToldWorkspace | undefined,
@@ -101,7 +101,7 @@ export function contextFor(
   };
 }
 
-/** The same under names that mean nothing to anybody else, and without the path. */
+/** Replaces all names with pseudonyms and removes the path. */
 export function hiddenContextFor(context: SessionContext, audience: string, pseudonyms: Pseudonyms): SessionContext {
   const pseudonymize = (kind: PseudonymKind, value: string | null | undefined) =>
     value === undefined || value === null || value === '' ? value : pseudonyms.of(kind, audience, value);
@@ -115,10 +115,7 @@ export function hiddenContextFor(context: SessionContext, audience: string, pseu
   };
 }
 
-/**
- * What a process may be told when it starts, by who shares it: only what is true for every call it will serve. The rest
- * comes with each call.
- */
+/** Reduces a context to what is true for every call of a process of this scope. The rest comes with each call. */
 export function toldAt(
   scope: 'call' | 'session' | 'user' | 'workspace' | 'shared',
   context: SessionContext,

@@ -18,18 +18,18 @@ export interface SigningKey {
   readonly key: KeyObject;
 }
 
-/** The keys that contexts are signed with: made on first start, renewed with an overlap, never shown. */
+/** Keys that sign contexts. They are created on first start, renewed with an overlap, and never shown. */
 export interface SigningKeys {
   current(): SigningKey;
-  /** The public keys as a JWK Set: those that sign, those that signed lately, and the one that will sign next. */
+  /** Returns the public keys as a JWK Set: current, recent and next ones. */
   jwks(): string;
-  /** Where the same can be read by whoever runs for long. */
+  /** A file with the same keys, for programs that run for long. */
   readonly jwksFile: string;
-  /** What this gateway is called by those it signs for, as long as it keeps its secret. */
+  /** The name of this gateway in signed contexts. It depends on the pseudonym secret. */
   readonly name: string;
-  /** What pseudonyms are made with; it stays when keys change, or every pseudonym would. */
+  /** The secret of pseudonyms. It does not change with the keys, or every pseudonym would change. */
   readonly pseudonymSecret: Buffer;
-  /** Looks whether it is time for a new key, and whether another process has made one. */
+  /** Creates a new key when it is time, and reads keys that another process created. */
   renewIfDue(): Promise<void>;
   close(): void;
 }
@@ -58,15 +58,15 @@ const renewCheckMs = minute;
 export async function openSigningKeys(folder: string, now: () => number = Date.now): Promise<SigningKeys> {
   makePrivateFolder(folder);
   const file = join(folder, 'signing.json');
-  // Apart from what is secret, and in a folder of its own: a sandbox is shown the folder, and so each new file in it.
+  // The public file has a folder of its own, because a sandbox gets the whole folder and thereby each new file in it.
   const jwksFile = join(folder, 'public', 'jwks.json');
   makePrivateFolder(dirname(jwksFile));
-  // Looked at before the file is read: what is written in between is then seen as new, not as known.
+  // The time is read before the file, so that a write in between is noticed later.
   let seenAt = readModifiedTime(file);
   let stored = await withLock(file, () => {
     const kept = loadKeyFile(file);
     if (kept === undefined) return saveKeyFile(file, jwksFile, createKeyFile(now()));
-    // Whoever outlives a key reads the next one there, so it must not be missing or old.
+    // Long-running programs read the next key there, so the file must be current.
     if (readTextIfPresent(jwksFile) !== writeJwks(kept)) writeAtomically(jwksFile, writeJwks(kept), 0o644);
     return kept;
   });
@@ -89,7 +89,7 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
     if (writtenAt !== seenAt) useKeys(loadKeyFile(file) ?? stored);
     seenAt = writtenAt;
     if (!needsRenewal(stored) && dropRetiredKeys(stored, now()) === stored) return;
-    // Of several processes on this folder one makes the key, and the others read it.
+    // One of several processes creates the key, and the others read it.
     const next = await withLock(file, () => {
       const found = loadKeyFile(file) ?? stored;
       const kept = dropRetiredKeys(found, now());
@@ -121,7 +121,7 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
   };
 }
 
-/** For an environment: the keys, and where a process that outlives them finds the next. */
+/** Writes the keys for an environment variable, with the file where a long-running process finds the next ones. */
 export function inlineKeys({ jwks, jwksFile }: SigningKeys, source = jwksFile): string {
   return `${jwks().slice(0, -1)},"source":${JSON.stringify(source)}}`;
 }
@@ -130,7 +130,7 @@ function createKeyFile(at: number): KeyFile {
   return { version: 1, pseudonymSecret: randomBytes(32).toString('base64url'), keys: [createKey(at)] };
 }
 
-/** A key whose last tokens have long expired goes, with its private half; the same object where there is none. */
+/** Drops keys whose last tokens expired long ago. Returns the same object when there are none. */
 function dropRetiredKeys(stored: KeyFile, at: number): KeyFile {
   const keys = stored.keys.filter((_, index) => {
     const successor = stored.keys[index + 1];
@@ -140,8 +140,8 @@ function dropRetiredKeys(stored: KeyFile, at: number): KeyFile {
 }
 
 /**
- * Both halves are the last 32 bytes of their DER forms (RFC 8410). Node can wait for itself for ever when a pair is
- * exported as a JWK while the job that made it is collected.
+ * Creates a key. Both halves are the last 32 bytes of their DER forms (RFC 8410). Exporting a pair as a JWK can hang
+ * Node when the job that made it is garbage-collected meanwhile.
  */
 function createKey(signsFrom: number): StoredKey {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519', {
@@ -152,12 +152,12 @@ function createKey(signsFrom: number): StoredKey {
   return { kid: computeKeyId(x), d, x, signsFrom };
 }
 
-/** RFC 7638: the members that make the key, in this order. */
+/** Computes the thumbprint of RFC 7638, whose members have this order. */
 function computeKeyId(x: string): string {
   return createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
 }
 
-/** What does not fit together would sign what nobody can verify. */
+/** Checks that the parts of a key belong together; otherwise nobody could verify its signatures. */
 function isConsistent(stored: StoredKey): boolean {
   const { x } = createPublicKey(importKey(stored).key).export({ format: 'jwk' });
   return stored.x === x && stored.kid === computeKeyId(stored.x) && Number.isFinite(stored.signsFrom);
@@ -173,7 +173,9 @@ function writeJwks({ keys }: KeyFile): string {
   });
 }
 
-/** The public half first: a key that is announced and never used harms nobody, one that signs unannounced does. */
+/**
+ * Writes the public half first: an announced key that is never used does no harm, a signature by an unknown key does.
+ */
 function saveKeyFile(file: string, jwksFile: string, stored: KeyFile): KeyFile {
   writeAtomically(jwksFile, writeJwks(stored), 0o644);
   writeAtomically(file, JSON.stringify(stored));

@@ -3,19 +3,19 @@ import type { JWTPayload } from 'jose';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import type { Ceiling, TokenPermissions } from '../principal.ts';
 
-/** An identity provider whose tokens are taken, as the configuration describes it. */
+/** An identity provider whose tokens are accepted, as configured. */
 export interface JwtIssuer {
   readonly issuer: string;
   readonly audience: readonly string[];
   readonly jwksUri: string;
   readonly userPrefix?: string | undefined;
-  /** `jwt` takes tokens that do not say that they are access tokens. */
+  /** `jwt` also accepts tokens that are not marked as access tokens. */
   readonly tokenType: 'at+jwt' | 'jwt';
   readonly algorithms: readonly string[];
   readonly clockToleranceSeconds: number;
-  /** Without all of these a token is of no use here. */
+  /** Scopes that every token needs. */
   readonly scopes: readonly string[];
-  /** Each permission with the scope that brings it. */
+  /** The scope that grants each permission. */
   readonly permissions: Readonly<Record<string, string>>;
   readonly roles?:
     | {
@@ -35,14 +35,14 @@ const plainSubject = /^[A-Za-z0-9._@|:-]+$/;
 const maxUserLength = 128;
 const hashPrefix = 'sha256:';
 
-/** What its users are called before the `|`. No two issuers may have the same: their users would be one. */
+/** The part of its users' names before the `|`. It must be unique among issuers, or their users would be mixed up. */
 function findUserPrefix({ issuer, userPrefix }: Pick<JwtIssuer, 'issuer' | 'userPrefix'>): string {
   return userPrefix ?? new URL(issuer).host;
 }
 
 /**
- * The name of a user. Subjects that cannot be part of one go by their hash; so do those that look like such a hash, or
- * one of them could be taken for another.
+ * Creates the name of a user. A subject with unusual characters is replaced by its hash, and so is one that looks like
+ * such a hash, to keep the two apart.
  */
 export function createUserName(issuer: JwtIssuer, subject: string): string {
   const prefix = findUserPrefix(issuer);
@@ -51,20 +51,20 @@ export function createUserName(issuer: JwtIssuer, subject: string): string {
   return `${prefix}|${hashPrefix}${createHash('sha256').update(subject).digest('hex')}`;
 }
 
-/** `scope` as RFC 9068 has it, a list of words; `scp` as some have it, a list or such a text. */
+/** Reads `scope` of RFC 9068, words in one text, and `scp` of some providers, a list or such a text. */
 export function readScopes(payload: JWTPayload): string[] {
   return [payload['scope'], payload['scp']].flatMap((claim) =>
     typeof claim === 'string' ? claim.split(' ').filter((word) => word !== '') : listStrings(claim),
   );
 }
 
-/** The claim of that very name, else the one that its parts between the dots lead to. */
+/** Reads the claim of that name, else the nested claim that its dotted parts name. */
 export function readRoles(payload: JWTPayload, claim: string): string[] {
   const found = readMember(payload, claim) ?? claim.split('.').reduce<unknown>(readMember, payload);
   return typeof found === 'string' ? [found] : listStrings(found);
 }
 
-/** Undefined when roles are asked for and the token has none of them. */
+/** Finds what the roles of a token allow; undefined when roles are required and the token has none of them. */
 export function findCeiling(issuer: JwtIssuer, roles: readonly string[]): Ceiling | undefined {
   if (issuer.roles === undefined) return { trustLevel: 'sandboxed', workspaces: null, scopes: null };
   const { map } = issuer.roles;
@@ -73,14 +73,14 @@ export function findCeiling(issuer: JwtIssuer, roles: readonly string[]): Ceilin
   const workspaces = mergeWorkspaces(held);
   const direct = held.filter(({ trust }) => trust === 'direct');
   const trustLevel = direct.length > 0 ? 'direct' : 'sandboxed';
-  // Roles add up, but the trust of one does not reach into the workspaces of another.
+  // Roles add up, but the trust of one does not apply to the workspaces of another.
   const among = direct.length > 0 ? mergeWorkspaces(direct) : null;
   const directIn = among === null || among.length === workspaces?.length ? {} : { directIn: among };
-  // Permissions are not bounded here: those that scopes decide about come with each request anew.
+  // Permissions are not limited here, because each request brings those that scopes decide about.
   return { trustLevel, ...directIn, workspaces, scopes: null };
 }
 
-/** Null when one of them is not limited to some. */
+/** Merges the workspaces of roles; null when one of them is not limited. */
 function mergeWorkspaces(roles: readonly RoleBounds[]): string[] | null {
   if (roles.some((role) => role.workspaces === undefined)) return null;
   return [...new Set(roles.flatMap((role) => role.workspaces ?? []))];

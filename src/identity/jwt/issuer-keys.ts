@@ -2,21 +2,21 @@ import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 
 export interface IssuerKeysOptions {
   readonly jwksUri: string;
-  /** Milliseconds that only ever go on: a clock that is set back must not keep old keys in use. */
+  /** A monotonic clock in milliseconds: setting the system clock back must not keep old keys in use. */
   readonly elapsed: () => number;
 }
 
 const freshMs = 600_000;
-/** How long known keys are taken while their issuer cannot be asked. */
+/** The time for which known keys are used while the issuer is unreachable. */
 const staleMs = 3_600_000;
-/** No more than one question in this time, whatever tokens come and whether it was answered or not. */
+/** The shortest time between two requests to the issuer, whatever tokens arrive. */
 const cooldownMs = 10_000;
 const timeoutMs = 5000;
 const maxBytes = 1024 * 1024;
 
 /**
- * The public keys of an issuer, asked for when a token needs them. A token that names a key nobody knows is a reason to
- * ask again, since keys are rotated; but not for each such token, or strangers could have us flood the issuer.
+ * Creates the key source of an issuer, which fetches keys when a token needs them. A token with an unknown key leads to
+ * another fetch, since keys are rotated; but not every such token, or strangers could make us flood the issuer.
  */
 export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions): Promise<JWTVerifyGetKey> {
   const { createLocalJWKSet, errors } = await import('jose');
@@ -25,7 +25,7 @@ export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions):
   let asking: Promise<void> | undefined;
   let failure = '';
 
-  /** Resolves when it is done; what is known says whether it was any use. */
+  /** Fetches the keys unless it was tried a moment ago. `known` tells whether it succeeded. */
   function refreshKeys(): Promise<void> {
     if (asking !== undefined) return asking;
     if (elapsed() - askedAt < cooldownMs) return Promise.resolve();
@@ -59,19 +59,19 @@ export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions):
   };
 }
 
-/** Nothing is known of the issuer's keys: no token can be judged, be it good or not. */
+/** The keys of the issuer are unknown, so no token can be verified. */
 export class IssuerUnreachableError extends Error {
   override readonly name = 'IssuerUnreachable';
 }
 
-/** In few words, none of them the issuer's own. */
+/** Describes a failure without repeating text of the issuer. */
 function describeFailure(error: unknown): string {
   const { name, message, cause } = error as Error & { readonly cause?: { readonly code?: string } };
   if (name === 'TimeoutError') return 'no answer in time';
   return cause?.code ?? (error instanceof SyntaxError ? 'no JSON' : message);
 }
 
-/** Redirects are not followed: the operator has named the one address that is asked. */
+/** Fetches the keys without following redirects, because the operator named this one address. */
 async function fetchKeys(jwksUri: string): Promise<JSONWebKeySet> {
   const response = await fetch(jwksUri, {
     redirect: 'manual',

@@ -5,28 +5,28 @@ import type { PresentedToken } from '../token.ts';
 import type { JwtIssuer } from './claims.ts';
 import { createJwtVerifier, type VerifiedJwt } from './verify-jwt.ts';
 
-/** Users and administrators who are known by the access tokens of identity providers. */
+/** Users and administrators that prove themselves with access tokens of identity providers. */
 export interface JwtIdentity {
-  /** A promise only when the token is not remembered. */
+  /** Verifies a token; a promise only when it is not cached. */
   verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
-  /** The user whose token it is, who may use the control API; undefined for anybody else, and if it does not verify. */
+  /** Returns the user of a token that may use the control API; undefined for any other token. */
   adminOf(presented: PresentedToken): Promise<string | undefined>;
-  /** Where tokens are to be had. */
+  /** The issuers that give tokens. */
   readonly issuers: readonly string[];
-  /** The scopes that are of any use here, whoever gives them. */
+  /** The scopes that are useful here with every issuer. */
   readonly scopes: readonly string[];
-  /** Those that a first token should have. */
+  /** The scopes that a first token should have. */
   readonly required: readonly string[];
 }
 
 const warnEveryMs = 60_000;
 
-/** Undefined where no identity provider is configured. */
+/** Creates the identity by tokens; undefined when no identity provider is configured. */
 export function createJwtIdentity(issuers: readonly JwtIssuer[], log: Log): JwtIdentity | undefined {
   if (issuers.length === 0) return undefined;
   const warnedAt = new Map<string, number>();
 
-  /** Strangers choose how often: each reason is told once in a while, and there are few. */
+  /** Logs each reason at most once a minute, because strangers decide how often it occurs. There are few reasons. */
   function logRefusal(reason: string, issuer = ''): void {
     const key = `${issuer} ${reason}`;
     const now = performance.now();
@@ -73,7 +73,7 @@ function hasRequiredScopes({ scopes, issuer }: VerifiedJwt): boolean {
   return issuer.scopes.every((scope) => scopes.includes(scope));
 }
 
-/** Nobody is sent to an identity provider with the scopes of another: it would refuse them. */
+/** Returns the names that all lists share. An identity provider would refuse scopes of another. */
 function intersectLists([first = [], ...others]: readonly (readonly string[])[]): readonly string[] {
   return [...new Set(first)].filter((name) => others.every((each) => each.includes(name)));
 }

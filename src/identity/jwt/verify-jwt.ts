@@ -5,40 +5,40 @@ import type { PresentedToken } from '../token.ts';
 import { createUserName, findCeiling, findPermissions, type JwtIssuer, readRoles, readScopes } from './claims.ts';
 import { createIssuerKeys, IssuerUnreachableError } from './issuer-keys.ts';
 
-/** What a token that verifies says. */
+/** The content of a verified token. */
 export interface VerifiedJwt {
-  /** Undefined when its roles give it no place here; as an administrator it may still count. */
+  /** Undefined when its roles give no access; it may still be an administrator. */
   readonly principal: UserPrincipal | undefined;
   readonly userId: string;
   readonly isAdmin: boolean;
   readonly scopes: readonly string[];
   readonly issuer: JwtIssuer;
-  /** The instant it expires, with the tolerance for clocks. */
+  /** The time at which it expires, with the tolerance for clocks. */
   readonly until: number;
 }
 
 export interface JwtVerifier {
-  /** UNAUTHENTICATED unless it verifies; a promise only when it is not remembered. */
+  /** Throws UNAUTHENTICATED unless the token verifies; a promise only when it is not cached. */
   verify(presented: PresentedToken): VerifiedJwt | Promise<VerifiedJwt>;
 }
 
 export interface JwtVerifierOptions {
   readonly issuers: readonly JwtIssuer[];
-  /** Hears why a token was not taken; never of the token itself. */
+  /** Gets the reason why a token was refused, never the token. */
   readonly onRefused?: (why: string, issuer: string | undefined) => void;
-  /** For tests that move time by hand. */
+  /** A clock for tests. */
   readonly now?: () => number;
   readonly elapsed?: () => number;
 }
 
-/** A verified token is taken without another look for this long. */
+/** The time for which a verified token is cached. */
 const cacheMs = 60_000;
 const maxCachedTokens = 10_000;
-/** Signatures are checked on the threads that also read and write files: forged tokens must leave some of them free. */
+/** Signatures are verified on the threads that also read and write files; forged tokens must not occupy all of them. */
 const maxConcurrentVerifications = 2;
 const jwtPattern = /^[\w-]{1,8192}\.[\w-]{1,12288}\.[\w-]{1,2048}$/;
 
-/** Whether it could be one at all; whatever is no JWT costs no further look. */
+/** Tells whether a token has the form of a JWT, before any work is spent on it. */
 export function looksLikeJwt({ token, kind }: PresentedToken): boolean {
   return kind === undefined && jwtPattern.test(token);
 }
@@ -84,7 +84,7 @@ export function createJwtVerifier(options: JwtVerifierOptions): JwtVerifier {
         presented.token,
         async (header, token) => {
           const key = await keyOf(header, token);
-          // Once the key is there: nobody waits for the keys of another issuer.
+          // The key is fetched first, so that no token waits for the keys of another issuer.
           releaseVerification = await acquireVerification();
           return key;
         },
@@ -117,7 +117,7 @@ export function createJwtVerifier(options: JwtVerifierOptions): JwtVerifier {
 
 const newTokenHint = 'Get a new access token for this resource from the authorization server, and send that.';
 
-/** An ID token or a logout token is signed by the same keys, and is no leave to call anything. */
+/** Refuses ID tokens and logout tokens, which the same keys sign and which grant no access. */
 function assertTokenType({ tokenType }: JwtIssuer, typ: string | undefined): void {
   const said = typ?.toLowerCase().replace(/^application\//, '');
   if (said === 'at+jwt' || (tokenType === 'jwt' && (said === undefined || said === 'jwt'))) return;
@@ -127,7 +127,7 @@ function assertTokenType({ tokenType }: JwtIssuer, typ: string | undefined): voi
 function readVerifiedJwt(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
   const { sub, exp } = payload;
   if (typeof sub !== 'string' || sub === '' || exp === undefined) throw new TokenRejectedError('it names nobody');
-  // Bound to a key that its holder would have to prove: as a mere bearer token it may be a stolen one.
+  // The token is bound to a key that its holder would have to prove; as a plain bearer token it may be stolen.
   if (payload['cnf'] !== undefined)
     throw new TokenRejectedError('it is bound to a key, and proofs of one are not taken');
   const scopes = readScopes(payload);
@@ -146,10 +146,10 @@ function readVerifiedJwt(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
   };
 }
 
-/** Why a token is not taken, for whoever runs Ambit: to a stranger all of them look alike. */
+/** The reason why a token is refused, for the operator's log. Callers get the same answer for all. */
 class TokenRejectedError extends Error {}
 
-/** Of the library's errors only the code and the name of a claim: their words may repeat what was sent. */
+/** Repeats only the code and the claim of a library error, because its text may contain the token's data. */
 function describeRejection(error: unknown): string {
   if (error instanceof TokenRejectedError) return error.message;
   const { code, claim } = error as { readonly code?: unknown; readonly claim?: unknown };
@@ -157,7 +157,7 @@ function describeRejection(error: unknown): string {
   return typeof claim === 'string' ? `${code} (${claim})` : code;
 }
 
-/** Lets so many have a turn at a time; the others wait in the order they came. What is returned ends the turn. */
+/** Limits how many may run at once; the others wait in order. The returned function releases the slot. */
 function createConcurrencyLimit(maxConcurrent: number): () => Promise<() => void> {
   const waiting: (() => void)[] = [];
   let running = 0;

@@ -21,9 +21,9 @@ import {
 } from './memory-sessions.ts';
 
 export interface QuotaLedger {
-  /** Of users and workspaces. */
+  /** Counters of users and workspaces. */
   readonly counters: Map<string, Counters>;
-  /** The user's and the workspace's sessions, for counting what they have under way. */
+  /** Sessions of a user or workspace, to count their calls under way. */
   sessionsOf(scope: 'user' | 'workspace', owner: string): Iterable<MemorySession>;
 }
 
@@ -62,7 +62,7 @@ export function admitSession(
   };
 }
 
-/** Counts what was only known afterwards, and gives back what was not needed. */
+/** Counts the actual use of a lease and returns the calls it did not need. */
 export function settleLease(
   held: MemorySession,
   place: MemoryLease,

@@ -24,7 +24,7 @@ export interface MemoryStateEntry {
   readonly expiresAt: number | null;
 }
 
-/** A session in memory. The body is kept as text, so that nobody outside holds a part of it. */
+/** A session in memory. The body is kept as text, so that callers share no object with the store. */
 export interface MemorySession
   extends Pick<SessionRecord, 'id' | 'name' | 'userId' | 'workspaceId' | 'parentId' | 'createdAt'> {
   body: string;
@@ -32,7 +32,7 @@ export interface MemorySession
   ttlSeconds: number;
   endsAt: number;
   lastActiveAt: number;
-  /** As `expiresAt`, but for the end. Kept, so that remains still tell it when the places are gone. */
+  /** `expiresAt` without regard to `endsAt`. It is kept, so that `remains` knows it after the leases are gone. */
   idleAt: number;
   reason: EndReason | 'expired' | undefined;
   counters: Counters;
@@ -45,7 +45,7 @@ export interface MemorySession
 export interface MemorySessions {
   create(session: NewSession, caps: Caps): Created;
   findLive(id: string): MemorySession | Gone;
-  /** Gone or not, as long as anything is left of it. */
+  /** Finds a session that is live or whose remains are still kept. */
   find(id: string): MemorySession | undefined;
   list(filter: SessionFilter): MemorySession[];
   listOwned(scope: 'user' | 'workspace', owner: string): Iterable<MemorySession>;
@@ -53,7 +53,7 @@ export interface MemorySessions {
   sweep(): number;
 }
 
-/** Graves are small, but a memory is not endless: beyond this many the oldest are forgotten. */
+/** The most remains that are kept; beyond this the oldest are dropped. */
 const maxTombstones = 10_000;
 
 export function createMemorySessions(now: () => number, feed: ChangeFeed): MemorySessions {
@@ -189,12 +189,12 @@ export function toRecord(held: MemorySession): SessionRecord {
   return { ...body, version, ttlSeconds, createdAt, lastActiveAt, endsAt, expiresAt: findExpiry(held) };
 }
 
-/** A call under way keeps a session from running out, but not beyond its end. */
+/** The expiry of a session. A call under way extends it, but never beyond `endsAt`. */
 export function findExpiry(held: MemorySession): number {
   return Math.min(held.idleAt, held.endsAt);
 }
 
-/** After anything it depends on has changed. A place that has run out is no call under way. */
+/** Recomputes `idleAt`. Only leases that have not run out count as calls under way. */
 export function updateIdleAt(held: MemorySession, now: number): void {
   held.idleAt = held.lastActiveAt + held.ttlSeconds * 1000;
   for (const { until } of held.leases.values()) if (until > now) held.idleAt = Math.max(held.idleAt, until);
@@ -205,7 +205,7 @@ export function touchSession(held: MemorySession, now: number): void {
   updateIdleAt(held, now);
 }
 
-/** Why it is gone at this instant, swept or not; undefined while it lives. */
+/** Tells why a session is gone at this instant, swept or not; undefined while it lives. */
 export function findGone(held: MemorySession | undefined, now: number): Gone | undefined {
   if (held === undefined || now >= held.endsAt + remainsMs) return { outcome: 'missing' };
   if (held.reason !== undefined && held.reason !== 'expired') return { outcome: 'ended', reason: held.reason };

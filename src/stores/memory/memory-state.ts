@@ -4,7 +4,7 @@ import type { Gone, StateLimits } from '../store.ts';
 import type { MemorySession, MemoryStateEntry } from './memory-sessions.ts';
 
 export interface LiveSessionLookup {
-  /** A live session, or why there is none. */
+  /** Finds a live session, or the reason why there is none. */
   findLive(id: string): MemorySession | Gone;
   now(): number;
 }

@@ -20,7 +20,7 @@ import { createMemoryDocuments } from './memory-documents.ts';
 import { countUnderWay, createMemorySessions, findGone, toRecord, updateIdleAt } from './memory-sessions.ts';
 import { createMemoryMarks, createMemoryState } from './memory-state.ts';
 
-/** Sessions that end with the process. */
+/** Opens a store whose sessions end with the process. */
 export function openMemoryStore(options: StoreOptions = {}): SessionStore {
   const now = options.now ?? Date.now;
   const feed = createChangeFeed();

@@ -37,8 +37,8 @@ export function prepareScript(body: string): RedisScript {
 }
 
 /**
- * A client that never keeps a command for later: what cannot be sent now, or is under way when the connection breaks,
- * fails. It connects again by itself, for as long as it takes.
+ * Creates a client that never queues a command: one that cannot be sent, or is under way when the connection breaks,
+ * fails. The client reconnects by itself without end.
  */
 export async function createClient(options: RedisConnectionOptions): Promise<Redis> {
   const { Redis } = await import('ioredis');
@@ -49,16 +49,16 @@ export async function createClient(options: RedisConnectionOptions): Promise<Red
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
     connectTimeout: options.patienceMs,
-    // After a failover the old master only reads; the new one is found by connecting again.
+    // After a failover the old master is read-only; reconnecting finds the new one.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
     retryStrategy: (attempt) => Math.min(20 * 2 ** Math.min(attempt, 10), 500),
   });
-  // Each command says by itself that it failed.
+  // Each command reports its own failure.
   client.on('error', () => {});
   return client;
 }
 
-/** Waits until all is there, but not for a server that refuses, and no longer than the patience lasts. */
+/** Waits until all clients are ready, but not for a server that refuses, and no longer than `patienceMs`. */
 export async function waitUntilConnected(
   clients: readonly Redis[],
   more: Promise<void>,
@@ -82,7 +82,7 @@ export function createConnection(client: Redis, options: RedisConnectionOptions)
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
         reject(unavailable('The session store did not answer in time.'));
-        // What is still on its way there must not arrive when nobody waits for it any more.
+        // A command that is still on its way must not take effect when nobody waits for it any more.
         if (!closed) client.disconnect(true);
       }, patienceMs);
     });
@@ -122,7 +122,7 @@ export function createConnection(client: Redis, options: RedisConnectionOptions)
   };
 }
 
-/** Its own words only as far as they are a code: the rest may hold an address with a password. */
+/** Repeats only the error code: the rest of the text may contain an address with a password. */
 function describeError(error: unknown): string {
   const { name, message } = error as Error;
   const code = name === 'ReplyError' ? /^[A-Z]+/.exec(message)?.[0] : undefined;
@@ -142,7 +142,7 @@ export function parseRecord(reply: RedisReply | undefined): SessionRecord {
   };
 }
 
-/** A script answers the reason itself where a session is gone. */
+/** Reads the reason that a script answers with when a session is gone. */
 export function parseGone(word: RedisReply | undefined): Gone | undefined {
   if (word === 'missing' || word === 'expired') return { outcome: word };
   return endReasons.has(word) ? { outcome: 'ended', reason: word as EndReason } : undefined;

@@ -4,7 +4,7 @@ import { createLeaseId, readCost } from '../quota.ts';
 import type { SessionStore } from '../store.ts';
 import { parseGone, parseRecord, prepareScript, type RedisConnection, toList } from './connection.ts';
 
-/** How many calls the places of a session, user or workspace count for that have not run out. */
+/** Sums the calls of the leases of a session, user or workspace that have not run out. */
 const underWayFunction = `
 local function under_way(key)
   local sum = 0
@@ -16,8 +16,8 @@ end
 `;
 
 /**
- * The one script of a request. Numbers are whole microseconds where the pace is kept, and so stay exact. The limits of
- * each scope come as five arguments: calls per minute, burst, concurrent calls, total calls, total bytes.
+ * The script of every request. The pace is kept in whole microseconds, so that it stays exact. The limits of each scope
+ * are five arguments: calls per minute, burst, concurrent calls, total calls, total bytes.
  */
 const admitScript = prepareScript(`${underWayFunction}
 local id, version, calls, bytes, lease, hold, places = unpack(ARGV, 2)
@@ -113,9 +113,9 @@ return { f[1], f[2], int(under_way(P .. 'c:' .. id)) }
 `);
 
 /**
- * What renewing and releasing have in common. `hold` and `places` are empty where the place is given back, and
- * `places` too where it stays as it is. Of each scope comes its calls per minute, of user and
- * workspace before it whether calls are given back to them at all.
+ * Functions that renewing and releasing share. `hold` and `places` are empty for a release; `places` is also empty
+ * where it stays as it is. Each scope has an argument with its calls per minute; user and workspace have one before it
+ * that says whether calls are returned to them.
  */
 const settleFunctions = `
 local id, lease, hold, fewer, bytes, unused, ago, own_pace, user, user_pace, workspace, workspace_pace = unpack(ARGV, 2)

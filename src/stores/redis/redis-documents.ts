@@ -2,7 +2,7 @@ import { checkDocument, checkDocumentList, fitsDocument } from '../check-argumen
 import { type DocumentLimits, type Documents, findListStart, maxPageBytes } from '../documents.ts';
 import { prepareScript, type RedisConnection, toList } from './connection.ts';
 
-/** A document is written as "<version> <text>". */
+/** The format of a document is "<version> <text>". */
 const documentFunctions = `
 local collection = ARGV[2]
 local O, Z = P .. 'o:' .. collection, P .. 'oz:' .. collection
@@ -20,7 +20,7 @@ if version == 0 then return {} end
 return { int(version), text }
 `);
 
-/** The versions lie apart from the documents, so that they go on rising when all of those are deleted. */
+/** Versions are stored apart from the documents, so that they keep rising when all documents are deleted. */
 const putScript = prepareScript(`${documentFunctions}
 local key, text, expected, too_long, most = unpack(ARGV, 3)
 local version = document(key)
@@ -45,7 +45,7 @@ redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' ..
 return { 'deleted' }
 `);
 
-/** Keys of equal score lie in the order of their bytes, so all that begin alike lie together. */
+/** Keys of equal score are sorted by their bytes, so keys with a common prefix are adjacent. */
 const listScript = prepareScript(`${documentFunctions}
 local start, prefix, limit, most = unpack(ARGV, 3)
 local keys = redis.call('ZRANGEBYLEX', Z, start, '+', 'LIMIT', 0, tonumber(limit) + 1)

@@ -51,7 +51,7 @@ tell_of('created', id, '1')
 return { 'created', record(id) }
 `);
 
-/** The record, and why it is gone or an empty string. */
+/** Returns the record, and the reason why it is gone or an empty string. */
 const readScript = prepareScript(`
 local id = ARGV[2]
 local why = gone(load(id))
@@ -59,7 +59,7 @@ if why == 'missing' then return { why } end
 return { why or '', record(id) }
 `);
 
-/** The new body was made from the version that is expected, so it is written only while that is the version. */
+/** The body was made from the expected version, so it is written only while that is the current one. */
 const updateScript = prepareScript(`
 local id, expected, body, ttl, ends, kind = unpack(ARGV, 2)
 local s = load(id)
@@ -91,7 +91,7 @@ bury(s, ARGV[3])
 return 1
 `);
 
-/** A part at a time, so that nobody waits long. */
+/** Sweeps a limited number at a time, so that no other command waits long. */
 const sweepScript = prepareScript(`
 local due = redis.call('ZRANGEBYSCORE', P .. 'live', '-inf', int(T), 'LIMIT', 0, 100)
 for _, id in ipairs(due) do
@@ -101,7 +101,7 @@ end
 return #due
 `);
 
-/** Goes through one index by age; what it looked at and did not show still moves the page on. */
+/** Reads one index by age. Entries that were read but do not match still move the page on. */
 const listScript = prepareScript(`
 local index, at, after, limit, user, workspace, parent = unpack(ARGV, 2)
 limit = tonumber(limit)
@@ -164,14 +164,14 @@ const listFilterValues = ({ userId = '', workspaceId = '', parentId = '' }: Sess
   parentId,
 ];
 
-/** The index with the fewest sessions that fit. */
+/** Chooses the index with the fewest candidates. */
 function chooseIndex({ userId, workspaceId, parentId }: SessionFilter): string {
   if (parentId !== undefined) return `p:${parentId}`;
   if (userId !== undefined) return `u:${userId}`;
   return workspaceId === undefined ? 'all' : `w:${workspaceId}`;
 }
 
-/** `origin` is told with every change, so that we know our own. */
+/** Publishes `origin` with every change, so that this store recognises its own. */
 export function createRedisSessions(connection: RedisConnection, origin: string): RedisSessions {
   async function readSession(
     id: string,

@@ -3,7 +3,7 @@ import { cutKeyPage, mostMarks, type SessionMarks, type SessionState, type State
 import type { StateLimits } from '../store.ts';
 import { parseGone, prepareScript, type RedisConnection, toList } from './connection.ts';
 
-/** An entry is written as "<version> <expiry or 0> <bytes> <value>". */
+/** The format of an entry is "<version> <expiry or 0> <bytes> <value>". */
 const entryFunctions = `
 local id = ARGV[2]
 local D, F, S = P .. 'd:' .. id, P .. 'f:' .. id, P .. 's:' .. id

@@ -12,19 +12,19 @@ import { createRedisSessions } from './redis-sessions.ts';
 import { createRedisMarks, createRedisState } from './redis-state.ts';
 
 export interface RedisStoreOptions extends StoreOptions {
-  /** redis://, rediss:// for TLS, unix:// for the path of a socket. */
+  /** An address: redis://, rediss:// for TLS, or unix:// with the path of a socket. */
   readonly url: string;
-  /** Begins every key; stores with different names share a server without seeing each other. */
+  /** The prefix of every key. Stores with different names share a server without seeing each other. */
   readonly name?: string;
 }
 
 /**
- * Sessions in Redis or Valkey, shared by all who reach it. It opens whether or not the server is there: `ping` tells,
- * and the store is there when the server is.
+ * Opens a store in Redis or Valkey that all who reach the server share. It opens whether or not the server is there:
+ * `ping` tells, and the store works as soon as the server does.
  */
 export async function openRedisStore(options: RedisStoreOptions): Promise<SessionStore> {
   const { name = 'ambit', now, patienceMs = defaultPatienceMs } = options;
-  // Braces would end the part of the key that decides where it lies, and so would nothing between them.
+  // Braces delimit the part of a key that selects the cluster slot, and that part must not be empty.
   if (!/^[^{}\s]{1,64}$/.test(name)) throw new AmbitError('REQUEST_INVALID', { what: 'That is no name for a store.' });
   const prefix = `{${name}}`;
   const url = options.url.replace(/^unix:\/\//, '');
@@ -40,7 +40,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
 
   const hearing = createConnection(listener, settings);
   const stopSweeping = now === undefined ? repeatEverySecond(sessions.sweep) : () => {};
-  // A connection that broke without a word would never tell of a change again; asked, it is found out and made anew.
+  // A connection that broke silently would never report a change again. The ping detects it, and the client reconnects.
   const stopAsking = repeatEverySecond(hearing.ping);
 
   return refuseWhenClosed({
@@ -65,8 +65,8 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
 }
 
 /**
- * Hears the changes that scripts announce. Whenever the connection had to be made anew, some may have been missed.
- * Resolves when it hears for the first time.
+ * Publishes the changes that scripts announce. After a reconnect some may have been missed. Resolves with the first
+ * subscription.
  */
 function subscribeToChanges(client: Redis, channel: string, feed: ChangeFeed, own: string): Promise<void> {
   let before = false;
@@ -82,7 +82,7 @@ function subscribeToChanges(client: Redis, channel: string, feed: ChangeFeed, ow
         before = true;
         heard();
       })
-      // The connection broke again; there will be another.
+      // The connection broke again; the next one subscribes.
       .catch(() => {});
   });
   client.on('message', (_channel: string, text: string) => {

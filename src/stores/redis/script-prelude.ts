@@ -1,11 +1,11 @@
 /**
- * What every script begins with. KEYS[1] is the prefix of all keys, a hash tag, so that they lie in one slot of a
+ * The beginning of every script. KEYS[1] is the prefix of all keys, a hash tag, so that they lie in one slot of a
  * cluster: a request touches its session, its user and its workspace at once, and names are unique across sessions.
- * ARGV[1] is the time for tests that move it; empty, the server's own clock counts, never the caller's.
+ * ARGV[1] is the time in tests; when it is empty, the server's own clock counts, never the caller's.
  *
  * s:<id>     the session: b body, v version, u user, w workspace, p parent, n name, c created, t ttl, e ends,
  *            a last active, i idle at, r reason it is gone, q pace, k calls, y bytes, x state version, z state bytes
- * h:<id>     places held, by when they run out; l:<id> what each was taken with: "<places> <calls> <day>"
+ * h:<id>     leases, by when they run out; l:<id> what each was taken with: "<places> <calls> <day>"
  * c:<id>     those that count, as "<lease> <places>", by when they run out; c:u:<user>, c:w:<workspace> the same of all
  * d:<id>     state; f:<id> when its entries run out; m:<id> marks
  * q:u:<user>, q:w:<workspace>  counters

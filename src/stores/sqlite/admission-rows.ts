@@ -42,7 +42,7 @@ export function admitRow(database: Database, request: Admission, lease: string, 
     else writeCounters(database, scope, row, after);
   }
   const { holdMs } = request;
-  // While it lives, idle_at is the last of what keeps it: whatever else is held is in it already.
+  // A live session's idle_at already covers every lease that is held.
   let idleAt = Math.max(row.idle_at, now + row.ttl_ms);
   if (holdMs !== undefined) {
     const until = Math.min(now + holdMs, row.ends_at);
@@ -61,21 +61,24 @@ export function admitRow(database: Database, request: Admission, lease: string, 
   };
 }
 
-/** Calls of one session, user or workspace that are under way and counted. */
+/** Counts the calls under way of one session, user or workspace. */
 export function countUnderWay(database: Database, scope: Scope, owner: string, now: number): number {
   const column = `${scope}_id`;
   const counted = `SELECT coalesce(sum(places), 0) AS calls FROM leases WHERE ${column} = ? AND until > ? AND places > 0`;
   return (database.prepare(counted).get(owner, now) as { calls: number }).calls;
 }
 
-/** When it runs out if it was last used then: a call under way keeps it for longer, a place that has run out does not. */
+/**
+ * Finds when a session runs out if it was last used at `seenAt`. A lease that is held extends it; one that has run out
+ * does not.
+ */
 export function findIdleAt(database: Database, row: SessionCounts, seenAt: number, now: number): number {
   const longest = 'SELECT max(until) AS until FROM leases WHERE session_id = ? AND until > ?';
   const held = database.prepare(longest).get(row.id, now) as { until: number | null };
   return Math.max(seenAt + row.ttl_ms, held.until ?? 0);
 }
 
-/** After a change: the ttl or the end may have come nearer. */
+/** Moves the expiry and the leases of a session after its ttl or end was shortened. */
 export function shortenLife(database: Database, row: SessionRow, now: number): void {
   database.prepare('UPDATE leases SET until = min(until, ?) WHERE session_id = ?').run(row.ends_at, row.id);
   const idleAt = findIdleAt(database, row, row.seen_at, now);
@@ -101,7 +104,10 @@ export function sessionCounters(row: SessionCounts): Counters {
   return { paceUs: row.pace_us, calls: row.calls, bytes: row.bytes, day: 0 };
 }
 
-/** Of the session's user and workspace, as far as there are any, with one statement: each costs more than its rows. */
+/**
+ * Reads the counters of the session's user and workspace with one statement, since each statement costs more than its
+ * rows.
+ */
 export function readCounters(database: Database, row: SessionCounts): { readonly [scope in SharedScope]?: Counters } {
   const found = database
     .prepare(
@@ -126,7 +132,7 @@ export function writeCounters(database: Database, scope: SharedScope, row: Sessi
     .run(findAccountName(scope, row), paceUs, calls, bytes, day);
 }
 
-/** The one write of a session in each request; no index holds any of it. */
+/** Writes the use of a session, once per request. No index contains these columns. */
 export function writeUse(database: Database, row: SessionCounts, seenAt: number, idleAt: number, own: Counters): void {
   database
     .prepare('UPDATE sessions SET seen_at = ?, idle_at = ?, pace_us = ?, calls = ?, bytes = ? WHERE id = ?')
@@ -170,7 +176,7 @@ export function releaseRow(database: Database, place: LeaseReference, spent: Spe
   if (held !== undefined) settleLease(database, row, held, 0, spent, now);
 }
 
-/** Counts what was only known afterwards, and gives back what was not needed. `held` is the place as it was before. */
+/** Counts the actual use of a lease and returns the calls it did not need. `held` is the lease as it was before. */
 function settleLease(
   database: Database,
   row: SessionCounts,
@@ -180,7 +186,7 @@ function settleLease(
   now: number,
 ): void {
   const seenAt = Math.max(row.seen_at, now - (spent.agoMs ?? 0));
-  // Only what kept the session the longest can bring its end nearer.
+  // Only the lease that lasts longest determines the end of the session.
   const wasLast = held.until >= row.idle_at;
   const idleAt = wasLast ? findIdleAt(database, row, seenAt, now) : Math.max(row.idle_at, seenAt + row.ttl_ms, until);
   writeUse(database, row, seenAt, idleAt, settleCounters('session', sessionCounters(row), spent, held, now));

@@ -7,22 +7,21 @@ import { closedStoreError, unavailable } from '../store-lifecycle.ts';
 import { type Database, type DriverName, isBusy, openDatabase } from './driver.ts';
 import { migrateSchema } from './schema.ts';
 
-/** Most work in one transaction: others on the same file, and our own event loop, get their turn in between. */
+/** Limits of one transaction, so that other processes and our own event loop get their turn. */
 const maxBatchJobs = 256;
 const maxBatchMs = 8;
 
 export interface SqliteConnection {
-  /** Reads what is written. */
+  /** Runs a read. */
   read<T>(work: (database: Database) => T): Promise<T>;
   /**
-   * Writes, together with what else was asked for in the same moment. The work may be run more than once before it is
-   * written, so it does nothing but read and write the database, and refuses before it writes if at all. What is
-   * `durable` is on the disk when this resolves.
+   * Runs a write in one transaction with others of the same moment. `work` may run more than once, so it only reads and
+   * writes the database, and throws only before it writes. With `durable` the data is on disk when this resolves.
    */
   write<T>(work: (database: Database) => T, durable?: boolean): Promise<T>;
-  /** Brings to the disk what was written without waiting for it. */
+  /** Syncs writes to disk that were not durable. */
   flush(): Promise<void>;
-  /** Looks whether the file is still the one that was opened; if not, it is opened anew. */
+  /** Checks that the file is still the one that was opened, and closes it otherwise; the next use opens the new one. */
   checkFile(): void;
   close(): Promise<void>;
 }
@@ -55,11 +54,11 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
     const database = openDatabase(file, driver, origin);
     synchronous = undefined;
     try {
-      // Waiting for others happens outside, where it holds up nobody else.
+      // We wait for locks ourselves, so that the event loop is not blocked.
       database.exec('PRAGMA busy_timeout = 0');
       database.prepare('PRAGMA journal_mode = WAL').get();
       database.exec('PRAGMA journal_size_limit = 16777216');
-      // What is deleted is overwritten: state and credentials do not stay behind in the file.
+      // Deleted data is overwritten, so that state and credentials do not stay in the file.
       database.exec('PRAGMA secure_delete = ON');
       migrateSchema(database);
       opened = { database, inode: statSync(file).ino };
@@ -76,11 +75,11 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
     try {
       before?.database.close();
     } catch {
-      // It is broken already; the next use opens another.
+      // The connection is broken already; the next use opens another.
     }
   }
 
-  /** Tries until nobody is in the way, for as long as the patience lasts. */
+  /** Retries while the database is locked, until the deadline. */
   async function retryWhileBusy<T>(until: number, attempt: (database: Database) => T): Promise<T> {
     for (let pause = 1; ; pause = Math.min(pause * 2, 25)) {
       try {
@@ -97,7 +96,9 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
     }
   }
 
-  /** Runs as many jobs as fit one transaction and answers how each is to be settled, once that is written. */
+  /**
+   * Runs as many jobs as fit into one transaction. Returns functions that settle them, to be called after the commit.
+   */
   function runBatch(database: Database, jobs: readonly WriteJob[]): (() => void)[] {
     const wanted = jobs.some((job) => job.durable) ? 'FULL' : 'NORMAL';
     if (synchronous !== wanted) database.exec(`PRAGMA synchronous = ${wanted}`);
@@ -106,7 +107,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
   }
 
   async function drainQueue(): Promise<void> {
-    // A moment later, so that what is asked for together is written together.
+    // Waits a moment, so that jobs of the same moment share a transaction.
     await new Promise((resolve) => setImmediate(resolve));
     while (queue.length > 0) {
       const jobs = queue.slice(0, maxBatchJobs);
@@ -117,7 +118,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
         for (const settle of done) settle();
       } catch (error) {
         const now = Date.now();
-        // When others were in the way, those who asked later may still wait; when it is broken, it is for all.
+        // A lock fails only the jobs whose deadline is over; a broken database fails all.
         const over = opened === undefined ? jobs : jobs.filter((job) => job.until <= now);
         queue = queue.filter((job) => !over.includes(job));
         for (const job of over) job.reject(error);
@@ -141,7 +142,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
     async flush() {
       if (!unflushed || closed) return;
       unflushed = false;
-      // Not through SQLite, which would hold up everything else meanwhile. No lock lies on this file.
+      // SQLite itself would block everything else meanwhile. No lock lies on this file.
       const log = await openFile(`${file}-wal`, 'r').catch(() => undefined);
       await log?.sync().finally(() => log.close());
     },
@@ -151,7 +152,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       try {
         if (statSync(file).ino === opened.inode) return;
       } catch {
-        // Gone: what is written now would be lost with it.
+        // The file is gone, and further writes would be lost with it.
       }
       closeDatabase();
     },
@@ -160,10 +161,10 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       await running;
       closed = true;
       try {
-        // The log holds what was deleted since. It is emptied, unless another process is at work.
+        // The log still contains deleted data. It is emptied, unless another process uses it.
         opened?.database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
       } catch {
-        // Whoever is there empties it later.
+        // The other process empties it later.
       }
       closeDatabase();
     },
@@ -187,7 +188,7 @@ function runInTransaction(database: Database, jobs: readonly WriteJob[]): (() =>
   }
 }
 
-/** A refusal is that job's own affair, and comes before it writes: the others are written without it. */
+/** An AmbitError fails only its own job: the job has not written yet, so the others are committed. */
 function runJob(job: WriteJob, database: Database): () => void {
   try {
     const value = job.work(database);
@@ -202,6 +203,6 @@ function rollBack(database: Database): void {
   try {
     database.exec('ROLLBACK');
   } catch {
-    // Some failures have done it already.
+    // Some errors roll back by themselves.
   }
 }

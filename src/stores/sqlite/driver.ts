@@ -9,13 +9,13 @@ export type Row = { readonly [column: string]: SqlValue };
 export interface Statement {
   get(...values: SqlValue[]): Row | undefined;
   all(...values: SqlValue[]): Row[];
-  /** How many rows it changed. */
+  /** Returns the number of changed rows. */
   run(...values: SqlValue[]): number;
 }
 
-/** What is used of SQLite, whichever library brings it. Statements are prepared once and kept. */
+/** The part of SQLite that is used, whichever library provides it. Prepared statements are cached. */
 export interface Database {
-  /** Who writes through it, so that readers know their own changes from those of others. */
+  /** The writer's id, by which readers tell their own changes from those of others. */
   readonly origin: string;
   exec(sql: string): void;
   prepare(sql: string): Statement;
@@ -66,9 +66,8 @@ export function openDatabase(file: string, driver: DriverName = choosePreferredD
 }
 
 /**
- * The file is made before SQLite makes it, so that it is private from the first moment; its companions take the mode
- * over. One that is there is not opened: closing it again would take away the locks that another connection of this
- * process has on it.
+ * Creates the file before SQLite does, so that it is private from the start; its companion files inherit the mode. An
+ * existing file is not opened: closing it would drop the locks that another connection of this process holds.
  */
 function createPrivateFile(file: string): void {
   try {
@@ -79,7 +78,7 @@ function createPrivateFile(file: string): void {
   }
 }
 
-/** Node's own, where it has one. */
+/** Prefers Node's own SQLite where there is one. */
 function choosePreferredDriver(): DriverName {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   return major > 22 || (major === 22 && minor >= 13) ? 'node:sqlite' : 'libsql';
@@ -87,7 +86,7 @@ function choosePreferredDriver(): DriverName {
 
 function loadDriver(driver: DriverName): DatabaseConstructor {
   if (driver === 'libsql') return loadLibsql();
-  // Node 22 warns that its SQLite may still change; whoever runs Ambit can do nothing about that.
+  // Node 22 warns that its SQLite may still change; users can do nothing about that.
   const { emitWarning } = process;
   process.emitWarning = () => {};
   try {
@@ -109,7 +108,7 @@ function loadLibsql(): DatabaseConstructor {
   }
 }
 
-/** Whether somebody else was writing, so that trying again will help. */
+/** Tells whether another connection was writing, so that a retry may succeed. */
 export function isBusy(error: unknown): boolean {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
   const primary = typeof errcode === 'number' ? errcode & 0xff : undefined;

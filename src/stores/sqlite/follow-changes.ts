@@ -15,12 +15,12 @@ interface ChangeRow {
 }
 
 export interface ChangeFollower {
-  /** Looks now, because something has just been written here. */
+  /** Reads new changes now, because something was just written here. */
   poll(): void;
   close(): Promise<void>;
 }
 
-/** Reads the table of changes, which every process on the file writes to, from the end it has now. */
+/** Publishes new rows of the table of changes, which every process on the file writes to. */
 export async function followChanges(connection: SqliteConnection, feed: ChangeFeed): Promise<ChangeFollower> {
   let last = await connection.read(readLastNumber);
   let polling: Promise<void> | undefined;
@@ -34,7 +34,7 @@ export async function followChanges(connection: SqliteConnection, feed: ChangeFe
         connection.checkFile();
         for (const change of await connection.read(readNewChanges)) if (!closed) feed.publish(change);
       } catch {
-        // The store is away; whoever asks it is told so, and the changes will still be there afterwards.
+        // The store is unavailable. Its users get an error, and the changes are still there afterwards.
       }
     } while (again && !closed);
     polling = undefined;
@@ -46,7 +46,7 @@ export async function followChanges(connection: SqliteConnection, feed: ChangeFe
     const rows = database
       .prepare('SELECT * FROM changes WHERE number > ? ORDER BY number')
       .all(last) as unknown as ChangeRow[];
-    // Fewer than were numbered: some were forgotten before we looked, or the file is another one.
+    // A gap in the numbers: some rows were deleted before we read them, or the file is a new one.
     const lost = newest < last || rows.length < newest - last;
     last = newest;
     const changes = rows.map((row) => parseChange(row, database.origin));
@@ -71,7 +71,7 @@ export async function followChanges(connection: SqliteConnection, feed: ChangeFe
   };
 }
 
-/** The highest number ever given, forgotten ones included. */
+/** Reads the highest number ever given, deleted rows included. */
 function readLastNumber(database: Database): number {
   const row = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").get();
   return (row?.['seq'] as number | undefined) ?? 0;

@@ -2,9 +2,9 @@ import { unavailable } from '../store-lifecycle.ts';
 import type { Database } from './driver.ts';
 
 /**
- * One step for each version; a step that was released never changes. `look_at` is when the sweeper looks at a session
- * next: an instant before which it cannot have expired. Use moves `idle_at`, which no index holds, so that the one
- * write of each request stays cheap.
+ * The migrations, one for each version; a released one never changes. `look_at` is when the sweep next reads a session:
+ * a time before which it cannot have expired. Use of a session moves `idle_at`, which is in no index, so that the write
+ * of each request stays cheap.
  */
 const migrations: readonly string[] = [
   `
@@ -102,7 +102,7 @@ const migrations: readonly string[] = [
   'ALTER TABLE changes ADD COLUMN origin TEXT',
 ];
 
-/** Brings the file up to date. Of several processes that start at once, one does it. */
+/** Brings the file up to date. One of several processes that start at once does it. */
 export function migrateSchema(database: Database): void {
   const { user_version: found } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (found === migrations.length) return;

@@ -12,10 +12,10 @@ import { isPrefix, maxMatches } from '../session-references.ts';
 import type { Caps, Created, Gone, Page, SessionFilter } from '../store.ts';
 import type { Database, Row, SqlValue } from './driver.ts';
 
-/** In one transaction; what is left over comes in the next. */
+/** The most rows of one transaction; the next transaction takes the rest. */
 const maxSweptRows = 200;
 
-/** How long other processes have to notice a change before it is forgotten. */
+/** The time for which changes are kept, so that other processes can read them. */
 const changesKeptMs = 60_000;
 
 const dayMs = 86_400_000;
@@ -30,7 +30,7 @@ interface SqlCondition {
   readonly values: readonly SqlValue[];
 }
 
-/** A row of `sessions`, as far as code looks at it. */
+/** A row of `sessions`, with the columns that the code reads. */
 export interface SessionRow {
   readonly id: string;
   readonly version: number;
@@ -49,13 +49,13 @@ export interface SessionRow {
   readonly body: string;
 }
 
-/** What is looked at and counted with in each request. */
+/** The columns that every request needs. */
 export type SessionCounts = Omit<SessionRow, 'created_at' | 'body'>;
 
 const countedColumns = `id, version, user_id, workspace_id, ttl_ms, ends_at, seen_at, idle_at, look_at, reason, pace_us,
   calls, bytes`;
 
-/** Live at an instant that is given twice. */
+/** The condition of a live session; its two parameters are both the current time. */
 export const liveCondition = 'reason IS NULL AND idle_at > ? AND ends_at > ?';
 
 const toSessionRow = (row: Row | undefined): SessionRow | undefined => row as SessionRow | undefined;
@@ -76,20 +76,20 @@ export function toRecord(row: SessionRow): SessionRecord {
   };
 }
 
-/** Why it is gone at this instant, swept or not; undefined while it lives. */
+/** Tells why a session is gone at this instant, swept or not; undefined while it lives. */
 export function findGone(row: SessionCounts | undefined, now: number): Gone | undefined {
   if (row === undefined || now >= row.ends_at + remainsMs) return { outcome: 'missing' };
   if (row.reason !== null && row.reason !== 'expired') return { outcome: 'ended', reason: row.reason };
   return row.reason === 'expired' || now >= row.idle_at || now >= row.ends_at ? { outcome: 'expired' } : undefined;
 }
 
-/** The live session, or why there is none. */
+/** Finds a live session, or the reason why there is none. */
 export function findLiveRow(database: Database, id: string, now: number): SessionRow | Gone {
   const row = readRow(database, id);
   return findGone(row, now) ?? (row as SessionRow);
 }
 
-/** The same without the body, which is long and seldom wanted. */
+/** Finds the same without the body, which is long and seldom needed. */
 export function findLiveCounts(database: Database, id: string, now: number): SessionCounts | Gone {
   const row = database.prepare(`SELECT ${countedColumns} FROM sessions WHERE id = ?`).get(id);
   return findGone(row as SessionCounts | undefined, now) ?? (row as unknown as SessionCounts);
@@ -108,7 +108,7 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
     if (live >= caps.perUser) return { outcome: 'full', cap: 'perUser' };
   }
   if (caps.inAll !== undefined && isFull(database, caps.inAll, now)) return { outcome: 'full', cap: 'inAll' };
-  // Remains that are due to be forgotten may not have been swept, nor what the session before left beside them.
+  // Expired remains of an earlier session with this id, and its data, may not have been swept yet.
   deleteSessionData(database, id);
   const idleAt = now + session.ttlSeconds * 1000;
   const endsAt = now + session.lifetimeSeconds * 1000;
@@ -135,7 +135,7 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
   return { outcome: 'created', record: toRecord(readRow(database, id) as SessionRow) };
 }
 
-/** Counts what is not buried first, which is quick; only when that reaches the cap, what really lives. */
+/** Counts all unswept sessions first, which is fast, and the live ones only if those reach the cap. */
 function isFull(database: Database, max: number, now: number): boolean {
   const some = database.prepare('SELECT 1 FROM sessions WHERE reason IS NULL LIMIT 1 OFFSET ?').get(max - 1);
   if (some === undefined) return false;
@@ -157,10 +157,13 @@ function deleteSessionData(database: Database, id: string): void {
   }
 }
 
-/** What stands for the reason of a change that made bounds tighter. */
+/** The value of `changes.reason` for a change that made limits tighter. */
 export const restrictedReason = 'restricted';
 
-/** The table was made for sessions: of a document, the key stands for the id and the collection for the reason. */
+/**
+ * The table was made for sessions. A document has its key in the column of the id, and its collection in that of the
+ * reason.
+ */
 export function recordChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
   const id = change.kind === 'document' ? change.key : change.id;
   const version = 'version' in change ? change.version : 0;
@@ -242,7 +245,7 @@ export function sweepRows(database: Database, now: number): SweepResult {
   return { buried, more: due.length === maxSweptRows || forgotten === maxSweptRows };
 }
 
-/** Whether a sweep would find anything; asked first, because only writers have to wait for each other. */
+/** Tells whether a sweep has anything to do. A read comes first, because only writers wait for each other. */
 export function isSweepDue(database: Database, now: number): boolean {
   const due = database
     .prepare(

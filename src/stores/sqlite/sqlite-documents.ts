@@ -15,7 +15,7 @@ import type { SqliteConnection } from './connection.ts';
 import type { Database } from './driver.ts';
 import { recordChange } from './session-rows.ts';
 
-/** A write that others are to hear of. */
+/** Writes, and publishes the changes at once. */
 type NotifyingWrite = <T>(work: (database: Database) => T) => Promise<T>;
 
 export function createSqliteDocuments(
@@ -78,7 +78,7 @@ export function createSqliteDocuments(
   };
 }
 
-/** What libraries answer as rows is not always a plain object. */
+/** Copies a row, which is not a plain object in every library. */
 const toDocument = ({ key, text, version }: Document): Document => ({ key, text, version });
 
 function readVersion(database: Database, collection: string, key: string): number {
@@ -97,7 +97,10 @@ function findConflict(database: Database, collection: string, key: string, { exp
   return version === expectedVersion ? undefined : ({ outcome: 'conflict', version } as const);
 }
 
-/** SQLite orders texts by their bytes, so all that begin alike lie together. Texts are read only as far as they fit. */
+/**
+ * Lists documents. SQLite sorts texts by their bytes, so keys with a common prefix are adjacent. Only texts that fit
+ * the page are read.
+ */
 function listDocuments(database: Database, collection: string, options: DocumentListOptions): DocumentPage {
   const { prefix = '', limit = 100 } = options;
   const from = findListStart(options);

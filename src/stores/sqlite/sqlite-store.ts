@@ -40,14 +40,14 @@ export interface SqliteOptions extends StoreOptions {
   readonly driver?: DriverName;
 }
 
-/** Sessions in a file, which any number of processes on this machine may use at the same time. */
+/** Opens a store in a file that any number of processes on this machine may use at the same time. */
 export async function openSqliteStore(options: SqliteOptions): Promise<SessionStore> {
   const now = options.now ?? Date.now;
   const connection = openConnection(options.file, options.patienceMs ?? defaultPatienceMs, options.driver);
   const feed = createChangeFeed();
   const follower = await followChanges(connection, feed);
 
-  /** A write that others are to hear of. */
+  /** Writes, and publishes the changes at once. */
   async function writeAndNotify<T>(work: (database: Database) => T): Promise<T> {
     const value = await connection.write(work);
     follower.poll();
@@ -171,7 +171,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     }),
     watch: feed.watch,
     sweep,
-    // As a write: a file that another process keeps locked can still be read, and is of no use.
+    // A write is needed: a file that another process keeps locked can still be read, but is of no use.
     ping: () => connection.write((database) => void database.prepare('SELECT 1 FROM sessions LIMIT 1').get(), false),
     async close() {
       for (const stop of stops) stop();
