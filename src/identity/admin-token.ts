@@ -16,8 +16,8 @@ export async function openAdminToken(dataDir: string): Promise<AdminToken> {
   return {
     file,
     isCarriedBy(authorization) {
-      const given = /^Bearer +([\x21-\x7e]{1,4096})$/i.exec(authorization ?? '')?.[1];
-      return given !== undefined && digestsEqual(tokenDigest(given), digest);
+      const presented = /^Bearer +([\x21-\x7e]{1,4096})$/i.exec(authorization ?? '')?.[1];
+      return presented !== undefined && digestsEqual(tokenDigest(presented), digest);
     },
   };
 }

@@ -3,10 +3,7 @@ import { keyCollection } from './key-record.ts';
 import { createKeys, type Keys } from './keys.ts';
 import { createUsers, type DeclaredPeople, type TeamView, type Users, type UserView, userCollection } from './users.ts';
 
-/**
- * The organisation, its teams and users, and the keys of users. The configuration is read anew each time; the rest is
- * in the store, which all processes share.
- */
+/** The organisation, teams, users and keys, from the configuration as it is now and from the shared store. */
 export interface Directory {
   /** The name of the organisation, if configured. */
   organisation(): string | undefined;
@@ -22,7 +19,7 @@ export interface Directory {
 
 export type { DeclaredPeople as Declared, TeamView, UserView };
 
-export interface DirectoryOptions {
+interface DirectoryOptions {
   readonly documents: SessionStore['documents'];
   readonly watch: SessionStore['watch'];
   readonly declared: () => DeclaredPeople;

@@ -2,21 +2,9 @@ import { normalizeTrust } from '../rules/trust-level.ts';
 import { type Documents, readAllDocuments } from '../stores/documents.ts';
 import type { Ceiling } from './principal.ts';
 
-/** The last use of each key. It is written at most once a minute per key, and never awaited. */
-interface LastUseLog {
-  note(id: string): void;
-  of(id: string): Promise<number | undefined>;
-  all(): Promise<ReadonlyMap<string, number>>;
-  forget(id: string): Promise<void>;
-}
-
-const noteEveryMs = 60_000;
-
-const maxNoted = 10_000;
-
 export const keyCollection = 'keys';
 /** The collection of last uses, apart from the keys, because a use does not change the key. */
-export const useCollection = 'key-uses';
+const useCollection = 'key-uses';
 
 /** A key as it is stored, without the key itself. */
 export interface KeyRecord {
@@ -31,7 +19,7 @@ export interface KeyRecord {
   readonly revokedAt: number | null;
 }
 
-export type KeyState = 'active' | 'expired' | 'revoked';
+type KeyState = 'active' | 'expired' | 'revoked';
 
 /** The public view of a key, without digests. */
 export interface KeyView {
@@ -108,6 +96,18 @@ function isNameListOrNull(value: unknown): boolean {
 function toIsoTime(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString();
 }
+
+/** The last use of each key. It is written at most once a minute per key, and never awaited. */
+interface LastUseLog {
+  note(id: string): void;
+  of(id: string): Promise<number | undefined>;
+  all(): Promise<ReadonlyMap<string, number>>;
+  forget(id: string): Promise<void>;
+}
+
+const noteEveryMs = 60_000;
+
+const maxNoted = 10_000;
 
 export function createLastUseLog(documents: Documents, now: () => number): LastUseLog {
   const noted = new Map<string, number>();

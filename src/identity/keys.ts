@@ -16,7 +16,7 @@ import { mintToken, type PresentedToken } from './token.ts';
 import { userNotFound } from './users.ts';
 import { createKeyVerifier } from './verify-key.ts';
 
-export interface KeyDraft {
+interface KeyDraft {
   readonly userId: string;
   readonly ceiling: Ceiling;
   /** The lifetime; without it the key never expires. */
@@ -47,7 +47,7 @@ export interface Keys {
   areOfSeveralUsers(): Promise<boolean>;
 }
 
-export interface KeysOptions {
+interface KeysOptions {
   readonly documents: Documents;
   readonly isUser: (name: string) => Promise<boolean>;
   readonly now: () => number;
@@ -89,13 +89,13 @@ export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: str
       const found = await documents.get(keyCollection, id);
       const record = found && parseKeyRecord(id, found.text);
       if (record === undefined) return undefined;
-      const wanted = decide(record);
-      if (wanted === record) return record;
-      const put = await documents.put(keyCollection, id, writeKeyRecord(wanted), {
+      const next = decide(record);
+      if (next === record) return record;
+      const put = await documents.put(keyCollection, id, writeKeyRecord(next), {
         expectedVersion: found?.version ?? 0,
       });
       forgetCached(id);
-      if (put.outcome === 'written') return wanted;
+      if (put.outcome === 'written') return next;
     }
     throw new AmbitError('OVERLOADED', { what: 'Others are changing this key just now.', hint: 'Try again.' });
   }
@@ -182,10 +182,10 @@ export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: str
         const good = records.filter((record) => findKeyState(record, now()) === 'active');
         return new Set(good.map(({ userId }) => userId)).size > 1;
       });
-      const asked = { at: performance.now(), answer };
-      severalUsers = asked;
+      const query = { at: performance.now(), answer };
+      severalUsers = query;
       answer.catch(() => {
-        if (severalUsers === asked) severalUsers = undefined;
+        if (severalUsers === query) severalUsers = undefined;
       });
       return answer;
     },

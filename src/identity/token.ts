@@ -5,16 +5,16 @@ import { crc32 } from 'node:zlib';
  * Kinds of tokens. A token is `<kind>_<id>_<secret><checksum>`: the id finds the record, the secret proves it, and the
  * checksum detects typos and helps secret scanners without a lookup. Only a digest of the whole token is stored.
  */
-export type TokenKind = 'ambs' | 'ambk' | 'amba';
+type TokenKind = 'ambs' | 'ambk' | 'amba';
 /** Kinds of tokens that belong to a record: sessions and keys. */
-export type BearerKind = 'ambs' | 'ambk';
+type BearerKind = 'ambs' | 'ambk';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const checksumLength = 6;
 const secretLength = 43;
 const tokenPattern = /^(ambs|ambk)_([a-z0-9-]{1,64})_[0-9A-Za-z]{49}$/;
 
-export interface MintedToken {
+interface MintedToken {
   readonly token: string;
   readonly digest: string;
 }

@@ -67,10 +67,10 @@ export function createUsers(documents: Documents, declared: () => DeclaredPeople
     assertNotDeclared(name);
     for (let tries = 0; tries < maxTries; tries++) {
       const found = await documents.get(userCollection, name);
-      const wanted = decide(found && parseStoredUser(found.text));
-      const text = JSON.stringify({ v: 1, ...wanted });
+      const next = decide(found && parseStoredUser(found.text));
+      const text = JSON.stringify({ v: 1, ...next });
       const put = await documents.put(userCollection, name, text, { expectedVersion: found?.version ?? 0 });
-      if (put.outcome === 'written') return toUserView(name, wanted);
+      if (put.outcome === 'written') return toUserView(name, next);
       if (put.outcome === 'full') throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for more users.' });
     }
     throw new AmbitError('OVERLOADED', { what: 'Others are changing this user just now.', hint: 'Try again.' });
@@ -86,10 +86,10 @@ export function createUsers(documents: Documents, declared: () => DeclaredPeople
     },
 
     async setTeams(name, teams) {
-      const wanted = checkTeamNames(teams);
+      const next = checkTeamNames(teams);
       return changeUser(name, (stored) => {
         if (stored === undefined) throw userNotFound(name);
-        return { ...stored, teams: wanted };
+        return { ...stored, teams: next };
       });
     },
 

@@ -4,7 +4,7 @@ import { findKeyState, type KeyRecord } from './key-record.ts';
 import type { UserPrincipal } from './principal.ts';
 import { digestsEqual, isWhole, type PresentedToken } from './token.ts';
 
-export interface KeyVerifierOptions {
+interface KeyVerifierOptions {
   /** Reads a key from the store; undefined when there is none. */
   readRecord(id: string): Promise<KeyRecord | undefined>;
   /** Tells whether the user still exists. */
@@ -14,7 +14,7 @@ export interface KeyVerifierOptions {
   now(): number;
 }
 
-export interface KeyVerifier {
+interface KeyVerifier {
   /**
    * Throws UNAUTHENTICATED unless the secret verifies and the key is active. A promise only when the store is needed.
    */
@@ -35,10 +35,7 @@ interface VerifiedKey {
   readonly secrets: readonly VerifiedSecret[];
 }
 
-/**
- * The time for which a verified key is cached. A revoked key stops working everywhere within it, even without a
- * notification.
- */
+/** The time for which a verified key is cached, and after which a revoked one has stopped working everywhere. */
 const cacheMs = 750;
 const maxVerifiedKeys = 10_000;
 /** The digest that unknown keys are compared with; no token has it. */

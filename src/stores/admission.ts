@@ -24,15 +24,9 @@ export interface Admission {
   /** The number of calls; 1 by default, 0 for a request that is not counted. */
   readonly calls?: number;
   readonly bytes?: number;
-  /**
-   * Takes a lease until it is released, and for this long at most (600,000 ms): a crashed process frees it. The session
-   * does not expire for idleness while a lease is held.
-   */
+  /** Takes a lease for this long at most (up to 600,000). The session is not idle while it is held. */
   readonly holdMs?: number;
-  /**
-   * The number of concurrent calls that the lease counts for, up to 1,000,000; 1 by default, 0 with `calls: 0`. Needs
-   * `holdMs`.
-   */
+  /** The concurrent calls that the lease counts for, up to 1,000,000; 1 by default, 0 with `calls: 0`. */
   readonly places?: number;
   /** A session is always counted. A user or workspace is counted when it has limits here. */
   readonly limits?: Readonly<Partial<Record<Scope, Limits>>>;
@@ -72,9 +66,8 @@ export interface Spent {
   /** The time since the session was last used; 0 by default. It keeps a late report from extending the session. */
   readonly agoMs?: number;
   /**
-   * The limits it was admitted with. They name the scopes and the pace that calls are returned to; a user or workspace
-   * gets them back only on the day they were counted. Return calls soon: pace that time has restored meanwhile is not
-   * taken into account.
+   * The limits it was admitted with. Calls are returned to these scopes at their pace, to a user or workspace only on
+   * the day they were counted. Return them soon: time restores the pace as well.
    */
   readonly limits?: Admission['limits'];
 }

@@ -1,7 +1,4 @@
-/**
- * Small texts that belong to no session, in named collections: users, keys, policies, credentials. A store keeps them
- * as they are and does not interpret them.
- */
+/** Small texts beside the sessions, in named collections: users, keys, policies, credentials. */
 export interface Documents {
   get(collection: string, key: string): Promise<Document | undefined>;
   /** With `expectedVersion` it writes only if the document has that version; 0 means that there is no document. */
@@ -59,10 +56,7 @@ export const defaultDocumentLimits: DocumentLimits = { textBytes: 65_536, docume
 export const maxPageBytes = 1_048_576;
 
 /** Finds where a listing begins: at the prefix itself, or just after the previous page. */
-export function findListStart({ prefix = '', after }: DocumentListOptions): {
-  readonly key: string;
-  readonly self: boolean;
-} {
+export function findListStart({ prefix = '', after }: DocumentListOptions): { key: string; self: boolean } {
   if (after === undefined || Buffer.compare(Buffer.from(after), Buffer.from(prefix)) < 0) {
     return { key: prefix, self: true };
   }

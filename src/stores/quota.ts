@@ -9,19 +9,12 @@ import {
   scopes,
 } from './admission.ts';
 
-const processId = randomBytes(8).toString('hex');
-
-let leaseCount = 0;
-
 const minuteUs = 60_000_000;
 const dayMs = 86_400_000;
 
 /** Counters of a session, a user or a workspace. */
 export interface Counters {
-  /**
-   * The time at which the calls so far would have been made at an even pace, in whole microseconds, so that sums stay
-   * exact.
-   */
+  /** The time at which the calls so far would have ended at an even pace, in whole microseconds to stay exact. */
   readonly paceUs: number;
   readonly calls: number;
   readonly bytes: number;
@@ -31,7 +24,7 @@ export interface Counters {
 
 export const noCounters: Counters = { paceUs: 0, calls: 0, bytes: 0, day: 0 };
 
-export interface CallCost {
+interface Cost {
   readonly calls: number;
   readonly bytes: number;
   readonly places: number;
@@ -44,23 +37,23 @@ export interface QuotaAccount {
   readonly underWay: number;
 }
 
-export function readCost(request: Admission): CallCost {
+export function readCost(request: Admission): Cost {
   const { calls = 1, bytes = 0, holdMs, places = calls > 0 ? 1 : 0 } = request;
   return { calls, bytes, places: holdMs === undefined ? 0 : places };
 }
 
 /** The calls of a lease that are left, and the day on which they were counted. */
-export interface LeasedCalls {
+export interface LeaseUse {
   readonly calls: number;
   readonly day: number;
 }
 
 export const dayNumber = (now: number): number => Math.floor(now / dayMs);
 
-export const countUnused = (spent: Spent, taken: LeasedCalls): number => Math.min(spent.unusedCalls ?? 0, taken.calls);
+export const countUnused = (spent: Spent, taken: LeaseUse): number => Math.min(spent.unusedCalls ?? 0, taken.calls);
 
 /** Finds the limit that refuses a call. Either all accounts are charged, or none. */
-export function findRefusal(accounts: readonly QuotaAccount[], cost: CallCost, now: number): QuotaRefusal | undefined {
+export function findRefusal(accounts: readonly QuotaAccount[], cost: Cost, now: number): QuotaRefusal | undefined {
   let lasting: QuotaRefusal | undefined;
   for (const scope of scopes) {
     const account = accounts.find((each) => each.scope === scope);
@@ -70,13 +63,7 @@ export function findRefusal(accounts: readonly QuotaAccount[], cost: CallCost, n
   return lasting;
 }
 
-export function chargeCounters(
-  scope: Scope,
-  counters: Counters,
-  limits: Limits,
-  cost: CallCost,
-  now: number,
-): Counters {
+export function chargeCounters(scope: Scope, counters: Counters, limits: Limits, cost: Cost, now: number): Counters {
   const today = rollOverDay(scope, counters, now);
   const perMinute = limits.callsPerMinute;
   const paceUs =
@@ -85,13 +72,7 @@ export function chargeCounters(
 }
 
 /** The counters after the actual use of a lease is known. Calls of an earlier day are no longer counted anyway. */
-export function settleCounters(
-  scope: Scope,
-  counters: Counters,
-  spent: Spent,
-  taken: LeasedCalls,
-  now: number,
-): Counters {
+export function settleCounters(scope: Scope, counters: Counters, spent: Spent, taken: LeaseUse, now: number): Counters {
   const today = rollOverDay(scope, counters, now);
   const limits = spent.limits?.[scope];
   const unused = countUnused(spent, taken);
@@ -112,7 +93,7 @@ function rollOverDay(scope: Scope, counters: Counters, now: number): Counters {
 
 const paceStepUs = (perMinute: number): number => Math.floor(minuteUs / perMinute);
 
-function* listRefusals(account: QuotaAccount, cost: CallCost, now: number): Generator<QuotaRefusal> {
+function* listRefusals(account: QuotaAccount, cost: Cost, now: number): Generator<QuotaRefusal> {
   const { scope, limits, underWay } = account;
   const counters = rollOverDay(scope, account.counters, now);
   const refusal = (limit: LimitName, retryAfterMs: number | null): QuotaRefusal => ({
@@ -153,6 +134,10 @@ function isLonger(refusal: QuotaRefusal, than: QuotaRefusal | undefined): boolea
   if (than.retryAfterMs === null) return false;
   return refusal.retryAfterMs === null || refusal.retryAfterMs > than.retryAfterMs;
 }
+
+const processId = randomBytes(8).toString('hex');
+
+let leaseCount = 0;
 
 /** Creates an id that no process ever gives twice. It proves nothing, so it may be guessable. */
 export function createLeaseId(): string {

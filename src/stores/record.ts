@@ -3,10 +3,7 @@ import type { SessionBase } from '../rules/session-base.ts';
 
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
 
-/**
- * A session as a store keeps it: plain data that survives JSON, with null for absent values. Times are milliseconds
- * since 1970 by the store's clock.
- */
+/** A session as a store keeps it: JSON data with null for absent values, and times in milliseconds since 1970. */
 export interface SessionRecord extends SessionBase {
   /** Counts changes of everything but `lastActiveAt`; starts at 1. */
   readonly version: number;
@@ -35,10 +32,18 @@ export interface NewSession extends Omit<SessionRecord, StoreManagedField> {
   readonly lifetimeSeconds: number;
 }
 
+const changeableFields = [
+  'trustLevel',
+  'permissions',
+  'servers',
+  'metadata',
+  'tokenDigests',
+  'ttlSeconds',
+  'endsAt',
+] as const;
+
 /** The fields of a session that can change. Its life only gets shorter: a later `endsAt` or a longer ttl is refused. */
-export type SessionChange = Partial<
-  Pick<SessionRecord, 'trustLevel' | 'permissions' | 'servers' | 'metadata' | 'tokenDigests' | 'ttlSeconds' | 'endsAt'>
->;
+export type SessionChange = Partial<Pick<SessionRecord, (typeof changeableFields)[number]>>;
 
 /** The reason why somebody ended a session. `expired` is not among them, since time does that. */
 export type EndReason = 'ended' | 'evicted' | 'revoked' | 'closed';
@@ -52,20 +57,10 @@ export interface Remains {
 /** The time for which remains are kept after `endsAt`. */
 export const remainsMs = 3_600_000;
 
-const changeableFields: ReadonlySet<string> = new Set<keyof SessionChange>([
-  'trustLevel',
-  'permissions',
-  'servers',
-  'metadata',
-  'tokenDigests',
-  'ttlSeconds',
-  'endsAt',
-]);
-
 /** The part of a record that is stored as one text. The rest is stored in fields that the store computes with. */
 export interface RecordBody extends Omit<NewSession, 'lifetimeSeconds' | 'ttlSeconds'> {}
 
-export function pickBody(session: RecordBody): RecordBody {
+export function toBody(session: RecordBody): RecordBody {
   const { id, name, userId, agentId, workspaceId, parentId, keyId } = session;
   const { trustLevel, permissions, servers, metadata, tokenDigests } = session;
   return {
@@ -93,7 +88,7 @@ export function isRestricted(before: SessionRecord, after: SessionRecord): boole
 
 /** Applies a change and raises the version. The store computes `expiresAt`, since it knows the calls under way. */
 export function applyChange(record: SessionRecord, change: SessionChange): SessionRecord {
-  const unknown = Object.keys(change).filter((key) => !changeableFields.has(key));
+  const unknown = Object.keys(change).filter((key) => !(changeableFields as readonly string[]).includes(key));
   if (unknown.length > 0) {
     throw new AmbitError('REQUEST_INVALID', { what: `A session's ${unknown.join(', ')} cannot change.` });
   }

@@ -7,10 +7,7 @@ export function unavailable(what: string, cause?: unknown): AmbitError {
 
 export const closedStoreError = (): AmbitError => unavailable('The session store has been closed.');
 
-/**
- * Wraps a store so that it refuses everything after `close`. Invalid arguments become rejections too, so that callers
- * see one kind of failure.
- */
+/** Wraps a store so that it refuses everything after `close`, and turns thrown errors into rejections. */
 export function refuseWhenClosed(store: SessionStore): SessionStore {
   let closing: Promise<void> | undefined;
 
@@ -19,9 +16,9 @@ export function refuseWhenClosed(store: SessionStore): SessionStore {
       name,
       typeof member !== 'function'
         ? member
-        : async (...given: unknown[]) => {
+        : async (...values: unknown[]) => {
             if (closing !== undefined) throw closedStoreError();
-            return member(...given);
+            return member(...values);
           },
     ]);
     return Object.fromEntries(guarded) as T;
@@ -41,7 +38,7 @@ export function refuseWhenClosed(store: SessionStore): SessionStore {
 }
 
 /** Runs something every second without keeping the process alive. A failure is ignored until the next run. */
-export function repeatEverySecond(work: () => Promise<unknown>): () => void {
+export function runEverySecond(work: () => Promise<unknown>): () => void {
   const timer = setInterval(() => {
     work().catch(() => {});
   }, 1000).unref();

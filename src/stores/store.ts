@@ -34,20 +34,13 @@ export interface SessionStore {
   /** Lists live sessions, the oldest first. A page may hold fewer than asked for; the last one has no `next`. */
   list(filter?: SessionFilter, page?: PageRequest): Promise<Page>;
   /**
-   * Finds the live session with that id; else those with that name; else, from four characters on, those whose id
-   * begins with it. At most ten: one is an answer, more are ambiguous.
+   * Finds live sessions by id; else by name; else, from four characters on, by the beginning of the id. At most ten.
    */
   find(reference: string, filter?: SessionFilter): Promise<readonly SessionRecord[]>;
 
-  /**
-   * Decides about a request in one round trip: whether the session is live, has the expected version and has quota. It
-   * counts as use.
-   */
+  /** Checks life, version and quota of a session in one round trip, and counts as use. */
   admit(request: Admission): Promise<Verdict>;
-  /**
-   * Extends a lease, and counts as use. False when the lease is lost because it ran out or the session is gone; then
-   * `spent` is not counted.
-   */
+  /** Extends a lease, and counts as use. False when it ran out or the session is gone; then nothing is counted. */
   renew(id: string, lease: string, holdMs: number, spent?: Spent): Promise<boolean>;
   /** Releases a lease, and counts as use. Does nothing when the lease is lost, or was released before. */
   release(id: string, lease: string, spent?: Omit<Spent, 'places'>): Promise<void>;
@@ -59,9 +52,8 @@ export interface SessionStore {
   readonly documents: Documents;
 
   /**
-   * Reports every session that is created, changed or ended, and every document that is written or deleted, by this
-   * process or another, within a second. Listeners ignore kinds that they do not know, since there may be more later.
-   * The returned function stops it.
+   * Reports, within a second, every session that is created, changed or ended and every document that is written or
+   * deleted, by any process. Listeners ignore kinds that they do not know. The returned function stops it.
    */
   watch(listener: (change: Change) => void): () => void;
   /** Removes expired sessions and returns their number. A store does so by itself every second. */
@@ -77,10 +69,7 @@ export interface StoreCapabilities {
   readonly durable: 'no' | 'disk' | 'server';
   /** The reach of the sessions: this process, this machine, or everyone who reaches the server. */
   readonly shared: 'process' | 'machine' | 'network';
-  /**
-   * The behaviour at `caps.inAll`: the session idle for longest, without a call under way, is evicted, or the new one
-   * is refused.
-   */
+  /** The behaviour at `caps.inAll`: the session idle for longest is evicted, or the new one is refused. */
   readonly whenFull: 'evict' | 'refuse';
 }
 

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { createConfigJsonSchema, listKeysAt } from '../schema/json-schema.ts';
 import { type ConfigProblem, isSecret, joinWithOr, type KeyPath, showKind, showValue } from './problem.ts';
-import { closest } from './suggest.ts';
+import { suggestClosest } from './suggest.ts';
 
 type ZodIssue = z.core.$ZodIssue;
 
@@ -29,9 +29,6 @@ function findValue(root: unknown, path: KeyPath): unknown {
   return value;
 }
 
-const suggest = (suggestion: string | undefined): string =>
-  suggestion === undefined ? '' : `; did you mean "${suggestion}"?`;
-
 /** Writes "found …", with the value only where it cannot reveal a secret. */
 function describeFound(value: unknown, path: KeyPath, expected: string): string {
   if (isSecret(path)) return value === null ? '' : `, found ${showKind(value)}`;
@@ -45,17 +42,12 @@ function explainWrongType(expected: string, value: unknown, path: KeyPath): stri
   return `expected ${expected}${describeFound(value, path, expected)}${quotes ? '; put it in quotes' : ''}`;
 }
 
-function explainWrongValue(
-  values: readonly unknown[],
-  value: unknown,
-  path: KeyPath,
-  others: readonly string[] = [],
-): string {
+function explainWrongValue(values: readonly unknown[], value: unknown, path: KeyPath, others: string[] = []): string {
   const expected = joinWithOr([...values.map(showValue), ...others]);
   if (value === undefined) return `missing; expected ${expected}`;
   const options = values.filter((option) => typeof option === 'string');
-  const suggestion = typeof value === 'string' ? closest(value, options) : undefined;
-  return `expected ${expected}${describeFound(value, path, expected)}${suggest(suggestion)}`;
+  const suggestion = typeof value === 'string' ? suggestClosest(value, options) : '';
+  return `expected ${expected}${describeFound(value, path, expected)}${suggestion}`;
 }
 
 function explainWrongSize(issue: ZodIssue & { code: 'too_small' | 'too_big' }, value: unknown, path: KeyPath): string {
@@ -77,8 +69,8 @@ function explainUnion(
 ): ConfigProblem[] {
   const isMismatch = (issue: ZodIssue): boolean =>
     issue.path.length === 0 && (issue.code === 'invalid_type' || issue.code === 'invalid_value');
-  const near = errors.find((issues) => issues.length > 0 && !issues.some(isMismatch));
-  if (near !== undefined && value !== undefined) return near.flatMap((issue) => explain(issue, path));
+  const nearest = errors.find((issues) => issues.length > 0 && !issues.some(isMismatch));
+  if (nearest !== undefined && value !== undefined) return nearest.flatMap((issue) => explain(issue, path));
   const issues = errors.flat();
   const values = issues.flatMap((issue) => (issue.code === 'invalid_value' ? issue.values : []));
   const kinds = issues.flatMap((issue) =>
@@ -100,7 +92,7 @@ export function explainIssues(issues: readonly ZodIssue[], root: unknown): Confi
     const known = keysAt.get(id) ?? listKeysAt(parent, schema);
     keysAt.set(id, known);
     const reason = Object.hasOwn(missingKeyReasons, key) ? missingKeyReasons[key] : undefined;
-    return { path: [...parent, key], at: 'key', message: reason ?? `unknown key${suggest(closest(key, known))}` };
+    return { path: [...parent, key], at: 'key', message: reason ?? `unknown key${suggestClosest(key, known)}` };
   }
 
   const explain: ExplainIssue = (issue, prefix) => {

@@ -18,22 +18,18 @@ export interface ConfigProblem {
   readonly offset?: number;
 }
 
-export interface TextPosition {
+interface TextPosition {
   readonly line: number;
   readonly col: number;
 }
 
-export type LocateProblem = (problem: ConfigProblem) => TextPosition;
+export type Locator = (problem: ConfigProblem) => TextPosition;
 
 /** Limits the lines of an error, so that a broken generator does not fill a terminal or a log. */
 const maxLines = 1000;
 
 /** Creates one error of all problems, a line each, in the order of the file. */
-export function configInvalidError(
-  file: string,
-  problems: readonly ConfigProblem[],
-  locate: LocateProblem,
-): AmbitError {
+export function configInvalidError(file: string, problems: readonly ConfigProblem[], locate: Locator): AmbitError {
   const placed = problems.map((problem) => ({ problem, ...locate(problem) }));
   placed.sort((a, b) => a.line - b.line || a.col - b.col);
   const lines = placed.slice(0, maxLines).map(({ problem, line, col }) => {
@@ -61,8 +57,10 @@ export function withoutSecretKeys(path: KeyPath): KeyPath {
   const named = section === 'servers' || section === 'workspaces' ? key : section === 'telemetry' ? second : undefined;
   if (named !== 'env' && named !== 'headers') return path;
   const first = path.indexOf(named) + 1;
-  const odd = path.findIndex((segment, index) => index >= first && !/^[A-Za-z0-9_.-]{1,60}$/.test(String(segment)));
-  return odd === -1 ? path : path.slice(0, odd);
+  const firstUnusual = path.findIndex(
+    (segment, index) => index >= first && !/^[A-Za-z0-9_.-]{1,60}$/.test(String(segment)),
+  );
+  return firstUnusual === -1 ? path : path.slice(0, firstUnusual);
 }
 
 function shortenText(text: string): string {

@@ -35,3 +35,9 @@ export function closest(word: string, candidates: readonly string[]): string | u
   });
   return alike.length === 1 ? alike[0] : undefined;
 }
+
+/** Writes `; did you mean "…"?`, or nothing when no candidate is close. */
+export function suggestClosest(word: string, candidates: readonly string[], suffix = ''): string {
+  const meant = closest(word, candidates);
+  return meant === undefined ? '' : `; did you mean "${meant}${suffix}"?`;
+}

@@ -31,6 +31,21 @@ interface ConfiguredFile {
   readonly path: string;
 }
 
+/** Finds the configured files of one role, with resolved paths. */
+export function filesNamedIn(config: Pick<Config, keyof Config>, role: FileRole): ConfiguredFile[] {
+  return Object.entries(fileKeys).flatMap(([key, found]) =>
+    found === role ? findValues(config, key.split('.'), []) : [],
+  );
+}
+
+function findValues(value: unknown, names: readonly string[], above: readonly string[]): ConfiguredFile[] {
+  const [name, ...rest] = names;
+  if (name === undefined) return typeof value === 'string' ? [{ key: above.join('.'), path: value }] : [];
+  if (typeof value !== 'object' || value === null) return [];
+  const members = name === '*' ? Object.entries(value) : Object.entries(value).filter(([key]) => key === name);
+  return members.flatMap(([key, inner]) => findValues(inner, rest, [...above, key]));
+}
+
 /** Resolves a configured path: `~/` is the home folder, other paths are relative to the folder of the file. */
 function resolvePath(path: string, folder: string, home: string): string {
   if (path === '~' || path.startsWith('~/')) return resolve(home, `.${path.slice(1)}`);
@@ -95,19 +110,4 @@ export function resolveArgs(args: readonly string[], configDir: string): string[
 /** Resolves a command with a slash relative to the configuration; a bare name is looked up on PATH. */
 export function resolveCommand(command: string, configDir: string): string {
   return command.includes('/') ? resolve(configDir, command) : command;
-}
-
-/** Finds the configured files of one role, with resolved paths. */
-export function filesNamedIn(config: Pick<Config, keyof Config>, role: FileRole): ConfiguredFile[] {
-  return Object.entries(fileKeys).flatMap(([key, found]) =>
-    found === role ? findValues(config, key.split('.'), []) : [],
-  );
-}
-
-function findValues(value: unknown, names: readonly string[], above: readonly string[]): ConfiguredFile[] {
-  const [name, ...rest] = names;
-  if (name === undefined) return typeof value === 'string' ? [{ key: above.join('.'), path: value }] : [];
-  if (typeof value !== 'object' || value === null) return [];
-  const there = name === '*' ? Object.entries(value) : Object.entries(value).filter(([key]) => key === name);
-  return there.flatMap(([key, inner]) => findValues(inner, rest, [...above, key]));
 }

@@ -7,26 +7,21 @@ import { readMcpServers } from './mcp-servers-file.ts';
 import { readConfigFile } from './read-config-file.ts';
 import { isInside, stationsOf } from './resolve-symlinks.ts';
 
-const escapeGlob = (path: string): string => path.replace(/[\\*?[\]{}!,]/g, '\\$&');
-
 type ServerDrafts = ConfigDraft['servers'];
 
-export interface IncludedServers {
+interface IncludedServers {
   readonly servers: ServerDrafts;
   readonly warnings: string[];
 }
 
-/**
- * Reads the servers of included files. Such a file belongs to a project: a mistake in it costs its servers, never the
- * start.
- */
+/** Reads the servers of included files. They belong to projects: a mistake costs their servers, never the start. */
 export async function includeServers(config: ConfigDraft, folder: string): Promise<IncludedServers> {
   const servers: ServerDrafts = {};
   const warnings: string[] = [];
   const from = new Map<string, string>();
   for (const file of config.include) {
-    const shown = escapeControls(relative(folder, file) || file);
-    const warn = (line: string): void => void warnings.push(`${shown}: ${line}`);
+    const shownFile = escapeControls(relative(folder, file) || file);
+    const warn = (line: string): void => void warnings.push(`${shownFile}: ${line}`);
     const text = await readConfigFile(file).catch((error: unknown) => error);
     if (typeof text !== 'string') {
       if (!isAmbitError(text)) throw text;
@@ -41,7 +36,7 @@ export async function includeServers(config: ConfigDraft, folder: string): Promi
       } else if (from.has(name)) {
         warn(`${name}: ${from.get(name)} has a server of this name, which is used instead`);
       } else {
-        from.set(name, shown);
+        from.set(name, shownFile);
         servers[name] = { ...server, source: 'project', file };
       }
     }
@@ -54,13 +49,13 @@ export async function includeServers(config: ConfigDraft, folder: string): Promi
  * servers. A file at the top of a workspace is hidden by its name in every folder.
  */
 export function hideIncludedFiles(config: ConfigDraft): ConfigDraft {
-  const places = filesNamedIn(config, 'included').flatMap(({ path }) => tryResolve(path));
+  const includedPaths = filesNamedIn(config, 'included').flatMap(({ path }) => tryResolve(path));
   type Workspace = ConfigDraft['workspaces'][string];
   const workspaces = Object.entries(config.workspaces).map(([slug, workspace]): [string, Workspace] => {
     const folder = workspace.path === undefined ? undefined : tryResolve(workspace.path).at(-1);
     if (folder === undefined) return [slug, workspace];
-    const inside = places.filter((place) => place !== folder && isInside(place, folder));
-    const hide = [...workspace.files.hide, ...inside.map((place) => escapeGlob(relative(folder, place)))];
+    const inside = includedPaths.filter((includedPath) => includedPath !== folder && isInside(includedPath, folder));
+    const hide = [...workspace.files.hide, ...inside.map((includedPath) => escapeGlob(relative(folder, includedPath)))];
     return [slug, { ...workspace, files: { ...workspace.files, hide: [...new Set(hide)] } }];
   });
   return { ...config, workspaces: Object.fromEntries(workspaces) };
@@ -74,3 +69,5 @@ function tryResolve(path: string): string[] {
     return [];
   }
 }
+
+const escapeGlob = (path: string): string => path.replace(/[\\*?[\]{}!,]/g, '\\$&');

@@ -19,7 +19,7 @@ import { hideIncludedFiles, includeServers } from './include-servers.ts';
 import { decodeConfigText, readOwnConfigFile } from './read-config-file.ts';
 import { readYaml } from './read-yaml.ts';
 
-export type ConfigSource = { readonly file: string } | { readonly text: string; readonly file: string };
+type ConfigSource = { readonly file: string } | { readonly text: string; readonly file: string };
 
 export interface LoadedConfig {
   readonly config: Config;
@@ -38,7 +38,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   // An empty file is a map in which everything is missing.
   const value = yaml.value ?? {};
   const parsed = configSchema.safeParse(value);
-  const notBuilt = findNotBuilt(value).map((row) => ({ ...row, at: 'key' as const }));
+  const notBuilt = findNotBuilt(value);
   const problems: ConfigProblem[] = [
     ...yaml.problems,
     ...(parsed.success ? [] : explainIssues(parsed.error.issues, value)),
@@ -66,10 +66,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   return { config: copyFrozen(config), warnings: [...warnings, ...included.warnings] };
 }
 
-/**
- * Copies and freezes a value deeply. The maps have no prototype, so that looking up a foreign name such as
- * `constructor` finds only what the operator wrote.
- */
+/** Copies and freezes deeply. Maps get no prototype, so that a foreign key such as `constructor` finds nothing. */
 export function copyFrozen<T>(value: T): DeepReadonly<T> {
   if (Array.isArray(value)) return Object.freeze(value.map(copyFrozen)) as DeepReadonly<T>;
   if (typeof value !== 'object' || value === null) return value as DeepReadonly<T>;

@@ -3,14 +3,14 @@ import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface LocateConfigOptions {
+interface LocateConfigOptions {
   /** The value of `--config`. */
   readonly flag?: string | undefined;
   readonly env: Environment;
   readonly home: string;
 }
 
-export interface LocateDataDirOptions {
+interface LocateDataDirOptions {
   /** The value of `--data-dir`. */
   readonly flag?: string | undefined;
   readonly env: Environment;
@@ -23,10 +23,7 @@ function chooseBaseFolder(value: string | undefined, otherwise: string): string 
   return value !== undefined && isAbsolute(value) ? value : otherwise;
 }
 
-/**
- * Finds the configuration file: `--config`, else AMBIT_CONFIG, else the user's configuration folder; never the working
- * directory.
- */
+/** Finds the configuration file: `--config`, AMBIT_CONFIG or the user's folder; never the working directory. */
 export function locateConfig({ flag, env, home }: LocateConfigOptions): string {
   if (flag !== undefined) return resolve(flag);
   const named = env['AMBIT_CONFIG'];

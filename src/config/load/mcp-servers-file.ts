@@ -17,7 +17,7 @@ export interface ForeignServer {
   readonly server: ServerDraft;
 }
 
-export interface ForeignServers {
+interface ForeignServers {
   readonly servers: readonly ForeignServer[];
   /** Problems and oddities, a line each, without values. Invalid servers are left out above. */
   readonly problems: readonly string[];
@@ -68,8 +68,8 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
   const servers = new Map<string, ForeignServer>();
   const problems: string[] = [];
   for (const [spelled, value] of Object.entries(found.map)) {
-    const place = `${found.key}.${showPath([spelled])}`;
-    const reject = (why: string): void => void problems.push(`${place}: ${escapeControls(why)}; this server is absent`);
+    const label = `${found.key}.${showPath([spelled])}`;
+    const reject = (why: string): void => void problems.push(`${label}: ${escapeControls(why)}; this server is absent`);
     const name = normalizeName(spelled);
     if (name === undefined) reject('the name of a server has 1 to 40 of a-z, 0-9 and "-", and "ambit" is reserved');
     else if (servers.has(name)) reject(`another server of this file is called "${name}" too`);
@@ -78,7 +78,7 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
       if (typeof read === 'string') reject(read);
       else {
         servers.set(name, read);
-        problems.push(...listOddities(value as Record<string, unknown>).map((odd) => `${place}${odd}`));
+        problems.push(...listOddities(value as Record<string, unknown>).map((notes) => `${label}${notes}`));
       }
     }
   }
@@ -87,8 +87,8 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
 
 function readServer(name: string, value: unknown, prefixes: readonly string[]): ForeignServer | string {
   if (!isMap(value)) return 'expected a map';
-  const said = value['type'] ?? value['transport'];
-  const type = typeof said === 'string' ? (typeSpellings[said] ?? said) : said;
+  const statedType = value['type'] ?? value['transport'];
+  const type = typeof statedType === 'string' ? (typeSpellings[statedType] ?? statedType) : statedType;
   if (type === 'sse' || type === 'ws') return `the transport "${type}" is not supported; only stdio and HTTP are`;
   const written: Record<string, unknown> = {};
   for (const key of takenKeys) if (value[key] !== undefined && value[key] !== null) written[key] = value[key];
@@ -111,19 +111,16 @@ function readServer(name: string, value: unknown, prefixes: readonly string[]): 
 
 /** Lists settings of the file that Ambit handles differently. */
 function listOddities(value: Record<string, unknown>): string[] {
-  const odd: string[] = [];
+  const notes: string[] = [];
   for (const key of ['command', 'args', 'env', 'url', 'headers']) {
-    if (containsVariable(value[key])) odd.push(`.${key}: "\${…}" is not expanded here; it is passed on as it stands`);
+    if (containsVariable(value[key])) notes.push(`.${key}: "\${…}" is not expanded here; it is passed on as it stands`);
   }
-  if (value['cwd'] !== undefined) odd.push('.cwd: ignored; a server runs in the workspace of its session');
-  if (value['envFile'] !== undefined) odd.push('.envFile: ignored; write the variables into "env"');
-  return odd;
+  if (value['cwd'] !== undefined) notes.push('.cwd: ignored; a server runs in the workspace of its session');
+  if (value['envFile'] !== undefined) notes.push('.envFile: ignored; write the variables into "env"');
+  return notes;
 }
 
-/**
- * Parses JSON with comments and trailing commas. Two plain passes without regular expressions, since the text is not
- * trusted.
- */
+/** Parses JSON with comments and trailing commas. The text is not trusted: no regular expressions over the whole. */
 function readJsonc(text: string): unknown {
   return JSON.parse(stripTrailingCommas(stripComments(text)));
 }

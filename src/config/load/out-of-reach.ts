@@ -12,7 +12,7 @@ interface ReachablePath {
   readonly harm: 'rewrite' | 'read';
 }
 
-export interface OutOfReachOptions {
+interface OutOfReachOptions {
   /** Absent when Ambit runs without a configuration file. */
   readonly configFile?: string | undefined;
   readonly dataDir: string;
@@ -46,47 +46,44 @@ function tryResolve(path: string, problems: string[]): string[] {
 
 /** Lists the paths through which a session could rewrite a file or a link to it, as messages name them. */
 export function findRewriters(config: Config, path: string): string[] {
-  const stations = tryResolve(path, []);
+  const locations = tryResolve(path, []);
   return listReachablePaths(config)
     .filter(({ harm }) => harm === 'rewrite')
     .filter((reach) => {
       const open = tryResolve(reach.path, []).at(-1);
-      return open !== undefined && stations.some((station) => isInside(station, open));
+      return open !== undefined && locations.some((location) => isInside(location, open));
     })
     .map(({ name }) => name);
 }
 
-/**
- * Throws if a session could rewrite or read the configuration file, the data directory or a secret through paths that
- * it is given.
- */
+/** Throws if a session could rewrite or read the configuration, the data directory or a secret. */
 export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOptions): void {
   const problems: string[] = [];
   const data = tryResolve(dataDir, problems);
   const own = [
-    { name: 'the data directory', path: dataDir, stations: data, flag: '--data-dir' },
+    { name: 'the data directory', path: dataDir, locations: data, flag: '--data-dir' },
     ...(configFile === undefined
       ? []
       : [
           {
             name: 'the configuration file',
             path: configFile,
-            stations: tryResolve(configFile, problems),
+            locations: tryResolve(configFile, problems),
             flag: '--config',
           },
         ]),
     ...filesNamedIn(config, 'secret').map(({ key, path }) => ({
-      ...{ name: 'the secret', path, stations: tryResolve(path, problems), flag: key },
+      ...{ name: 'the secret', path, locations: tryResolve(path, problems), flag: key },
     })),
   ];
   const settings = filesNamedIn(config, 'setting').map(({ key, path }) => ({
-    ...{ name: 'the file', path, stations: tryResolve(path, problems), flag: key },
+    ...{ name: 'the file', path, locations: tryResolve(path, problems), flag: key },
   }));
   for (const reach of listReachablePaths(config)) {
     const open = tryResolve(reach.path, problems).at(-1);
     if (open === undefined) continue;
-    for (const { name, path, stations, flag } of reach.harm === 'rewrite' ? [...own, ...settings] : own) {
-      if (!stations.some((station) => isInside(station, open))) continue;
+    for (const { name, path, locations, flag } of reach.harm === 'rewrite' ? [...own, ...settings] : own) {
+      if (!locations.some((location) => isInside(location, open))) continue;
       problems.push(
         `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could ${reach.harm} it; move it elsewhere and name it with ${flag}`,
       );

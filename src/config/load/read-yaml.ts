@@ -16,7 +16,7 @@ import {
   type Scalar,
   type YAMLMap,
 } from 'yaml';
-import type { ConfigProblem, KeyPath, LocateProblem } from '../explain/problem.ts';
+import type { ConfigProblem, KeyPath, Locator } from '../explain/problem.ts';
 
 /** Limit of all values that aliases stand for: enough to share settings, too few to exhaust memory. */
 const maxAliasedValues = 10_000;
@@ -76,12 +76,12 @@ const messageByStart: readonly (readonly [RegExp, string])[] = [
 /** Limit of nesting. The parser recurses, and a few thousand brackets would end the process. */
 const maxDepth = 64;
 
-export interface YamlSource {
+interface YamlSource {
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
   /** True when the text could not be read completely, so that further checks would mislead. */
   readonly broken: boolean;
-  readonly locate: LocateProblem;
+  readonly locate: Locator;
 }
 
 const problemAt = (offset: number, message: string): ConfigProblem => ({ path: [], at: 'value', message, offset });
@@ -112,7 +112,7 @@ function composeDocuments(tokens: CST.Token[], text: string): Document.Parsed[] 
   return [...composer.compose(tokens, true, text.length)];
 }
 
-function createLocator(root: Node | null, read: YamlValue, lines: LineCounter): LocateProblem {
+function createLocator(root: Node | null, read: YamlValue, lines: LineCounter): Locator {
   const resolveAlias = (node: unknown): unknown => read.targets.get(node) ?? node;
   return ({ path, at, offset }) => {
     if (offset !== undefined) return lines.linePos(offset);
@@ -138,7 +138,7 @@ function createLocator(root: Node | null, read: YamlValue, lines: LineCounter): 
 /** Reads YAML, and thereby JSON, and keeps the position of each value. */
 export function readYaml(text: string): YamlSource {
   const lines = new LineCounter();
-  const locateByOffset: LocateProblem = ({ offset }) => lines.linePos(offset ?? 0);
+  const locateByOffset: Locator = ({ offset }) => lines.linePos(offset ?? 0);
   const { tokens, tooDeepAt } = tokenizeYaml(text, lines);
   if (tooDeepAt !== undefined) {
     const problem = problemAt(tooDeepAt, `nested more than ${maxDepth} levels deep`);

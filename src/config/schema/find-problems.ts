@@ -2,7 +2,7 @@ import { refusedVariable, whyOverrideRefused } from '../../context/for-tools/ref
 import { loadConditions } from '../../rules/conditions.ts';
 import { toolPattern } from '../../rules/tool-pattern.ts';
 import type { ConfigProblem, KeyPath } from '../explain/problem.ts';
-import { closest } from '../explain/suggest.ts';
+import { suggestClosest } from '../explain/suggest.ts';
 import type { ConfigDraft } from './schema.ts';
 import { isMap } from './schema-parts.ts';
 
@@ -12,32 +12,24 @@ interface NotBuiltRow {
   /** The reason why starting without it is refused; without one the key is ignored with a warning. */
   readonly refuse?: string;
   /** Returns true when the value asks for nothing that is missing. */
-  readonly harmless?: (value: unknown, siblings: Readonly<Record<string, unknown>>) => boolean;
-  readonly ignored?: (value: unknown) => string;
+  readonly harmless?: (value: unknown) => boolean;
 }
 
-const widensAccess = 'not built yet; starting without it would widen what a session may do';
+const widens = 'not built yet; starting without it would widen what a session may do';
 
 /** Keys that the schema knows and the gateway does not act on yet. Implementing a feature removes its row. */
 export const notBuiltYet: readonly NotBuiltRow[] = [
-  {
-    key: 'servers.*.tools.confirm',
-    refuse: widensAccess,
-    harmless: (value) => Array.isArray(value) && value.length === 0,
-  },
+  { key: 'servers.*.tools.confirm', refuse: widens, harmless: (value) => Array.isArray(value) && value.length === 0 },
   { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
 ];
 
-interface NotBuiltKey {
-  readonly path: KeyPath;
+interface NotBuiltKey extends ConfigProblem {
   readonly refused: boolean;
-  readonly message: string;
 }
 
 interface WrittenKey {
   readonly path: KeyPath;
   readonly value: unknown;
-  readonly siblings: Readonly<Record<string, unknown>>;
 }
 
 /** Finds variables that no workspace may set for a server: the context, and those that decide which program runs. */
@@ -61,26 +53,19 @@ export function findUnknownWorkspaces(config: ConfigDraft): ConfigProblem[] {
     Object.entries(roles?.map ?? {}).flatMap(([role, { workspaces = [] }]) =>
       workspaces.flatMap((name, at): ConfigProblem[] => {
         if (known.includes(name)) return [];
-        const meant = closest(name, known);
-        const suggestion = meant === undefined ? '' : `; did you mean "${meant}"?`;
         const path = ['auth', 'jwt', index, 'roles', 'map', role, 'workspaces', at];
-        return [{ path, at: 'value', message: `there is no workspace "${name}"${suggestion}` }];
+        return [{ path, at: 'value', message: `there is no workspace "${name}"${suggestClosest(name, known)}` }];
       }),
     ),
   );
 }
 
-/**
- * Finds servers that workspaces name and that do not exist. They grant nothing, and an included file may be missing for
- * now, so this is a warning.
- */
+/** Finds unknown servers that workspaces name; a warning, since an included file may be missing for now. */
 export function findUnknownServers(config: ConfigDraft): ConfigProblem[] {
   const known = Object.keys(config.servers);
   const problemIfUnknown = (path: ConfigProblem['path'], at: ConfigProblem['at'], name: string): ConfigProblem[] => {
     if (Object.hasOwn(config.servers, name)) return [];
-    const meant = closest(name, known);
-    const suggestion = meant === undefined ? '' : `; did you mean "${meant}"?`;
-    return [{ path, at, message: `there is no server "${name}"${suggestion}` }];
+    return [{ path, at, message: `there is no server "${name}"${suggestClosest(name, known)}` }];
   };
   return Object.entries(config.workspaces).flatMap(([slug, { capabilities, env }]) => {
     const listed = typeof capabilities.servers === 'string' ? [] : capabilities.servers;
@@ -119,10 +104,7 @@ export async function findRuleProblems(config: ConfigDraft): Promise<ConfigProbl
   });
 }
 
-/**
- * Finds patterns that match nothing although they look like a restriction. The server may be in an included file that
- * is missing for now, so this is a warning.
- */
+/** Finds rules that match no tool; a warning, since an included file may be missing for now. */
 export function findMisplacedPatterns(config: ConfigDraft): ConfigProblem[] {
   const servers = Object.keys(config.servers);
   const problems: ConfigProblem[] = [];
@@ -132,8 +114,7 @@ export function findMisplacedPatterns(config: ConfigDraft): ConfigProblem[] {
       const pattern = toolPattern(text);
       // Ambit's own tools have no server prefix.
       if (['session_', ...servers.map((name) => `${name}__`)].some(pattern.mayFollow)) continue;
-      const meant = closest(text.split('__', 1)[0] as string, servers);
-      const suggestion = meant === undefined ? '' : `; did you mean "${meant}__…"?`;
+      const suggestion = suggestClosest(text.split('__', 1)[0] as string, servers, '__…');
       addWarning(
         ['rules', index, allow === undefined ? 'deny' : 'allow'],
         `"${text}" fits no tool of any server${suggestion}`,
@@ -157,9 +138,7 @@ function findWrittenKeys(value: unknown, segments: readonly string[], path: KeyP
   const keys = segment === '*' ? Object.keys(value) : Object.hasOwn(value, segment) ? [segment] : [];
   return keys.flatMap((key) => {
     const here = [...path, key];
-    return rest.length === 0
-      ? [{ path: here, value: value[key], siblings: value }]
-      : findWrittenKeys(value[key], rest, here);
+    return rest.length === 0 ? [{ path: here, value: value[key] }] : findWrittenKeys(value[key], rest, here);
   });
 }
 
@@ -167,11 +146,9 @@ function findWrittenKeys(value: unknown, segments: readonly string[], path: KeyP
 export function findNotBuilt(file: unknown, rows: readonly NotBuiltRow[] = notBuiltYet): NotBuiltKey[] {
   return rows.flatMap((row) =>
     findWrittenKeys(file, row.key.split('.'), [])
-      .filter(({ value, siblings }) => row.harmless?.(value, siblings) !== true)
-      .map(({ path, value }) => ({
-        path,
-        refused: row.refuse !== undefined,
-        message: row.refuse ?? row.ignored?.(value) ?? 'not built yet, ignored',
-      })),
+      .filter(({ value }) => row.harmless?.(value) !== true)
+      .map(({ path }) => {
+        return { path, at: 'key', refused: row.refuse !== undefined, message: row.refuse ?? 'not built yet, ignored' };
+      }),
   );
 }

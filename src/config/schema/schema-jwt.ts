@@ -76,21 +76,21 @@ export const jwtSchema = z
   .array(issuerSchema)
   .max(100)
   .superRefine((issuers, context) => {
-    const taken = new Set<string>();
+    const prefixes = new Set<string>();
     for (const [index, { issuer, userPrefix }] of issuers.entries()) {
       const prefix = (userPrefix ?? findHost(issuer)).toLowerCase();
       const path = [index, userPrefix === undefined ? 'issuer' : 'userPrefix'];
       if (!/^[a-z0-9][a-z0-9.:_-]{0,55}$/.test(prefix)) {
         context.addIssue({ code: 'custom', path, message: 'users cannot be named after this host; set userPrefix' });
       }
-      if (taken.has(prefix)) {
+      if (prefixes.has(prefix)) {
         context.addIssue({
           code: 'custom',
           path,
           message: 'users of another issuer are named the same; set userPrefix to tell them apart',
         });
       }
-      taken.add(prefix);
+      prefixes.add(prefix);
     }
   });
 

@@ -62,7 +62,7 @@ export const httpUrl = z
   })
   .meta({ format: 'uri', pattern: '^[Hh][Tt][Tt][Pp][Ss]?://' });
 
-export interface KeyRule {
+interface KeyRule {
   readonly pattern: RegExp;
   /** The message for a key that does not match; it never repeats the key. */
   readonly rule: string;

@@ -134,15 +134,15 @@ export const governanceSchema = z
           const seen = new Set<string>();
           for (const [index, policy] of policies.entries()) {
             if (!isMap(policy)) continue;
-            const place = `${policy.scope}/${policy.name}`;
-            if (seen.has(place)) {
+            const key = `${policy.scope}/${policy.name}`;
+            if (seen.has(key)) {
               context.addIssue({
                 code: 'custom',
                 path: [index, 'name'],
                 message: 'its scope already has one of this name',
               });
             }
-            seen.add(place);
+            seen.add(key);
           }
         },
         { when: ({ value }) => Array.isArray(value) },

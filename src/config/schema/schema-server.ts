@@ -189,9 +189,10 @@ function checkKeysTogether(server: Partial<ServerKeys>, complain: AddProblem): v
   if (command === undefined && url === undefined) complain(undefined, 'needs a command to start, or a url');
   if (command !== undefined && url !== undefined) complain('url', 'either command or url, not both');
   for (const key of ['type', 'transport'] as const) {
-    const said = server[key];
-    if (said === 'stdio' && command === undefined && url !== undefined) complain(key, '"stdio" goes with command');
-    if (said?.endsWith('http') && url === undefined && command !== undefined) complain(key, `"${said}" goes with url`);
+    const stated = server[key];
+    if (stated === 'stdio' && command === undefined && url !== undefined) complain(key, '"stdio" goes with command');
+    if (stated?.endsWith('http') && url === undefined && command !== undefined)
+      complain(key, `"${stated}" goes with url`);
   }
   for (const key of ['args', 'env', 'sandbox'] as const) {
     if (server[key] !== undefined && command === undefined && url !== undefined) complain(key, 'goes with command');

@@ -4,15 +4,6 @@ import { isInherited, type Objective, type Policy } from './policy.ts';
 
 const blockMetaKey = 'ambit/context-block';
 
-/** The facts that a signed block proves. */
-interface BlockClaims {
-  readonly sessionId: string;
-  readonly userId: string;
-  readonly kind: 'block' | 'notice' | 'policy';
-}
-
-export type BlockSigner = (text: string, facts: BlockClaims) => string;
-
 /** The context of one reader: policies in reading order, then objectives. */
 export interface EffectiveContext {
   readonly policies: readonly Policy[];
@@ -29,13 +20,13 @@ const cutNote = '… (cut here: session_context has the whole text)';
 
 /** Renders the block for the model; `whole` leaves nothing out. */
 export function renderBlock({ policies, objectives }: EffectiveContext, whole = false): string {
-  const room = { left: whole ? Number.POSITIVE_INFINITY : maxBlockText };
+  const budget = { left: whole ? Number.POSITIVE_INFINITY : maxBlockText };
   const renderText = (text: string) => indentLines(whole ? text : shortenText(text));
   const sections = [
-    writeSection('Policies', room, policies, ({ mode, name, text, scope }) => {
+    writeSection('Policies', budget, policies, ({ mode, name, text, scope }) => {
       return `[${mode}] ${name}: ${renderText(text)} (${isInherited(scope) ? 'inherited' : 'local'})`;
     }),
-    writeSection('Objectives', room, objectives, ({ text }) => renderText(text)),
+    writeSection('Objectives', budget, objectives, ({ text }) => renderText(text)),
   ].filter((lines) => lines !== undefined);
   return addFrame(sections.length === 0 ? 'No policies or objectives configured.' : sections.join('\n\n'));
 }
@@ -49,7 +40,7 @@ export function renderNotice(): string {
 }
 
 /** Computes a short id of a text, to tell one version from another. */
-export function computeRevision(text: string): string {
+export function digestText(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
 
@@ -59,7 +50,7 @@ function addFrame(body: string): string {
 
 function writeSection<T>(
   title: string,
-  room: { left: number },
+  budget: { left: number },
   items: readonly T[],
   show: (item: T) => string,
 ): string | undefined {
@@ -67,8 +58,8 @@ function writeSection<T>(
   const lines = [`${title}:`];
   for (const [index, item] of items.entries()) {
     const line = `  - ${show(item)}`;
-    room.left -= line.length;
-    if (room.left < 0) {
+    budget.left -= line.length;
+    if (budget.left < 0) {
       lines.push(`  - … (${items.length - index} more: session_context has them all)`);
       break;
     }
@@ -86,6 +77,15 @@ function shortenText(text: string): string {
 function indentLines(text: string): string {
   return text.trim().replaceAll(/\r\n|[\n\v\f\r\u0085\u2028\u2029]/g, '\n    ');
 }
+
+/** The facts that a signed block proves. */
+interface BlockClaims {
+  readonly sessionId: string;
+  readonly userId: string;
+  readonly kind: 'block' | 'notice' | 'policy';
+}
+
+export type BlockSigner = (text: string, facts: BlockClaims) => string;
 
 /**
  * Creates the function that writes a text as a content block in JSON. The published keys prove the text and its

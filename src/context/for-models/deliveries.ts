@@ -18,7 +18,7 @@ export interface BlockRecipient {
 }
 
 /** The texts that one recipient would get now. */
-export interface RenderedContext {
+interface RenderedContext {
   readonly block: string;
   readonly notice: string;
   /** Changes whenever anything in the block changes. */
@@ -26,7 +26,7 @@ export interface RenderedContext {
 }
 
 /** A content block in JSON. Its taker reports afterwards whether it was delivered. */
-export interface PendingBlock {
+interface PendingBlock {
   readonly block: string;
   readonly delivery: Delivery;
 }
@@ -44,7 +44,7 @@ export interface Deliveries {
   close(): Promise<void>;
 }
 
-export interface DeliveriesOptions {
+interface DeliveriesOptions {
   readonly store: Pick<SessionStore, 'get' | 'marks' | 'watch'>;
   readonly state: GovernanceState;
   readonly renderFor: (to: BlockRecipient) => Promise<RenderedContext>;

@@ -3,8 +3,8 @@ import type { SessionMarks } from '../../stores/state.ts';
 
 /** The exclusive right to deliver something to a client. */
 export interface DeliveryClaim {
-  /** Releases the claim. `told` means that the delivery is recorded, so earlier claims are removed as well. */
-  release(told: boolean): Promise<void>;
+  /** Releases the claim. `delivered` means that the delivery is recorded, so earlier claims are removed as well. */
+  release(delivered: boolean): Promise<void>;
 }
 
 interface ClaimMark {
@@ -28,13 +28,13 @@ export async function claimDelivery(
   now: () => number,
 ): Promise<DeliveryClaim | 'taken'> {
   const own: ClaimMark = { host: hostname(), pid: process.pid, until: now() + leaseMs };
-  for (let place = 0; place < maxTakeovers; place++) {
-    const key = `claim:${what}:${place}`;
+  for (let index = 0; index < maxTakeovers; index++) {
+    const key = `claim:${what}:${index}`;
     const put = await marks.put(sessionId, key, JSON.stringify(own));
     if (put.outcome === 'put') {
       return {
-        async release(told) {
-          for (let each = place; each >= (told ? 0 : place); each--) {
+        async release(delivered) {
+          for (let each = index; each >= (delivered ? 0 : index); each--) {
             await marks.delete(sessionId, `claim:${what}:${each}`);
           }
         },

@@ -33,11 +33,8 @@ export function surroundMessages(bytes: Buffer, before: readonly string[], after
   return applyEdits(bytes, text === '' ? edits : [...edits, { start: end, end, text }]);
 }
 
-/**
- * Adds text after the instructions of a handshake or a description. The text is meant for one user, so a result that
- * may be cached for everybody becomes private.
- */
-export function addInstructions(bytes: Buffer, words: string): Buffer {
+/** Adds text for one user after the instructions of a result, which becomes private to caches. */
+export function addInstructions(bytes: Buffer, addition: string): Buffer {
   const message = readMessage(bytes);
   const result = message.result?.shape;
   if (result === undefined) return bytes;
@@ -47,11 +44,11 @@ export function addInstructions(bytes: Buffer, words: string): Buffer {
   const found = findLastMember(message, 'instructions');
   const own = stringAt(bytes, found);
   if (found !== undefined) {
-    const text = own === undefined || own === '' ? words : `${own}\n\n${words}`;
+    const text = own === undefined || own === '' ? addition : `${own}\n\n${addition}`;
     return applyEdits(bytes, [...edits, replaceValue(found, JSON.stringify(text))]);
   }
   const at = result.start + 1;
-  const text = `"instructions":${JSON.stringify(words)}${result.members.length > 0 ? ',' : ''}`;
+  const text = `"instructions":${JSON.stringify(addition)}${result.members.length > 0 ? ',' : ''}`;
   return applyEdits(bytes, [...edits, { start: at, end: at, text }]);
 }
 

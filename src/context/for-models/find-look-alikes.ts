@@ -44,19 +44,19 @@ export function findLookAlikes(text: string, max: number): number[] {
 
 /** Searches in one pass. Only the offsets of the last letters are kept, not the letters. */
 function findPhrase(text: string, digitsAreLetters: boolean, max: number): number[] {
-  const places = new Int32Array(phrase.length);
+  const offsets = new Int32Array(phrase.length);
   const found: number[] = [];
   let [seen, fitting] = [0, 0];
-  const add = (letter: number, place: number) => {
+  const add = (letter: number, offset: number) => {
     while (fitting > 0 && codes[fitting] !== letter) fitting = shorter[fitting - 1] as number;
     if (codes[fitting] === letter) fitting++;
-    places[seen++ % phrase.length] = place;
+    offsets[seen++ % phrase.length] = offset;
     if (fitting < phrase.length) return;
-    found.push(places[seen % phrase.length] as number);
+    found.push(offsets[seen % phrase.length] as number);
     fitting = 0;
   };
-  readLetters(text, 0, false, (letter, place, isDigit) => {
-    if (!isDigit || digitsAreLetters) add(letter, place);
+  readLetters(text, 0, false, (letter, offset, isDigit) => {
+    if (!isDigit || digitsAreLetters) add(letter, offset);
     return found.length < max;
   });
   return found;
@@ -65,10 +65,9 @@ function findPhrase(text: string, digitsAreLetters: boolean, max: number): numbe
 const quote = 0x22;
 
 /**
- * Handles one letter and returns whether to go on. In JSON text it also gets the quotes. A digit or bar may stand for
- * the letter or for nothing.
+ * Handles a letter, or a quote of JSON text, and returns whether to go on. A digit may stand for a letter or nothing.
  */
-type VisitLetter = (letter: number, place: number, isDigit: boolean) => boolean;
+type VisitLetter = (letter: number, offset: number, isDigit: boolean) => boolean;
 
 /** Reads the letters of a text from an offset on, each by its code and its offset. */
 function readLetters(text: string, from: number, isEscaped: boolean, visit: VisitLetter): void {
@@ -184,12 +183,12 @@ const maxCandidates = 50_000;
  */
 export function mayContainLookAlike(text: string, isEscaped: boolean): boolean {
   anyJ.lastIndex = 0;
-  for (let looks = 0; looks < maxCandidates; ) {
+  for (let candidates = 0; candidates < maxCandidates; ) {
     const found = anyJ.exec(text);
     if (found === null) return false;
     const { index } = found;
     if (!mayEndPhrase(text, index, isEscaped)) continue;
-    looks++;
+    candidates++;
     // A reference to any other character would be searched behind without end.
     if (found[0] === '&#' && !foldLetters(readCharacterReference(readMarkup(text, index))).includes('j')) continue;
     if (containsTail(text, index, isEscaped, true)) return true;
@@ -224,12 +223,12 @@ const isGap = (code: number): boolean => code === 0x20 || code === 0x2d;
 function containsTail(text: string, from: number, isEscaped: boolean, isOnlyHere: boolean): boolean {
   let fitting = 0;
   let isCut = false;
-  readLetters(text, from, isEscaped, (letter, place, isDigit) => {
+  readLetters(text, from, isEscaped, (letter, offset, isDigit) => {
     isCut = letter === quote && fitting > 0;
     if (letter === quote) return !isCut;
     if (letter === tail[fitting]) fitting++;
     else if (!isDigit) {
-      if (isOnlyHere && place > from) return false;
+      if (isOnlyHere && offset > from) return false;
       fitting = letter === tail[0] ? 1 : 0;
     }
     return fitting < tail.length;

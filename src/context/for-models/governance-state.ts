@@ -25,7 +25,7 @@ export interface GovernanceState {
   close(): void;
 }
 
-export interface GovernanceStateOptions {
+interface GovernanceStateOptions {
   readonly watch: SessionStore['watch'];
   /** Returns a new object whenever the configuration changes. */
   readonly configuration: () => object;
@@ -72,9 +72,9 @@ export function createGovernanceState({
     },
     async refresh() {
       followConfiguration();
-      const asked = revision;
+      const before = revision;
       const found = active ?? ((await anyText()) || (await people.any()));
-      if (asked === revision) active = found;
+      if (before === revision) active = found;
       return found;
     },
     invalidate,

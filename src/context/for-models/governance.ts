@@ -6,13 +6,7 @@ import type { Log } from '../../observability/log/log.ts';
 import type { Reply } from '../../protocol/channel.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { SigningKeys } from '../for-tools/signing-keys.ts';
-import {
-  computeRevision,
-  createBlockSigner,
-  type EffectiveContext,
-  renderBlock,
-  renderNotice,
-} from './context-block.ts';
+import { createBlockSigner, digestText, type EffectiveContext, renderBlock, renderNotice } from './context-block.ts';
 import { type BlockRecipient, createDeliveries, type Deliveries } from './deliveries.ts';
 import { addInstructions, surroundMessages } from './edit-results.ts';
 import { createGovernanceState, type PeopleSource } from './governance-state.ts';
@@ -21,7 +15,7 @@ import {
   listLevels,
   type Objective,
   type Policy,
-  type PolicyDecision,
+  type PolicyOutcome,
   selectObjectives,
   sortForReading,
   type WithDeclared,
@@ -32,52 +26,34 @@ type PolicyView = WithDeclared<Policy>;
 
 type ObjectiveView = WithDeclared<Objective>;
 
-/** Policies and objectives for operators. Every change is recorded in the journal. */
-export interface Policies {
-  list(): Promise<PolicyView[]>;
-  set(draft: PolicyDraft): Promise<PolicyView>;
-  /** False when there was none. */
-  remove(scope: string, name: string): Promise<boolean>;
-  objectives(): Promise<ObjectiveView[]>;
-  addObjective(draft: ObjectiveDraft): Promise<ObjectiveView>;
-  removeObjective(id: string): Promise<boolean>;
-  preview(person: PolicyReader): Promise<GovernancePreview>;
-}
-
-interface GovernanceParts {
-  readonly store: SessionStore;
-  readonly settings: () => GovernanceSettings & { readonly users: readonly unknown[] };
-  /** The issuer that signed blocks name; without one, the name of the keys. */
-  readonly publicUrl: string | undefined;
-  readonly directory: Directory;
-  readonly keys: SigningKeys;
-  readonly journal: Journal;
-  readonly log: Log;
-}
-
 /** The configured part of governance; a new object whenever the configuration changes. */
-export interface GovernanceSettings {
+interface GovernanceSettings {
   readonly carrier: 'first-result' | 'instructions' | 'both';
   readonly policies: readonly Policy[];
   readonly objectives: readonly Omit<Objective, 'id'>[];
 }
 
 /** The user and workspace that policies are resolved for. */
-export interface PolicyReader {
+interface PolicyReader {
   readonly userId: string;
   readonly workspaceId: string | undefined;
 }
 
+interface PromptReader extends PolicyReader {
+  /** The session that asks for the prompt. */
+  readonly id: string;
+}
+
 /** The context of one reader, with every policy that was considered and the reason for its outcome. */
-export interface GovernancePreview {
+interface GovernancePreview {
   readonly teams: readonly string[];
-  readonly policies: readonly PolicyDecision<WithDeclared<Policy>>[];
-  readonly objectives: readonly WithDeclared<Objective>[];
+  readonly policies: readonly PolicyOutcome<PolicyView>[];
+  readonly objectives: readonly ObjectiveView[];
   readonly block: string;
 }
 
 /** The context of one reader, with nothing cut. */
-export interface WholeContext extends EffectiveContext {
+interface WholeContext extends EffectiveContext {
   readonly text: string;
 }
 
@@ -91,14 +67,14 @@ export interface Governance {
   carry(to: BlockRecipient, reply: Reply): Reply | Promise<Reply>;
   readonly take: Deliveries['take'];
   /** Adds policies around the result of `prompts/get`. */
-  aroundPrompt(reader: PolicyReader & { readonly id: string }, reply: Reply): Promise<Reply>;
+  aroundPrompt(reader: PromptReader, reply: Reply): Promise<Reply>;
   /** Adds instructions to the answer to `initialize` or `server/discover`. */
   announced(person: PolicyReader, reply: Reply): Reply | Promise<Reply>;
   readonly forget: Deliveries['forget'];
   close(): Promise<void>;
 }
 
-export interface GovernanceOptions {
+interface GovernanceOptions {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings;
   readonly people: PeopleSource;
@@ -132,14 +108,11 @@ export function createGovernance(options: GovernanceOptions): Governance {
     return { teams, judged, effective };
   }
 
-  const sign = createBlockSigner(options.keys, options.issuer, options.now);
+  const signBlock = createBlockSigner(options.keys, options.issuer, options.now);
 
   /** Writes a message of a prompt in JSON. Its content is signed like the block. */
-  function writePromptMessage(
-    { name, text }: Policy,
-    { id: sessionId, userId }: PolicyReader & { readonly id: string },
-  ): string {
-    const content = sign(`Policy ${name}: ${text.trim()}`, { sessionId, userId, kind: 'policy' });
+  function writePromptMessage({ name, text }: Policy, { id: sessionId, userId }: PromptReader): string {
+    const content = signBlock(`Policy ${name}: ${text.trim()}`, { sessionId, userId, kind: 'policy' });
     return `{"role":"user","content":${content}}`;
   }
 
@@ -148,10 +121,10 @@ export function createGovernance(options: GovernanceOptions): Governance {
     state,
     async renderFor(to) {
       const { effective } = await resolvePolicies(to);
-      const revision = computeRevision(renderBlock(effective, true));
+      const revision = digestText(renderBlock(effective, true));
       return { block: renderBlock(effective), notice: renderNotice(), revision };
     },
-    signBlock: sign,
+    signBlock,
     log,
     ...(options.onDelivered === undefined ? {} : { onDelivered: options.onDelivered }),
     ...(options.now === undefined ? {} : { now: options.now }),
@@ -168,19 +141,16 @@ export function createGovernance(options: GovernanceOptions): Governance {
     }
   }
 
-  async function addGovernanceInstructions(
-    person: PolicyReader,
-    reply: Extract<Reply, { kind: 'message' }>,
-  ): Promise<Reply> {
+  async function writeInstructions(person: PolicyReader, reply: Extract<Reply, { kind: 'message' }>): Promise<Reply> {
     const used = await state.refresh().catch(() => false);
     if (!used) return reply;
     const { carrier } = settings();
     const effective = carrier === 'first-result' ? undefined : await tryResolve(person);
-    const words = [
+    const parts = [
       ...(carrier === 'instructions' ? [] : [announcement]),
       ...(effective === undefined ? [] : [renderBlock(effective)]),
     ];
-    return words.length === 0 ? reply : { ...reply, bytes: addInstructions(reply.bytes, words.join('\n\n')) };
+    return parts.length === 0 ? reply : { ...reply, bytes: addInstructions(reply.bytes, parts.join('\n\n')) };
   }
 
   /** Wraps a write so that it takes effect in this process at once. */
@@ -224,7 +194,7 @@ export function createGovernance(options: GovernanceOptions): Governance {
     },
 
     announced(person, reply) {
-      return reply.kind !== 'message' || state.isActive() === false ? reply : addGovernanceInstructions(person, reply);
+      return reply.kind !== 'message' || state.isActive() === false ? reply : writeInstructions(person, reply);
     },
 
     forget: deliveries.forget,
@@ -236,12 +206,35 @@ export function createGovernance(options: GovernanceOptions): Governance {
   };
 }
 
+/** Policies and objectives for operators. Every change is recorded in the journal. */
+export interface Policies {
+  list(): Promise<PolicyView[]>;
+  set(draft: PolicyDraft): Promise<PolicyView>;
+  /** False when there was none. */
+  remove(scope: string, name: string): Promise<boolean>;
+  objectives(): Promise<ObjectiveView[]>;
+  addObjective(draft: ObjectiveDraft): Promise<ObjectiveView>;
+  removeObjective(id: string): Promise<boolean>;
+  preview(person: PolicyReader): Promise<GovernancePreview>;
+}
+
+interface GovernanceParts {
+  readonly store: SessionStore;
+  readonly settings: () => GovernanceSettings & { readonly users: readonly unknown[] };
+  /** The issuer that signed blocks name; without one, the name of the keys. */
+  readonly publicUrl: string | undefined;
+  readonly directory: Directory;
+  readonly keys: SigningKeys;
+  readonly journal: Journal;
+  readonly log: Log;
+}
+
 export function govern(parts: GovernanceParts): { readonly governance: Governance; readonly policies: Policies } {
-  const { store, settings, publicUrl, directory, keys, journal, log } = parts;
+  const { store, settings, publicUrl, keys, journal, log } = parts;
   const governance = createGovernance({
     store,
     settings,
-    people: createPeopleSource(directory, settings, store),
+    people: createPeopleSource(parts),
     keys,
     issuer: publicUrl ?? keys.name,
     log,
@@ -286,16 +279,12 @@ export function govern(parts: GovernanceParts): { readonly governance: Governanc
   return { governance, policies };
 }
 
-function createPeopleSource(
-  { teamsOf }: Directory,
-  settings: GovernanceParts['settings'],
-  { documents }: SessionStore,
-): PeopleSource {
+function createPeopleSource({ directory, settings, store }: GovernanceParts): PeopleSource {
   return {
-    teamsOf,
+    teamsOf: directory.teamsOf,
     async any() {
       if (settings().users.length > 0) return true;
-      return (await documents.list(userCollection, { limit: 1 })).documents.length > 0;
+      return (await store.documents.list(userCollection, { limit: 1 })).documents.length > 0;
     },
     collections: [userCollection],
   };

@@ -93,19 +93,16 @@ interface MessageText {
   readonly isKey: boolean;
 }
 
-/**
- * Marks look-alikes in texts that are read one after the other, with the names of members or without. False when there
- * are too many.
- */
+/** Marks look-alikes in adjacent texts, with the names of members and without. False when there are too many. */
 function markTexts(texts: readonly MessageText[], edits: Edit[]): boolean {
   const values = texts.filter(({ isKey }) => !isKey);
-  const places = new Map<MessageText, Set<number>>();
+  const offsetsByText = new Map<MessageText, Set<number>>();
   for (const row of values.length === texts.length ? [values] : [values, texts]) {
     const found = findLookAlikesInRow(row);
     if (found.length > maxLookAlikes) return false;
-    for (const [text, at] of found) places.set(text, (places.get(text) ?? new Set()).add(at));
+    for (const [text, at] of found) offsetsByText.set(text, (offsetsByText.get(text) ?? new Set()).add(at));
   }
-  for (const [{ span, text }, found] of places) {
+  for (const [{ span, text }, found] of offsetsByText) {
     const here = [...found].sort((one, other) => one - other);
     const parts = [0, ...here].map((from, index) => text.slice(from, here[index]));
     edits.push(replaceValue(span, JSON.stringify(parts.join(`${defusedMark} `))));
@@ -118,13 +115,13 @@ function findLookAlikesInRow(row: readonly MessageText[]): [MessageText, number]
   const whole = row.map(({ text }) => text).join('\n');
   if (!mayContainLookAlike(whole, false)) return [];
   const found = findLookAlikes(whole, maxLookAlikes + 1);
-  const places: [MessageText, number][] = [];
+  const offsetsByText: [MessageText, number][] = [];
   let [start, next] = [0, 0];
   for (const text of row) {
     for (let at = found[next]; at !== undefined && at < start + text.text.length; at = found[++next]) {
-      places.push([text, at - start]);
+      offsetsByText.push([text, at - start]);
     }
     start += text.text.length + 1;
   }
-  return places;
+  return offsetsByText;
 }

@@ -15,7 +15,7 @@ export const policyCollection = 'policies';
 export const objectiveCollection = 'objectives';
 
 /** Policies and objectives of the configuration, which take precedence over the store. */
-export interface DeclaredTexts {
+interface DeclaredTexts {
   readonly policies: readonly Policy[];
   readonly objectives: readonly Omit<Objective, 'id'>[];
 }
@@ -39,10 +39,7 @@ export interface PolicyStore {
 }
 
 export function createPolicyStore(documents: Documents, declared: () => DeclaredTexts): PolicyStore {
-  /**
-   * Reads stored entries. Names may contain "/", so keys of another scope can have the same prefix, and the stored
-   * scope decides.
-   */
+  /** Reads stored entries. A "/" in names can make prefixes of two scopes equal, so the stored scope decides. */
   async function readStored<T extends { readonly scope: string }>(
     collection: string,
     scopes: readonly string[] | undefined,
@@ -81,11 +78,11 @@ export function createPolicyStore(documents: Documents, declared: () => Declared
   return {
     async policies(scopes) {
       const inFile = declared().policies.filter(isInScopes(scopes));
-      const taken = new Set(inFile.map(({ scope, name }) => `${scope}/${name}`));
+      const declaredKeys = new Set(inFile.map(({ scope, name }) => `${scope}/${name}`));
       const others = await readStored(policyCollection, scopes, parsePolicy);
       return [
         ...inFile.map((policy) => ({ ...policy, declared: true })),
-        ...others.filter(({ scope, name }) => !taken.has(`${scope}/${name}`)),
+        ...others.filter(({ scope, name }) => !declaredKeys.has(`${scope}/${name}`)),
       ];
     },
 

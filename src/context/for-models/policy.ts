@@ -1,10 +1,3 @@
-/** The outcome of a policy for one user in one workspace. */
-export interface PolicyDecision<P extends Policy = Policy> {
-  readonly policy: P;
-  readonly outcome: 'given' | 'disabled' | 'replaced' | 'locked out';
-  /** The scope of the policy that is used instead. */
-  readonly by: string | undefined;
-}
 /** A text that the model is asked to follow. It is not enforced; rules and permissions are. */
 export interface Policy {
   readonly name: string;
@@ -32,6 +25,14 @@ export interface Objective {
 /** Adds `declared`, which is true for an entry of the configuration. Such an entry is changed only there. */
 export type WithDeclared<T> = T & { readonly declared: boolean };
 
+/** The outcome of a policy for one user in one workspace. */
+export interface PolicyOutcome<P extends Policy = Policy> {
+  readonly policy: P;
+  readonly outcome: 'given' | 'disabled' | 'replaced' | 'locked out';
+  /** The scope of the policy that is used instead. */
+  readonly by: string | undefined;
+}
+
 /** The scope of a policy: `org`, `team:T`, `user:U` or `workspace:W`. */
 export const scopePattern = /^(?:org|(?:team|user|workspace):[^\s\u0000-\u001f\u007f]{1,128})$/;
 export const policyNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
@@ -40,11 +41,7 @@ export const maxTextLength = 16_384;
 export const plainText = /^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$/;
 
 /** Lists the levels from the farthest to the nearest. The first team of a user is the nearest. */
-export function listLevels(
-  userId: string,
-  teams: readonly string[],
-  workspaceId: string | undefined,
-): readonly string[] {
+export function listLevels(userId: string, teams: readonly string[], workspaceId: string | undefined): string[] {
   return [
     'org',
     ...[...teams].reverse().map((team) => `team:${team}`),
@@ -62,10 +59,7 @@ export function isInherited(scope: string): boolean {
  * Decides about every policy of these levels, the farthest first. A nearer policy replaces one of the same name, unless
  * that is locked. A disabled policy neither replaces nor locks.
  */
-export function judgePolicies<P extends Policy>(
-  policies: readonly P[],
-  levels: readonly string[],
-): PolicyDecision<P>[] {
+export function judgePolicies<P extends Policy>(policies: readonly P[], levels: readonly string[]): PolicyOutcome<P>[] {
   const ordered = levels.flatMap((level) => policies.filter(({ scope }) => scope === level).sort(compareOrder));
   const standing = new Map<string, P>();
   for (const policy of ordered) {
@@ -83,10 +77,7 @@ export function judgePolicies<P extends Policy>(
   }
 }
 
-/**
- * Sorts policies for reading: prepended ones from the farthest level to the nearest, appended ones the other way, so
- * that the organisation is both first and last.
- */
+/** Sorts policies for reading: prepended ones from the farthest level on, appended ones from the nearest on. */
 export function sortForReading<P extends Policy>(policies: readonly P[], levels: readonly string[]): P[] {
   const prepended = policies.filter(({ mode }) => mode === 'prepend');
   const appended = policies.filter(({ mode }) => mode === 'append');
@@ -97,10 +88,10 @@ export function sortForReading<P extends Policy>(policies: readonly P[], levels:
 
 /** Selects the objectives of all levels, the farthest first, each text once. */
 export function selectObjectives<O extends Objective>(objectives: readonly O[], levels: readonly string[]): O[] {
-  const said = new Set<string>();
+  const seen = new Set<string>();
   return levels
     .flatMap((level) => objectives.filter(({ scope }) => scope === level).sort((a, b) => a.order - b.order))
-    .filter(({ enabled, text }) => enabled && !said.has(text) && said.add(text));
+    .filter(({ enabled, text }) => enabled && !seen.has(text) && seen.add(text));
 }
 
 function compareOrder(a: Policy, b: Policy): number {

@@ -67,10 +67,7 @@ function quoteText(text: string): string {
   return plain.test(text) ? `"${text}"` : JSON.stringify(text);
 }
 
-/**
- * Recognises the plain case, a flat object of simple values, sorted and without spaces. It is its own canonical form
- * and need not be parsed.
- */
+/** Recognises a flat object of simple values, sorted and without spaces, which is canonical as it is. */
 function isCanonical(text: Buffer): boolean {
   const last = text.length - 1;
   if (text[0] !== openBrace || text[last] !== closeBrace) return false;
@@ -127,8 +124,7 @@ function isBefore(text: Buffer, aStart: number, aEnd: number, bStart: number, bE
 }
 
 /**
- * Counts the members of a valid JSON text in one pass, duplicate names included. Undefined where a double does not hold
- * a number, or a text is not Unicode.
+ * Counts the members of a valid JSON text; undefined where a double does not hold a number or a text is not Unicode.
  */
 function countMembers(text: Buffer): number | undefined {
   let members = 0;

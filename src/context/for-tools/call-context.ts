@@ -27,7 +27,7 @@ export interface ContextWriter {
   write(session: ActingSession, correlationId: string, request: BoundRequest): CallContext;
 }
 
-export interface ContextWritersOptions {
+interface ContextWritersOptions {
   readonly keys: SigningKeys;
   readonly pseudonyms: Pseudonyms;
   /** The name of this gateway for verifiers. */

@@ -1,12 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import { refusedVariable, whyOverrideRefused } from './refused-variables.ts';
-import {
-  assertPrefixes,
-  type ContextField,
-  contextNames,
-  readContextValues,
-  type SessionContext,
-} from './session-context.ts';
+import { assertPrefixes, type ContextField, contextNames, readValues, type SessionContext } from './session-context.ts';
 
 /** The origin of a server's configuration. Only the operator may set context variables by hand. */
 export type EnvSource = 'operator' | 'imported' | 'project';
@@ -61,15 +55,15 @@ export function explainInjection<Server extends InjectableServer>(
   context: SessionContext,
   options: InjectionOptions = {},
 ): Injection<Server> {
-  const telling = planInjection(context, options);
-  const injected = injectPlan(servers, telling, options);
+  const plan = planInjection(context, options);
+  const injected = injectPlan(servers, plan, options);
   const started = Object.entries(servers).filter(([, { command }]) => command !== undefined);
   const origins = started.map(([name, { env: configured = {} }]) => {
     const override = findOverride(name, options);
     const originOf = (variable: string): Provenance => {
       if (Object.hasOwn(override, variable)) return 'workspace';
-      if (!Object.hasOwn(configured, variable) || telling.trustNames.includes(variable)) return 'injected';
-      return telling.names.has(variable) ? 'pinned' : 'configured';
+      if (!Object.hasOwn(configured, variable) || plan.trustNames.includes(variable)) return 'injected';
+      return plan.names.has(variable) ? 'pinned' : 'configured';
     };
     const variables = Object.keys(injected[name]?.env ?? {});
     return [name, Object.fromEntries(variables.map((variable) => [variable, originOf(variable)]))] as const;
@@ -87,31 +81,31 @@ interface InjectionPlan {
 
 function planInjection(context: SessionContext, options: InjectionOptions): InjectionPlan {
   const prefixes = assertPrefixes(options.prefixes ?? ['AMBIT']);
-  const told = readContextValues(context);
+  const values = readValues(context);
   const fields = Object.keys(contextNames) as ContextField[];
   const nameOf = (prefix: string, field: ContextField) => `${prefix}_${contextNames[field]}`;
   return {
     prefixes,
     names: new Set(prefixes.flatMap((prefix) => fields.map((field) => nameOf(prefix, field)))),
-    values: prefixes.flatMap((prefix) => [...told].map(([field, value]) => [nameOf(prefix, field), value] as const)),
+    values: prefixes.flatMap((prefix) => [...values].map(([field, value]) => [nameOf(prefix, field), value] as const)),
     trustNames: ['AMBIT', ...prefixes].map((prefix) => nameOf(prefix, 'trustLevel')),
   };
 }
 
 function injectPlan<Server extends InjectableServer>(
   servers: Readonly<Record<string, Server>>,
-  telling: InjectionPlan,
+  plan: InjectionPlan,
   options: InjectionOptions,
 ): Record<string, Injected<Server>> {
   const entries = Object.entries(servers).map(([name, server]) => {
     if (server.command === undefined) return [name, { ...server } as Injected<Server>] as const;
     const env: Record<string, string> = { ...server.env };
-    if ((options.source ?? 'operator') !== 'operator') assertAllowed(name, env, telling.prefixes, refusedVariable);
+    if ((options.source ?? 'operator') !== 'operator') assertAllowed(name, env, plan.prefixes, refusedVariable);
     // The trust level of a session cannot be set by hand, even where the context omits it.
-    for (const trustName of telling.trustNames) delete env[trustName];
-    for (const [variable, value] of telling.values) if (!Object.hasOwn(env, variable)) env[variable] = value;
+    for (const trustName of plan.trustNames) delete env[trustName];
+    for (const [variable, value] of plan.values) if (!Object.hasOwn(env, variable)) env[variable] = value;
     const override = findOverride(name, options);
-    assertAllowed(name, override, telling.prefixes, whyOverrideRefused);
+    assertAllowed(name, override, plan.prefixes, whyOverrideRefused);
     return [name, { ...server, env: { ...env, ...override } } as Injected<Server>] as const;
   });
   return Object.fromEntries(entries);
@@ -127,10 +121,10 @@ function assertAllowed(
   server: string,
   env: Readonly<Record<string, string>>,
   prefixes: readonly string[],
-  whyNot: (name: string, value: string, prefixes: readonly string[]) => string | undefined,
+  findReason: (name: string, value: string, prefixes: readonly string[]) => string | undefined,
 ): void {
   for (const [variable, value] of Object.entries(env)) {
-    const why = whyNot(variable, value, prefixes);
+    const why = findReason(variable, value, prefixes);
     if (why === undefined) continue;
     throw new AmbitError('CONFIG_INVALID', {
       what: `The server "${server}" may not be given ${variable}: ${why}.`,

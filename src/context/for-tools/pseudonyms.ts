@@ -2,10 +2,7 @@ import { createHmac } from 'node:crypto';
 
 export type PseudonymKind = 'user' | 'session' | 'agent' | 'workspace' | 'call';
 
-/**
- * Pseudonyms for third-party servers: stable for one server, different for every other. Without the secret nobody can
- * tell which two belong together.
- */
+/** Pseudonyms: stable for one server, different for every other, and unrelated for anyone without the secret. */
 export interface Pseudonyms {
   of(kind: PseudonymKind, audience: string, value: string): string;
 }

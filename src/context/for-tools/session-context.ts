@@ -49,7 +49,7 @@ const shapes: Readonly<Record<Exclude<ContextField, 'trustLevel'>, RegExp>> = {
 };
 
 /** Reads the values by field. Throws for values that cannot have come from Ambit. */
-export function readContextValues(context: SessionContext): ReadonlyMap<ContextField, string> {
+export function readValues(context: SessionContext): ReadonlyMap<ContextField, string> {
   const values = new Map<ContextField, string>();
   for (const field of Object.keys(contextNames) as ContextField[]) {
     const value = field === 'workspaceId' ? findWorkspace(context) : context[field];

@@ -13,7 +13,7 @@ import { withLock } from '../../lib/fs/file-lock.ts';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 
-export interface SigningKey {
+interface SigningKey {
   readonly kid: string;
   readonly key: KeyObject;
 }

@@ -40,10 +40,7 @@ function findUserPrefix({ issuer, userPrefix }: Pick<JwtIssuer, 'issuer' | 'user
   return userPrefix ?? new URL(issuer).host;
 }
 
-/**
- * Creates the name of a user. A subject with unusual characters is replaced by its hash, and so is one that looks like
- * such a hash, to keep the two apart.
- */
+/** Creates the name of a user. Unusual subjects become hashes, and so do those that look like one. */
 export function createUserName(issuer: JwtIssuer, subject: string): string {
   const prefix = findUserPrefix(issuer);
   const name = `${prefix}|${subject}`;
@@ -68,14 +65,15 @@ export function readRoles(payload: JWTPayload, claim: string): string[] {
 export function findCeiling(issuer: JwtIssuer, roles: readonly string[]): Ceiling | undefined {
   if (issuer.roles === undefined) return { trustLevel: 'sandboxed', workspaces: null, scopes: null };
   const { map } = issuer.roles;
-  const held = roles.flatMap((role) => (Object.hasOwn(map, role) ? [map[role] as RoleBounds] : []));
-  if (held.length === 0) return undefined;
-  const workspaces = mergeWorkspaces(held);
-  const direct = held.filter(({ trust }) => trust === 'direct');
+  const granted = roles.flatMap((role) => (Object.hasOwn(map, role) ? [map[role] as RoleBounds] : []));
+  if (granted.length === 0) return undefined;
+  const workspaces = mergeWorkspaces(granted);
+  const direct = granted.filter(({ trust }) => trust === 'direct');
   const trustLevel = direct.length > 0 ? 'direct' : 'sandboxed';
   // Roles add up, but the trust of one does not apply to the workspaces of another.
-  const among = direct.length > 0 ? mergeWorkspaces(direct) : null;
-  const directIn = among === null || among.length === workspaces?.length ? {} : { directIn: among };
+  const directWorkspaces = direct.length > 0 ? mergeWorkspaces(direct) : null;
+  const directIn =
+    directWorkspaces === null || directWorkspaces.length === workspaces?.length ? {} : { directIn: directWorkspaces };
   // Permissions are not limited here, because each request brings those that scopes decide about.
   return { trustLevel, ...directIn, workspaces, scopes: null };
 }

@@ -1,6 +1,6 @@
 import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 
-export interface IssuerKeysOptions {
+interface IssuerKeysOptions {
   readonly jwksUri: string;
   /** A monotonic clock in milliseconds: setting the system clock back must not keep old keys in use. */
   readonly elapsed: () => number;
@@ -22,16 +22,16 @@ export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions):
   const { createLocalJWKSet, errors } = await import('jose');
   let known: { readonly keys: ReturnType<typeof createLocalJWKSet>; readonly at: number } | undefined;
   let askedAt = -Infinity;
-  let asking: Promise<void> | undefined;
+  let refreshing: Promise<void> | undefined;
   let failure = '';
 
   /** Fetches the keys unless it was tried a moment ago. `known` tells whether it succeeded. */
   function refreshKeys(): Promise<void> {
-    if (asking !== undefined) return asking;
+    if (refreshing !== undefined) return refreshing;
     if (elapsed() - askedAt < cooldownMs) return Promise.resolve();
     askedAt = elapsed();
     const at = askedAt;
-    asking = fetchKeys(jwksUri)
+    refreshing = fetchKeys(jwksUri)
       .then((set) => {
         known = { keys: createLocalJWKSet(set), at };
       })
@@ -39,21 +39,21 @@ export async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions):
         failure = describeFailure(error);
       })
       .finally(() => {
-        asking = undefined;
+        refreshing = undefined;
       });
-    return asking;
+    return refreshing;
   }
 
   return async function issuerKeys(header, token) {
     if (known === undefined || elapsed() - known.at >= freshMs) await refreshKeys();
-    const held = known;
-    if (held === undefined || elapsed() - held.at >= staleMs) throw new IssuerUnreachableError(failure);
+    const current = known;
+    if (current === undefined || elapsed() - current.at >= staleMs) throw new IssuerUnreachableError(failure);
     try {
-      return await held.keys(header, token);
+      return await current.keys(header, token);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
       await refreshKeys();
-      if (known === held || known === undefined) throw error;
+      if (known === current || known === undefined) throw error;
       return known.keys(header, token);
     }
   };

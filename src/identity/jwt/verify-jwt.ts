@@ -17,12 +17,12 @@ export interface VerifiedJwt {
   readonly until: number;
 }
 
-export interface JwtVerifier {
+interface JwtVerifier {
   /** Throws UNAUTHENTICATED unless the token verifies; a promise only when it is not cached. */
   verify(presented: PresentedToken): VerifiedJwt | Promise<VerifiedJwt>;
 }
 
-export interface JwtVerifierOptions {
+interface JwtVerifierOptions {
   readonly issuers: readonly JwtIssuer[];
   /** Gets the reason why a token was refused, never the token. */
   readonly onRefused?: (why: string, issuer: string | undefined) => void;
@@ -44,7 +44,7 @@ export function looksLikeJwt({ token, kind }: PresentedToken): boolean {
 }
 
 export function createJwtVerifier(options: JwtVerifierOptions): JwtVerifier {
-  const { issuers, onRefused: refused, now = Date.now, elapsed = () => performance.now() } = options;
+  const { issuers, onRefused, now = Date.now, elapsed = () => performance.now() } = options;
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
   const keys = new Map<string, Promise<JWTVerifyGetKey>>();
   const acquireVerification = createConcurrencyLimit(maxConcurrentVerifications);
@@ -53,9 +53,9 @@ export function createJwtVerifier(options: JwtVerifierOptions): JwtVerifier {
   function findIssuerKeys({ jwksUri, issuer }: JwtIssuer): Promise<JWTVerifyGetKey> {
     const known = keys.get(issuer);
     if (known !== undefined) return known;
-    const made = createIssuerKeys({ jwksUri, elapsed });
-    keys.set(issuer, made);
-    return made;
+    const created = createIssuerKeys({ jwksUri, elapsed });
+    keys.set(issuer, created);
+    return created;
   }
 
   function findCached(digest: string): VerifiedJwt | undefined {
@@ -104,7 +104,7 @@ export function createJwtVerifier(options: JwtVerifierOptions): JwtVerifier {
     } catch (error) {
       const unreachable = error instanceof IssuerUnreachableError;
       const why = unreachable ? `the keys of its issuer cannot be had: ${error.message}` : describeRejection(error);
-      refused?.(why, issuer?.issuer);
+      onRefused?.(why, issuer?.issuer);
       if (unreachable) throw new AmbitError('IDENTITY_UNAVAILABLE');
       throw new AmbitError('UNAUTHENTICATED', { hint: newTokenHint });
     } finally {
@@ -119,8 +119,8 @@ const newTokenHint = 'Get a new access token for this resource from the authoriz
 
 /** Refuses ID tokens and logout tokens, which the same keys sign and which grant no access. */
 function assertTokenType({ tokenType }: JwtIssuer, typ: string | undefined): void {
-  const said = typ?.toLowerCase().replace(/^application\//, '');
-  if (said === 'at+jwt' || (tokenType === 'jwt' && (said === undefined || said === 'jwt'))) return;
+  const type = typ?.toLowerCase().replace(/^application\//, '');
+  if (type === 'at+jwt' || (tokenType === 'jwt' && (type === undefined || type === 'jwt'))) return;
   throw new TokenRejectedError('it is not of the type that is taken');
 }
 

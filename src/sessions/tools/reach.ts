@@ -1,5 +1,5 @@
 import { AmbitError } from '../../errors.ts';
-import { pageAfter, readPage } from '../../stores/check-arguments.ts';
+import { pageAfter, readPage } from '../../stores/checks.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { bestMatches, isReference } from '../../stores/session-references.ts';
 import type { Page, SessionFilter, SessionStore } from '../../stores/store.ts';

@@ -20,76 +20,77 @@ import {
   updateIdleAt,
 } from './memory-sessions.ts';
 
-export interface QuotaLedger {
+export interface Ledger {
   /** Counters of users and workspaces. */
   readonly counters: Map<string, Counters>;
   /** Sessions of a user or workspace, to count their calls under way. */
   sessionsOf(scope: 'user' | 'workspace', owner: string): Iterable<MemorySession>;
 }
 
-export function admitSession(
-  held: MemorySession,
+export function admitCall(
+  session: MemorySession,
   request: Admission,
-  ledger: QuotaLedger,
+  ledger: Ledger,
   lease: string,
   now: number,
 ): Verdict {
-  if (request.version !== undefined && request.version !== held.version) {
-    return { outcome: 'stale', record: toRecord(held) };
+  if (request.version !== undefined && request.version !== session.version) {
+    return { outcome: 'stale', record: toRecord(session) };
   }
   const cost = readCost(request);
-  const accounts = listAccounts(held, request, ledger, now);
+  const accounts = listAccounts(session, request, ledger, now);
   const refusal = findRefusal(accounts, cost, now);
   if (refusal !== undefined) return refusal;
   for (const { scope, limits, counters } of accounts) {
     const after = chargeCounters(scope, counters, limits, cost, now);
-    if (scope === 'session') held.counters = after;
-    else ledger.counters.set(accountName(scope, findOwner(held, scope) as string), after);
+    if (scope === 'session') session.counters = after;
+    else ledger.counters.set(accountName(scope, findOwner(session, scope) as string), after);
   }
-  for (const [id, { until }] of held.leases) if (until <= now) held.leases.delete(id);
+  for (const [id, { until }] of session.leases) if (until <= now) session.leases.delete(id);
   const { holdMs } = request;
   if (holdMs !== undefined) {
     const { places, calls } = cost;
-    held.leases.set(lease, { until: Math.min(now + holdMs, held.endsAt), places, calls, day: dayNumber(now) });
+    session.leases.set(lease, { until: Math.min(now + holdMs, session.endsAt), places, calls, day: dayNumber(now) });
   }
-  touchSession(held, now);
+  touchSession(session, now);
   return {
     outcome: 'admitted',
-    version: held.version,
+    version: session.version,
     lastActiveAt: now,
-    expiresAt: findExpiry(held),
+    expiresAt: findExpiry(session),
     lease: holdMs === undefined ? null : lease,
   };
 }
 
 /** Counts the actual use of a lease and returns the calls it did not need. */
 export function settleLease(
-  held: MemorySession,
-  place: MemoryLease,
+  session: MemorySession,
+  taken: MemoryLease,
   spent: Spent,
-  ledger: QuotaLedger,
+  ledger: Ledger,
   now: number,
 ): void {
-  held.lastActiveAt = Math.max(held.lastActiveAt, now - (spent.agoMs ?? 0));
-  updateIdleAt(held, now);
-  held.counters = settleCounters('session', held.counters, spent, place, now);
+  session.lastActiveAt = Math.max(session.lastActiveAt, now - (spent.agoMs ?? 0));
+  updateIdleAt(session, now);
+  session.counters = settleCounters('session', session.counters, spent, taken, now);
   for (const scope of ['user', 'workspace'] as const) {
-    const owner = findOwner(held, scope);
+    const owner = findOwner(session, scope);
     const counters = owner === null ? undefined : ledger.counters.get(accountName(scope, owner));
     if (counters !== undefined) {
-      ledger.counters.set(accountName(scope, owner as string), settleCounters(scope, counters, spent, place, now));
+      ledger.counters.set(accountName(scope, owner as string), settleCounters(scope, counters, spent, taken, now));
     }
   }
-  place.calls -= countUnused(spent, place);
-  place.places = Math.min(place.places, spent.places ?? place.places);
+  taken.calls -= countUnused(spent, taken);
+  taken.places = Math.min(taken.places, spent.places ?? taken.places);
 }
 
-function listAccounts(held: MemorySession, request: Admission, ledger: QuotaLedger, now: number): QuotaAccount[] {
+function listAccounts(session: MemorySession, request: Admission, ledger: Ledger, now: number): QuotaAccount[] {
   return scopes.flatMap((scope): QuotaAccount[] => {
-    const owner = findOwner(held, scope);
+    const owner = findOwner(session, scope);
     const limits = request.limits?.[scope] ?? (scope === 'session' ? {} : undefined);
     if (limits === undefined || owner === null) return [];
-    if (scope === 'session') return [{ scope, limits, counters: held.counters, underWay: countUnderWay(held, now) }];
+    if (scope === 'session')
+      return [{ scope, limits, counters: session.counters, underWay: countUnderWay(session, now) }];
     let count = 0;
     if (limits.concurrentCalls !== undefined) {
       for (const sibling of ledger.sessionsOf(scope, owner)) count += countUnderWay(sibling, now);
@@ -99,9 +100,9 @@ function listAccounts(held: MemorySession, request: Admission, ledger: QuotaLedg
   });
 }
 
-function findOwner(held: MemorySession, scope: Scope): string | null {
-  if (scope === 'session') return held.id;
-  return scope === 'user' ? held.userId : held.workspaceId;
+function findOwner(session: MemorySession, scope: Scope): string | null {
+  if (scope === 'session') return session.id;
+  return scope === 'user' ? session.userId : session.workspaceId;
 }
 
 const accountName = (scope: Scope, owner: string): string => `${scope}:${owner}`;

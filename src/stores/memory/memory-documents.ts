@@ -1,4 +1,4 @@
-import { checkDocument, checkDocumentList, fitsDocument } from '../check-arguments.ts';
+import { checkDocument, checkDocumentList, fitsDocument, isConflict } from '../checks.ts';
 import { type Document, type DocumentLimits, type Documents, findListStart, maxPageBytes } from '../documents.ts';
 import type { ChangeFeed } from '../feed.ts';
 
@@ -28,26 +28,22 @@ export function createMemoryDocuments(limits: DocumentLimits, feed: ChangeFeed):
     async put(collection, key, text, options = {}) {
       checkDocument(collection, key, options);
       const fits = fitsDocument(text, limits);
-      const kept = ensureCollection(collection);
-      const version = kept.documents.get(key)?.version ?? 0;
-      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-        return { outcome: 'conflict', version };
-      }
+      const target = ensureCollection(collection);
+      const version = target.documents.get(key)?.version ?? 0;
+      if (isConflict(options, version)) return { outcome: 'conflict', version };
       if (!fits) return { outcome: 'full', limit: 'textBytes' };
-      if (version === 0 && kept.documents.size >= limits.documents) return { outcome: 'full', limit: 'documents' };
-      kept.version++;
-      kept.documents.set(key, { key, text, version: kept.version });
+      if (version === 0 && target.documents.size >= limits.documents) return { outcome: 'full', limit: 'documents' };
+      target.version++;
+      target.documents.set(key, { key, text, version: target.version });
       feed.publish({ kind: 'document', collection, key });
-      return { outcome: 'written', version: kept.version };
+      return { outcome: 'written', version: target.version };
     },
 
     async delete(collection, key, options = {}) {
       checkDocument(collection, key, options);
       const documents = collections.get(collection)?.documents;
       const version = documents?.get(key)?.version ?? 0;
-      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-        return { outcome: 'conflict', version };
-      }
+      if (isConflict(options, version)) return { outcome: 'conflict', version };
       if (!documents?.delete(key)) return { outcome: 'absent' };
       feed.publish({ kind: 'document', collection, key });
       return { outcome: 'deleted' };

@@ -1,13 +1,6 @@
 import type { ChangeFeed } from '../feed.ts';
 import { type Counters, noCounters } from '../quota.ts';
-import {
-  type EndReason,
-  type NewSession,
-  pickBody,
-  type RecordBody,
-  remainsMs,
-  type SessionRecord,
-} from '../record.ts';
+import { type EndReason, type NewSession, type RecordBody, remainsMs, type SessionRecord, toBody } from '../record.ts';
 import type { Caps, Created, Gone, SessionFilter } from '../store.ts';
 
 export interface MemoryLease {
@@ -42,7 +35,7 @@ export interface MemorySession
   readonly marks: Map<string, string>;
 }
 
-export interface MemorySessions {
+interface MemorySessions {
   create(session: NewSession, caps: Caps): Created;
   findLive(id: string): MemorySession | Gone;
   /** Finds a session that is live or whose remains are still kept. */
@@ -127,13 +120,13 @@ export function createMemorySessions(now: () => number, feed: ChangeFeed): Memor
 
     list(filter) {
       const { userId, workspaceId, parentId } = filter;
-      const near: Iterable<MemorySession> =
+      const candidates: Iterable<MemorySession> =
         userId !== undefined
           ? (byUser.get(userId) ?? [])
           : workspaceId !== undefined
             ? (byWorkspace.get(workspaceId) ?? [])
             : live.values();
-      return [...near].filter(
+      return [...candidates].filter(
         (held) =>
           findGone(held, now()) === undefined &&
           (workspaceId === undefined || held.workspaceId === workspaceId) &&
@@ -168,7 +161,7 @@ function createMemorySession(session: NewSession, now: number): MemorySession {
     workspaceId,
     parentId,
     createdAt: now,
-    body: JSON.stringify(pickBody(session)),
+    body: JSON.stringify(toBody(session)),
     version: 1,
     ttlSeconds,
     endsAt: now + session.lifetimeSeconds * 1000,

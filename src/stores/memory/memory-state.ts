@@ -1,9 +1,9 @@
-import { checkKey, checkMark, checkStateList, countEntryBytes, readStateValue } from '../check-arguments.ts';
+import { checkKey, checkMark, checkStateList, countEntryBytes, isConflict, readStateValue } from '../checks.ts';
 import { cutKeyPage, mostMarks, type SessionMarks, type SessionState } from '../state.ts';
 import type { Gone, StateLimits } from '../store.ts';
 import type { MemorySession, MemoryStateEntry } from './memory-sessions.ts';
 
-export interface LiveSessionLookup {
+interface LiveSessionLookup {
   /** Finds a live session, or the reason why there is none. */
   findLive(id: string): MemorySession | Gone;
   now(): number;
@@ -36,9 +36,7 @@ export function createMemoryState(sessions: LiveSessionLookup, limits: StateLimi
       const all = readFreshEntries(held);
       const before = all.get(key);
       const version = before?.version ?? 0;
-      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-        return { outcome: 'conflict', version };
-      }
+      if (isConflict(options, version)) return { outcome: 'conflict', version };
       if ('limit' in read) return { outcome: 'full', limit: read.limit };
       if (before === undefined && all.size >= limits.keys) return { outcome: 'full', limit: 'keys' };
       const bytes = countEntryBytes(key, read.text);
@@ -69,9 +67,7 @@ export function createMemoryState(sessions: LiveSessionLookup, limits: StateLimi
       const held = sessions.findLive(id);
       if ('outcome' in held) return held;
       const version = readFreshEntries(held).get(key)?.version ?? 0;
-      if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-        return { outcome: 'conflict', version };
-      }
+      if (isConflict(options, version)) return { outcome: 'conflict', version };
       return { outcome: held.state.delete(key) ? 'deleted' : 'absent' };
     },
   };

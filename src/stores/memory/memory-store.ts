@@ -4,18 +4,18 @@ import {
   checkFilter,
   checkId,
   checkLease,
-  checkNewSession,
+  checkNew,
   pageAfter,
   readPage,
-} from '../check-arguments.ts';
+} from '../checks.ts';
 import { defaultDocumentLimits } from '../documents.ts';
 import { createChangeFeed } from '../feed.ts';
 import { type Counters, createLeaseId } from '../quota.ts';
-import { applyChange, isRestricted, pickBody } from '../record.ts';
+import { applyChange, isRestricted, toBody } from '../record.ts';
 import { bestMatches, isReference } from '../session-references.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { refuseWhenClosed, repeatEverySecond } from '../store-lifecycle.ts';
-import { admitSession, type QuotaLedger, settleLease } from './memory-admission.ts';
+import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
+import { admitCall, type Ledger, settleLease } from './memory-admission.ts';
 import { createMemoryDocuments } from './memory-documents.ts';
 import { countUnderWay, createMemorySessions, findGone, toRecord, updateIdleAt } from './memory-sessions.ts';
 import { createMemoryMarks, createMemoryState } from './memory-state.ts';
@@ -26,7 +26,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
   const feed = createChangeFeed();
   const sessions = createMemorySessions(now, feed);
   const counters = new Map<string, Counters>();
-  const ledger: QuotaLedger = { counters, sessionsOf: sessions.listOwned };
+  const ledger: Ledger = { counters, sessionsOf: sessions.listOwned };
   const lookup = { findLive: sessions.findLive, now };
 
   function sweepAll(): number {
@@ -36,54 +36,54 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
     return sessions.sweep();
   }
 
-  const stop = options.now === undefined ? repeatEverySecond(async () => sweepAll()) : () => {};
+  const stop = options.now === undefined ? runEverySecond(async () => sweepAll()) : () => {};
 
   return refuseWhenClosed({
     kind: 'memory',
     capabilities: { durable: 'no', shared: 'process', whenFull: 'evict' },
 
     async create(session, caps = {}) {
-      checkNewSession(session, caps);
+      checkNew(session, caps);
       return sessions.create(session, caps);
     },
 
     async get(id) {
       checkId(id);
-      const held = sessions.findLive(id);
-      return 'outcome' in held ? undefined : toRecord(held);
+      const live = sessions.findLive(id);
+      return 'outcome' in live ? undefined : toRecord(live);
     },
 
     async remains(id) {
       checkId(id);
-      const held = sessions.find(id);
-      const gone = findGone(held, now());
-      if (held === undefined || gone === undefined || gone.outcome === 'missing') return undefined;
-      return { record: toRecord(held), reason: gone.outcome === 'ended' ? gone.reason : 'expired' };
+      const live = sessions.find(id);
+      const gone = findGone(live, now());
+      if (live === undefined || gone === undefined || gone.outcome === 'missing') return undefined;
+      return { record: toRecord(live), reason: gone.outcome === 'ended' ? gone.reason : 'expired' };
     },
 
     async update(id, expectedVersion, change) {
       checkId(id);
       checkChange(expectedVersion, change);
-      const held = sessions.findLive(id);
-      if ('outcome' in held) return held;
-      const record = toRecord(held);
+      const live = sessions.findLive(id);
+      if ('outcome' in live) return live;
+      const record = toRecord(live);
       if (record.version !== expectedVersion) return { outcome: 'stale', record };
       const next = applyChange(record, change);
-      held.body = JSON.stringify(pickBody(next));
-      held.version = next.version;
-      held.ttlSeconds = next.ttlSeconds;
-      held.endsAt = next.endsAt;
-      for (const lease of held.leases.values()) lease.until = Math.min(lease.until, next.endsAt);
-      updateIdleAt(held, now());
+      live.body = JSON.stringify(toBody(next));
+      live.version = next.version;
+      live.ttlSeconds = next.ttlSeconds;
+      live.endsAt = next.endsAt;
+      for (const lease of live.leases.values()) lease.until = Math.min(lease.until, next.endsAt);
+      updateIdleAt(live, now());
       feed.publish({ kind: 'changed', id, version: next.version, restricted: isRestricted(record, next), here: true });
-      return { outcome: 'updated', record: toRecord(held) };
+      return { outcome: 'updated', record: toRecord(live) };
     },
 
     async end(id, reason = 'ended') {
       checkId(id);
-      const held = sessions.findLive(id);
-      if ('outcome' in held) return false;
-      sessions.remove(held, reason);
+      const live = sessions.findLive(id);
+      if ('outcome' in live) return false;
+      sessions.remove(live, reason);
       return true;
     },
 
@@ -92,12 +92,12 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       const { at, id, limit } = readPage(page);
       const rest = sessions
         .list(filter)
-        .filter((held) => held.createdAt > at || (held.createdAt === at && held.id > id))
+        .filter((live) => live.createdAt > at || (live.createdAt === at && live.id > id))
         .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
-      const shown = rest.slice(0, limit);
-      const last = shown.at(-1);
+      const listed = rest.slice(0, limit);
+      const last = listed.at(-1);
       const next = rest.length > limit && last !== undefined ? pageAfter(last) : null;
-      return { sessions: shown.map(toRecord), next };
+      return { sessions: listed.map(toRecord), next };
     },
 
     async find(reference, filter = {}) {
@@ -108,35 +108,35 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
 
     async admit(request) {
       checkAdmission(request);
-      const held = sessions.findLive(request.id);
-      if ('outcome' in held) return held;
-      return admitSession(held, request, ledger, createLeaseId(), now());
+      const live = sessions.findLive(request.id);
+      if ('outcome' in live) return live;
+      return admitCall(live, request, ledger, createLeaseId(), now());
     },
 
     async renew(id, lease, holdMs, spent = {}) {
       checkLease(id, lease, spent, holdMs);
-      const held = sessions.findLive(id);
-      const place = 'outcome' in held ? undefined : held.leases.get(lease);
-      if ('outcome' in held || place === undefined || place.until <= now()) return false;
-      place.until = Math.min(now() + holdMs, held.endsAt);
-      settleLease(held, place, spent, ledger, now());
+      const live = sessions.findLive(id);
+      const held = 'outcome' in live ? undefined : live.leases.get(lease);
+      if ('outcome' in live || held === undefined || held.until <= now()) return false;
+      held.until = Math.min(now() + holdMs, live.endsAt);
+      settleLease(live, held, spent, ledger, now());
       return true;
     },
 
     async release(id, lease, spent = {}) {
       checkLease(id, lease, spent);
-      const held = sessions.findLive(id);
-      const place = 'outcome' in held ? undefined : held.leases.get(lease);
-      if ('outcome' in held || place === undefined || place.until <= now()) return;
-      held.leases.delete(lease);
-      settleLease(held, place, spent, ledger, now());
+      const live = sessions.findLive(id);
+      const held = 'outcome' in live ? undefined : live.leases.get(lease);
+      if ('outcome' in live || held === undefined || held.until <= now()) return;
+      live.leases.delete(lease);
+      settleLease(live, held, spent, ledger, now());
     },
 
     async usage(id) {
       checkId(id);
-      const held = sessions.findLive(id);
-      if ('outcome' in held) return undefined;
-      return { calls: held.counters.calls, bytes: held.counters.bytes, underWay: countUnderWay(held, now()) };
+      const live = sessions.findLive(id);
+      if ('outcome' in live) return undefined;
+      return { calls: live.counters.calls, bytes: live.counters.bytes, underWay: countUnderWay(live, now()) };
     },
 
     state: createMemoryState(lookup, { ...defaultStateLimits, ...options.stateLimits }),

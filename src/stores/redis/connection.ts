@@ -7,13 +7,9 @@ import type { Gone } from '../store.ts';
 import { closedStoreError, unavailable } from '../store-lifecycle.ts';
 import { scriptPrelude } from './script-prelude.ts';
 
-export const toList = (reply: RedisReply | undefined): RedisReply[] => (Array.isArray(reply) ? reply : []);
+type RedisReply = string | number | null | RedisReply[];
 
-const endReasons: ReadonlySet<unknown> = new Set<EndReason>(['ended', 'evicted', 'revoked', 'closed']);
-
-export type RedisReply = string | number | null | RedisReply[];
-
-export interface RedisScript {
+interface RedisScript {
   readonly text: string;
   readonly sha: string;
 }
@@ -30,6 +26,10 @@ export interface RedisConnectionOptions {
   readonly patienceMs: number;
   readonly now: (() => number) | undefined;
 }
+
+export const toList = (reply: RedisReply | undefined): RedisReply[] => (Array.isArray(reply) ? reply : []);
+
+const endReasons: ReadonlySet<unknown> = new Set<EndReason>(['ended', 'evicted', 'revoked', 'closed']);
 
 export function prepareScript(body: string): RedisScript {
   const text = `${scriptPrelude}\n${body}`;
@@ -59,11 +59,7 @@ export async function createClient(options: RedisConnectionOptions): Promise<Red
 }
 
 /** Waits until all clients are ready, but not for a server that refuses, and no longer than `patienceMs`. */
-export async function waitUntilConnected(
-  clients: readonly Redis[],
-  more: Promise<void>,
-  patienceMs: number,
-): Promise<void> {
+export async function awaitReady(clients: readonly Redis[], more: Promise<void>, patienceMs: number): Promise<void> {
   const ready = clients.map((client) => new Promise<void>((resolve) => void client.once('ready', () => resolve())));
   const connected = Promise.all(clients.map((client) => client.connect())).then(
     async () => void (await Promise.all([...ready, more])),
@@ -143,7 +139,7 @@ export function parseRecord(reply: RedisReply | undefined): SessionRecord {
 }
 
 /** Reads the reason that a script answers with when a session is gone. */
-export function parseGone(word: RedisReply | undefined): Gone | undefined {
-  if (word === 'missing' || word === 'expired') return { outcome: word };
-  return endReasons.has(word) ? { outcome: 'ended', reason: word as EndReason } : undefined;
+export function parseGone(status: RedisReply | undefined): Gone | undefined {
+  if (status === 'missing' || status === 'expired') return { outcome: status };
+  return endReasons.has(status) ? { outcome: 'ended', reason: status as EndReason } : undefined;
 }

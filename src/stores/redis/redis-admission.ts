@@ -1,5 +1,5 @@
 import { type Admission, type LimitName, type Limits, type Scope, type Spent, scopes } from '../admission.ts';
-import { checkAdmission, checkId, checkLease } from '../check-arguments.ts';
+import { checkAdmission, checkId, checkLease } from '../checks.ts';
 import { createLeaseId, readCost } from '../quota.ts';
 import type { SessionStore } from '../store.ts';
 import { parseGone, parseRecord, prepareScript, type RedisConnection, toList } from './connection.ts';
@@ -192,11 +192,11 @@ export function createRedisAdmission(connection: RedisConnection): RedisAdmissio
       checkAdmission(request);
       const lease = createLeaseId();
       const reply = toList(await connection.run(admitScript, ...listAdmissionValues(request, lease)));
-      const [word] = reply;
-      const gone = parseGone(word);
+      const [status] = reply;
+      const gone = parseGone(status);
       if (gone !== undefined) return gone;
-      if (word === 'stale') return { outcome: 'stale', record: parseRecord(reply[1]) };
-      if (word === 'quota') {
+      if (status === 'stale') return { outcome: 'stale', record: parseRecord(reply[1]) };
+      if (status === 'quota') {
         const [, scope, limit, allowed, wait] = reply as [string, Scope, LimitName, number, string];
         const retryAfterMs = wait === '' ? null : Number(wait);
         return { outcome: 'quota', scope, limit, allowed: Number(allowed), retryAfterMs };

@@ -1,4 +1,4 @@
-import { checkDocument, checkDocumentList, fitsDocument } from '../check-arguments.ts';
+import { checkDocument, checkDocumentList, fitsDocument } from '../checks.ts';
 import { type DocumentLimits, type Documents, findListStart, maxPageBytes } from '../documents.ts';
 import { prepareScript, type RedisConnection, toList } from './connection.ts';
 
@@ -73,17 +73,17 @@ export function createRedisDocuments(connection: RedisConnection, limits: Docume
       const fits = fitsDocument(text, limits);
       const { expectedVersion = '' } = options;
       const values = [collection, key, fits ? text : '', expectedVersion, fits ? '0' : '1', limits.documents];
-      const [word, detail] = toList(await connection.run(putScript, ...values));
-      if (word === 'full') return { outcome: 'full', limit: detail as keyof DocumentLimits };
-      return { outcome: word === 'written' ? 'written' : 'conflict', version: Number(detail) };
+      const [status, detail] = toList(await connection.run(putScript, ...values));
+      if (status === 'full') return { outcome: 'full', limit: detail as keyof DocumentLimits };
+      return { outcome: status === 'written' ? 'written' : 'conflict', version: Number(detail) };
     },
 
     async delete(collection, key, options = {}) {
       checkDocument(collection, key, options);
       const { expectedVersion = '' } = options;
-      const [word, version] = toList(await connection.run(deleteScript, collection, key, expectedVersion));
-      if (word === 'conflict') return { outcome: 'conflict', version: Number(version) };
-      return { outcome: word === 'deleted' ? 'deleted' : 'absent' };
+      const [status, version] = toList(await connection.run(deleteScript, collection, key, expectedVersion));
+      if (status === 'conflict') return { outcome: 'conflict', version: Number(version) };
+      return { outcome: status === 'deleted' ? 'deleted' : 'absent' };
     },
 
     async list(collection, options = {}) {

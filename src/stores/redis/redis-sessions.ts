@@ -1,5 +1,5 @@
-import { checkChange, checkFilter, checkId, checkNewSession, readPage } from '../check-arguments.ts';
-import { applyChange, isRestricted, pickBody, type SessionRecord } from '../record.ts';
+import { checkChange, checkFilter, checkId, checkNew, readPage } from '../checks.ts';
+import { applyChange, isRestricted, type SessionRecord, toBody } from '../record.ts';
 import { isPrefix, isReference, maxMatches } from '../session-references.ts';
 import type { SessionFilter, SessionStore } from '../store.ts';
 import { parseGone, parseRecord, prepareScript, type RedisConnection, toList } from './connection.ts';
@@ -173,9 +173,7 @@ function chooseIndex({ userId, workspaceId, parentId }: SessionFilter): string {
 
 /** Publishes `origin` with every change, so that this store recognises its own. */
 export function createRedisSessions(connection: RedisConnection, origin: string): RedisSessions {
-  async function readSession(
-    id: string,
-  ): Promise<{ readonly why: string; readonly record: SessionRecord } | undefined> {
+  async function readSession(id: string): Promise<{ why: string; record: SessionRecord } | undefined> {
     checkId(id);
     const [why, record] = toList(await connection.run(readScript, id));
     return why === 'missing' ? undefined : { why: why as string, record: parseRecord(record) };
@@ -183,7 +181,7 @@ export function createRedisSessions(connection: RedisConnection, origin: string)
 
   return {
     async create(session, caps = {}) {
-      checkNewSession(session, caps);
+      checkNew(session, caps);
       const reply = await connection.run(
         createScript,
         session.id,
@@ -193,14 +191,14 @@ export function createRedisSessions(connection: RedisConnection, origin: string)
         session.name ?? '',
         session.ttlSeconds * 1000,
         session.lifetimeSeconds * 1000,
-        JSON.stringify(pickBody(session)),
+        JSON.stringify(toBody(session)),
         caps.perUser ?? '',
         caps.inAll ?? '',
         origin,
       );
-      const [word, detail] = toList(reply);
-      if (word === 'exists') return { outcome: 'exists', what: detail as 'id' | 'name' };
-      if (word === 'full') return { outcome: 'full', cap: detail as 'perUser' | 'inAll' };
+      const [status, detail] = toList(reply);
+      if (status === 'exists') return { outcome: 'exists', what: detail as 'id' | 'name' };
+      if (status === 'full') return { outcome: 'full', cap: detail as 'perUser' | 'inAll' };
       return { outcome: 'created', record: parseRecord(detail) };
     },
 
@@ -224,13 +222,13 @@ export function createRedisSessions(connection: RedisConnection, origin: string)
       if (gone !== undefined) return gone;
       if (found.record.version !== expectedVersion) return { outcome: 'stale', record: found.record };
       const next = applyChange(found.record, change);
-      const body = JSON.stringify(pickBody(next));
+      const body = JSON.stringify(toBody(next));
       const kind = isRestricted(found.record, next) ? 'restricted' : 'changed';
       const values = [expectedVersion, body, next.ttlSeconds * 1000, next.endsAt, kind, origin];
       const reply = await connection.run(updateScript, id, ...values);
-      const [word, record] = toList(reply);
-      const outcome = word === 'updated' ? 'updated' : 'stale';
-      return parseGone(word) ?? { outcome, record: parseRecord(record) };
+      const [status, record] = toList(reply);
+      const outcome = status === 'updated' ? 'updated' : 'stale';
+      return parseGone(status) ?? { outcome, record: parseRecord(record) };
     },
 
     async end(id, reason = 'ended') {

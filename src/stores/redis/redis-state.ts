@@ -1,4 +1,4 @@
-import { checkKey, checkMark, checkStateList, countEntryBytes, readStateValue } from '../check-arguments.ts';
+import { checkKey, checkMark, checkStateList, countEntryBytes, readStateValue } from '../checks.ts';
 import { cutKeyPage, mostMarks, type SessionMarks, type SessionState, type StateKey } from '../state.ts';
 import type { StateLimits } from '../store.ts';
 import { parseGone, prepareScript, type RedisConnection, toList } from './connection.ts';
@@ -132,11 +132,11 @@ export function createRedisState(connection: RedisConnection, limits: StateLimit
         ttlMs,
         ...bounds,
       );
-      const [word, detail] = toList(reply);
-      const gone = parseGone(word);
+      const [status, detail] = toList(reply);
+      const gone = parseGone(status);
       if (gone !== undefined) return gone;
-      if (word === 'full') return { outcome: 'full', limit: detail as keyof StateLimits };
-      return { outcome: word === 'written' ? 'written' : 'conflict', version: Number(detail) };
+      if (status === 'full') return { outcome: 'full', limit: detail as keyof StateLimits };
+      return { outcome: status === 'written' ? 'written' : 'conflict', version: Number(detail) };
     },
 
     async list(id, options = {}) {
@@ -150,11 +150,11 @@ export function createRedisState(connection: RedisConnection, limits: StateLimit
 
     async delete(id, key, options = {}) {
       checkKey(id, key);
-      const [word, version] = toList(await connection.run(deleteScript, id, key, options.expectedVersion ?? ''));
-      const gone = parseGone(word);
+      const [status, version] = toList(await connection.run(deleteScript, id, key, options.expectedVersion ?? ''));
+      const gone = parseGone(status);
       if (gone !== undefined) return gone;
-      if (word === 'conflict') return { outcome: 'conflict', version: Number(version) };
-      return { outcome: word === 'deleted' ? 'deleted' : 'absent' };
+      if (status === 'conflict') return { outcome: 'conflict', version: Number(version) };
+      return { outcome: status === 'deleted' ? 'deleted' : 'absent' };
     },
   };
 }
@@ -163,11 +163,11 @@ export function createRedisMarks(connection: RedisConnection): SessionMarks {
   return {
     async put(id, key, value = '') {
       checkMark(id, key, value);
-      const [word, present] = toList(await connection.run(putMarkScript, id, key, value, mostMarks));
-      const gone = parseGone(word);
+      const [status, present] = toList(await connection.run(putMarkScript, id, key, value, mostMarks));
+      const gone = parseGone(status);
       if (gone !== undefined) return gone;
-      if (word === 'present') return { outcome: 'present', value: present as string };
-      return { outcome: word === 'put' ? 'put' : 'full' };
+      if (status === 'present') return { outcome: 'present', value: present as string };
+      return { outcome: status === 'put' ? 'put' : 'full' };
     },
     async get(id, key) {
       checkKey(id, key);

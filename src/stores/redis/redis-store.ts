@@ -4,8 +4,8 @@ import { AmbitError } from '../../errors.ts';
 import { defaultDocumentLimits } from '../documents.ts';
 import { type Change, type ChangeFeed, createChangeFeed } from '../feed.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
-import { refuseWhenClosed, repeatEverySecond } from '../store-lifecycle.ts';
-import { createClient, createConnection, type RedisConnectionOptions, waitUntilConnected } from './connection.ts';
+import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
+import { awaitReady, createClient, createConnection, type RedisConnectionOptions } from './connection.ts';
 import { createRedisAdmission } from './redis-admission.ts';
 import { createRedisDocuments } from './redis-documents.ts';
 import { createRedisSessions } from './redis-sessions.ts';
@@ -34,14 +34,14 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
   const connection = createConnection(client, settings);
   const feed = createChangeFeed();
   const origin = randomBytes(8).toString('hex');
-  const listening = subscribeToChanges(listener, `${prefix}:changes`, feed, origin);
-  await waitUntilConnected([client, listener], listening, patienceMs);
+  const subscribed = subscribeToChanges(listener, `${prefix}:changes`, feed, origin);
+  await awaitReady([client, listener], subscribed, patienceMs);
   const sessions = createRedisSessions(connection, origin);
 
-  const hearing = createConnection(listener, settings);
-  const stopSweeping = now === undefined ? repeatEverySecond(sessions.sweep) : () => {};
+  const listenerConnection = createConnection(listener, settings);
+  const stopSweeping = now === undefined ? runEverySecond(sessions.sweep) : () => {};
   // A connection that broke silently would never report a change again. The ping detects it, and the client reconnects.
-  const stopAsking = repeatEverySecond(hearing.ping);
+  const stopAsking = runEverySecond(listenerConnection.ping);
 
   return refuseWhenClosed({
     kind: 'redis',
@@ -64,23 +64,20 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
   });
 }
 
-/**
- * Publishes the changes that scripts announce. After a reconnect some may have been missed. Resolves with the first
- * subscription.
- */
+/** Publishes changes that scripts announce; some may be lost at a reconnect. Resolves when it is subscribed. */
 function subscribeToChanges(client: Redis, channel: string, feed: ChangeFeed, own: string): Promise<void> {
-  let before = false;
-  let heard = () => {};
-  const hears = new Promise<void>((resolve) => {
-    heard = resolve;
+  let wasSubscribed = false;
+  let markSubscribed = () => {};
+  const firstSubscription = new Promise<void>((resolve) => {
+    markSubscribed = resolve;
   });
   client.on('ready', () => {
     client
       .subscribe(channel)
       .then(() => {
-        if (before) feed.publish({ kind: 'lost' });
-        before = true;
-        heard();
+        if (wasSubscribed) feed.publish({ kind: 'lost' });
+        wasSubscribed = true;
+        markSubscribed();
       })
       // The connection broke again; the next one subscribes.
       .catch(() => {});
@@ -89,7 +86,7 @@ function subscribeToChanges(client: Redis, channel: string, feed: ChangeFeed, ow
     const change = parseChange(text, own);
     if (change !== undefined) feed.publish(change);
   });
-  return hears;
+  return firstSubscription;
 }
 
 function parseChange(text: string, own: string): Change | undefined {

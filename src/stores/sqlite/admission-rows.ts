@@ -5,21 +5,21 @@ import {
   countUnused,
   dayNumber,
   findRefusal,
-  type LeasedCalls,
+  type LeaseUse,
   noCounters,
   type QuotaAccount,
   readCost,
   settleCounters,
 } from '../quota.ts';
 import type { Database } from './driver.ts';
-import { findLiveCounts, readRow, type SessionCounts, type SessionRow, toRecord } from './session-rows.ts';
+import { findUsageRow, readRow, type SessionRow, toRecord, type UsageRow } from './session-rows.ts';
 
-interface LeaseReference {
+interface LeaseKey {
   readonly id: string;
   readonly lease: string;
 }
 
-interface LeaseRow extends LeasedCalls {
+interface LeaseRow extends LeaseUse {
   readonly until: number;
   readonly places: number;
 }
@@ -27,7 +27,7 @@ interface LeaseRow extends LeasedCalls {
 type SharedScope = 'user' | 'workspace';
 
 export function admitRow(database: Database, request: Admission, lease: string, now: number): Verdict {
-  const row = findLiveCounts(database, request.id, now);
+  const row = findUsageRow(database, request.id, now);
   if ('outcome' in row) return row;
   if (request.version !== undefined && request.version !== row.version)
     return { outcome: 'stale', record: toRecord(readRow(database, row.id) as SessionRow) };
@@ -61,6 +61,49 @@ export function admitRow(database: Database, request: Admission, lease: string, 
   };
 }
 
+export function renewRow(database: Database, key: LeaseKey, holdMs: number, spent: Spent, now: number): boolean {
+  const { id, lease } = key;
+  const row = findUsageRow(database, id, now);
+  if ('outcome' in row) return false;
+  const held = database
+    .prepare('SELECT until, places, calls, day FROM leases WHERE session_id = ? AND lease = ? AND until > ?')
+    .get(id, lease, now) as LeaseRow | undefined;
+  if (held === undefined) return false;
+  const until = Math.min(now + holdMs, row.ends_at);
+  const places = Math.min(held.places, spent.places ?? held.places);
+  database
+    .prepare('UPDATE leases SET until = ?, places = ?, calls = ? WHERE session_id = ? AND lease = ?')
+    .run(until, places, held.calls - countUnused(spent, held), id, lease);
+  settleRow(database, row, held, until, spent, now);
+  return true;
+}
+
+export function releaseRow(database: Database, key: LeaseKey, spent: Spent, now: number): void {
+  const row = findUsageRow(database, key.id, now);
+  if ('outcome' in row) return;
+  const held = database
+    .prepare('DELETE FROM leases WHERE session_id = ? AND lease = ? AND until > ? RETURNING until, places, calls, day')
+    .get(key.id, key.lease, now) as LeaseRow | undefined;
+  if (held !== undefined) settleRow(database, row, held, 0, spent, now);
+}
+
+/** Counts the actual use of a lease and returns the calls it did not need. `held` is the lease as it was before. */
+function settleRow(database: Database, row: UsageRow, held: LeaseRow, until: number, spent: Spent, now: number): void {
+  const seenAt = Math.max(row.seen_at, now - (spent.agoMs ?? 0));
+  // Only the lease that lasts longest determines the end of the session.
+  const wasLast = held.until >= row.idle_at;
+  const idleAt = wasLast ? findIdleAt(database, row, seenAt, now) : Math.max(row.idle_at, seenAt + row.ttl_ms, until);
+  writeUse(database, row, seenAt, idleAt, settleCounters('session', sessionCounters(row), spent, held, now));
+  const expiresAt = Math.min(idleAt, row.ends_at);
+  if (expiresAt < row.look_at) database.prepare('UPDATE sessions SET look_at = ? WHERE id = ?').run(expiresAt, row.id);
+  if ((spent.bytes ?? 0) === 0 && (spent.unusedCalls ?? 0) === 0) return;
+  const shared = readCounters(database, row);
+  for (const scope of ['user', 'workspace'] as const) {
+    const counters = shared[scope];
+    if (counters !== undefined) writeCounters(database, scope, row, settleCounters(scope, counters, spent, held, now));
+  }
+}
+
 /** Counts the calls under way of one session, user or workspace. */
 export function countUnderWay(database: Database, scope: Scope, owner: string, now: number): number {
   const column = `${scope}_id`;
@@ -68,13 +111,10 @@ export function countUnderWay(database: Database, scope: Scope, owner: string, n
   return (database.prepare(counted).get(owner, now) as { calls: number }).calls;
 }
 
-/**
- * Finds when a session runs out if it was last used at `seenAt`. A lease that is held extends it; one that has run out
- * does not.
- */
-export function findIdleAt(database: Database, row: SessionCounts, seenAt: number, now: number): number {
-  const longest = 'SELECT max(until) AS until FROM leases WHERE session_id = ? AND until > ?';
-  const held = database.prepare(longest).get(row.id, now) as { until: number | null };
+/** Finds when a session runs out if it was last used at `seenAt`. A lease that is held extends it. */
+function findIdleAt(database: Database, row: UsageRow, seenAt: number, now: number): number {
+  const lastLease = 'SELECT max(until) AS until FROM leases WHERE session_id = ? AND until > ?';
+  const held = database.prepare(lastLease).get(row.id, now) as { until: number | null };
   return Math.max(seenAt + row.ttl_ms, held.until ?? 0);
 }
 
@@ -87,28 +127,25 @@ export function shortenLife(database: Database, row: SessionRow, now: number): v
     .run(idleAt, Math.min(idleAt, row.ends_at), row.id);
 }
 
-function listAccounts(database: Database, row: SessionCounts, request: Admission, now: number): QuotaAccount[] {
+function listAccounts(database: Database, row: UsageRow, request: Admission, now: number): QuotaAccount[] {
   const { user, workspace } = request.limits ?? {};
-  const kept = user === undefined && workspace === undefined ? {} : readCounters(database, row);
+  const shared = user === undefined && workspace === undefined ? {} : readCounters(database, row);
   return scopes.flatMap((scope): QuotaAccount[] => {
     const limits: Limits | undefined = request.limits?.[scope] ?? (scope === 'session' ? {} : undefined);
     const owner = { session: row.id, user: row.user_id, workspace: row.workspace_id }[scope];
     if (limits === undefined || owner === null) return [];
     const busy = limits.concurrentCalls === undefined ? 0 : countUnderWay(database, scope, owner, now);
-    const counters = scope === 'session' ? sessionCounters(row) : (kept[scope] ?? noCounters);
+    const counters = scope === 'session' ? sessionCounters(row) : (shared[scope] ?? noCounters);
     return [{ scope, limits, counters, underWay: busy }];
   });
 }
 
-export function sessionCounters(row: SessionCounts): Counters {
+function sessionCounters(row: UsageRow): Counters {
   return { paceUs: row.pace_us, calls: row.calls, bytes: row.bytes, day: 0 };
 }
 
-/**
- * Reads the counters of the session's user and workspace with one statement, since each statement costs more than its
- * rows.
- */
-export function readCounters(database: Database, row: SessionCounts): { readonly [scope in SharedScope]?: Counters } {
+/** Reads the counters of user and workspace with one statement, which costs more than its rows. */
+function readCounters(database: Database, row: UsageRow): { readonly [scope in SharedScope]?: Counters } {
   const found = database
     .prepare(
       `SELECT u.pace_us AS user_pace, u.calls AS user_calls, u.bytes AS user_bytes, u.day AS user_day,
@@ -125,7 +162,7 @@ export function readCounters(database: Database, row: SessionCounts): { readonly
   return { ...counters('user'), ...counters('workspace') };
 }
 
-export function writeCounters(database: Database, scope: SharedScope, row: SessionCounts, counters: Counters): void {
+function writeCounters(database: Database, scope: SharedScope, row: UsageRow, counters: Counters): void {
   const { paceUs, calls, bytes, day } = counters;
   database
     .prepare('INSERT OR REPLACE INTO counters VALUES (?, ?, ?, ?, ?)')
@@ -133,69 +170,13 @@ export function writeCounters(database: Database, scope: SharedScope, row: Sessi
 }
 
 /** Writes the use of a session, once per request. No index contains these columns. */
-export function writeUse(database: Database, row: SessionCounts, seenAt: number, idleAt: number, own: Counters): void {
+function writeUse(database: Database, row: UsageRow, seenAt: number, idleAt: number, own: Counters): void {
   database
     .prepare('UPDATE sessions SET seen_at = ?, idle_at = ?, pace_us = ?, calls = ?, bytes = ? WHERE id = ?')
     .run(seenAt, idleAt, own.paceUs, own.calls, own.bytes, row.id);
 }
 
-function findAccountName(scope: SharedScope, row: SessionCounts): string | null {
+function findAccountName(scope: SharedScope, row: UsageRow): string | null {
   if (scope === 'user') return `user:${row.user_id}`;
   return row.workspace_id === null ? null : `workspace:${row.workspace_id}`;
-}
-
-export function renewRow(
-  database: Database,
-  place: LeaseReference,
-  holdMs: number,
-  spent: Spent,
-  now: number,
-): boolean {
-  const { id, lease } = place;
-  const row = findLiveCounts(database, id, now);
-  if ('outcome' in row) return false;
-  const held = database
-    .prepare('SELECT until, places, calls, day FROM leases WHERE session_id = ? AND lease = ? AND until > ?')
-    .get(id, lease, now) as LeaseRow | undefined;
-  if (held === undefined) return false;
-  const until = Math.min(now + holdMs, row.ends_at);
-  const places = Math.min(held.places, spent.places ?? held.places);
-  database
-    .prepare('UPDATE leases SET until = ?, places = ?, calls = ? WHERE session_id = ? AND lease = ?')
-    .run(until, places, held.calls - countUnused(spent, held), id, lease);
-  settleLease(database, row, held, until, spent, now);
-  return true;
-}
-
-export function releaseRow(database: Database, place: LeaseReference, spent: Spent, now: number): void {
-  const row = findLiveCounts(database, place.id, now);
-  if ('outcome' in row) return;
-  const held = database
-    .prepare('DELETE FROM leases WHERE session_id = ? AND lease = ? AND until > ? RETURNING until, places, calls, day')
-    .get(place.id, place.lease, now) as LeaseRow | undefined;
-  if (held !== undefined) settleLease(database, row, held, 0, spent, now);
-}
-
-/** Counts the actual use of a lease and returns the calls it did not need. `held` is the lease as it was before. */
-function settleLease(
-  database: Database,
-  row: SessionCounts,
-  held: LeaseRow,
-  until: number,
-  spent: Spent,
-  now: number,
-): void {
-  const seenAt = Math.max(row.seen_at, now - (spent.agoMs ?? 0));
-  // Only the lease that lasts longest determines the end of the session.
-  const wasLast = held.until >= row.idle_at;
-  const idleAt = wasLast ? findIdleAt(database, row, seenAt, now) : Math.max(row.idle_at, seenAt + row.ttl_ms, until);
-  writeUse(database, row, seenAt, idleAt, settleCounters('session', sessionCounters(row), spent, held, now));
-  const expiresAt = Math.min(idleAt, row.ends_at);
-  if (expiresAt < row.look_at) database.prepare('UPDATE sessions SET look_at = ? WHERE id = ?').run(expiresAt, row.id);
-  if ((spent.bytes ?? 0) === 0 && (spent.unusedCalls ?? 0) === 0) return;
-  const kept = readCounters(database, row);
-  for (const scope of ['user', 'workspace'] as const) {
-    const counters = kept[scope];
-    if (counters !== undefined) writeCounters(database, scope, row, settleCounters(scope, counters, spent, held, now));
-  }
 }

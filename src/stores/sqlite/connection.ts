@@ -100,9 +100,9 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
    * Runs as many jobs as fit into one transaction. Returns functions that settle them, to be called after the commit.
    */
   function runBatch(database: Database, jobs: readonly WriteJob[]): (() => void)[] {
-    const wanted = jobs.some((job) => job.durable) ? 'FULL' : 'NORMAL';
-    if (synchronous !== wanted) database.exec(`PRAGMA synchronous = ${wanted}`);
-    synchronous = wanted;
+    const mode = jobs.some((job) => job.durable) ? 'FULL' : 'NORMAL';
+    if (synchronous !== mode) database.exec(`PRAGMA synchronous = ${mode}`);
+    synchronous = mode;
     return runInTransaction(database, jobs);
   }
 
@@ -119,9 +119,9 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
       } catch (error) {
         const now = Date.now();
         // A lock fails only the jobs whose deadline is over; a broken database fails all.
-        const over = opened === undefined ? jobs : jobs.filter((job) => job.until <= now);
-        queue = queue.filter((job) => !over.includes(job));
-        for (const job of over) job.reject(error);
+        const failed = opened === undefined ? jobs : jobs.filter((job) => job.until <= now);
+        queue = queue.filter((job) => !failed.includes(job));
+        for (const job of failed) job.reject(error);
       }
       if (queue.length > 0) await new Promise((resolve) => setImmediate(resolve));
     }

@@ -4,9 +4,9 @@ import { AmbitError } from '../../errors.ts';
 import { keepPrivate } from '../../lib/fs/private-files.ts';
 
 export type SqlValue = string | number | null;
-export type Row = { readonly [column: string]: SqlValue };
+type Row = { readonly [column: string]: SqlValue };
 
-export interface Statement {
+interface Statement {
   get(...values: SqlValue[]): Row | undefined;
   all(...values: SqlValue[]): Row[];
   /** Returns the number of changed rows. */
@@ -42,12 +42,12 @@ const require = createRequire(import.meta.url);
 export function openDatabase(file: string, driver: DriverName = choosePreferredDriver(), origin = ''): Database {
   createPrivateFile(file);
   const native = new (loadDriver(driver))(file);
-  const kept = new Map<string, Statement>();
+  const statements = new Map<string, Statement>();
   return {
     origin,
     exec: (sql) => void native.exec(sql),
     prepare(sql) {
-      const known = kept.get(sql);
+      const known = statements.get(sql);
       if (known !== undefined) return known;
       const statement = native.prepare(sql);
       const wrapped: Statement = {
@@ -55,11 +55,11 @@ export function openDatabase(file: string, driver: DriverName = choosePreferredD
         all: (...values) => statement.all(...values) as Row[],
         run: (...values) => Number(statement.run(...values).changes),
       };
-      kept.set(sql, wrapped);
+      statements.set(sql, wrapped);
       return wrapped;
     },
     close() {
-      kept.clear();
+      statements.clear();
       native.close();
     },
   };

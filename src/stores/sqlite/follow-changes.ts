@@ -14,7 +14,7 @@ interface ChangeRow {
   readonly origin: string | null;
 }
 
-export interface ChangeFollower {
+interface ChangeFollower {
   /** Reads new changes now, because something was just written here. */
   poll(): void;
   close(): Promise<void>;

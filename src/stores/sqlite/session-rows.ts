@@ -1,16 +1,9 @@
-import { pageAfter } from '../check-arguments.ts';
+import { pageAfter } from '../checks.ts';
 import type { Change } from '../feed.ts';
-import {
-  type EndReason,
-  type NewSession,
-  pickBody,
-  type RecordBody,
-  remainsMs,
-  type SessionRecord,
-} from '../record.ts';
+import { type EndReason, type NewSession, type RecordBody, remainsMs, type SessionRecord, toBody } from '../record.ts';
 import { isPrefix, maxMatches } from '../session-references.ts';
 import type { Caps, Created, Gone, Page, SessionFilter } from '../store.ts';
-import type { Database, Row, SqlValue } from './driver.ts';
+import type { Database, SqlValue } from './driver.ts';
 
 /** The most rows of one transaction; the next transaction takes the rest. */
 const maxSweptRows = 200;
@@ -19,11 +12,6 @@ const maxSweptRows = 200;
 const changesKeptMs = 60_000;
 
 const dayMs = 86_400_000;
-
-interface SweepResult {
-  readonly buried: number;
-  readonly more: boolean;
-}
 
 interface SqlCondition {
   readonly sql: string;
@@ -50,18 +38,16 @@ export interface SessionRow {
 }
 
 /** The columns that every request needs. */
-export type SessionCounts = Omit<SessionRow, 'created_at' | 'body'>;
+export type UsageRow = Omit<SessionRow, 'created_at' | 'body'>;
 
 const countedColumns = `id, version, user_id, workspace_id, ttl_ms, ends_at, seen_at, idle_at, look_at, reason, pace_us,
   calls, bytes`;
 
 /** The condition of a live session; its two parameters are both the current time. */
-export const liveCondition = 'reason IS NULL AND idle_at > ? AND ends_at > ?';
-
-const toSessionRow = (row: Row | undefined): SessionRow | undefined => row as SessionRow | undefined;
+const liveCondition = 'reason IS NULL AND idle_at > ? AND ends_at > ?';
 
 export function readRow(database: Database, id: string): SessionRow | undefined {
-  return toSessionRow(database.prepare('SELECT * FROM sessions WHERE id = ?').get(id));
+  return database.prepare('SELECT * FROM sessions WHERE id = ?').get(id) as SessionRow | undefined;
 }
 
 export function toRecord(row: SessionRow): SessionRecord {
@@ -77,7 +63,7 @@ export function toRecord(row: SessionRow): SessionRecord {
 }
 
 /** Tells why a session is gone at this instant, swept or not; undefined while it lives. */
-export function findGone(row: SessionCounts | undefined, now: number): Gone | undefined {
+export function findGone(row: UsageRow | undefined, now: number): Gone | undefined {
   if (row === undefined || now >= row.ends_at + remainsMs) return { outcome: 'missing' };
   if (row.reason !== null && row.reason !== 'expired') return { outcome: 'ended', reason: row.reason };
   return row.reason === 'expired' || now >= row.idle_at || now >= row.ends_at ? { outcome: 'expired' } : undefined;
@@ -90,9 +76,9 @@ export function findLiveRow(database: Database, id: string, now: number): Sessio
 }
 
 /** Finds the same without the body, which is long and seldom needed. */
-export function findLiveCounts(database: Database, id: string, now: number): SessionCounts | Gone {
+export function findUsageRow(database: Database, id: string, now: number): UsageRow | Gone {
   const row = database.prepare(`SELECT ${countedColumns} FROM sessions WHERE id = ?`).get(id);
-  return findGone(row as SessionCounts | undefined, now) ?? (row as unknown as SessionCounts);
+  return findGone(row as UsageRow | undefined, now) ?? (row as unknown as UsageRow);
 }
 
 export function createRow(database: Database, session: NewSession, caps: Caps, now: number): Created {
@@ -129,7 +115,7 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
       now,
       idleAt,
       Math.min(idleAt, endsAt),
-      JSON.stringify(pickBody(session)),
+      JSON.stringify(toBody(session)),
     );
   recordChange(database, { kind: 'created', id, version: 1, here: true }, now);
   return { outcome: 'created', record: toRecord(readRow(database, id) as SessionRow) };
@@ -160,10 +146,7 @@ function deleteSessionData(database: Database, id: string): void {
 /** The value of `changes.reason` for a change that made limits tighter. */
 export const restrictedReason = 'restricted';
 
-/**
- * The table was made for sessions. A document has its key in the column of the id, and its collection in that of the
- * reason.
- */
+/** Records a change. A document has its key in the column of the id, and its collection in that of the reason. */
 export function recordChange(database: Database, change: Exclude<Change, { kind: 'lost' }>, now: number): void {
   const id = change.kind === 'document' ? change.key : change.id;
   const version = 'version' in change ? change.version : 0;
@@ -220,7 +203,7 @@ export function findRows(database: Database, reference: string, filter: SessionF
   return search('id >= ? AND id < ?', reference, `${reference}~`);
 }
 
-export function sweepRows(database: Database, now: number): SweepResult {
+export function sweepRows(database: Database, now: number): { buried: number; more: boolean } {
   const due = database
     .prepare('SELECT id, idle_at, ends_at FROM sessions WHERE reason IS NULL AND look_at <= ? LIMIT ?')
     .all(now, maxSweptRows) as { id: string; idle_at: number; ends_at: number }[];

@@ -1,4 +1,4 @@
-import { checkDocument, checkDocumentList, fitsDocument } from '../check-arguments.ts';
+import { checkDocument, checkDocumentList, fitsDocument } from '../checks.ts';
 import {
   type AtVersion,
   type Document,
@@ -97,10 +97,7 @@ function findConflict(database: Database, collection: string, key: string, { exp
   return version === expectedVersion ? undefined : ({ outcome: 'conflict', version } as const);
 }
 
-/**
- * Lists documents. SQLite sorts texts by their bytes, so keys with a common prefix are adjacent. Only texts that fit
- * the page are read.
- */
+/** Lists documents. SQLite sorts by bytes, so keys with a common prefix are adjacent. Only texts that fit are read. */
 function listDocuments(database: Database, collection: string, options: DocumentListOptions): DocumentPage {
   const { prefix = '', limit = 100 } = options;
   const from = findListStart(options);
@@ -112,15 +109,15 @@ function listDocuments(database: Database, collection: string, options: Document
   const other = rows.findIndex(({ key }) => !key.startsWith(prefix));
   const fitting = other === -1 ? rows : rows.slice(0, other);
   let bytes = 0;
-  let shown = 0;
-  while (shown < Math.min(fitting.length, limit) && bytes < maxPageBytes) {
-    bytes += fitting[shown]?.bytes ?? 0;
-    shown++;
+  let count = 0;
+  while (count < Math.min(fitting.length, limit) && bytes < maxPageBytes) {
+    bytes += fitting[count]?.bytes ?? 0;
+    count++;
   }
-  const [first, last] = [fitting[0], fitting[shown - 1]];
+  const [first, last] = [fitting[0], fitting[count - 1]];
   if (first === undefined || last === undefined) return { documents: [], next: null };
   const documents = database
     .prepare('SELECT key, text, version FROM documents WHERE collection = ? AND key BETWEEN ? AND ? ORDER BY key')
     .all(collection, first.key, last.key) as unknown as Document[];
-  return { documents: documents.map(toDocument), next: shown < fitting.length ? last.key : null };
+  return { documents: documents.map(toDocument), next: count < fitting.length ? last.key : null };
 }

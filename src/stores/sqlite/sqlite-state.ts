@@ -1,4 +1,4 @@
-import { checkKey, checkMark, checkStateList, countEntryBytes, readStateValue } from '../check-arguments.ts';
+import { checkKey, checkMark, checkStateList, countEntryBytes, isConflict, readStateValue } from '../checks.ts';
 import {
   cutKeyPage,
   mostMarks,
@@ -35,13 +35,7 @@ const toStateKey = ({ key, version, bytes, expires_at }: StateRow): StateKey => 
 });
 
 export function createSqliteState(connection: SqliteConnection, now: () => number, limits: StateLimits): SessionState {
-  function writeEntry(
-    database: Database,
-    id: string,
-    key: string,
-    text: string,
-    ttlMs: number | undefined,
-  ): StateWritten {
+  function writeEntry(database: Database, id: string, key: string, text: string, ttlMs?: number): StateWritten {
     const at = now();
     database.prepare('DELETE FROM state WHERE session_id = ? AND expires_at <= ?').run(id, at);
     const others = database
@@ -78,9 +72,7 @@ export function createSqliteState(connection: SqliteConnection, now: () => numbe
         const session = findLiveRow(database, id, now());
         if ('outcome' in session) return session;
         const version = findEntry(database, id, key, now())?.version ?? 0;
-        if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-          return { outcome: 'conflict', version };
-        }
+        if (isConflict(options, version)) return { outcome: 'conflict', version };
         if ('limit' in read) return { outcome: 'full', limit: read.limit };
         return writeEntry(database, id, key, read.text, options.ttlMs);
       });
@@ -102,9 +94,7 @@ export function createSqliteState(connection: SqliteConnection, now: () => numbe
         const session = findLiveRow(database, id, now());
         if ('outcome' in session) return session;
         const version = findEntry(database, id, key, now())?.version ?? 0;
-        if (options.expectedVersion !== undefined && options.expectedVersion !== version) {
-          return { outcome: 'conflict', version } as const;
-        }
+        if (isConflict(options, version)) return { outcome: 'conflict', version } as const;
         if (version === 0) return { outcome: 'absent' } as const;
         database.prepare('DELETE FROM state WHERE session_id = ? AND key = ?').run(id, key);
         return { outcome: 'deleted' } as const;

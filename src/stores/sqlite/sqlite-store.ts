@@ -1,19 +1,11 @@
-import {
-  checkAdmission,
-  checkChange,
-  checkFilter,
-  checkId,
-  checkLease,
-  checkNewSession,
-  readPage,
-} from '../check-arguments.ts';
+import { checkAdmission, checkChange, checkFilter, checkId, checkLease, checkNew, readPage } from '../checks.ts';
 import { defaultDocumentLimits } from '../documents.ts';
 import { createChangeFeed } from '../feed.ts';
 import { createLeaseId } from '../quota.ts';
-import { applyChange, isRestricted, pickBody } from '../record.ts';
+import { applyChange, isRestricted, type SessionChange, toBody } from '../record.ts';
 import { isReference } from '../session-references.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
-import { refuseWhenClosed, repeatEverySecond } from '../store-lifecycle.ts';
+import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
 import { admitRow, countUnderWay, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
 import { openConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
@@ -46,6 +38,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
   const connection = openConnection(options.file, options.patienceMs ?? defaultPatienceMs, options.driver);
   const feed = createChangeFeed();
   const follower = await followChanges(connection, feed);
+  const documentLimits = { ...defaultDocumentLimits, ...options.documentLimits };
 
   /** Writes, and publishes the changes at once. */
   async function writeAndNotify<T>(work: (database: Database) => T): Promise<T> {
@@ -65,12 +58,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     return buried;
   }
 
-  function updateRow(
-    database: Database,
-    id: string,
-    expected: number,
-    change: Parameters<typeof applyChange>[1],
-  ): Updated {
+  function updateRow(database: Database, id: string, expected: number, change: SessionChange): Updated {
     const row = findLiveRow(database, id, now());
     if ('outcome' in row) return row;
     const record = toRecord(row);
@@ -78,7 +66,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     const next = applyChange(record, change);
     database
       .prepare('UPDATE sessions SET version = ?, ttl_ms = ?, ends_at = ?, body = ? WHERE id = ?')
-      .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(pickBody(next)), id);
+      .run(next.version, next.ttlSeconds * 1000, next.endsAt, JSON.stringify(toBody(next)), id);
     shortenLife(database, readRow(database, id) as SessionRow, now());
     recordChange(
       database,
@@ -91,17 +79,14 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
   const sweepIfDue = async () => {
     if (await connection.read((database) => isSweepDue(database, now()))) await sweep();
   };
-  const stops = [
-    repeatEverySecond(connection.flush),
-    ...(options.now === undefined ? [repeatEverySecond(sweepIfDue)] : []),
-  ];
+  const stops = [runEverySecond(connection.flush), ...(options.now === undefined ? [runEverySecond(sweepIfDue)] : [])];
 
   return refuseWhenClosed({
     kind: 'sqlite',
     capabilities: { durable: 'disk', shared: 'machine', whenFull: 'refuse' },
 
     async create(session, caps = {}) {
-      checkNewSession(session, caps);
+      checkNew(session, caps);
       return writeAndNotify((database) => createRow(database, session, caps, now()));
     },
     async get(id) {
@@ -165,10 +150,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
 
     state: createSqliteState(connection, now, { ...defaultStateLimits, ...options.stateLimits }),
     marks: createSqliteMarks(connection, now),
-    documents: createSqliteDocuments(connection, writeAndNotify, now, {
-      ...defaultDocumentLimits,
-      ...options.documentLimits,
-    }),
+    documents: createSqliteDocuments(connection, writeAndNotify, now, documentLimits),
     watch: feed.watch,
     sweep,
     // A write is needed: a file that another process keeps locked can still be read, but is of no use.

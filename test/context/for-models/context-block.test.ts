@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { governanceSchema } from '../../../src/config/schema/schema-policy.ts';
-import { computeRevision, renderBlock, renderNotice } from '../../../src/context/for-models/context-block.ts';
+import { digestText, renderBlock, renderNotice } from '../../../src/context/for-models/context-block.ts';
 import type { Objective, Policy } from '../../../src/context/for-models/policy.ts';
 import { createPolicyStore } from '../../../src/context/for-models/policy-store.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
@@ -90,7 +90,7 @@ Objectives:
     const a = { policies: [policy('a', `${'x'.repeat(4000)}1`)], objectives: [] };
     const b = { policies: [policy('a', `${'x'.repeat(4000)}2`)], objectives: [] };
     expect(renderBlock(a)).toBe(renderBlock(b));
-    expect(computeRevision(renderBlock(a, true))).not.toBe(computeRevision(renderBlock(b, true)));
+    expect(digestText(renderBlock(a, true))).not.toBe(digestText(renderBlock(b, true)));
     expect(renderNotice()).toContain('session_context');
   });
 });

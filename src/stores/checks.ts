@@ -5,10 +5,7 @@ import type { JsonValue, NewSession, SessionChange } from './record.ts';
 import type { SetOptions, StateListOptions } from './state.ts';
 import type { Caps, PageRequest, SessionFilter, StateLimits } from './store.ts';
 
-/**
- * Checks that every store makes before it reads its data, so that all stores refuse alike. Half a surrogate pair cannot
- * be stored, and would make two different names equal.
- */
+/** Checks that all stores share. Half a surrogate pair cannot be stored, and would make two different names equal. */
 const idPattern = /^[a-z0-9][a-z0-9-]{0,127}$/;
 const collectionPattern = /^[a-z][a-z0-9-]{0,63}$/;
 const brokenText = /\p{Surrogate}|\u0000/u;
@@ -27,7 +24,7 @@ export function checkId(id: string): void {
     refuseRequest('A session id has 1 to 128 characters of a-z, 0-9 and "-".');
 }
 
-export function checkNewSession(session: NewSession, caps: Caps): void {
+export function checkNew(session: NewSession, caps: Caps): void {
   checkId(session.id);
   if (session.parentId !== null) checkId(session.parentId);
   checkText('user', session.userId);
@@ -126,6 +123,11 @@ export function checkStateList(id: string, options: StateListOptions): void {
 export function checkMark(id: string, key: string, value: string): void {
   checkKey(id, key);
   if (value !== '') checkText('mark', value, max.mark);
+}
+
+/** Tells whether a write expects another version than the current one. */
+export function isConflict({ expectedVersion }: AtVersion, version: number): boolean {
+  return expectedVersion !== undefined && expectedVersion !== version;
 }
 
 export function checkDocument(collection: string, key: string, options: AtVersion = {}): void {
