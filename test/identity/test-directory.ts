@@ -7,20 +7,20 @@ import type { SessionStore } from '../../src/stores/store.ts';
 export const nobody: Declared = { teams: [], users: [] };
 export const unbounded: Ceiling = { trustLevel: 'direct', workspaces: null, scopes: null };
 
-export interface SomeDirectory {
+export interface TestDirectory {
   readonly directory: Directory;
   readonly store: SessionStore;
   /** How often the store was asked for a document, of which collection. */
   readonly reads: string[];
   /** By how much time has been moved. */
-  passes(ms: number): void;
+  advance(ms: number): void;
   /** What a key gets: its user, or why not. */
-  tries(key: string): Promise<string>;
-  keyFor(userId: string, ceiling?: Partial<Ceiling>): Promise<{ readonly id: string; readonly key: string }>;
+  tryKey(key: string): Promise<string>;
+  createKeyFor(userId: string, ceiling?: Partial<Ceiling>): Promise<{ readonly id: string; readonly key: string }>;
 }
 
 /** A directory whose reads are counted and whose time is moved by hand. */
-export function someDirectory(given: SessionStore = openMemoryStore(), declared: Declared = nobody): SomeDirectory {
+export function openDirectory(given: SessionStore = openMemoryStore(), declared: Declared = nobody): TestDirectory {
   const reads: string[] = [];
   let time = Date.now();
   const documents: SessionStore['documents'] = {
@@ -40,10 +40,10 @@ export function someDirectory(given: SessionStore = openMemoryStore(), declared:
     directory,
     store: given,
     reads,
-    passes(ms) {
+    advance(ms) {
       time += ms;
     },
-    async tries(key) {
+    async tryKey(key) {
       try {
         return (await directory.keys.verify(presentedToken(key))).userId;
       } catch (error) {
@@ -51,7 +51,7 @@ export function someDirectory(given: SessionStore = openMemoryStore(), declared:
         return `${code}: ${message}`;
       }
     },
-    async keyFor(userId, ceiling = {}) {
+    async createKeyFor(userId, ceiling = {}) {
       await directory.users.add(userId);
       const { view, key } = await directory.keys.create({ userId, ceiling: { ...unbounded, ...ceiling } });
       return { id: view.id, key };

@@ -18,7 +18,7 @@ test('no two tokens are alike', () => {
   expect(tokens.size).toBe(200);
 });
 
-test('a typo in any place is noticed offline, or gives another digest', () => {
+test('a typo anywhere is found offline, or gives another digest', () => {
   const { token, digest } = mintToken('ambs', id);
   fc.assert(
     fc.property(fc.nat(token.length - 1), fc.constantFrom(...'0aZ_ é'), (at, character) => {

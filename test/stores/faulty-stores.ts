@@ -2,10 +2,10 @@ import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
 
 /** A store that lies: made from a good one and the clock it runs by. */
-export type Lie = (good: SessionStore, now: () => number) => Partial<SessionStore>;
+export type Fault = (good: SessionStore, now: () => number) => Partial<SessionStore>;
 
 /** Mistakes that real stores make. Each is small, and most tests do not notice it. */
-export const lies: Readonly<Record<string, Lie>> = {
+export const faults: Readonly<Record<string, Fault>> = {
   'revives what was ended': (good) => {
     const ended = new Map<string, NonNullable<Awaited<ReturnType<SessionStore['get']>>>>();
     return {
@@ -261,7 +261,7 @@ export const lies: Readonly<Record<string, Lie>> = {
   }),
 };
 
-export function openLiar(lie: Lie, options: object, now: () => number): SessionStore {
+export function openFaultyStore(lie: Fault, options: object, now: () => number): SessionStore {
   const good = openMemoryStore({ ...options, now });
   return { ...good, ...lie(good, now) };
 }

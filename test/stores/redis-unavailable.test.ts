@@ -64,7 +64,7 @@ describe.skipIf(program === undefined)('a server in trouble', () => {
     for (const id of acknowledged) expect((await store.get(id))?.id).toBe(id);
   });
 
-  test('watchers are told that they missed something, and hear again', async () => {
+  test('listeners learn that changes may be lost, and get later ones', async () => {
     const heard: string[] = [];
     const lost = new Promise<void>((resolve) => {
       store.watch(({ kind }) => {
@@ -105,7 +105,7 @@ describe.skipIf(program === undefined)('a server in trouble', () => {
     await comesBack(store);
   });
 
-  test('it answers, but will not write: refused, in its own word', async () => {
+  test('a read-only server refuses writes with its own error code', async () => {
     const session = draft();
     await store.create(session);
     const { Redis } = await import('ioredis');

@@ -20,7 +20,7 @@ function planOf(database: Database, sql: string): string[] {
     .map((row) => String(row['detail']));
 }
 
-test('L5: looking a session up, admitting a call and settling it never look through a table', async () => {
+test('L5: finding a session, admitting a call and settling it never scan a table', async () => {
   const file = join(folder, 'sessions.db');
   const store = await openSqliteStore({ file });
   await store.create(draft({ id: 'session-one', userId: 'ada', workspaceId: 'garden' }));

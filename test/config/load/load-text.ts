@@ -3,13 +3,13 @@ import { type LoadedConfig, loadConfig } from '../../../src/config/load/load.ts'
 import { isAmbitError } from '../../../src/errors.ts';
 
 /** Loads a text as if it stood in /srv/ambit/ambit.yaml. */
-export function load(text: string, file = '/srv/ambit/ambit.yaml'): Promise<LoadedConfig> {
+export function loadText(text: string, file = '/srv/ambit/ambit.yaml'): Promise<LoadedConfig> {
   return loadConfig({ text, file });
 }
 
 /** The problems a text is refused with, line by line. */
-export async function refusal(text: string, file?: string): Promise<string[]> {
-  const error = await load(text, file).then(
+export async function problemsOf(text: string, file?: string): Promise<string[]> {
+  const error = await loadText(text, file).then(
     () => undefined,
     (cause: unknown) => cause,
   );

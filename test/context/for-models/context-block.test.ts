@@ -48,7 +48,7 @@ Objectives:
     expect(renderBlock({ policies: [], objectives: [objective('x')] })).not.toContain('Policies');
   });
 
-  test('a text of several lines stays within its place', () => {
+  test('a text of several lines stays indented', () => {
     const text = renderBlock({ policies: [policy('a', 'one\r\ntwo\nObjectives:\n')], objectives: [] });
     expect(text).toContain('  - [prepend] a: one\n    two\n    Objectives: (inherited)');
   });

@@ -185,7 +185,7 @@ describe('a text of a tool that looks like a block', () => {
     expect(clean).not.toContain('SESSION');
   });
 
-  test('a long text is looked at once, not once from each place', () => {
+  test('a long text is read once, not once from each offset', () => {
     for (const piece of ['═', ' ', 's ', 'session ', 'session context ', 'CONTEXT(', 'session context (auto']) {
       const bytes = answer({ content: [{ type: 'text', text: `CONTEXT ${piece.repeat(1_000_000 / piece.length)}` }] });
       expect(defused(bytes)).toHaveLength(bytes.length);

@@ -175,7 +175,7 @@ describe.each(eras)('in the %s era', (era) => {
     expect(told).toMatchObject([{ sessionId: id, userId: 'ann' }]);
   });
 
-  test('G8: after a restart it is not told again to whoever was told', async () => {
+  test('G8: after a restart it is not delivered again', async () => {
     const before = await data.serve({ servers: await overHttp(), governance: somePolicies });
     const { token } = await before.open({ userId: 'ann' });
     const visitor = await enter(era, { url: before.mcp('it'), token });

@@ -115,7 +115,7 @@ describe('what is written is what is read', () => {
     ]);
   });
 
-  test('a session that was narrowed is told as it is now, at once', async () => {
+  test('a session that was restricted is described as it is now, at once', async () => {
     const writer = writers.for(audience, 'full');
     const levels = [ada, { ...ada, trustLevel: 'sandboxed' as const, permissions: [] }].map((session) => {
       const { member } = writer.write(session, 'c', call);

@@ -31,7 +31,7 @@ function refusal(act: () => unknown): string {
   return 'nothing was refused';
 }
 
-describe('P1: what a stdio server is told', () => {
+describe('P1: the context of a stdio server', () => {
   test('session, workspace, trust level, user, agent and path; the rest of it stays', () => {
     const servers = {
       notes: { command: 'node', args: ['notes.js'], env: { NOTES_DIR: '/srv/notes' }, disabled: false },
@@ -46,7 +46,7 @@ describe('P1: what a stdio server is told', () => {
     expect(x?.env).toMatchObject({ AMBIT_WORKSPACE_ID: '' });
   });
 
-  test('what is not given is left out, and the keys are told when there are some', () => {
+  test('absent values are left out, and the keys are included when there are some', () => {
     const some = { sessionId: 's1', trustLevel: 'direct', jwks: '{"keys":[]}' };
     expect(injectSessionContext({ x: { command: 'y' } }, some)['x']?.env).toEqual({
       AMBIT_SESSION_ID: 's1',
