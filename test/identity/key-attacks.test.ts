@@ -66,7 +66,7 @@ describe('a key', () => {
 
   test('is compared in constant time before anything is decided', () => {
     const source = readFileSync(join(import.meta.dirname, '../../src/identity/verify-key.ts'), 'utf8');
-    const body = source.slice(source.indexOf('const record = await read(id)'), source.indexOf('const state ='));
+    const body = source.slice(source.indexOf('const record = await readRecord(id)'), source.indexOf('const state ='));
     const decides = body.search(/\b(?:if|return|throw)\b|&&|\|\|/);
     expect(body.match(/digestsEqual\(/g)).toHaveLength(2);
     expect(body.lastIndexOf('digestsEqual(')).toBeLessThan(decides);

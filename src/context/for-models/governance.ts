@@ -247,7 +247,7 @@ export function govern(parts: GovernanceParts): { readonly governance: Governanc
       }),
   });
   const { texts } = governance;
-  const recordEvent = (event: string, facts: Readonly<Record<string, string | number | boolean>>) =>
+  const note = (event: string, facts: Readonly<Record<string, string | number | boolean>>) =>
     journal.record({ kind: 'gateway', event, ...facts });
 
   const policies: Policies = {
@@ -255,23 +255,23 @@ export function govern(parts: GovernanceParts): { readonly governance: Governanc
     async set(draft) {
       const policy = await texts.setPolicy(draft);
       const { scope, name, mode, locked, enabled } = policy;
-      recordEvent('policy-set', { scope, name, mode, locked, enabled });
+      note('policy-set', { scope, name, mode, locked, enabled });
       return policy;
     },
     async remove(scope, name) {
       const removed = await texts.removePolicy(scope, name);
-      if (removed) recordEvent('policy-removed', { scope, name });
+      if (removed) note('policy-removed', { scope, name });
       return removed;
     },
     objectives: () => texts.objectives(),
     async addObjective(draft) {
       const objective = await texts.addObjective(draft);
-      recordEvent('objective-added', { scope: objective.scope, name: objective.id });
+      note('objective-added', { scope: objective.scope, name: objective.id });
       return objective;
     },
     async removeObjective(id) {
       const removed = await texts.removeObjective(id);
-      if (removed !== undefined) recordEvent('objective-removed', { scope: removed.scope, name: id });
+      if (removed !== undefined) note('objective-removed', { scope: removed.scope, name: id });
       return removed !== undefined;
     },
     preview: governance.preview,
