@@ -1,6 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Confinement } from './common/confinement.ts';
-import type { WayOut } from './egress/inside.ts';
 import type { InForce } from './limits/limits.ts';
 import type { Packages } from './packages/packages.ts';
 
@@ -22,6 +21,14 @@ export interface Launch {
   readonly confinement?: Confinement | undefined;
   /** The proxy of a process that may reach hosts; without one there is no network. */
   readonly wayOut?: WayOut | undefined;
+}
+
+/** A process's own way out. */
+export interface WayOut {
+  /** The socket of its proxy, outside. */
+  readonly socket: string;
+  /** What the proxy lets through. */
+  readonly allowed: readonly string[];
 }
 
 export interface Exit {

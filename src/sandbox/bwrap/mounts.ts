@@ -4,13 +4,11 @@ import type { Confinement, Shown } from '../common/confinement.ts';
 import { machineSettings } from '../common/machine-settings.ts';
 import type { Guarded } from './guard/collect-guarded.ts';
 import { executedLater } from './guard/executed-later.ts';
-import { type GuardSpot, spotOf, type Watched } from './guard/guard-spots.ts';
+import { type GuardedFolder, type GuardSpot, spotOf, type Watched } from './guard/guard-spots.ts';
 import { lookAt } from './guard/guarded-entries.ts';
 import { giveUpNames, type Placeholder } from './guard/placeholders.ts';
-import type { GuardedFolder } from './guard/watch-names.ts';
 import { lookWithin, type Pinned, pin, release } from './pinned.ts';
-import type { Link, Traced } from './trace.ts';
-import { isInside, isSystem } from './what-may-be-shown.ts';
+import { isInside, isSystem, type Link, type Traced } from './what-may-be-shown.ts';
 
 export interface Mounts {
   /** Those above others first. */

@@ -86,3 +86,9 @@ function assertMissing(error: unknown, path: string): void {
 export function release(all: Iterable<Pinned>): void {
   for (const { descriptor } of all) closeSync(descriptor);
 }
+
+/** Whether something that is guarded may be written all the same, by itself or with all that is in it. */
+export function isOpened({ guard }: Pick<Pinned, 'guard'>, names: readonly string[]): boolean {
+  const mayWrite = guard?.mayWrite;
+  return mayWrite !== undefined && (mayWrite(names) || mayWrite([...names, 'any']));
+}

@@ -1,7 +1,20 @@
-import { existsSync, lstatSync, readlinkSync } from 'node:fs';
-import type { Device } from './devices.ts';
+import { execFile } from 'node:child_process';
+import { chownSync, closeSync, existsSync, lstatSync, openSync, readlinkSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { inOrder, type Mounts } from './mounts.ts';
 import { systemFolders } from './what-may-be-shown.ts';
+
+const numbers = { null: '3', zero: '5', full: '7', random: '8', urandom: '9' } as const;
+
+const nobody = 65534;
+
+/** A device file and the place it takes inside. */
+export interface Device {
+  readonly path: string;
+  readonly inside: string;
+}
 
 export const user = { name: 'sandbox', id: '1000', home: '/tmp/home' } as const;
 export const tmpFolder = '/tmp';
@@ -94,4 +107,41 @@ function inProc(): string[] {
     ...present(readOnlyInProc).flatMap((path) => ['--ro-bind', path, path]),
     ...present(maskedInProc).flatMap((path) => ['--ro-bind', '/dev/null', path]),
   ];
+}
+
+/** What every program in a sandbox finds, whatever Ambit itself has; what is configured goes before it. */
+export function sandboxEnvironment(
+  told: Readonly<Record<string, string>>,
+  searched: readonly string[],
+): Record<string, string> {
+  return {
+    PATH: [...searched, '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
+    HOME: user.home,
+    LANG: 'C.UTF-8',
+    ...told,
+    TMPDIR: tmpFolder,
+  };
+}
+
+/**
+ * Device files that belong to nobody. Those of the machine belong to root, and when Ambit is root, so does the sandbox's
+ * user: it could take `/dev/null` from everybody with a chmod. Empty where they are not needed, or cannot be made.
+ */
+export async function ownDevices(folder: string): Promise<readonly Device[]> {
+  if (process.getuid?.() !== 0) return [];
+  try {
+    await mkdir(folder, { mode: 0o700 });
+    return await Promise.all(
+      Object.entries(numbers).map(async ([name, minor]) => {
+        const path = join(folder, name);
+        await promisify(execFile)('mknod', ['-m', '666', path, 'c', '1', minor]);
+        chownSync(path, nobody, nobody);
+        // Not every file system lets devices be used.
+        closeSync(openSync(path, 'r'));
+        return { path, inside: `/dev/${name}` };
+      }),
+    );
+  } catch {
+    return [];
+  }
 }

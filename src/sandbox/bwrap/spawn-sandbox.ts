@@ -1,20 +1,19 @@
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { noteWriter, withWritersPaused } from '../common/writers.ts';
+import { NotPaused, noteWriter, withWritersPaused } from '../common/writers.ts';
 import type { Bounds } from '../limits/limiter.ts';
-import { NotPaused } from '../processes/pause-processes.ts';
-import { type StartedChild, spawnWatched } from '../processes/spawn-watched.ts';
+import { type StartedChild, spawnWatched } from '../processes/supervise.ts';
 import type { Warden } from '../reaper/warden.ts';
-import { assertWaysClear, foldersMountedUpon } from './clear-ways.ts';
-import type { Device } from './devices.ts';
 import { inOrder, type Mounts } from './mounts.ts';
-import { group, hosts, passwd, profileArguments } from './profile.ts';
+import { type Device, group, hosts, passwd, profileArguments } from './profile.ts';
 import { cannotStart, neighboursRun } from './remedy.ts';
-import { assertShownTruly, parseMounts } from './shown-truly.ts';
+import { assertShownTruly, assertWaysClear, foldersMountedUpon, parseMounts } from './shown-truly.ts';
+
+const closeOnExec = 0o2000000;
 
 export interface Sandboxed {
   readonly bwrap: string;
@@ -155,4 +154,23 @@ function handOver(child: StartedChild, number: number, content: Buffer | string)
   // It may have left already; then its exit tells.
   pipe.on('error', () => {});
   pipe.end(content);
+}
+
+/**
+ * Descriptors Ambit was itself started with, which every program it starts would inherit: whatever Node opens closes by
+ * itself, these do not, and bwrap would pass them on into the sandbox.
+ */
+export function inheritedDescriptors(): number[] {
+  const found: number[] = [];
+  for (const name of readdirSync('/proc/self/fd')) {
+    const descriptor = Number(name);
+    if (descriptor <= 2) continue;
+    try {
+      const flags = /flags:\s*([0-7]+)/.exec(readFileSync(`/proc/self/fdinfo/${name}`, 'latin1'))?.[1] ?? '';
+      if ((Number.parseInt(flags, 8) & closeOnExec) === 0) found.push(descriptor);
+    } catch {
+      // The descriptor of the listing itself.
+    }
+  }
+  return found;
 }

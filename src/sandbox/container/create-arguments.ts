@@ -3,8 +3,8 @@ import { availableParallelism } from 'node:os';
 import { inOrder, type Mounts } from '../bwrap/mounts.ts';
 import { user } from '../bwrap/profile.ts';
 import type { Limits } from '../limits/limits.ts';
-import type { Account } from './account.ts';
 import type { Engine } from './engine.ts';
+import type { Account } from './local-image.ts';
 
 export interface Wanted {
   readonly name: string;

@@ -1,12 +1,26 @@
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 import { hosts, user } from '../bwrap/profile.ts';
-import type { Link } from '../bwrap/trace.ts';
-import { systemFolders } from '../bwrap/what-may-be-shown.ts';
-import type { Account } from './account.ts';
+import { type Link, systemFolders } from '../bwrap/what-may-be-shown.ts';
 import { type Engine, order } from './engine.ts';
-import { type TarEntry, tarOf } from './tar.ts';
 import { volumeFolder } from './volume-folder.ts';
+
+/** What a small archive holds; folders and links have no content. */
+type TarEntry =
+  | { readonly name: string; readonly kind: 'folder'; readonly owner?: { readonly uid: number; readonly gid: number } }
+  | { readonly name: string; readonly kind: 'file'; readonly content: string }
+  | { readonly name: string; readonly kind: 'link'; readonly target: string };
+
+const block = 512;
+
+const kinds = { file: '0', link: '2', folder: '5' } as const;
+
+const octal = (value: number, digits: number): string => value.toString(8).padStart(digits, '0');
+
+export interface Account {
+  readonly uid: number;
+  readonly gid: number;
+}
 
 const shownInEtc = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
 const ofTheSystem = [...systemFolders, ...shownInEtc.map((name) => `/etc/${name}`)];
@@ -55,4 +69,43 @@ export async function hasImage(engine: Engine, name: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/**
+ * Who a container's program is, so that it owns in the workspace what Ambit owns. For a podman of an ordinary account
+ * the one called root inside is this account, and has no other rights.
+ */
+export function accountInside(engine: Engine): Account {
+  const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0];
+  return engine.kind === 'podman' && uid !== 0 ? { uid: 0, gid: 0 } : { uid, gid };
+}
+
+/** Always the same bytes for the same entries. Throws for a name longer than the old format holds. */
+function tarOf(entries: readonly TarEntry[]): Buffer {
+  return Buffer.concat([...entries.flatMap(partsOf), Buffer.alloc(2 * block)]);
+}
+
+function partsOf(entry: TarEntry): Buffer[] {
+  const content = Buffer.from(entry.kind === 'file' ? entry.content : '');
+  const header = Buffer.alloc(block);
+  put(header, entry.name, 0, 100);
+  put(header, entry.kind === 'folder' ? '0000755' : '0000644', 100, 8);
+  const { uid, gid } = (entry.kind === 'folder' ? entry.owner : undefined) ?? { uid: 0, gid: 0 };
+  put(header, octal(uid, 7), 108, 8);
+  put(header, octal(gid, 7), 116, 8);
+  put(header, octal(content.length, 11), 124, 12);
+  put(header, '00000000000', 136, 12);
+  put(header, '        ', 148, 8);
+  put(header, kinds[entry.kind], 156, 1);
+  if (entry.kind === 'link') put(header, entry.target, 157, 100);
+  put(header, 'ustar\u000000', 257, 8);
+  const sum = header.reduce((total, byte) => total + byte, 0);
+  put(header, `${octal(sum, 6)}\0 `, 148, 8);
+  return [header, content, Buffer.alloc((block - (content.length % block)) % block)];
+}
+
+function put(header: Buffer, text: string, at: number, room: number): void {
+  const bytes = Buffer.from(text);
+  if (bytes.length > room) throw new Error(`This is too long for a container: ${text}`);
+  bytes.copy(header, at);
 }

@@ -1,21 +1,19 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { sandboxEnvironment } from '../bwrap/environment.ts';
 import type { Mounts } from '../bwrap/mounts.ts';
-import { tmpFolder, user } from '../bwrap/profile.ts';
+import { sandboxEnvironment, tmpFolder, user } from '../bwrap/profile.ts';
 import type { ServerFiles } from '../bwrap/server-files.ts';
 import { assertShownTruly } from '../bwrap/shown-truly.ts';
 import type { Confinement } from '../common/confinement.ts';
 import { noteWriter, setUpsOver } from '../common/writers.ts';
 import type { Bounds } from '../limits/limiter.ts';
-import { type StartedChild, spawnWatched } from '../processes/spawn-watched.ts';
+import { type StartedChild, spawnWatched } from '../processes/supervise.ts';
 import type { Warden } from '../reaper/warden.ts';
 import type { Launch } from '../runner.ts';
-import { accountInside } from './account.ts';
 import { createArguments, environmentLines } from './create-arguments.ts';
 import { type Engine, EngineRefusal, order } from './engine.ts';
-import { hasImage, localImage, type provideImage, systemMounts } from './local-image.ts';
+import { accountInside, hasImage, localImage, type provideImage, systemMounts } from './local-image.ts';
 import { noImage } from './remedy.ts';
 
 /** An engine, and how it runs containers on this machine. */

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
-import { connect as connectPlainly, type Socket } from 'node:net';
+import { connect, connect as connectPlainly, type Socket } from 'node:net';
 import { connect as connectSecurely } from 'node:tls';
 import { type HostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
+
+const connectMs = 10_000;
 
 const patienceMs = 20_000;
 const longestHead = 16_384;
@@ -46,4 +48,22 @@ async function readStatus(socket: Socket, signal: AbortSignal): Promise<number> 
   const end = head.indexOf('\r\n\r\n') + 4;
   if (end < head.length) socket.unshift(head.subarray(end));
   return Number(/^HTTP\/1\.[01] (\d{3})/.exec(head.toString('latin1'))?.[1]);
+}
+
+/** Connects to the first of these addresses that answers. Only addresses: nothing is resolved here. */
+export async function dial(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
+  let failure: unknown = new Error('no address');
+  for (const host of addresses) {
+    const socket = connect({ host, port, allowHalfOpen: true, noDelay: true });
+    try {
+      await once(socket, 'connect', { signal: AbortSignal.any([signal, AbortSignal.timeout(connectMs)]) });
+      // From here on whoever uses it listens; until then an error must not end the gateway.
+      return socket.on('error', () => {});
+    } catch (error) {
+      socket.on('error', () => {}).destroy();
+      failure = error;
+      if (signal.aborted) break;
+    }
+  }
+  throw failure;
 }

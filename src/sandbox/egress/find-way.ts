@@ -1,7 +1,20 @@
 import { lookup } from 'node:dns/promises';
-import { canonicalAddress, type HostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
+import { canonicalAddress, type HostAndPort, readHostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
 import { isSpecial } from '../../lib/net/special-addresses.ts';
-import type { AllowList } from './allow-list.ts';
+
+/** What a process may reach, as the configuration lists it. */
+interface AllowList {
+  /** Whether a host is listed with this port: itself, or by a `*.` above it. */
+  has(wanted: HostAndPort): boolean;
+  /** Whether an address is listed itself. Only then does it matter not that it is private. */
+  hasAddress(address: string, port: number): boolean;
+}
+
+const anyBelow = '*.';
+
+const keyOf = (host: string, port: number): string => `${host} ${port}`;
+
+const isLoopback = (address: string): boolean => address === '127.0.0.1' || address === '::1';
 
 /** Every address of a name. */
 export type Resolve = (host: string) => Promise<readonly string[]>;
@@ -57,4 +70,28 @@ export function createWayfinder(
     const entry = showHostAndPort({ host: closed, port });
     return { refused: `leads to ${entry}, which is not a public address and is not listed itself` };
   };
+}
+
+/** Entries that cannot be read allow nothing. */
+export function createAllowList(entries: readonly string[]): AllowList {
+  const exact = new Set<string>();
+  const below = new Set<string>();
+  for (const entry of entries) {
+    const wide = entry.startsWith(anyBelow);
+    const read = readHostAndPort(wide ? entry.slice(anyBelow.length) : entry);
+    if (read !== undefined && !(wide && read.literal)) (wide ? below : exact).add(keyOf(read.host, read.port));
+  }
+  return {
+    has({ host, port, literal }) {
+      if (exact.has(keyOf(host, port))) return true;
+      return !literal && above(host).some((name) => below.has(keyOf(name, port)));
+    },
+    hasAddress: (address, port) =>
+      exact.has(keyOf(address, port)) || (isLoopback(address) && exact.has(keyOf('localhost', port))),
+  };
+}
+
+function above(host: string): string[] {
+  const labels = host.split('.');
+  return labels.slice(1).map((_, index) => labels.slice(index + 1).join('.'));
 }

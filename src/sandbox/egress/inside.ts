@@ -1,14 +1,8 @@
 import { realpathSync } from 'node:fs';
 import { forwarderProgram } from '../../own-files.ts';
-import type { Shown } from '../common/confinement.ts';
-
-/** A process's own way out. */
-export interface WayOut {
-  /** The socket of its proxy, outside. */
-  readonly socket: string;
-  /** What the proxy lets through. */
-  readonly allowed: readonly string[];
-}
+import { runtimeFiles, type ServerFiles } from '../bwrap/server-files.ts';
+import type { Confinement, Shown } from '../common/confinement.ts';
+import type { Launch, WayOut } from '../runner.ts';
 
 export interface WayOutInside {
   /** Comes before the program of the server, and starts it. */
@@ -52,4 +46,29 @@ function localNames(allowed: readonly string[]): string {
   const hosts = new Set(allowed.map((entry) => entry.replace(/:\d+$/, '').toLowerCase()));
   const names = ['localhost', '127.0.0.1', '[::1]'].filter((name) => !hosts.has(name));
   return names.map((name) => name.replace(/^\[|\]$/g, '')).join(',');
+}
+
+/**
+ * Beside the server there is then what leads to its proxy, started by the Node that Ambit itself runs on, or, in an image,
+ * by the Node of that image: programs of this machine need not run there.
+ */
+export function withWayOut(
+  launch: Launch,
+  confinement: Confinement,
+  files: ServerFiles,
+): [Launch, Confinement, ServerFiles & { readonly before?: readonly string[] }] {
+  if (launch.wayOut === undefined) return [launch, confinement, files];
+  const inImage = confinement.image !== undefined;
+  const runtime = inImage ? { shown: [], links: [] } : runtimeFiles(process.execPath, confinement.hidden);
+  const { before, shown, env } = wayOutInside(launch.wayOut, inImage ? 'node' : process.execPath);
+  return [
+    { ...launch, env: { ...env, ...launch.env } },
+    confinement,
+    {
+      ...files,
+      before,
+      shown: [...files.shown, ...runtime.shown, ...shown],
+      links: [...files.links, ...runtime.links],
+    },
+  ];
 }

@@ -5,10 +5,8 @@ import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type Duplex, pipeline } from 'node:stream';
 import { type HostAndPort, readHostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
-import { createAllowList } from './allow-list.ts';
-import { dial } from './dial.ts';
-import { dialThroughProxy } from './dial-through-proxy.ts';
-import { createWayfinder, type Resolve } from './find-way.ts';
+import { dial, dialThroughProxy } from './dial-through-proxy.ts';
+import { createAllowList, createWayfinder, type Resolve } from './find-way.ts';
 import { relayRequest } from './relay-request.ts';
 
 export interface EgressOptions {

@@ -1,9 +1,33 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { type Controller, countIn, type Refusals, refusalFiles, type Setting, settingsFor } from './cgroup-settings.ts';
 import { forgetGroups, noteGroups } from './group-list.ts';
 import type { Limits } from './limits.ts';
+
+export type Controller = 'memory' | 'pids' | 'cpu';
+
+/** A file of a group and what is written there. */
+interface Setting {
+  readonly file: string;
+  readonly value: string;
+  /** Where the kernel does not have it, the others hold all the same. */
+  readonly optional?: true;
+}
+
+const periodUs = 100_000;
+
+/** How often the kernel had to refuse. */
+export interface Refusals {
+  /** Processes killed for want of memory. */
+  readonly memory: number;
+  /** Processes and threads that were not started. */
+  readonly pids: number;
+}
+
+const refusalFiles = {
+  memory: { 1: 'memory.oom_control', 2: 'memory.events' },
+  pids: { 1: 'pids.events', 2: 'pids.events' },
+} as const;
 
 /** A group in the trees of all controllers, or the places where groups are made. */
 export type Folders = ReadonlyMap<Controller, string>;
@@ -136,4 +160,39 @@ function refusalsIn(version: 1 | 2, controller: 'memory' | 'pids', group: Folder
   } catch {
     return 0;
   }
+}
+
+/** `besides` is how many processes are in the group that are not the server's own. */
+export function settingsFor(
+  version: 1 | 2,
+  controller: Controller,
+  { memoryMb, pids, cpus }: Limits,
+  besides: number,
+): Setting[] {
+  const bytes = String(memoryMb * 1024 * 1024);
+  const quota = String(Math.round(cpus * periodUs));
+  if (controller === 'pids') return [{ file: 'pids.max', value: String(pids + besides) }];
+  if (controller === 'cpu') {
+    return version === 2
+      ? [{ file: 'cpu.max', value: `${quota} ${periodUs}` }]
+      : [
+          { file: 'cpu.cfs_period_us', value: String(periodUs) },
+          { file: 'cpu.cfs_quota_us', value: quota },
+        ];
+  }
+  return version === 2
+    ? [
+        { file: 'memory.max', value: bytes },
+        { file: 'memory.swap.max', value: '0', optional: true },
+        // The kernel would pick one process; a server with half of its processes is no server.
+        { file: 'memory.oom.group', value: '1', optional: true },
+      ]
+    : [
+        { file: 'memory.limit_in_bytes', value: bytes },
+        { file: 'memory.memsw.limit_in_bytes', value: bytes, optional: true },
+      ];
+}
+
+export function countIn(text: string, name: string): number {
+  return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
 }

@@ -1,11 +1,38 @@
-import type { StartedChild } from '../processes/spawn-watched.ts';
-import { supervise } from '../processes/supervise.ts';
-import type { Watchdog } from '../processes/watchdog.ts';
+import { listProcesses, type ProcessEntry, readProcess } from '../processes/process-table.ts';
+import { type StartedChild, supervise } from '../processes/supervise.ts';
 import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
-import type { Refusals } from './cgroup-settings.ts';
-import type { Bounds } from './limiter.ts';
+import { type Bounds, tooOld, whyItLeft } from './limiter.ts';
 import type { Limits } from './limits.ts';
-import { tooOld, whyItLeft } from './over-limit.ts';
+import type { Refusals } from './owner-group.ts';
+
+interface Watched {
+  /** Why it has to end, if it has to; the process table is read once for all who ask for it. */
+  check(processes: () => readonly ProcessEntry[]): string | undefined;
+  onOver(reason: string): void;
+}
+
+/** Looks from time to time at what processes use, and says so when one is over its limit. */
+interface Watchdog {
+  /** Returns what stops it. */
+  watch(watched: Watched): () => void;
+}
+
+interface WatchdogOptions {
+  readonly everyMs?: number;
+}
+
+/** Looking through a long process table must not become all that Ambit does. */
+const shareOfTime = 20;
+
+/** For what Ambit neither bounds nor looks at. */
+export const unbounded: Bounds = {
+  inside: (program) => [...program],
+  outside: (command, args) => ({ command, args, env: {} }),
+  async admit() {},
+  check: () => undefined,
+  refusals: () => undefined,
+  release() {},
+};
 
 export interface Bounded {
   readonly bounds: Bounds;
@@ -45,4 +72,56 @@ export function superviseBounded(child: StartedChild, bounded: Bounded): Running
     return explained(exit);
   });
   return { ...running, exited, end: () => running.end().then(explained) };
+}
+
+/** As the bounds, for a container that is also ended when nobody would hear it any more. `first` is the first process inside. */
+export function watchingMonitor(bounds: Bounds, first: number): Bounds {
+  const parentNow = () => readProcess(first)?.parent;
+  const monitor = parentNow();
+  return {
+    ...bounds,
+    check(pid, processes) {
+      // Engines find out after 20 s that a container is alone, and until then nobody hears it.
+      const parent = parentNow();
+      if (monitor !== undefined && parent !== undefined && parent !== monitor)
+        return 'what kept its container was killed';
+      return bounds.check(pid, processes);
+    },
+  };
+}
+
+export function createWatchdog({ everyMs = 500 }: WatchdogOptions = {}): Watchdog {
+  const all = new Set<Watched>();
+  let isScheduled = false;
+
+  function look(): void {
+    const began = performance.now();
+    let table: readonly ProcessEntry[] | undefined;
+    const processes = () => {
+      table ??= listProcesses(() => false);
+      return table;
+    };
+    for (const watched of [...all]) {
+      const reason = watched.check(processes);
+      if (reason === undefined) continue;
+      all.delete(watched);
+      watched.onOver(reason);
+    }
+    isScheduled = false;
+    schedule(Math.max(everyMs, (performance.now() - began) * shareOfTime));
+  }
+
+  function schedule(ms: number): void {
+    if (all.size === 0 || isScheduled) return;
+    isScheduled = true;
+    setTimeout(look, ms).unref();
+  }
+
+  return {
+    watch(watched) {
+      all.add(watched);
+      schedule(everyMs);
+      return () => void all.delete(watched);
+    },
+  };
 }

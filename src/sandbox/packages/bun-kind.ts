@@ -2,13 +2,18 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { lookUp } from '../common/look-up.ts';
-import { checkBunLock } from './check-bun-lock.ts';
 import { checkTree } from './check-tree.ts';
 import { type NpmSources, npmSources } from './npm-sources.ts';
-import type { HostSide, PackageKind } from './package-kind.ts';
-import { npmProgram } from './package-programs.ts';
-import { cacheFolder, settingsFolder } from './package-sources.ts';
+import { type HostSide, npmProgram, type PackageKind } from './package-kind.ts';
+import { cacheFolder, hostOf, settingsFolder } from './package-sources.ts';
 import { lockBytes, readFetched } from './read-fetched.ts';
+import { isRegistrySpec, refuseOffender, showWord } from './refuse-offender.ts';
+
+const version = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
+
+const hash = /^sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}$/;
+
+const groups = ['dependencies', 'optionalDependencies', 'peerDependencies'] as const;
 
 const manifest = 'package.json';
 const lock = 'bun.lock';
@@ -74,4 +79,38 @@ function refuseBunfig(env: HostSide['env']): void {
     what: 'Nothing can be fetched for bunx: .bunfig.toml says where packages come from.',
     hint: 'Write the registry into ~/.npmrc, where npm and Bun both find it, or write the server as npx -y PACKAGE.',
   });
+}
+
+/** Throws, with the name of the offender, unless every package in the lock file of Bun is a tarball of a registry with its hash. */
+export function checkBunLock(text: string, { hosts }: Pick<NpmSources, 'hosts'>): void {
+  const { packages } = JSON.parse(withoutTrailingCommas(text)) as { packages?: Record<string, unknown> };
+  for (const [name, entry] of Object.entries(packages ?? {})) {
+    const [ident, from, info, integrity] = Array.isArray(entry) ? (entry as unknown[]) : [];
+    const found = typeof ident === 'string' ? ident.slice(ident.lastIndexOf('@') + 1) : '';
+    if (!version.test(found) || typeof from !== 'string' || typeof info !== 'object' || info === null) {
+      refuseOffender(`"${showWord(name)}", which is "${showWord(ident)}" and in no registry`);
+    }
+    if (from !== '' && !(URL.canParse(from) && hosts.includes(hostOf(new URL(from))))) {
+      refuseOffender(`"${showWord(name)}", which comes from ${showWord(from)} and not from ${hosts.join(', ')}`);
+    }
+    if (typeof integrity !== 'string' || !hash.test(integrity)) {
+      refuseOffender(`"${showWord(name)}", of which the registry gives no hash`);
+    }
+    checkRequests(name, info as Record<string, unknown>);
+  }
+}
+
+function checkRequests(name: string, info: Readonly<Record<string, unknown>>): void {
+  const optional = new Set([info['optionalPeers']].flat());
+  for (const group of groups) {
+    for (const [wanted, spec] of Object.entries((info[group] ?? {}) as object)) {
+      if (isRegistrySpec(spec) || (group === 'peerDependencies' && optional.has(wanted))) continue;
+      refuseOffender(`"${showWord(wanted)}", which "${showWord(name)}" asks for as "${showWord(spec)}"`);
+    }
+  }
+}
+
+/** Bun writes a comma after the last of several, which JSON does not know. */
+function withoutTrailingCommas(text: string): string {
+  return text.replace(/("(?:\\.|[^"\\])*"?)|,(?=\s*[\]}])/gs, (_, quoted?: string) => quoted ?? '');
 }

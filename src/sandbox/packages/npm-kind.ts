@@ -1,11 +1,40 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkNpmLock } from './check-npm-lock.ts';
 import { checkTree } from './check-tree.ts';
 import { type NpmSources, npmSources } from './npm-sources.ts';
-import type { PackageKind } from './package-kind.ts';
-import { npmProgram } from './package-programs.ts';
+import { npmProgram, type PackageKind } from './package-kind.ts';
+import { hostOf } from './package-sources.ts';
 import { lockBytes, readFetched } from './read-fetched.ts';
+import { isRegistrySpec, refuseOffender, showWord } from './refuse-offender.ts';
+
+/** What a lock file says of one package, as far as it matters where the package comes from. */
+interface LockEntry {
+  readonly version?: unknown;
+  readonly resolved?: unknown;
+  readonly integrity?: unknown;
+  readonly link?: unknown;
+  readonly inBundle?: unknown;
+  readonly dependencies?: unknown;
+  readonly optionalDependencies?: unknown;
+  readonly peerDependencies?: unknown;
+  readonly peerDependenciesMeta?: unknown;
+}
+
+type Registries = Pick<NpmSources, 'hosts' | 'replacedHost'>;
+
+const place = /^(?:node_modules\/(?:@[^/\\]+\/)?[^/\\]+\/)*node_modules\/((?:@[^/\\]+\/)?[^/\\]+)$/;
+
+const plainVersion = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
+
+const hash = /^(?:sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}(?:\?\S*)?(?:\s+|$))+$/;
+
+const npmjsHost = 'registry.npmjs.org';
+
+const isPlace = (path: string): boolean => place.test(path) && path.split('/').every((name) => !/^\.\.?$/.test(name));
+
+const nameOf = (path: string): string => showWord(place.exec(path)?.[1] ?? path);
+
+const recordOf = (value: unknown): Record<string, unknown> => (isRecord(value) ? value : {});
 
 const manifest = 'package.json';
 const lock = 'package-lock.json';
@@ -76,3 +105,89 @@ export const npmKind: PackageKind<NpmSources> = {
 
   program: npmProgram,
 };
+
+/**
+ * Throws, with the name of the offender, unless every package in the lock file is a tarball of a registry with its
+ * hash, or lies inside such a tarball.
+ */
+export function checkNpmLock(text: string, registries: Registries): void {
+  const { packages, lockfileVersion } = JSON.parse(text) as { packages?: unknown; lockfileVersion?: unknown };
+  if (lockfileVersion !== 3 || !isRecord(packages)) throw new Error('npm wrote a lock file of another kind');
+  const entries = new Map<string, LockEntry>();
+  for (const [path, entry] of Object.entries(packages)) {
+    if (path === '') continue;
+    if (!isRecord(entry)) throw new Error('npm wrote a lock file that cannot be read');
+    entries.set(path, entry);
+  }
+  for (const [path, entry] of entries) checkRequests(path, entry, entries);
+  for (const [path, entry] of entries) checkOrigin(path, entry, entries, registries);
+}
+
+/** What a package asks for must be what a registry has, unless it brings that inside its own tarball. */
+function checkRequests(path: string, entry: LockEntry, entries: ReadonlyMap<string, LockEntry>): void {
+  const optionalPeers = isRecord(entry.peerDependenciesMeta) ? entry.peerDependenciesMeta : {};
+  const isOptionalPeer = (name: string) => isRecord(optionalPeers[name]) && optionalPeers[name]['optional'] === true;
+  const peers = Object.entries(recordOf(entry.peerDependencies)).filter(([name]) => !isOptionalPeer(name));
+  const asked = [
+    ...Object.entries(recordOf(entry.dependencies)),
+    ...Object.entries(recordOf(entry.optionalDependencies)),
+    ...peers,
+  ];
+  for (const [name, spec] of asked) {
+    if (isRegistrySpec(spec) || isBundled(findFrom(path, name, entries), entries)) continue;
+    refuseOffender(`"${showWord(name)}", which "${nameOf(path)}" asks for as "${showWord(spec)}"`);
+  }
+}
+
+function checkOrigin(
+  path: string,
+  entry: LockEntry,
+  entries: ReadonlyMap<string, LockEntry>,
+  registries: Registries,
+): void {
+  const name = nameOf(path);
+  if (!isPlace(path)) refuseOffender(`"${name}", which lies outside of its folder`);
+  if (entry.link !== undefined && entry.link !== false) refuseOffender(`"${name}", which is a link to a folder`);
+  if (isBundled(path, entries)) return;
+  if (entry.resolved !== undefined && !isOfRegistry(entry.resolved, registries)) {
+    const from = /^https?:/.test(String(entry.resolved)) ? showWord(entry.resolved) : 'somewhere else';
+    refuseOffender(`"${name}", which comes from ${from} and not from ${registries.hosts.join(', ')}`);
+  }
+  if (typeof entry.version !== 'string' || !plainVersion.test(entry.version)) {
+    refuseOffender(`"${name}" of no version that a registry has`);
+  }
+  if (typeof entry.integrity !== 'string' || !hash.test(entry.integrity)) {
+    refuseOffender(`"${name}", of which the registry gives no hash`);
+  }
+}
+
+function isOfRegistry(resolved: unknown, { hosts, replacedHost }: Registries): boolean {
+  if (typeof resolved !== 'string' || !URL.canParse(resolved)) return false;
+  const url = new URL(resolved);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return false;
+  // npm asks its own registry in place of these.
+  const replaced = replacedHost === 'npmjs' ? npmjsHost : replacedHost;
+  return hosts.includes(hostOf(url)) || (replaced !== 'never' && (replaced === 'always' || replaced === url.host));
+}
+
+/** Whether it lies inside the tarball of another package, which is checked itself. */
+function isBundled(path: string | undefined, entries: ReadonlyMap<string, LockEntry>): boolean {
+  const entry = path === undefined ? undefined : entries.get(path);
+  if (path === undefined || entry?.inBundle !== true || entry.link || entry.resolved !== undefined) return false;
+  const above = path.slice(0, path.lastIndexOf('/node_modules/'));
+  const outer = path.includes('/node_modules/') ? entries.get(above) : undefined;
+  return outer !== undefined && (outer.inBundle !== true || isBundled(above, entries));
+}
+
+/** The place where a package finds another, as Node looks for it. */
+function findFrom(path: string, name: string, entries: ReadonlyMap<string, LockEntry>): string | undefined {
+  for (let folder = path; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf('/node_modules/')))) {
+    const found = folder === '' ? `node_modules/${name}` : `${folder}/node_modules/${name}`;
+    if (entries.has(found)) return found;
+    if (folder === '') return undefined;
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

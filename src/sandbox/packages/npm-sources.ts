@@ -1,8 +1,19 @@
-import { readFileSync } from 'node:fs';
-import { readNpmSettings } from './npm-settings.ts';
-import { writeNpmrc } from './npmrc.ts';
-import { cacheFolder, hostOf, type PackageSources, settingsFolder } from './package-sources.ts';
-import { proxiesOf, proxyFinder } from './user-proxy.ts';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { lookUp } from '../common/look-up.ts';
+import { cacheFolder, hostOf, type PackageSources, proxiesOf, proxyFinder, settingsFolder } from './package-sources.ts';
+
+/** The settings in a file of npm, as they stand there. A name with `[]` has several values. */
+type NpmrcValues = Readonly<Record<string, string | readonly string[]>>;
+
+/** Variables are put in when a file is read; what has been read must not be read so again. */
+const quote = (value: string): string => JSON.stringify(value.replaceAll('${', '\\${'));
+
+const escapeName = (name: string): string => name.replace(/[\\;#]/g, (each) => `\\${each}`);
+
+type Settings = Readonly<Record<string, string | readonly string[]>>;
+
+const prefix = /^npm_config_/i;
 
 /** What a fetch from npm knows of its registries. */
 export interface NpmSources extends PackageSources {
@@ -73,4 +84,116 @@ function readUrl(text: string): URL {
   const url = new URL(text);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') throw new Error(`this is not a registry: ${url.protocol}`);
   return url;
+}
+
+/**
+ * Whether a `.npmrc` of a project has had a say in the environment: where npx has started Ambit there, npm passes on what
+ * the file sets as if the user had set it, and the project may be hostile.
+ */
+export function isSetByProject(env: NodeJS.ProcessEnv): boolean {
+  const project = env['npm_config_local_prefix'];
+  const file = project === undefined ? undefined : realpathIfThere(join(project, '.npmrc'));
+  // In the home folder it is the user's own file.
+  return file !== undefined && file !== realpathIfThere(join(env['HOME'] ?? '', '.npmrc'));
+}
+
+/**
+ * The environment without any setting of npm. Which of them a project has made cannot be told from its file: npm has
+ * read that with variables of its own.
+ */
+export function withoutNpmSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !prefix.test(name)));
+}
+
+/** What the user has npm set to: by the environment, by the user's file, by the machine's, in this order. */
+function readNpmSettings(env: NodeJS.ProcessEnv, npm: string): Settings {
+  const byEnvironment = readEnvironment(env);
+  const builtIn = readNpmrc(readIfThere(join(dirname(dirname(realpathSync.native(npm))), 'npmrc')), env);
+  const ofUser = readFile(byEnvironment['userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc'), env);
+  const places = { ...builtIn, ...ofUser, ...byEnvironment };
+  const home = places['prefix'] ?? env['PREFIX'] ?? prefixOfNode(env['PATH']);
+  const ofMachine = readFile(places['globalconfig'] ?? join(String(home), 'etc/npmrc'), env);
+  return { ...builtIn, ...ofMachine, ...ofUser, ...byEnvironment };
+}
+
+function readEnvironment(env: NodeJS.ProcessEnv): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (!prefix.test(name) || value === undefined || value === '') continue;
+    const rest = name.replace(prefix, '');
+    found[rest.startsWith('//') ? rest : rest.replace(/(?!^)_/g, '-').toLowerCase()] = value;
+  }
+  return found;
+}
+
+function prefixOfNode(searchPath: string | undefined): string {
+  const node = lookUp('node', searchPath);
+  return node === undefined ? '/usr' : dirname(dirname(realpathSync.native(node)));
+}
+
+function readFile(path: string | readonly string[], env: NodeJS.ProcessEnv): NpmrcValues {
+  return readNpmrc(readIfThere(resolve(env['HOME'] ?? '/', String(path).replace(/^~(?=\/)/, env['HOME'] ?? '~'))), env);
+}
+
+function readIfThere(path: string): string {
+  return existsSync(path) ? readFileSync(path, 'utf8') : '';
+}
+
+function realpathIfThere(path: string): string | undefined {
+  return existsSync(path) ? realpathSync.native(path) : undefined;
+}
+
+/** Reads a file of npm as npm does: `name = value` by line, with variables of the environment put in. */
+export function readNpmrc(text: string, env: NodeJS.ProcessEnv): NpmrcValues {
+  const values = new Map<string, string | string[]>();
+  for (const line of text.split(/[\r\n]+/)) {
+    if (/^\s*(?:[;#]|$)/.test(line)) continue;
+    // No setting that matters here stands in a section.
+    if (/^\[[^\]]*\]\s*$/.test(line)) break;
+    const [, left = '', right] = /^([^=]+)(?:=(.*))?$/.exec(line) ?? [];
+    const key = replaceVariables(readWord(left), env);
+    const value = replaceVariables(right === undefined ? 'true' : readWord(right), env);
+    if (!key.endsWith('[]')) values.set(key, value);
+    else {
+      const name = key.slice(0, -2);
+      const known = values.get(name);
+      if (Array.isArray(known)) known.push(value);
+      else values.set(name, known === undefined ? [value] : [known, value]);
+    }
+  }
+  return Object.fromEntries(values);
+}
+
+/** The same settings as a file, each value exactly as given. */
+export function writeNpmrc(values: NpmrcValues): string {
+  const lines = Object.entries(values).flatMap(([name, value]) =>
+    typeof value === 'string'
+      ? [`${escapeName(name)}=${quote(value)}`]
+      : value.map((each) => `${escapeName(name)}[]=${quote(each)}`),
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+function readWord(text: string): string {
+  const word = text.trim();
+  if (/^(?:".*"|'.*')$/s.test(word)) return readQuoted(word);
+  const [plain = ''] = /^(?:\\.|[^;#\\]|\\$)*/s.exec(word) ?? [];
+  return plain.replace(/\\([\\;#])/g, '$1').trim();
+}
+
+function readQuoted(word: string): string {
+  const text = word.startsWith("'") ? word.slice(1, -1) : word;
+  try {
+    const read = JSON.parse(text) as unknown;
+    return typeof read === 'object' ? text : String(read);
+  } catch {
+    return text;
+  }
+}
+
+function replaceVariables(text: string, env: NodeJS.ProcessEnv): string {
+  return text.replace(/(?<!\\)(\\*)\$\{([^${}?]+)(\?)?\}/g, (whole, escapes: string, name: string, mark) => {
+    if (escapes.length % 2 === 1) return whole.slice((escapes.length + 1) / 2);
+    return escapes.slice(escapes.length / 2) + (env[name] ?? (mark === '?' ? '' : `\${${name}}`));
+  });
 }

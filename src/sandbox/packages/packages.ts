@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { copyFileSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withLongLock } from '../../lib/fs/file-lock.ts';
@@ -9,16 +9,23 @@ import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import { sha256 } from '../../lib/json/canonical-json.ts';
 import { lookUp, withoutProjectFolders } from '../common/look-up.ts';
 import { bunKind } from './bun-kind.ts';
-import { refuseUnresolved } from './failed-resolution.ts';
+import { assertWithin, generousBounds, TooLargeError } from './check-tree.ts';
 import { type FetchPlace, type FetchSandbox, openFetchSandbox } from './fetch-sandbox.ts';
 import { npmKind } from './npm-kind.ts';
-import { isSetByProject, withoutNpmSettings } from './npm-settings.ts';
+import { isSetByProject, withoutNpmSettings } from './npm-sources.ts';
 import { type PackageCommand, type PackageTool, readPackageCommand } from './package-command.ts';
 import type { PackageKind, PackagePin, Started } from './package-kind.ts';
 import type { PackageSources } from './package-sources.ts';
-import { OffenderError, showWord } from './refuse-offender.ts';
-import { assertWithin, generousBounds, TooLargeError } from './tree-bounds.ts';
+import { readStart } from './read-fetched.ts';
+import { isRegistrySpec, OffenderError, refuseOffender, showWord } from './refuse-offender.ts';
 import { uvKind } from './uv-kind.ts';
+
+const mostBytes = 8 << 20;
+
+/** npm writes one for each time it is run. */
+const mostLogs = 4;
+
+const fetching = ' silly fetch manifest ';
 
 const kinds = { npx: npmKind, bunx: bunKind, uvx: uvKind } as Readonly<
   Record<PackageTool, PackageKind<PackageSources>>
@@ -221,4 +228,43 @@ function failed({ name, wanted }: PackageCommand, { why, hint, cause }: Reason &
     ...(hint === undefined ? {} : { hint }),
     cause,
   });
+}
+
+/** Throws with the name of the offender where a tool could not resolve a tree because of something that is in no registry. */
+export function refuseUnresolved(said: string, cache: string): void {
+  const byBun = said.matchAll(/^error: (@?[^@\s]+)@(\S+) failed to resolve$/gm);
+  for (const [, name = '', spec] of [...fetchesIn(logOf(cache)), ...byBun]) {
+    if (!isRegistrySpec(spec)) refuseOffender(`"${showWord(name)}", which is asked for as "${showWord(spec)}"`);
+  }
+  const [, found, asked] = /Package `([^`]+)` was included as a URL dependency.*?`[^`]* @ ([^`]*)`/s.exec(said) ?? [];
+  if (found !== undefined) refuseOffender(`"${showWord(found)}", which is asked for as "${showWord(asked)}"`);
+  const [, builtByUv] = /Wheels are required for `([^`]+)` because building/.exec(said) ?? [];
+  if (builtByUv !== undefined) refuseOffender(`"${showWord(builtByUv)}", which has to be built`);
+  const [, url] = /Unsupported URL Type "[^"]*": (\S+)/.exec(said) ?? [];
+  if (url !== undefined) refuseOffender(`something that is asked for as "${showWord(url)}"`);
+  const [, outside] = /invalid lockfile entry: "([^"]*)" resolves outside/.exec(said) ?? [];
+  if (outside !== undefined) refuseOffender(`"${showWord(outside)}", which lies outside of its folder`);
+  const [, target, name] = /Missing target in lock file: "([^"]*)" is referenced by "([^"]*)"/.exec(said) ?? [];
+  if (name !== undefined) refuseOffender(`"${showWord(name)}", which is a link to "${showWord(target)}"`);
+}
+
+/** What npm asked the registry for, by the lines of its log. The names in them are a stranger's. */
+function fetchesIn(log: string): RegExpExecArray[] {
+  return log.split('\n').flatMap((line) => {
+    const at = line.indexOf(fetching);
+    const asked = at === -1 ? null : /^(@?[^@]+)@(.*)$/s.exec(line.slice(at + fetching.length));
+    return asked === null ? [] : [asked];
+  });
+}
+
+/** npm writes a log of its own, with every step. */
+function logOf(cache: string): string {
+  try {
+    const folder = join(cache, 'logs');
+    if (!lstatSync(folder).isDirectory()) return '';
+    const names = readdirSync(folder).slice(0, mostLogs);
+    return names.map((name) => readStart(join(folder, name), mostBytes).toString('utf8')).join('\n');
+  } catch {
+    return '';
+  }
 }

@@ -1,6 +1,21 @@
-import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, type SpawnOptions, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { lstat, mkdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Warden } from '../reaper/warden.ts';
 import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
+
+export type StartedChild = ChildProcessWithoutNullStreams & { readonly pid: number };
+
+interface WatchedSpawn {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  readonly stdio: SpawnOptions['stdio'];
+  /** What the warden knows the process by. */
+  readonly tmpDir: string;
+}
 
 /** How long stdio may stay open after the process has left: somebody else may hold it. */
 const stdioGraceMs = 200;
@@ -104,5 +119,40 @@ function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
     return true;
   } catch {
     return false;
+  }
+}
+
+/** Starts a process in a session and group of its own, and tells the warden before anything else happens. */
+export async function spawnWatched(wanted: WatchedSpawn, warden: Warden): Promise<StartedChild> {
+  const child = spawn(wanted.command, wanted.args, {
+    cwd: wanted.cwd,
+    // Named as undefined, the coverage variable is not handed down by Node on its own.
+    env: { NODE_V8_COVERAGE: undefined, ...wanted.env },
+    detached: true,
+    shell: false,
+    stdio: wanted.stdio,
+  });
+  if (child.pid === undefined) {
+    const [error] = (await once(child, 'error')) as [Error];
+    throw error;
+  }
+  try {
+    warden.watch(child.pid, wanted.tmpDir);
+  } catch (error) {
+    const left = once(child, 'exit');
+    process.kill(-child.pid, 'SIGKILL');
+    await left;
+    throw error;
+  }
+  return child as unknown as StartedChild;
+}
+
+/** A link or file in its place is refused. */
+export async function makePrivateFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const existing = await lstat(path).catch(() => undefined);
+    if (!existing?.isDirectory()) throw error;
   }
 }

@@ -11,17 +11,19 @@ import { showRulesOf } from '../bwrap/what-may-be-shown.ts';
 import type { Confinement } from '../common/confinement.ts';
 import { isProgram } from '../common/look-up.ts';
 import { machineSettings } from '../common/machine-settings.ts';
-import { makePrivateFolder } from '../common/private-folder.ts';
-import { unbounded } from '../container/bounds.ts';
 import type { InForce } from '../limits/limits.ts';
-import { superviseBounded } from '../limits/supervise-bounded.ts';
-import { type StartedChild, spawnWatched } from '../processes/spawn-watched.ts';
-import { supervise } from '../processes/supervise.ts';
-import { createWatchdog } from '../processes/watchdog.ts';
+import { createWatchdog, superviseBounded, unbounded } from '../limits/supervise-bounded.ts';
+import { makePrivateFolder, type StartedChild, spawnWatched, supervise } from '../processes/supervise.ts';
 import type { Warden } from '../reaper/warden.ts';
 import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
-import { readSeatbeltProbe, seatbeltProbeScript } from './probe.ts';
 import { seatbeltProfile } from './profile.ts';
+
+/** What was seen from inside. */
+interface SeatbeltEnforced {
+  readonly noReadingOutside: boolean;
+  readonly noWritingOutside: boolean;
+  readonly noNetwork: boolean;
+}
 
 export interface SeatbeltRunnerOptions {
   readonly warden: Warden;
@@ -178,4 +180,24 @@ function cannotStart(said: string): Error {
   }
   const words = (said.trim().split('\n').at(-1) ?? '').replace(/\/\S+/g, '…').slice(0, 300);
   return unavailable(words || 'sandbox-exec does not work', 'Start "sandbox-exec" by hand to see more.');
+}
+
+/** Tries what must fail; the file and the port are there for it. */
+export function seatbeltProbeScript(outside: string, port: number): string {
+  return [
+    `(cat '${outside}/mark') 2>/dev/null && echo 'outside: read'`,
+    `(echo x > '${outside}/written') 2>/dev/null && echo 'outside: written'`,
+    `/usr/bin/nc -z -w 1 127.0.0.1 ${port} 2>/dev/null && echo 'network: reached'`,
+    'echo finished',
+  ].join('\n');
+}
+
+export function readSeatbeltProbe(said: string): SeatbeltEnforced | undefined {
+  const lines = said.split('\n');
+  if (!lines.includes('finished')) return undefined;
+  return {
+    noReadingOutside: !lines.includes('outside: read'),
+    noWritingOutside: !lines.includes('outside: written'),
+    noNetwork: !lines.includes('network: reached'),
+  };
 }

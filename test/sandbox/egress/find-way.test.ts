@@ -2,8 +2,7 @@ import { networkInterfaces } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { type HostAndPort, readHostAndPort } from '../../../src/lib/net/host-and-port.ts';
 import { isSpecial } from '../../../src/lib/net/special-addresses.ts';
-import { createAllowList } from '../../../src/sandbox/egress/allow-list.ts';
-import { createWayfinder, type Resolve } from '../../../src/sandbox/egress/find-way.ts';
+import { createAllowList, createWayfinder, type Resolve } from '../../../src/sandbox/egress/find-way.ts';
 
 const to = (text: string) => readHostAndPort(text) as HostAndPort;
 const publicAddress = '93.184.215.14';

@@ -2,10 +2,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { groupsOfVersion2 } from '../../../src/sandbox/limits/cgroup-groups.ts';
-import { hierarchiesOf } from '../../../src/sandbox/limits/cgroup-hierarchies.ts';
-import { countIn, settingsFor } from '../../../src/sandbox/limits/cgroup-settings.ts';
+import { groupsOfVersion2, hierarchiesOf } from '../../../src/sandbox/limits/cgroup-groups.ts';
 import { removeAllGroups } from '../../../src/sandbox/limits/group-list.ts';
+import { countIn, settingsFor } from '../../../src/sandbox/limits/owner-group.ts';
 
 const limits = { memoryMb: 200, pids: 30, cpus: 0.5, fileMb: 1, openFiles: 1, wallSeconds: 1 };
 

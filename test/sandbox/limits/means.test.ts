@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { inForceBy } from '../../../src/sandbox/limits/limiter.ts';
-import { overLimit, whyItLeft } from '../../../src/sandbox/limits/over-limit.ts';
+import { inForceBy, overLimit, whyItLeft } from '../../../src/sandbox/limits/limiter.ts';
 import { countsProcesses, limited } from '../../../src/sandbox/limits/rlimits.ts';
 import { environmentFor, sliceArguments, stopArguments, wrapped } from '../../../src/sandbox/limits/systemd.ts';
 

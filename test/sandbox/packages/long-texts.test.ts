@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { refuseUnresolved } from '../../../src/sandbox/packages/failed-resolution.ts';
-import { readNpmrc } from '../../../src/sandbox/packages/npmrc.ts';
+import { readNpmrc } from '../../../src/sandbox/packages/npm-sources.ts';
+import { refuseUnresolved } from '../../../src/sandbox/packages/packages.ts';
 import { uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-long-'));

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { startNpxApart } from '../../../src/sandbox/packages/npx-apart.ts';
+import { startNpxApart } from '../../../src/sandbox/plain/plain.ts';
 import { createHarness, linesOf } from '../runner-harness.ts';
 import { startRegistry } from './tiny-registry.ts';
 

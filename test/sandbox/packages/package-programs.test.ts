@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest';
 import { bunKind } from '../../../src/sandbox/packages/bun-kind.ts';
 import { npmKind } from '../../../src/sandbox/packages/npm-kind.ts';
 import type { PackageCommand } from '../../../src/sandbox/packages/package-command.ts';
-import { npmProgram } from '../../../src/sandbox/packages/package-programs.ts';
+import { npmProgram } from '../../../src/sandbox/packages/package-kind.ts';
 import { uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-programs-')));

@@ -2,15 +2,17 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test } from 'vitest';
-import { bunKind } from '../../../src/sandbox/packages/bun-kind.ts';
-import { checkBunLock } from '../../../src/sandbox/packages/check-bun-lock.ts';
-import { checkTree } from '../../../src/sandbox/packages/check-tree.ts';
-import { isSetByProject, withoutNpmSettings } from '../../../src/sandbox/packages/npm-settings.ts';
-import { npmSources } from '../../../src/sandbox/packages/npm-sources.ts';
-import { readNpmrc, writeNpmrc } from '../../../src/sandbox/packages/npmrc.ts';
-import { assertWithin, TooLargeError } from '../../../src/sandbox/packages/tree-bounds.ts';
-import { readUvIndexes } from '../../../src/sandbox/packages/uv-indexes.ts';
+import { bunKind, checkBunLock } from '../../../src/sandbox/packages/bun-kind.ts';
+import { assertWithin, checkTree, TooLargeError } from '../../../src/sandbox/packages/check-tree.ts';
+import {
+  isSetByProject,
+  npmSources,
+  readNpmrc,
+  withoutNpmSettings,
+  writeNpmrc,
+} from '../../../src/sandbox/packages/npm-sources.ts';
 import { uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
+import { readUvIndexes } from '../../../src/sandbox/packages/uv-sources.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sources-')));
 const home = join(folder, 'home');

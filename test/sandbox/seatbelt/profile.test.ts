@@ -5,9 +5,13 @@ import { expect, test } from 'vitest';
 import type { Guard } from '../../../src/sandbox/common/confinement.ts';
 import { createTmpRoot } from '../../../src/sandbox/common/sweep-leftovers.ts';
 import { createWarden } from '../../../src/sandbox/reaper/warden.ts';
-import { readSeatbeltProbe, seatbeltProbeScript } from '../../../src/sandbox/seatbelt/probe.ts';
 import { seatbeltProfile } from '../../../src/sandbox/seatbelt/profile.ts';
-import { createSeatbeltRunner, profileFor } from '../../../src/sandbox/seatbelt/seatbelt.ts';
+import {
+  createSeatbeltRunner,
+  profileFor,
+  readSeatbeltProbe,
+  seatbeltProbeScript,
+} from '../../../src/sandbox/seatbelt/seatbelt.ts';
 import { ordinaryLimits } from '../bwrap/sandbox-harness.ts';
 
 /** The rules in their order: `[allow or deny, what, …of which]`. */

@@ -1,14 +1,11 @@
 import { opendir } from 'node:fs/promises';
 import { guardedPaths, isGuardedName } from '../../../lib/fs/guarded-names.ts';
-import { isOpened } from '../is-opened.ts';
-import { lookWithin, type Pinned } from '../pinned.ts';
+import { isOpened, lookWithin, type Pinned } from '../pinned.ts';
 import { type Collected, createCollector } from './collect-guarded.ts';
 import { guardLinksOf } from './guard-orders.ts';
 import { guardRepositories } from './guard-repositories.ts';
-import { type GuardSpot, spotOf } from './guard-spots.ts';
+import { type GuardedFolder, type GuardSpot, spotOf } from './guard-spots.ts';
 import { type GuardedName, guardedIn } from './guarded-entries.ts';
-import type { GuardedFolder } from './watch-names.ts';
-
 /** Writes a file that is shown in place of another one. */
 export type ShowCopy = (content: Buffer, inside: string) => Pinned;
 

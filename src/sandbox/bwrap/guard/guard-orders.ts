@@ -11,8 +11,7 @@ import {
   OrdersUnknown,
 } from '../../../lib/git/git-orders.ts';
 import { escapeControls } from '../../../lib/text/escape-controls.ts';
-import { isOpened } from '../is-opened.ts';
-import { lookWithin, type Pinned } from '../pinned.ts';
+import { isOpened, lookWithin, type Pinned } from '../pinned.ts';
 import { unavailable } from '../remedy.ts';
 import type { Collector } from './collect-guarded.ts';
 import { isPlaceholder } from './placeholders.ts';

@@ -1,10 +1,13 @@
 import { accessSync, constants, type Dir, type Dirent, opendirSync } from 'node:fs';
+import { setImmediate as othersHadTheirTurn } from 'node:timers/promises';
 import { isAmbitError } from '../../../errors.ts';
 import { redactionFor } from '../../../lib/redact/redact-settings.ts';
-import { createGiveWay } from '../give-way.ts';
 import type { Pinned } from '../pinned.ts';
 import { unavailable } from '../remedy.ts';
 import { isRepository } from './guarded-entries.ts';
+
+/** Others wait no longer than this. */
+const longestMs = 5;
 
 /** What is found below the top of a folder, each by the names that lead there. */
 export interface Survey {
@@ -103,4 +106,14 @@ function tooMuch(what: string) {
     `a folder that may be written holds ${what} beside node_modules, so what is guarded in it cannot all be found`,
     'Look who made them. Remove what is not needed, or give the session a smaller folder.',
   );
+}
+
+/** Returns what lets others have their turn, once this has kept them waiting. To be called often. */
+export function createGiveWay(): () => Promise<void> {
+  let began = performance.now();
+  return async () => {
+    if (performance.now() - began < longestMs) return;
+    await othersHadTheirTurn();
+    began = performance.now();
+  };
 }

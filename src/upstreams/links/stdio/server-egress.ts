@@ -1,8 +1,8 @@
 import type { Journal } from '../../../observability/journal/journal.ts';
 import type { Confinement } from '../../../sandbox/common/confinement.ts';
-import type { WayOut } from '../../../sandbox/egress/inside.ts';
 import { openEgress } from '../../../sandbox/egress/open-egress.ts';
 import { createRefusalRecord } from '../../../sandbox/egress/refusal-record.ts';
+import type { WayOut } from '../../../sandbox/runner.ts';
 
 interface Whose {
   readonly server: string;

@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import { lookUpTool } from '../../../sandbox/common/look-up.ts';
-import { makePrivateFolder } from '../../../sandbox/common/private-folder.ts';
+import { makePrivateFolder } from '../../../sandbox/processes/supervise.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
 import { readBounded } from '../../read-bounded.ts';
 import { confinementFor, type GitPlace, type GitSight } from './git-confinement.ts';

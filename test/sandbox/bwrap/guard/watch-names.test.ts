@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import { watchNames } from '../../../../src/sandbox/bwrap/guard/guard-spots.ts';
 import { type GuardedName, guardedIn } from '../../../../src/sandbox/bwrap/guard/guarded-entries.ts';
-import { watchNames } from '../../../../src/sandbox/bwrap/guard/watch-names.ts';
 
 function scene(): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-names-')));
