@@ -16,7 +16,7 @@ const outside = Object.keys({ ...dependencies, ...optionalDependencies }).filter
 const doors = ['index', 'public/sdk/index', 'public/server/index', 'stores/index', 'public/testing/index', 'cli/main'];
 /** Started by their path, and shown alone inside a sandbox: each is one file that needs no other of ours. */
 const programs = [
-  'sandbox/reaper/warden-process',
+  'sandbox/reaper/reaper-process',
   'sandbox/egress/forwarder',
   'workspaces/backends/container/files-process',
 ];

@@ -12,6 +12,6 @@ const top = new URL(/\/(?:src|build)\/own-files\.[jt]s$/.test(here) ? '../dist/'
 export const commandLine = fileURLToPath(new URL('../bin/ambit.js', top));
 export const manifest = fileURLToPath(new URL('../package.json', top));
 /** Programs of their own, each one file. */
-export const wardenProgram = fileURLToPath(new URL('sandbox/reaper/warden-process.js', top));
+export const wardenProgram = fileURLToPath(new URL('sandbox/reaper/reaper-process.js', top));
 export const forwarderProgram = fileURLToPath(new URL('sandbox/egress/forwarder.js', top));
 export const filesProgram = fileURLToPath(new URL('workspaces/backends/container/files-process.js', top));

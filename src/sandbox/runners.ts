@@ -1,9 +1,9 @@
 import { createBwrapRunner } from './bwrap/bwrap.ts';
-import { unavailable } from './bwrap/remedy.ts';
+import { unavailable } from './common/sandbox-errors.ts';
 import { createContainerRunner } from './container/container.ts';
 import { createPackages } from './packages/packages.ts';
 import { createPlainRunner } from './plain/plain.ts';
-import type { Warden } from './reaper/warden.ts';
+import type { Warden } from './reaper/reaper.ts';
 import type { EndTiming, Runners, SandboxRunner } from './runner.ts';
 import { createSeatbeltRunner } from './seatbelt/seatbelt.ts';
 

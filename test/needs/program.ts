@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { lookUp } from '../../src/sandbox/common/look-up.ts';
+import { lookUp } from '../../src/sandbox/common/find-program.ts';
 
 /** A program that some tests run and that npm does not bring. */
 interface Need {

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readLines } from '../../src/protocol/lines/read-lines.ts';
-import { baseEnvironment } from '../../src/sandbox/common/environment.ts';
+import { baseEnvironment } from '../../src/sandbox/common/base-environment.ts';
 import { createTmpRoot } from '../../src/sandbox/common/sweep-leftovers.ts';
 import { createPlainRunner } from '../../src/sandbox/plain/plain.ts';
-import { createWarden, type Warden, type WardenOptions } from '../../src/sandbox/reaper/warden.ts';
+import { createWarden, type Warden, type WardenOptions } from '../../src/sandbox/reaper/reaper.ts';
 import type { EndTiming, Launch, Runner, RunningProcess } from '../../src/sandbox/runner.ts';
 import { killTagged } from './tagged-processes.ts';
 

@@ -109,7 +109,7 @@ test('what is published holds the code of others with their terms', () => {
 });
 
 test('a program that is started by its path is one file', () => {
-  for (const name of ['sandbox/reaper/warden-process.js', 'sandbox/egress/forwarder.js']) {
+  for (const name of ['sandbox/reaper/reaper-process.js', 'sandbox/egress/forwarder.js']) {
     const text = readFileSync(join(repository, 'dist', name), 'utf8');
     const needed = [...text.matchAll(/(?:\bfrom|\bimport\(?) ?['"]([^'"]+)['"]/g)].map((match) => match[1] as string);
     expect(needed.length).toBeGreaterThan(2);

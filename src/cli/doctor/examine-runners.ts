@@ -6,7 +6,7 @@ import { type Machine, thisMachine } from '../../sandbox/common/machine.ts';
 import { createTmpRoot } from '../../sandbox/common/sweep-leftovers.ts';
 import { createLimiter } from '../../sandbox/limits/limiter.ts';
 import { type InForce, type Limits, type Means, remedyForLimit } from '../../sandbox/limits/limits.ts';
-import { createWarden } from '../../sandbox/reaper/warden.ts';
+import { createWarden } from '../../sandbox/reaper/reaper.ts';
 import type { Probed, SandboxRunner } from '../../sandbox/runner.ts';
 import { createRunners } from '../../sandbox/runners.ts';
 import type { Finding } from './finding.ts';

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { createTmpRoot, sweepLeftovers } from '../../sandbox/common/sweep-leftovers.ts';
-import { createWarden, type Warden } from '../../sandbox/reaper/warden.ts';
+import { createWarden, type Warden } from '../../sandbox/reaper/reaper.ts';
 import type { Runners } from '../../sandbox/runner.ts';
 import { createRunners } from '../../sandbox/runners.ts';
 import { lookForSandbox, type SandboxLook } from '../../sandbox/sandbox-state.ts';

@@ -1,14 +1,14 @@
 import { realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Confinement, Shown } from '../common/confinement.ts';
-import { machineSettings } from '../common/machine-settings.ts';
-import type { Guarded } from './guard/collect-guarded.ts';
-import { executedLater } from './guard/executed-later.ts';
-import { type GuardedFolder, type GuardSpot, spotOf, type Watched } from './guard/guard-spots.ts';
-import { lookAt } from './guard/guarded-entries.ts';
+import { machineSettings } from '../common/machine-credentials.ts';
+import { lookAt } from './guard/find-protected-names.ts';
+import type { Guarded } from './guard/mount-collector.ts';
 import { giveUpNames, type Placeholder } from './guard/placeholders.ts';
-import { lookWithin, type Pinned, pin, release } from './pinned.ts';
-import { isInside, isSystem, type Link, type Traced } from './what-may-be-shown.ts';
+import { executedLater } from './guard/protect-config-files.ts';
+import { type GuardedFolder, type GuardSpot, spotOf, type Watched } from './guard/watch-mount-points.ts';
+import { lookWithin, type Pinned, pin, release } from './pinned-path.ts';
+import { isInside, isSystem, type Link, type Traced } from './visibility-filter.ts';
 
 export interface Mounts {
   /** Those above others first. */

@@ -2,7 +2,7 @@ import { closeSync, constants, existsSync, openSync, readSync, realpathSync, sta
 import { basename, delimiter, dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { Shown } from '../common/confinement.ts';
-import { isProgram, lookUp } from '../common/look-up.ts';
+import { isProgram, lookUp } from '../common/find-program.ts';
 import {
   createGate,
   type Followed,
@@ -17,7 +17,7 @@ import {
   type Traced,
   together,
   upwards,
-} from './what-may-be-shown.ts';
+} from './visibility-filter.ts';
 
 /** As much as the kernel reads. A line that does not end in it is none for the kernel either. */
 const lineBytes = 256;

@@ -4,14 +4,14 @@ import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { NotPaused, noteWriter, withWritersPaused } from '../common/writers.ts';
+import { cannotStart, neighboursRun } from '../common/sandbox-errors.ts';
 import type { Bounds } from '../limits/limiter.ts';
+import { NotPaused, noteWriter, withWritersPaused } from '../processes/pause-writers.ts';
 import { type StartedChild, spawnWatched } from '../processes/supervise.ts';
-import type { Warden } from '../reaper/warden.ts';
+import type { Warden } from '../reaper/reaper.ts';
+import { type Device, group, hosts, passwd, profileArguments } from './bwrap-arguments.ts';
 import { inOrder, type Mounts } from './mounts.ts';
-import { type Device, group, hosts, passwd, profileArguments } from './profile.ts';
-import { cannotStart, neighboursRun } from './remedy.ts';
-import { assertShownTruly, assertWaysClear, foldersMountedUpon, parseMounts } from './shown-truly.ts';
+import { assertShownTruly, assertWaysClear, foldersMountedUpon, parseMounts } from './verify-mounts.ts';
 
 const closeOnExec = 0o2000000;
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { user } from '../bwrap/bwrap-arguments.ts';
 import { inOrder, type Mounts } from '../bwrap/mounts.ts';
-import { user } from '../bwrap/profile.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { Engine } from './engine.ts';
 import type { Account } from './local-image.ts';

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { lookUpTool } from '../common/look-up.ts';
+import { lookUpTool } from '../common/find-program.ts';
 
 /** A program that runs containers. */
 export interface Engine {

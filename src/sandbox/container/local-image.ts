@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
-import { hosts, user } from '../bwrap/profile.ts';
-import { type Link, systemFolders } from '../bwrap/what-may-be-shown.ts';
+import { hosts, user } from '../bwrap/bwrap-arguments.ts';
+import { type Link, systemFolders } from '../bwrap/visibility-filter.ts';
 import { type Engine, order } from './engine.ts';
 import { volumeFolder } from './volume-folder.ts';
 

@@ -1,4 +1,4 @@
-import { refusedCalls, type SystemCall, unownedCalls } from '../bwrap/seccomp.ts';
+import { refusedCalls, type SystemCall, unownedCalls } from '../bwrap/seccomp-filter.ts';
 
 /**
  * Every system call up to the newest that was looked at, without those that are refused or judged by their arguments.

@@ -1,20 +1,20 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { sandboxEnvironment, tmpFolder, user } from '../bwrap/bwrap-arguments.ts';
 import type { Mounts } from '../bwrap/mounts.ts';
-import { sandboxEnvironment, tmpFolder, user } from '../bwrap/profile.ts';
 import type { ServerFiles } from '../bwrap/server-files.ts';
-import { assertShownTruly } from '../bwrap/shown-truly.ts';
+import { assertShownTruly } from '../bwrap/verify-mounts.ts';
 import type { Confinement } from '../common/confinement.ts';
-import { noteWriter, setUpsOver } from '../common/writers.ts';
 import type { Bounds } from '../limits/limiter.ts';
+import { noteWriter, setUpsOver } from '../processes/pause-writers.ts';
 import { type StartedChild, spawnWatched } from '../processes/supervise.ts';
-import type { Warden } from '../reaper/warden.ts';
+import type { Warden } from '../reaper/reaper.ts';
 import type { Launch } from '../runner.ts';
+import { noImage } from './container-errors.ts';
 import { createArguments, environmentLines } from './create-arguments.ts';
 import { type Engine, EngineRefusal, order } from './engine.ts';
 import { accountInside, hasImage, localImage, type provideImage, systemMounts } from './local-image.ts';
-import { noImage } from './remedy.ts';
 
 /** An engine, and how it runs containers on this machine. */
 export interface Manner {

@@ -5,8 +5,8 @@ import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type Duplex, pipeline } from 'node:stream';
 import { type HostAndPort, readHostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
-import { dial, dialThroughProxy } from './dial-through-proxy.ts';
-import { createAllowList, createWayfinder, type Resolve } from './find-way.ts';
+import { createAllowList, createWayfinder, type Resolve } from './connect-allowed.ts';
+import { dial, dialThroughProxy } from './open-connection.ts';
 import { relayRequest } from './relay-request.ts';
 
 export interface EgressOptions {

@@ -3,10 +3,10 @@ import { getPriority, setPriority } from 'node:os';
 import { dirname } from 'node:path';
 import { listProcesses, type ProcessEntry } from '../processes/process-table.ts';
 import type { Exit } from '../runner.ts';
-import { type Groups, groupsOfVersion1, groupsOfVersion2, hierarchiesOf } from './cgroup-groups.ts';
+import { type Groups, groupsOfVersion1, groupsOfVersion2, hierarchiesOf } from './find-cgroups.ts';
+import { createOwners, descendantsOf, type Member, type Owner, type Usage } from './limit-owners.ts';
 import type { InForce, Limits } from './limits.ts';
-import type { Below, Group, Refusals } from './owner-group.ts';
-import { createOwners, descendantsOf, type Member, type Owner, type Usage } from './owners.ts';
+import type { Below, Group, Refusals } from './owner-cgroup.ts';
 import { countsProcesses, hasRlimits, limited, tooLargeFile } from './rlimits.ts';
 import { findSystemd, type Slice, type Systemd, type Wrapped } from './systemd.ts';
 

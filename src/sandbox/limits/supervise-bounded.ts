@@ -3,7 +3,7 @@ import { type StartedChild, supervise } from '../processes/supervise.ts';
 import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
 import { type Bounds, tooOld, whyItLeft } from './limiter.ts';
 import type { Limits } from './limits.ts';
-import type { Refusals } from './owner-group.ts';
+import type { Refusals } from './owner-cgroup.ts';
 
 interface Watched {
   /** Why it has to end, if it has to; the process table is read once for all who ask for it. */

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { lookUpTool } from '../common/look-up.ts';
+import { lookUpTool } from '../common/find-program.ts';
 import type { Limits } from './limits.ts';
 
 /** A command to be started in place of another. */

@@ -1,13 +1,13 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import { lookUp } from '../common/look-up.ts';
-import { checkTree } from './check-tree.ts';
+import { lookUp } from '../common/find-program.ts';
 import { type NpmSources, npmSources } from './npm-sources.ts';
 import { type HostSide, npmProgram, type PackageKind } from './package-kind.ts';
 import { cacheFolder, hostOf, settingsFolder } from './package-sources.ts';
-import { lockBytes, readFetched } from './read-fetched.ts';
-import { isRegistrySpec, refuseOffender, showWord } from './refuse-offender.ts';
+import { checkTree } from './package-tree.ts';
+import { lockBytes, readFetched } from './read-package-file.ts';
+import { isRegistrySpec, refuseOffender, showWord } from './registry-check.ts';
 
 const version = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
 

@@ -6,9 +6,9 @@ import { showHostAndPort } from '../../lib/net/host-and-port.ts';
 import { openEgress } from '../egress/open-egress.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { SandboxRunner } from '../runner.ts';
-import { generousBounds, type TreeBounds, watchSize } from './check-tree.ts';
 import type { RunTool } from './package-kind.ts';
 import { cacheFolder, type PackageSources, settingsFolder } from './package-sources.ts';
+import { generousBounds, type TreeBounds, watchSize } from './package-tree.ts';
 
 export interface FetchPlace {
   /** The sandbox in which packages are fetched; rejects where there is none. */

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkTree } from './check-tree.ts';
 import { type NpmSources, npmSources } from './npm-sources.ts';
 import { npmProgram, type PackageKind } from './package-kind.ts';
 import { hostOf } from './package-sources.ts';
-import { lockBytes, readFetched } from './read-fetched.ts';
-import { isRegistrySpec, refuseOffender, showWord } from './refuse-offender.ts';
+import { checkTree } from './package-tree.ts';
+import { lockBytes, readFetched } from './read-package-file.ts';
+import { isRegistrySpec, refuseOffender, showWord } from './registry-check.ts';
 
 /** What a lock file says of one package, as far as it matters where the package comes from. */
 interface LockEntry {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { lookUp } from '../common/look-up.ts';
+import { lookUp } from '../common/find-program.ts';
 import { cacheFolder, hostOf, type PackageSources, proxiesOf, proxyFinder, settingsFolder } from './package-sources.ts';
 
 /** The settings in a file of npm, as they stand there. A name with `[]` has several values. */

@@ -3,7 +3,7 @@ import { basename, join, relative, sep } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { PackageCommand, PackageTool } from './package-command.ts';
 import type { PackageSources } from './package-sources.ts';
-import { manifestBytes, readFetched, readStart } from './read-fetched.ts';
+import { manifestBytes, readFetched, readStart } from './read-package-file.ts';
 
 /** The system starts it by its first line. */
 const isScript = (file: string): boolean => readStart(file, 2).toString('latin1') === '#!';

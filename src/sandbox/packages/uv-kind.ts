@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../lib/json/canonical-json.ts';
-import { checkTree } from './check-tree.ts';
 import { noProgram, type PackageKind, type RunTool } from './package-kind.ts';
-import { lockBytes, readFetched } from './read-fetched.ts';
-import { refuseOffender, showWord } from './refuse-offender.ts';
+import { checkTree } from './package-tree.ts';
+import { lockBytes, readFetched } from './read-package-file.ts';
+import { refuseOffender, showWord } from './registry-check.ts';
 import { uvSources } from './uv-sources.ts';
 
 const asked = 'requirements.in';

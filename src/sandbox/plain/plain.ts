@@ -2,9 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename, delimiter, isAbsolute, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { withoutProjectFolders } from '../common/look-up.ts';
+import { withoutProjectFolders } from '../common/find-program.ts';
 import { makePrivateFolder, type StartedChild, spawnWatched, supervise } from '../processes/supervise.ts';
-import type { Warden } from '../reaper/warden.ts';
+import type { Warden } from '../reaper/reaper.ts';
 import type { EndTiming, Launch, Runner } from '../runner.ts';
 
 /** How a process is started, as far as npx matters. */

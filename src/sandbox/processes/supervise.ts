@@ -2,7 +2,7 @@ import { type ChildProcessWithoutNullStreams, type SpawnOptions, spawn } from 'n
 import { once } from 'node:events';
 import { lstat, mkdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Warden } from '../reaper/warden.ts';
+import type { Warden } from '../reaper/reaper.ts';
 import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
 
 export type StartedChild = ChildProcessWithoutNullStreams & { readonly pid: number };

@@ -1,4 +1,4 @@
-import { lookUpTool } from '../../sandbox/common/look-up.ts';
+import { lookUpTool } from '../../sandbox/common/find-program.ts';
 
 /**
  * The program that comes with the package of that name, which is the version that is tested; else the one on PATH. The

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { lookUp } from '../../../src/sandbox/common/look-up.ts';
+import { lookUp } from '../../../src/sandbox/common/find-program.ts';
 import { ambitInProcess } from '../../cli/in-process.ts';
 import { proof } from '../../proof.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';

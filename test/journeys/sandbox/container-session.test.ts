@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { lookUp } from '../../../src/sandbox/common/look-up.ts';
+import { lookUp } from '../../../src/sandbox/common/find-program.ts';
 import { localImage } from '../../../src/sandbox/container/local-image.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { hasPodman } from '../../needs/podman.ts';

@@ -15,7 +15,7 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
-import { lookUp } from '../../../src/sandbox/common/look-up.ts';
+import { lookUp } from '../../../src/sandbox/common/find-program.ts';
 import { type RawClient, rawClient } from '../../gateway/raw-client.ts';
 import { hasBwrap, pathWithoutBwrap } from '../../needs/bwrap.ts';
 import { hasPodman } from '../../needs/podman.ts';

@@ -5,7 +5,7 @@ import { type BwrapRunnerOptions, createBwrapRunner } from '../../../src/sandbox
 import { createTmpRoot } from '../../../src/sandbox/common/sweep-leftovers.ts';
 import { createLimiter, type Keeper } from '../../../src/sandbox/limits/limiter.ts';
 import type { Limits } from '../../../src/sandbox/limits/limits.ts';
-import { createWarden, type Warden } from '../../../src/sandbox/reaper/warden.ts';
+import { createWarden, type Warden } from '../../../src/sandbox/reaper/reaper.ts';
 import type { Launch, SandboxRunner } from '../../../src/sandbox/runner.ts';
 
 export const ordinaryLimits: Limits = {

@@ -1,7 +1,7 @@
 // An Ambit to be killed: starts one sandbox, tells of it, and waits.
 import { join } from 'node:path';
 import { createTmpRoot } from '../../../build/sandbox/common/sweep-leftovers.js';
-import { createWarden } from '../../../build/sandbox/reaper/warden.js';
+import { createWarden } from '../../../build/sandbox/reaper/reaper.js';
 
 const [folder, does, kind = 'bwrap'] = process.argv.slice(2);
 const { createBwrapRunner, createContainerRunner } = await import(`../../../build/sandbox/${kind}/${kind}.js`);

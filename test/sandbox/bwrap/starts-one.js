@@ -8,7 +8,7 @@ const { runner: kind, library, folder, asked, confinement, env, scripts, hosts }
 const { createBwrapRunner, createContainerRunner } = await import(join(library, `sandbox/${kind}/${kind}.js`));
 const { openEgress } = await import(join(library, 'sandbox/egress/open-egress.js'));
 const { createTmpRoot } = await import(join(library, 'sandbox/common/sweep-leftovers.js'));
-const { createWarden } = await import(join(library, 'sandbox/reaper/warden.js'));
+const { createWarden } = await import(join(library, 'sandbox/reaper/reaper.js'));
 
 const tmpRoot = await createTmpRoot(join(folder, 'data', 'tmp'));
 const warden = createWarden({ tmpRoot });

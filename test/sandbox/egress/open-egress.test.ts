@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Resolve } from '../../../src/sandbox/egress/find-way.ts';
+import type { Resolve } from '../../../src/sandbox/egress/connect-allowed.ts';
 import { type Egress, openEgress, type Refusal } from '../../../src/sandbox/egress/open-egress.ts';
 
 /** Longer than the address of a socket may be. */

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { bunKind, checkBunLock } from '../../../src/sandbox/packages/bun-kind.ts';
-import { assertWithin, checkTree, TooLargeError } from '../../../src/sandbox/packages/check-tree.ts';
 import {
   isSetByProject,
   npmSources,
@@ -11,6 +10,7 @@ import {
   withoutNpmSettings,
   writeNpmrc,
 } from '../../../src/sandbox/packages/npm-sources.ts';
+import { assertWithin, checkTree, TooLargeError } from '../../../src/sandbox/packages/package-tree.ts';
 import { uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
 import { readUvIndexes } from '../../../src/sandbox/packages/uv-sources.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Guard } from '../../../src/sandbox/common/confinement.ts';
 import { createTmpRoot } from '../../../src/sandbox/common/sweep-leftovers.ts';
-import { createWarden } from '../../../src/sandbox/reaper/warden.ts';
+import { createWarden } from '../../../src/sandbox/reaper/reaper.ts';
 import { seatbeltProfile } from '../../../src/sandbox/seatbelt/profile.ts';
 import {
   createSeatbeltRunner,

@@ -13,7 +13,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { type Pinned, pin, pinWithin } from '../pinned.ts';
+import { type Pinned, pin, pinWithin } from '../pinned-path.ts';
 
 /**
  * A name that is missing cannot be made read-only. So an empty file or folder takes it, for as long as any sandbox of this

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
-import { lookUpTool } from '../../../sandbox/common/look-up.ts';
+import { lookUpTool } from '../../../sandbox/common/find-program.ts';
 import { makePrivateFolder } from '../../../sandbox/processes/supervise.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
 import { readBounded } from '../../read-bounded.ts';

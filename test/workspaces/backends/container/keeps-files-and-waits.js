@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { createTmpRoot } from '../../../../build/sandbox/common/sweep-leftovers.js';
 import { createContainerRunner } from '../../../../build/sandbox/container/container.js';
-import { createWarden } from '../../../../build/sandbox/reaper/warden.js';
+import { createWarden } from '../../../../build/sandbox/reaper/reaper.js';
 import { createContainerBackends } from '../../../../build/workspaces/backends/container/container-backends.js';
 
 const [folder, volume, program] = process.argv.slice(2);

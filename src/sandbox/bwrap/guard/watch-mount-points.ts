@@ -1,0 +1,108 @@
+import type { Stats } from 'node:fs';
+import { basename, join } from 'node:path';
+import { guardedNames, guardedPaths } from '../../../lib/fs/guarded-names.ts';
+import type { Bounds } from '../../limits/limiter.ts';
+import type { Pinned } from '../pinned-path.ts';
+import { guardedIn, lookAt } from './find-protected-names.ts';
+
+/** A folder in which names that are guarded may come to be. */
+export interface GuardedFolder {
+  readonly path: string;
+  /** Guarded names that were there from the start, as names and as paths. */
+  readonly present: ReadonlySet<string>;
+  /** Those that may be written. */
+  readonly isFree: (names: readonly string[]) => boolean;
+}
+
+interface NameWatchOptions {
+  readonly list?: typeof guardedIn;
+  readonly now?: () => number;
+}
+
+/** Names that can be asked for one by one. */
+const plainNames = [...guardedNames, ...guardedPaths].filter((name) => !name.includes('*'));
+
+/** Listing a large folder must not become all that Ambit does. */
+const shareOfTime = 50;
+
+/** A name outside upon which something is mounted in a sandbox. */
+export interface GuardSpot {
+  readonly path: string;
+  readonly mark: string;
+}
+
+export interface Watched {
+  readonly spots: readonly GuardSpot[];
+  readonly folders: readonly GuardedFolder[];
+}
+
+export function spotOf({ real, stats }: Pick<Pinned, 'real' | 'stats'>): GuardSpot {
+  return { path: real, mark: markOf(stats) };
+}
+
+/**
+ * When somebody outside replaces a file, as git and many editors do, the kernel takes away what was mounted upon it, and
+ * the new file can be written inside. What is new has no guard at all, whoever made it. So a process whose guards are not
+ * as they should be is ended; the next one gets new ones.
+ */
+export function boundsWithGuards(bounds: Bounds, { spots, folders }: Watched): Bounds {
+  const watches = folders.map((folder) => watchNames(folder));
+  return {
+    ...bounds,
+    check: (pid, processes) => bounds.check(pid, processes) ?? replacedGuard(spots) ?? newName(watches),
+  };
+}
+
+function newName(watches: readonly (() => string | undefined)[]): string | undefined {
+  for (const watch of watches) {
+    const name = watch();
+    if (name === undefined) continue;
+    return `"${name}", which servers in a sandbox may only read, is new in the folder; look who made it, or open it in workspaces.*.files.open`;
+  }
+  return undefined;
+}
+
+function replacedGuard(spots: readonly GuardSpot[]): string | undefined {
+  const gone = spots.find(({ path, mark }) => {
+    const now = lookAt(path);
+    return now === undefined || markOf(now) !== mark;
+  });
+  if (gone === undefined) return undefined;
+  return `"${basename(gone.path)}", which it may only read, was replaced; it starts anew with the next call`;
+}
+
+/** The number of a file may be given to the next one. */
+const markOf = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
+
+/**
+ * Returns what says which guarded name is new in a folder. Plain names are looked for each time it is asked. The rest, which is
+ * patterns, other spellings and repositories, takes a listing of the folder. That is made meanwhile, and after a listing that
+ * took long the next one waits.
+ */
+export function watchNames(
+  { path, present, isFree }: GuardedFolder,
+  { list = guardedIn, now = () => performance.now() }: NameWatchOptions = {},
+): () => string | undefined {
+  let found: string | undefined;
+  let isListing = false;
+  let notBefore = 0;
+
+  async function look(): Promise<void> {
+    const began = now();
+    const listed = await list(path);
+    found = listed.find(({ name, judged }) => !present.has(name) && !isFree(judged))?.name;
+    notBefore = now() + (now() - began) * shareOfTime;
+    isListing = false;
+  }
+
+  return () => {
+    found ??= plainNames.find(
+      (name) => !present.has(name) && lookAt(join(path, name)) !== undefined && !isFree(name.split('/')),
+    );
+    if (found === undefined && !isListing && now() >= notBefore) {
+      isListing = true;
+      void look();
+    }
+    return found;
+  };
+}

@@ -1,0 +1,94 @@
+import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readlinkSync, type Stats } from 'node:fs';
+import type { Shown } from '../common/confinement.ts';
+import { unavailable } from '../common/sandbox-errors.ts';
+
+/** Stands for the thing itself without opening it; Node does not name the flag. It is the same on every processor. */
+const O_PATH = 0o10000000;
+
+/** A file or folder held by a handle, so that what is shown in the sandbox is what was looked at. */
+export interface Pinned extends Shown {
+  readonly descriptor: number;
+  readonly stats: Stats;
+}
+
+/** Throws when something else is found there by now, or when a link has come in between. */
+export function pin(shown: Shown): Pinned {
+  const isHeld = shown.descriptor !== undefined;
+  const descriptor = isHeld
+    ? openSync(`/proc/self/fd/${shown.descriptor}`, O_PATH)
+    : openSync(shown.real, O_PATH | constants.O_NOFOLLOW);
+  try {
+    if (!isHeld && readlinkSync(`/proc/self/fd/${descriptor}`) !== shown.real) {
+      throw new Error(`This path leads elsewhere than a moment ago: ${shown.real}`);
+    }
+    const stats = fstatSync(descriptor);
+    if (!stats.isDirectory() && !stats.isFile() && !stats.isSocket()) {
+      throw new Error(`This is neither a folder nor a file, and is not shown in a sandbox: ${shown.real}`);
+    }
+    return { ...shown, descriptor, stats };
+  } catch (error) {
+    closeSync(descriptor);
+    throw error;
+  }
+}
+
+/**
+ * Reads a pinned file at once. Another process may hold a lease on it, or it may be a pipe by now: then opening it would
+ * hold up everybody, and it throws EAGAIN instead.
+ */
+export function readPinned({ descriptor }: Pinned): Buffer {
+  const reading = openSync(`/proc/self/fd/${descriptor}`, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    return readFileSync(reading);
+  } finally {
+    closeSync(reading);
+  }
+}
+
+/** What has this name in a pinned folder; undefined when nothing has, or a link. */
+export function pinWithin(folder: Pinned, name: string): Pinned | undefined {
+  let descriptor: number;
+  try {
+    descriptor = openSync(`/proc/self/fd/${folder.descriptor}/${name}`, O_PATH | constants.O_NOFOLLOW);
+  } catch (error) {
+    assertMissing(error, name);
+    return undefined;
+  }
+  const stats = fstatSync(descriptor);
+  if (stats.isDirectory() || stats.isFile()) {
+    return { real: `${folder.real}/${name}`, inside: `${folder.inside}/${name}`, descriptor, stats };
+  }
+  closeSync(descriptor);
+  return undefined;
+}
+
+/** What is found at a path in a pinned folder, a link itself; undefined when nothing is. */
+export function lookWithin({ descriptor }: Pinned, path: string): Stats | undefined {
+  try {
+    return lstatSync(`/proc/self/fd/${descriptor}/${path}`, { throwIfNoEntry: false });
+  } catch (error) {
+    assertMissing(error, path);
+    return undefined;
+  }
+}
+
+/** What cannot be looked at is not taken for missing: its owner could open it once nothing guards it. */
+function assertMissing(error: unknown, path: string): void {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG') return;
+  throw unavailable(
+    `"${path}" in a folder that may be written cannot be looked at (${code}), and so not be guarded`,
+    'Let the account of Ambit read and enter the folders that lead there.',
+    error,
+  );
+}
+
+export function release(all: Iterable<Pinned>): void {
+  for (const { descriptor } of all) closeSync(descriptor);
+}
+
+/** Whether something that is guarded may be written all the same, by itself or with all that is in it. */
+export function isOpened({ guard }: Pick<Pinned, 'guard'>, names: readonly string[]): boolean {
+  const mayWrite = guard?.mayWrite;
+  return mayWrite !== undefined && (mayWrite(names) || mayWrite([...names, 'any']));
+}

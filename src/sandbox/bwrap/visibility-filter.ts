@@ -1,0 +1,208 @@
+import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
+import { homedir, userInfo } from 'node:os';
+import { basename, dirname, join, resolve, sep } from 'node:path';
+import type { Confinement, Shown } from '../common/confinement.ts';
+import { isProgram } from '../common/find-program.ts';
+
+/** A link on the way to what is shown, made again inside so that names mean there what they mean outside. */
+export interface Link {
+  readonly inside: string;
+  readonly target: string;
+}
+
+export interface Traced {
+  readonly shown: readonly Shown[];
+  readonly links: readonly Link[];
+}
+
+const mostLinks = 40;
+
+export const nothing: Traced = { shown: [], links: [] };
+
+/** What decides which of a server's own files are shown: real paths, all of them. */
+export interface ShowRules {
+  /** Never shown because a server's own files are. */
+  readonly hidden: readonly string[];
+  /** Where sessions may write, this one or others. A link that lies there adds nothing to what is shown. */
+  readonly open?: readonly string[];
+  /** Shown anyway. */
+  readonly granted?: readonly string[];
+  /** Where fetched packages lie. A package is shown from there although the folder is hidden. */
+  readonly packages?: string | undefined;
+}
+
+/** Every path that is shown because a server's own files are has passed one of these. All but `follow` take real paths. */
+export interface Gate {
+  /** Whether all of a folder may be shown: it is not too much, and nothing in it or around it is hidden. */
+  mayShowFolder(folder: string): boolean;
+  /** The same for a folder of modules, which may lie anywhere. */
+  mayShowModules(folder: string): boolean;
+  mayShowFile(file: string): boolean;
+  /** Where a path leads, unless a link on the way may not be followed. Says nothing about what is found there. */
+  follow(path: string): Followed | undefined;
+  isGranted(path: string): boolean;
+  /** The folder a fetched package was put into; undefined where the path is in none. */
+  fetchedFolder(path: string): string | undefined;
+}
+
+export interface Followed extends Traced {
+  readonly real: string;
+}
+
+export const systemFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store', '/gnu/store'];
+/** What a folder holds that is a package of its own. */
+export const packageMarks = ['package.json', 'pyproject.toml', 'deno.json', 'deno.jsonc'];
+const projectMarks = [...packageMarks, '.git'];
+const modulesFolder = 'node_modules';
+
+export const isInside = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(folder === sep ? sep : folder + sep);
+
+export function isSystem(path: string): boolean {
+  return systemFolders.some((folder) => isInside(path, folder));
+}
+
+/** The rules that a confinement makes for the files of its server. */
+export function showRulesOf(confinement: Confinement): ShowRules {
+  const { home, volume, writable, readable, hidden, open = [], packages } = confinement;
+  const shown = [...(volume === undefined ? [home] : []), ...writable, ...readable];
+  return {
+    hidden,
+    open: [...[home, ...writable].map(({ real }) => real), ...open],
+    granted: shown.map(({ real }) => real),
+    packages,
+  };
+}
+
+export function createGate({ hidden, open = [], granted = [], packages }: ShowRules): Gate {
+  const isGranted = (path: string) => isSystem(path) || granted.some((folder) => isInside(path, folder));
+  const isIn = (path: string, folders: readonly string[]) => folders.some((folder) => isInside(path, folder));
+  const fetchedFolder = (path: string) => (packages === undefined ? undefined : folderOfPackage(path, packages));
+  const isExempt = (path: string) => isGranted(path) || fetchedFolder(path) !== undefined;
+  const isHidden = (path: string) => !isExempt(path) && isIn(path, hidden);
+  const holdsHidden = (folder: string) => hidden.some((path) => isInside(path, folder));
+  const mayShowModules = (folder: string) => isFolder(folder) && !holdsHidden(folder) && !isHidden(folder);
+  // The operator may name a file of another workspace: then the file is shown, and nothing around it.
+  const kept = hidden.filter((path) => !open.includes(path));
+
+  function mayFollow(link: string, real: string): boolean {
+    if (isGranted(real)) return true;
+    if (fetchedFolder(link) === undefined && isIn(link, [...open, ...hidden])) return false;
+    if (isSystem(link) || isLanguageRuntime(real)) return true;
+    const project = projectOf(dirname(link)) ?? settingsAround(real);
+    return project === undefined || isInside(real, project) === isInside(link, project);
+  }
+
+  return {
+    mayShowFolder: (folder) => mayShowModules(folder) && !isTooWide(folder),
+    mayShowModules,
+    mayShowFile: (file) => isOrdinaryFile(file) && (isExempt(file) || !isIn(file, kept)),
+    follow(path) {
+      const traced = trace(path);
+      const real = traced.shown[0]?.real;
+      if (real === undefined || !traced.links.every(({ inside }) => mayFollow(inside, real))) return undefined;
+      return { ...traced, real };
+    },
+    isGranted,
+    fetchedFolder,
+  };
+}
+
+/** The program of a language that is installed by itself, as nvm, uv, conda or Homebrew do it. */
+export function isLanguageRuntime(program: string): boolean {
+  if (basename(dirname(program)) !== 'bin' || !isOrdinaryFile(program)) return false;
+  const prefix = dirname(dirname(program));
+  const isNode = basename(program) === 'node' && existsSync(join(prefix, 'include/node'));
+  return isNode || existsSync(join(prefix, pythonMark(program)));
+}
+
+/** A Python's own library tells that it is one; a user's packages alone lie in such a folder too. */
+export const pythonMark = (program: string): string => `lib/${basename(program)}/os.py`;
+
+/** A file itself, no link to one. */
+export function isOrdinaryFile(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+export function upwards(folder: string): string[] {
+  const above = dirname(folder);
+  return above === folder ? [folder] : [folder, ...upwards(above)];
+}
+
+function isFolder(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+/** A package has a folder of its own, and in it one for what was fetched last. */
+function folderOfPackage(path: string, packages: string): string | undefined {
+  if (!isInside(path, packages)) return undefined;
+  const [home, content] = path.slice(packages.length + 1).split(sep);
+  return home && content ? join(packages, home, content) : undefined;
+}
+
+/** The project that a folder belongs to. Who made the project made the links in it, and it may be a stranger's. */
+function projectOf(folder: string): string | undefined {
+  const names = folder.split(sep);
+  const modules = names.indexOf(modulesFolder);
+  const start = modules === -1 ? folder : names.slice(0, modules).join(sep) || sep;
+  const marked = upwards(start).find(
+    (each) => !isTooWide(each) && projectMarks.some((mark) => existsSync(join(each, mark))),
+  );
+  return marked ?? (modules === -1 ? undefined : names.slice(0, modules + 1).join(sep));
+}
+
+/** The folder of settings in a home folder, such as `.ssh`, that a file lies in. Programs and packages are no settings. */
+function settingsAround(file: string): string | undefined {
+  if (isProgram(file) || file.split(sep).includes(modulesFolder)) return undefined;
+  return ownHomes().flatMap((home) => {
+    const name = isInside(file, home) ? file.slice(home.length + 1).split(sep)[0] : undefined;
+    return name?.startsWith('.') ? [join(home, name)] : [];
+  })[0];
+}
+
+/** A home folder, and whatever lies above one. */
+function isTooWide(folder: string): boolean {
+  const depth = folder.split(sep).filter((name) => name !== '').length;
+  return depth < 2 || /^\/(?:home|Users)\/[^/]+$/.test(folder) || ownHomes().some((home) => isInside(home, folder));
+}
+
+/** An account need not have one. */
+function ownHomes(): string[] {
+  return [homedir, () => userInfo().homedir].flatMap((find) => {
+    try {
+      return [realpathSync.native(find())];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** Where a path really leads, and each link it takes on the way there; nothing when it leads nowhere. */
+function trace(path: string): Traced {
+  const links: Link[] = [];
+  let real = '';
+  let rest = path.split(sep).filter((name) => name !== '');
+  for (let name = rest.shift(); name !== undefined; name = rest.shift()) {
+    const next = `${real}/${name}`;
+    const found = lstatSync(next, { throwIfNoEntry: false });
+    if (found === undefined || links.length > mostLinks) return nothing;
+    if (!found.isSymbolicLink()) {
+      real = next;
+      continue;
+    }
+    const target = readlinkSync(next);
+    links.push({ inside: next, target });
+    rest = [
+      ...resolve(dirname(next), target)
+        .split(sep)
+        .filter((each) => each !== ''),
+      ...rest,
+    ];
+    real = '';
+  }
+  return { shown: [{ real, inside: real }], links };
+}
+
+export function together(all: readonly Traced[]): Traced {
+  return { shown: all.flatMap(({ shown }) => shown), links: all.flatMap(({ links }) => links) };
+}

@@ -1,0 +1,58 @@
+import { lstatSync, realpathSync } from 'node:fs';
+import { dirname, isAbsolute, join } from 'node:path';
+import { lookUp } from './find-program.ts';
+
+/** From where a language or a package manager is installed; each is one file of settings or credentials. */
+const belowPrefix = [
+  // In npm's own folder.
+  'npmrc',
+  'etc/npmrc',
+  'lib/node_modules/npm/npmrc',
+  'share/nodejs/npm/npmrc',
+  'etc/yarnrc',
+  'etc/.yarnrc',
+  'share/.yarnrc',
+  'pip.conf',
+  'etc/pip.conf',
+  'etc/gitconfig',
+  'etc/gemrc',
+  'etc/netrc',
+  'etc/.netrc',
+  'cargo/config',
+  'cargo/config.toml',
+  'cargo/credentials',
+  'cargo/credentials.toml',
+];
+/** Variables that name such a file. */
+const namesOfFiles = /^(?:npm_config_(?:globalconfig|userconfig)|pip_config_file|netrc|git_config_(?:global|system))$/i;
+/** Variables that name a folder which holds some. */
+const namesOfPrefixes = /^(?:npm_config_prefix|prefix)$/i;
+
+/**
+ * Settings for all of a machine that may hold credentials, by their real paths: those that are there. They lie in folders
+ * that sandboxes are shown for the sake of the programs there.
+ */
+export function machineSettings(env: NodeJS.ProcessEnv = process.env): string[] {
+  const named = (names: RegExp) =>
+    Object.entries(env).flatMap(([name, value]) => (value && isAbsolute(value) && names.test(name) ? [value] : []));
+  const programs = [process.execPath, ...['node', 'npm', 'python3', 'git'].map((name) => lookUp(name, env['PATH']))];
+  const prefixes = programs.flatMap((program) => (program === undefined ? [] : prefixesOf(program)));
+  const all = ['/usr', '/usr/local', ...named(namesOfPrefixes), ...prefixes].flatMap((prefix) =>
+    belowPrefix.map((path) => join(prefix, path)),
+  );
+  return [...new Set([...named(namesOfFiles), ...all].flatMap(realFile))];
+}
+
+/** Of the program as it is called, and of what a link leads to: npm lies far below the prefix of its node. */
+function prefixesOf(program: string): string[] {
+  return [program, ...realFile(program)].map((path) => dirname(dirname(path)));
+}
+
+function realFile(path: string): string[] {
+  try {
+    const real = realpathSync.native(path);
+    return lstatSync(real).isFile() ? [real] : [];
+  } catch {
+    return [];
+  }
+}

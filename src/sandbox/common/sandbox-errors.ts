@@ -1,0 +1,85 @@
+import { AmbitError } from '../../errors.ts';
+import type { Launch } from '../runner.ts';
+import type { Confinement } from './confinement.ts';
+import { asRoot, installing, type Machine, thisMachine } from './machine.ts';
+
+/** No sandbox on this machine: why, and what mends it here. */
+export function unavailable(why: string, hint: string, cause?: unknown): AmbitError {
+  return new AmbitError('SANDBOX_UNAVAILABLE', {
+    what: `The session is sandboxed, and no sandbox can be had here: ${why}.`,
+    hint,
+    rule: 'trust',
+    cause,
+  });
+}
+
+export function missing(machine = thisMachine()): AmbitError {
+  if (machine.platform !== 'linux') {
+    return unavailable(
+      'on this system there is none yet',
+      'Run Ambit on Linux, or use a direct session where the operator allows that.',
+    );
+  }
+  return unavailable(
+    '"bwrap" is not on the PATH of Ambit',
+    `Install bubblewrap 0.8 or newer; the next call finds it: ${installing(machine, 'bubblewrap')}`,
+  );
+}
+
+/** What bwrap said, turned into what to do about it. */
+export function cannotStart(said: string, machine = thisMachine()): AmbitError {
+  // Callers are told no path of this machine.
+  const words = (said.trim().split('\n').at(-1) ?? '').replace(/\/\S+/g, '…').slice(0, 300);
+  return unavailable(words === '' ? 'bwrap does not work' : words, remedyFor(words, machine));
+}
+
+function remedyFor(words: string, machine: Machine): string {
+  const { isRoot } = machine;
+  if (/Unknown option/i.test(words)) {
+    return `Install bubblewrap 0.8 or newer; this one is too old: ${installing(machine, 'bubblewrap')}`;
+  }
+  // In a container nothing of the kernel's can be set; whoever starts the container decides.
+  if (machine.isContainer) {
+    return 'Ambit runs in a container, which keeps it from making namespaces: run it on the host, or start the container with: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …';
+  }
+  if (machine.appArmorRestricts && !isRoot) {
+    const profile = 'bwrap-userns-restrict';
+    const steps = [
+      installing(machine, 'apparmor-profiles'),
+      asRoot(`cp /usr/share/apparmor/extra-profiles/${profile} /etc/apparmor.d/`, isRoot),
+      asRoot(`apparmor_parser -r /etc/apparmor.d/${profile}`, isRoot),
+    ];
+    return `AppArmor keeps programs from making user namespaces; the profile for bwrap allows it: ${steps.join(' && ')}`;
+  }
+  if (machine.userNamespacesOff && !isRoot) {
+    return `Allow user namespaces: ${asRoot('sysctl -w kernel.unprivileged_userns_clone=1', isRoot)}`;
+  }
+  if (machine.noUserNamespacesLeft) {
+    return `Allow user namespaces: ${asRoot('sysctl -w user.max_user_namespaces=15000', isRoot)}`;
+  }
+  return 'See more by hand: bwrap --unshare-all --ro-bind / / true';
+}
+
+/** Other servers of a workspace can disturb what is mounted there unless they stand still. */
+export function neighboursRun(cause: unknown): AmbitError {
+  return unavailable(
+    'another server that may write to the same folder does not stand still while this one is set up',
+    'Try again. If it happens again, look which server of the workspace starts processes without end, and close its session.',
+    cause,
+  );
+}
+
+/** Where no proxy can be reached from inside, a server that was granted hosts is not started as if it had them. */
+export function refuseHosts({ wayOut }: Launch, where: string): void {
+  if (wayOut === undefined) return;
+  throw unavailable(
+    `hosts (sandbox.network) cannot be reached from ${where} yet`,
+    'Leave out sandbox.network for this server, or run Ambit where bubblewrap works.',
+  );
+}
+
+/** Only an engine of containers can show what it keeps itself. */
+export function refuseVolume({ volume }: Confinement): void {
+  if (volume === undefined) return;
+  throw unavailable('the files of the workspace are kept by a container engine', 'Install podman or docker.');
+}

@@ -1,0 +1,128 @@
+import { type Dirent, lstatSync, opendirSync, realpathSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+import { setTimeout as delay, setImmediate as giveWay } from 'node:timers/promises';
+import { refuseOffender, showWord } from './registry-check.ts';
+
+/** The most that a fetched package may take on the disk, with all that it needs. */
+export interface TreeBounds {
+  readonly bytes: number;
+  /** Files, folders and links. */
+  readonly files: number;
+}
+
+export const generousBounds: TreeBounds = { bytes: 2 * 2 ** 30, files: 200_000 };
+
+/** A package is too large. The message completes the sentence "it has …". */
+export class TooLargeError extends Error {}
+
+const everyMs = 200;
+
+/** Looking must not become all that Ambit does while it waits for a fetch. */
+const shareOfTime = 4;
+
+const blockBytes = 512;
+
+interface FetchedEntry {
+  readonly path: string;
+  readonly entry: Dirent;
+}
+
+/** Others get their turn after so many entries. */
+const atOnce = 200;
+
+/**
+ * Throws, with the name of the offender, when something in the folder leads out of it, or is neither a file nor a folder.
+ * `mayLeave` says which links may, by their path in the folder.
+ */
+export async function checkTree(folder: string, mayLeave: (path: string) => boolean = () => false): Promise<void> {
+  const root = realpathSync.native(folder);
+  for await (const { path, entry } of fetchedEntries(root)) {
+    if (entry.isDirectory() || entry.isFile()) continue;
+    const shown = relative(root, path);
+    if (!entry.isSymbolicLink()) refuseOffender(`"${showWord(shown)}", which is neither a file nor a folder`);
+    if (!staysInside(path, root) && !mayLeave(shown))
+      refuseOffender(`the link "${showWord(shown)}", which leads out of it`);
+  }
+}
+
+function staysInside(link: string, root: string): boolean {
+  try {
+    return realpathSync.native(link).startsWith(root + sep);
+  } catch {
+    // A link that leads nowhere now may lead somewhere later.
+    return false;
+  }
+}
+
+/** Everything below a folder, no link followed. What goes away meanwhile is left out: a tool may still be at work there. */
+export async function* fetchedEntries(folder: string): AsyncGenerator<FetchedEntry> {
+  const open = [folder];
+  let seen = 0;
+  for (let current = open.pop(); current !== undefined; current = open.pop()) {
+    for (const entry of entriesOf(current)) {
+      if (++seen % atOnce === 0) await giveWay();
+      const path = join(current, entry.name);
+      if (entry.isDirectory()) open.push(path);
+      yield { path, entry };
+    }
+  }
+}
+
+/** Read piece by piece: a folder may have more names than memory holds. */
+function* entriesOf(folder: string): Generator<Dirent> {
+  let names: ReturnType<typeof opendirSync>;
+  try {
+    names = opendirSync(folder, { bufferSize: atOnce });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw error;
+  }
+  try {
+    for (let entry = names.readSync(); entry !== null; entry = names.readSync()) yield entry;
+  } finally {
+    names.closeSync();
+  }
+}
+
+/** Throws when what lies in the folders together is more than it may be. `times` widens the bounds. */
+export async function assertWithin(folders: readonly string[], bounds: TreeBounds, times = 1): Promise<void> {
+  let [bytes, files] = [0, 0];
+  for (const folder of folders) {
+    for await (const { path, entry } of fetchedEntries(folder)) {
+      files += 1;
+      const facts = entry.isFile() ? lstatSync(path, { throwIfNoEntry: false }) : undefined;
+      if (facts !== undefined) bytes += Math.max(facts.size, facts.blocks * blockBytes);
+      if (bytes > bounds.bytes * times || files > bounds.files * times) throw new TooLargeError(showBounds(bounds));
+    }
+  }
+}
+
+/**
+ * Looks again and again while a fetch is under way. Meanwhile the tool has its cache beside the package, so twice as much may be
+ * there. Returns what ends the looking and says what was found. `onOver` is called once.
+ */
+export function watchSize(folders: readonly string[], bounds: TreeBounds, onOver: () => void): () => Promise<unknown> {
+  const stop = new AbortController();
+  const watching = look().catch((error: unknown) => {
+    if (stop.signal.aborted) return undefined;
+    onOver();
+    return error;
+  });
+  return () => {
+    stop.abort();
+    return watching;
+  };
+
+  async function look(): Promise<void> {
+    for (let pause = everyMs; ; ) {
+      await delay(pause, undefined, { signal: stop.signal });
+      const began = performance.now();
+      await assertWithin(folders, bounds, 2);
+      pause = Math.max(everyMs, (performance.now() - began) * shareOfTime);
+    }
+  }
+}
+
+function showBounds({ bytes, files }: TreeBounds): string {
+  return `more than ${Math.floor(bytes / 2 ** 20)} MiB or ${files} files`;
+}

@@ -1,0 +1,165 @@
+import { basename, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { removeFolder } from '../../lib/fs/remove-folder.ts';
+import { isOwnedBy, thisProcess } from '../common/instance-owner.ts';
+import { startTimeOf } from '../processes/process-table.ts';
+import { type Post, startPost } from './reaper-client.ts';
+import { type Ward, wardKey, wardName } from './reaper-protocol.ts';
+
+/** Sees to it that what Ambit started is gone when Ambit is, however that comes about. */
+export interface Warden {
+  /** Its own process; undefined while it is not running. */
+  readonly pid: number | undefined;
+  /** Starts it ahead of the first process; rejects when it cannot be started. */
+  start(): Promise<void>;
+  /** To be called right after a process was started; its folder must lie directly in the root and never be used again. */
+  watch(pid: number, tmpDir: string): void;
+  /** The process has ended: resolves when what it left behind is gone too. Never rejects, may be asked again. */
+  release(pid: number, tmpDir: string): Promise<void>;
+  /** Resolves when what all processes released so far left behind is gone. */
+  settled(): Promise<void>;
+  /** Resolves when everything is swept and the warden has left, after two seconds at the latest. */
+  close(): Promise<void>;
+}
+
+export interface WardenOptions {
+  /** This instance's folder, see createTmpRoot. */
+  readonly tmpRoot: string;
+  /** `groups` where there is no /proc: then only whole process groups can be killed. */
+  readonly processTable?: 'proc' | 'groups';
+}
+
+interface Release {
+  readonly ward: Ward;
+  readonly done: Promise<void>;
+  readonly swept: () => void;
+}
+
+const startAttempts = 3;
+const startPauseMs = 100;
+const closeLimitMs = 2000;
+const longestPauseMs = 5000;
+/** Having lived this long, a warden that dies is started again at once. */
+const provenMs = 10_000;
+
+export function createWarden(options: WardenOptions): Warden {
+  const root = resolve(options.tmpRoot);
+  const ambit = thisProcess();
+  const processTable = options.processTable ?? (ambit.start === 0 ? 'groups' : 'proc');
+  const watched = new Map<string, Ward>();
+  const released = new Map<string, Release>();
+  let post: Post | undefined;
+  let restart: NodeJS.Timeout | undefined;
+  let failures = 0;
+  let isClosing = false;
+  let closed: Promise<void> | undefined;
+  let left: () => void = () => {};
+
+  function ensure(): Post {
+    if (post !== undefined) return post;
+    clearTimeout(restart);
+    const started = startPost({ root, ambit, processTable, onSwept, onLeft });
+    post = started;
+    for (const ward of watched.values()) started.tell({ do: 'watch', ward });
+    for (const { ward } of released.values()) started.tell({ do: 'release', ward });
+    started.ready.then(holdIfNeeded, () => {});
+    return started;
+  }
+
+  /** Once it stands and nothing is awaited from it, it must not be what keeps Ambit from leaving. */
+  function holdIfNeeded(): void {
+    post?.hold(isClosing || released.size > 0);
+  }
+
+  function onSwept(key: string): void {
+    released.get(key)?.swept();
+    released.delete(key);
+    if (released.size === 0) holdIfNeeded();
+  }
+
+  function onLeft(leaver: Post, code: number | null): void {
+    if (post !== leaver) return;
+    post = undefined;
+    if (isClosing && code === 0) {
+      left();
+      return;
+    }
+    failures = performance.now() - leaver.startedAt > provenMs ? 0 : failures + 1;
+    if (!isClosing && watched.size === 0 && released.size === 0) return;
+    const pause = failures <= 1 ? 0 : Math.min(50 * 2 ** failures, longestPauseMs);
+    restart = setTimeout(() => {
+      const next = ensure();
+      if (isClosing) next.dismiss();
+    }, pause);
+  }
+
+  async function closeOnce(): Promise<void> {
+    if (post === undefined && watched.size === 0 && released.size === 0) {
+      if (await isOwnedBy(root, ambit)) await removeFolder(root);
+      return;
+    }
+    await new Promise<void>((accept) => {
+      const limit = setTimeout(accept, closeLimitMs);
+      left = () => {
+        clearTimeout(limit);
+        accept();
+      };
+      ensure().dismiss();
+      holdIfNeeded();
+    });
+    // Past the limit it is left to finish by itself: it has been told all, and its stdin is closed.
+    clearTimeout(restart);
+    post?.hold(false);
+    for (const { swept } of released.values()) swept();
+    released.clear();
+  }
+
+  return {
+    get pid() {
+      return post?.pid;
+    },
+    async start() {
+      for (let attempt = 1; ; attempt++) {
+        if (isClosing) throw new Error('The warden has been closed.');
+        try {
+          return await ensure().ready;
+        } catch (error) {
+          // A machine short of memory or processes may have some a moment later.
+          if (attempt === startAttempts) throw error;
+          await delay(startPauseMs * attempt);
+        }
+      }
+    },
+    watch(pid, tmpDir) {
+      if (isClosing) throw new Error('The warden has been closed.');
+      if (!Number.isSafeInteger(pid) || pid <= 1) throw new Error(`Not a process that can be watched: ${pid}`);
+      const ward = { pid, start: startTimeOf(pid) ?? 0, name: wardName(root, tmpDir) };
+      // First the warden, then the entry: a warden started just here is told all entries there are.
+      const present = ensure();
+      watched.set(wardKey(ward), ward);
+      present.tell({ do: 'watch', ward });
+    },
+    release(pid, tmpDir) {
+      const key = wardKey({ pid, name: basename(tmpDir) });
+      const ward = watched.get(key);
+      if (ward === undefined || isClosing) return released.get(key)?.done ?? Promise.resolve();
+      watched.delete(key);
+      let swept: () => void = () => {};
+      const done = new Promise<void>((accept) => {
+        swept = accept;
+      });
+      released.set(key, { ward, done, swept });
+      post?.tell({ do: 'release', ward });
+      holdIfNeeded();
+      return done;
+    },
+    async settled() {
+      await Promise.all([...released.values()].map(({ done }) => done));
+    },
+    close() {
+      isClosing = true;
+      closed ??= closeOnce();
+      return closed;
+    },
+  };
+}
