@@ -1,5 +1,5 @@
 import { createBwrapRunner } from './bwrap/bwrap.ts';
-import { unavailable } from './common/sandbox-errors.ts';
+import { sandboxUnavailable } from './common/sandbox-errors.ts';
 import { createContainerRunner } from './container/container.ts';
 import { createPackages } from './packages/packages.ts';
 import { createPlainRunner } from './plain/plain.ts';
@@ -25,7 +25,7 @@ export function createRunners(options: RunnersOptions): Runners {
   const packages = createPackages({
     folder,
     tmpRoot,
-    sandbox: () => (process.platform === 'darwin' ? refuseFetch() : firstThatWorks(sandboxes)),
+    sandbox: () => (process.platform === 'darwin' ? refuseFetch() : findWorkingSandbox(sandboxes)),
     env: () => process.env,
   });
   return {
@@ -33,19 +33,19 @@ export function createRunners(options: RunnersOptions): Runners {
     packages,
     sandboxes,
     container,
-    sandbox: (image) => firstThatWorks(image === undefined ? sandboxes : [container]),
+    sandbox: (image) => findWorkingSandbox(image === undefined ? sandboxes : [container]),
   };
 }
 
 /** The sandbox of macOS reaches no registry, and no container there runs the programs of macOS. */
 async function refuseFetch(): Promise<never> {
-  throw unavailable(
+  throw sandboxUnavailable(
     'on macOS no package can be fetched in a sandbox',
     'Install the package yourself, and name its program as the command.',
   );
 }
 
-async function firstThatWorks(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {
+async function findWorkingSandbox(sandboxes: readonly SandboxRunner[]): Promise<SandboxRunner> {
   let refusal: unknown;
   for (const sandbox of sandboxes) {
     try {

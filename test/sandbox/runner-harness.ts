@@ -6,7 +6,7 @@ import { readLines } from '../../src/protocol/lines/read-lines.ts';
 import { baseEnvironment } from '../../src/sandbox/common/base-environment.ts';
 import { createTmpRoot } from '../../src/sandbox/common/sweep-leftovers.ts';
 import { createPlainRunner } from '../../src/sandbox/plain/plain.ts';
-import { createWarden, type Warden, type WardenOptions } from '../../src/sandbox/reaper/reaper.ts';
+import { createWarden, type ReaperOptions, type Warden } from '../../src/sandbox/reaper/reaper.ts';
 import type { EndTiming, Launch, Runner, RunningProcess } from '../../src/sandbox/runner.ts';
 import { killTagged } from './tagged-processes.ts';
 
@@ -24,7 +24,7 @@ export interface Harness {
 
 export const fixturePath = (name: string): string => fileURLToPath(new URL(`fixtures/${name}.js`, import.meta.url));
 
-export async function createHarness(timing?: EndTiming, options?: Partial<WardenOptions>): Promise<Harness> {
+export async function createHarness(timing?: EndTiming, options?: Partial<ReaperOptions>): Promise<Harness> {
   const tmpParent = mkdtempSync(join(tmpdir(), 'ambit-runners-'));
   const root = await createTmpRoot(tmpParent);
   const warden = createWarden({ tmpRoot: root, ...options });

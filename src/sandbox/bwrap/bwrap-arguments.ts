@@ -3,29 +3,29 @@ import { chownSync, closeSync, existsSync, lstatSync, openSync, readlinkSync } f
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { inOrder, type Mounts } from './mounts.ts';
+import { type Mounts, mountsInOrder } from './mounts.ts';
 import { systemFolders } from './visibility-filter.ts';
 
-const numbers = { null: '3', zero: '5', full: '7', random: '8', urandom: '9' } as const;
+const deviceNumbers = { null: '3', zero: '5', full: '7', random: '8', urandom: '9' } as const;
 
-const nobody = 65534;
+const nobodyId = 65534;
 
 /** A device file and the place it takes inside. */
-export interface Device {
+export interface DeviceFile {
   readonly path: string;
   readonly inside: string;
 }
 
-export const user = { name: 'sandbox', id: '1000', home: '/tmp/home' } as const;
+export const sandboxUser = { name: 'sandbox', id: '1000', home: '/tmp/home' } as const;
 export const tmpFolder = '/tmp';
-const largestTmp = 64 << 20;
+const maxTmpBytes = 64 << 20;
 
-export const passwd = `${user.name}:x:${user.id}:${user.id}::${user.home}:/bin/sh\n`;
-export const group = `${user.name}:x:${user.id}:\n`;
-export const hosts = '127.0.0.1 localhost\n::1 localhost\n';
+export const passwdFile = `${sandboxUser.name}:x:${sandboxUser.id}:${sandboxUser.id}::${sandboxUser.home}:/bin/sh\n`;
+export const groupFile = `${sandboxUser.name}:x:${sandboxUser.id}:\n`;
+export const hostsFile = '127.0.0.1 localhost\n::1 localhost\n';
 
 /** Descriptors that bwrap itself reads and writes, before the program is there. */
-export interface ReadByBwrap {
+export interface BwrapDescriptors {
   readonly seccomp: number;
   readonly passwd: number;
   readonly group: number;
@@ -36,16 +36,16 @@ export interface ReadByBwrap {
   readonly info: number;
 }
 
-export interface Profile {
+export interface BwrapProfile {
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
-  readonly devices: readonly Device[];
+  readonly devices: readonly DeviceFile[];
   /** What `/tmp` may hold, if less than usual: it lies in memory. */
   readonly tmpBytes: number;
-  readonly mounts: Pick<Mounts, 'places' | 'links' | 'guarded'>;
+  readonly mounts: Pick<Mounts, 'entries' | 'links' | 'guarded'>;
   /** The number a held descriptor has in bwrap. */
   readonly numberOf: (descriptor: number) => number;
-  readonly read: ReadByBwrap;
+  readonly read: BwrapDescriptors;
 }
 
 /** Whose owner is root may be written by root even without any capability, and Ambit may be root. */
@@ -61,32 +61,32 @@ const maskedInProc = [
   'sched_debug',
   'slabinfo',
 ].concat('timer_list', 'vmallocinfo');
-const shownInEtc = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
+const etcNames = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
 
 /**
  * The arguments of bwrap, in their order: should they be cut short, because we died while handing them over, then what
  * takes away stands before what gives.
  */
-export function profileArguments({ env, workFolder, devices, tmpBytes, mounts, numberOf, read }: Profile): string[] {
+export function bwrapArguments({ env, workFolder, devices, tmpBytes, mounts, numberOf, read }: BwrapProfile): string[] {
   return [
     ...['--block-fd', String(read.block), '--info-fd', String(read.info)],
     ...['--unshare-all', '--unshare-user', '--disable-userns', '--die-with-parent', '--new-session', '--clearenv'],
-    ...['--seccomp', String(read.seccomp), '--cap-drop', 'ALL', '--uid', user.id, '--gid', user.id],
+    ...['--seccomp', String(read.seccomp), '--cap-drop', 'ALL', '--uid', sandboxUser.id, '--gid', sandboxUser.id],
     ...['--hostname', 'sandbox'],
     ...systemFolders.flatMap(systemMount),
-    ...shownInEtc.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
+    ...etcNames.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
     ...['--file', String(read.passwd), '/etc/passwd', '--file', String(read.group), '/etc/group'],
     ...['--file', String(read.hosts), '/etc/hosts'],
-    ...['--proc', '/proc', ...inProc(), '--dev', '/dev'],
+    ...['--proc', '/proc', ...procMounts(), '--dev', '/dev'],
     ...devices.flatMap(({ path, inside }) => ['--dev-bind', path, inside]),
     // Without a terminal there is nothing to open here.
     ...['--ro-bind', '/dev/null', '/dev/tty', '--remount-ro', '/dev'],
-    ...['--perms', '1777', '--size', String(Math.min(tmpBytes, largestTmp)), '--tmpfs', tmpFolder],
-    ...['--perms', '0700', '--dir', user.home],
-    ...inOrder(mounts).flatMap(({ what, writable }) => [
+    ...['--perms', '1777', '--size', String(Math.min(tmpBytes, maxTmpBytes)), '--tmpfs', tmpFolder],
+    ...['--perms', '0700', '--dir', sandboxUser.home],
+    ...mountsInOrder(mounts).flatMap(({ pinned, writable }) => [
       writable ? '--bind-fd' : '--ro-bind-fd',
-      String(numberOf(what.descriptor)),
-      what.inside,
+      String(numberOf(pinned.descriptor)),
+      pinned.inside,
     ]),
     ...mounts.links.flatMap(({ inside, target }) => ['--symlink', target, inside]),
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
@@ -101,7 +101,7 @@ function systemMount(folder: string): string[] {
   return found.isSymbolicLink() ? ['--symlink', readlinkSync(folder), folder] : ['--ro-bind', folder, folder];
 }
 
-function inProc(): string[] {
+function procMounts(): string[] {
   const present = (names: readonly string[]) => names.map((name) => `/proc/${name}`).filter((path) => existsSync(path));
   return [
     ...present(readOnlyInProc).flatMap((path) => ['--ro-bind', path, path]),
@@ -111,14 +111,14 @@ function inProc(): string[] {
 
 /** What every program in a sandbox finds, whatever Ambit itself has; what is configured goes before it. */
 export function sandboxEnvironment(
-  told: Readonly<Record<string, string>>,
+  configured: Readonly<Record<string, string>>,
   searched: readonly string[],
 ): Record<string, string> {
   return {
     PATH: [...searched, '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
-    HOME: user.home,
+    HOME: sandboxUser.home,
     LANG: 'C.UTF-8',
-    ...told,
+    ...configured,
     TMPDIR: tmpFolder,
   };
 }
@@ -127,15 +127,15 @@ export function sandboxEnvironment(
  * Device files that belong to nobody. Those of the machine belong to root, and when Ambit is root, so does the sandbox's
  * user: it could take `/dev/null` from everybody with a chmod. Empty where they are not needed, or cannot be made.
  */
-export async function ownDevices(folder: string): Promise<readonly Device[]> {
+export async function makeDeviceFiles(folder: string): Promise<readonly DeviceFile[]> {
   if (process.getuid?.() !== 0) return [];
   try {
     await mkdir(folder, { mode: 0o700 });
     return await Promise.all(
-      Object.entries(numbers).map(async ([name, minor]) => {
+      Object.entries(deviceNumbers).map(async ([name, minor]) => {
         const path = join(folder, name);
         await promisify(execFile)('mknod', ['-m', '666', path, 'c', '1', minor]);
-        chownSync(path, nobody, nobody);
+        chownSync(path, nobodyId, nobodyId);
         // Not every file system lets devices be used.
         closeSync(openSync(path, 'r'));
         return { path, inside: `/dev/${name}` };

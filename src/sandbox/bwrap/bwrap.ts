@@ -4,23 +4,23 @@ import { text } from 'node:stream/consumers';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { Confinement } from '../common/confinement.ts';
 import { lookUpTool } from '../common/find-program.ts';
-import { cannotStart, missing, refuseVolume, unavailable } from '../common/sandbox-errors.ts';
-import { withWayOut } from '../egress/add-egress-proxy.ts';
-import { removeGroupsOf } from '../limits/cgroup-notes.ts';
+import { cannotStart, missing, refuseVolume, sandboxUnavailable } from '../common/sandbox-errors.ts';
+import { addEgressProxy } from '../egress/add-egress-proxy.ts';
+import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
 import type { Limits } from '../limits/limits.ts';
 import { createWatchdog, superviseBounded } from '../limits/supervise-bounded.ts';
-import { makePrivateFolder, type StartedChild, supervise } from '../processes/supervise.ts';
+import { makePrivateFolder, type StartedChild, superviseChild } from '../processes/supervise.ts';
 import type { Warden } from '../reaper/reaper.ts';
 import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
-import { type Device, ownDevices, sandboxEnvironment } from './bwrap-arguments.ts';
-import { boundsWithGuards } from './guard/watch-mount-points.ts';
-import { holdMounts } from './mounts.ts';
-import { lacking, probeScript, readProbe } from './probe.ts';
-import { isFiltered, seccompFilter } from './seccomp-filter.ts';
+import { type DeviceFile, makeDeviceFiles, sandboxEnvironment } from './bwrap-arguments.ts';
+import { withMountPointChecks } from './guard/watch-mount-points.ts';
+import { pinMounts } from './mounts.ts';
+import { listMissingProtections, probeScript, readProbe } from './probe.ts';
+import { hasSeccompFilter, seccompFilter } from './seccomp-filter.ts';
 import { type ServerFiles, serverFiles } from './server-files.ts';
-import { inheritedDescriptors, spawnSandbox } from './spawn-sandbox.ts';
-import { showRulesOf } from './visibility-filter.ts';
+import { findInheritedDescriptors, spawnSandbox } from './spawn-sandbox.ts';
+import { visibilityRulesOf } from './visibility-filter.ts';
 
 export interface BwrapRunnerOptions {
   readonly warden: Warden;
@@ -35,7 +35,7 @@ export interface BwrapRunnerOptions {
 const probeLimitMs = 10_000;
 const probeLimits: Limits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
 /** Folders in the instance's own, which several runners may share. */
-let made = 0;
+let folderCount = 0;
 
 /** Starts processes inside bubblewrap, or not at all. */
 export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
@@ -45,7 +45,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   const limiter = options.limiter ?? createLimiter();
   let inherited: readonly number[] | undefined;
   let probed: { readonly bwrap: string; readonly result: Promise<Probed> } | undefined;
-  let devices: Promise<readonly Device[]> | undefined;
+  let devices: Promise<readonly DeviceFile[]> | undefined;
 
   function findBwrap(): string {
     const bwrap = process.platform === 'linux' ? lookUpTool('bwrap', searchPath()) : undefined;
@@ -53,32 +53,32 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     return bwrap;
   }
 
-  async function spawn(
+  async function spawnServer(
     launch: Launch,
     confinement: Confinement,
     files: ServerFiles & { readonly before?: readonly string[] },
-  ): Promise<{ child: StartedChild; bounds: Bounds; clearAway: () => void }> {
+  ): Promise<{ child: StartedChild; bounds: Bounds; removePlaceholders: () => void }> {
     const bwrap = findBwrap();
-    if (!isFiltered(process.arch))
-      throw unavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
+    if (!hasSeccompFilter(process.arch))
+      throw sandboxUnavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
     const { memoryMb: keptBy } = await limiter.inForce();
     const seccomp = seccompFilter(process.arch, keptBy !== 'watchdog');
-    inherited ??= inheritedDescriptors();
+    inherited ??= findInheritedDescriptors();
     await warden.start();
-    devices ??= ownDevices(join(tmpRoot, `devices-${++made}`));
+    devices ??= makeDeviceFiles(join(tmpRoot, `devices-${++folderCount}`));
     const own = await devices;
     await makePrivateFolder(launch.tmpDir);
     let bounds: Bounds | undefined;
     try {
       bounds = await limiter.bound(confinement.limits, launch.tmpDir, launch.owner);
-      const mounts = await holdMounts(confinement, files, launch.tmpDir);
+      const mounts = await pinMounts(confinement, files, launch.tmpDir);
       try {
         const child = await spawnSandbox(
           {
             bwrap,
             program: [...(files.before ?? []), files.program, ...launch.args] as [string, ...string[]],
             bounds,
-            lastLook: launch.lastLook,
+            beforeSpawn: launch.lastLook,
             env: sandboxEnvironment(launch.env, files.searched),
             workFolder: confinement.workFolder ?? confinement.home.inside,
             devices: own,
@@ -90,15 +90,19 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
           },
           warden,
         );
-        return { child, bounds: boundsWithGuards(bounds, mounts.watched), clearAway: mounts.clearAway };
+        return {
+          child,
+          bounds: withMountPointChecks(bounds, mounts.watched),
+          removePlaceholders: mounts.removePlaceholders,
+        };
       } catch (error) {
-        mounts.clearAway();
+        mounts.removePlaceholders();
         throw error;
       } finally {
         mounts.release();
       }
     } catch (error) {
-      await removeGroupsOf(tmpRoot, basename(launch.tmpDir));
+      await removeCgroupsOf(tmpRoot, basename(launch.tmpDir));
       bounds?.release();
       await removeFolder(launch.tmpDir);
       throw error;
@@ -110,24 +114,24 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     bounds.release();
   }
 
-  async function lookInside(): Promise<Probed> {
-    const tmpDir = join(tmpRoot, `probe-${process.pid}-${++made}`);
+  async function probeSandbox(): Promise<Probed> {
+    const tmpDir = join(tmpRoot, `probe-${process.pid}-${++folderCount}`);
     await makePrivateFolder(tmpDir);
     const home = { real: realpathSync.native(tmpDir), inside: '/probe' };
     const confinement = { home, readable: [], writable: [], hidden: [], limits: probeLimits };
     const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
     const launch = { command: '/bin/sh', args: ['-c', probeScript], env: {}, cwd: tmpDir, tmpDir };
-    const { child, bounds } = await spawn(launch, confinement, files);
-    const running = supervise(child, timing, () => void release(child.pid, tmpDir, bounds));
+    const { child, bounds } = await spawnServer(launch, confinement, files);
+    const running = superviseChild(child, timing, () => void release(child.pid, tmpDir, bounds));
     const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
     running.stdin.end();
     const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
     clearTimeout(limit);
     const enforced = readProbe(said);
     if (enforced === undefined) throw cannotStart(complaints);
-    const lacks = lacking(enforced);
+    const lacks = listMissingProtections(enforced);
     if (lacks.length > 0)
-      throw unavailable(
+      throw sandboxUnavailable(
         `bwrap starts, but this does not hold inside: ${lacks.join(', ')}`,
         'Install bubblewrap 0.8 or newer.',
       );
@@ -137,7 +141,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   async function probe(): Promise<Probed> {
     const bwrap = findBwrap();
     if (probed?.bwrap === bwrap) return probed.result;
-    const result = lookInside();
+    const result = probeSandbox();
     probed = { bwrap, result };
     result.catch(() => {
       probed = undefined;
@@ -157,10 +161,10 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
         command: launch.command,
         args: launch.args,
         searchPath: launch.env['PATH'] ?? searchPath(),
-        ...showRulesOf(confinement),
+        ...visibilityRulesOf(confinement),
       });
-      const { child, bounds, clearAway } = await spawn(...withWayOut(launch, confinement, files));
-      const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(clearAway);
+      const { child, bounds, removePlaceholders } = await spawnServer(...addEgressProxy(launch, confinement, files));
+      const onGone = () => void release(child.pid, launch.tmpDir, bounds).finally(removePlaceholders);
       return superviseBounded(child, { bounds, limits: confinement.limits, watchdog, timing, onGone });
     },
   };

@@ -1,18 +1,18 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readlinkSync, type Stats } from 'node:fs';
 import type { Shown } from '../common/confinement.ts';
-import { unavailable } from '../common/sandbox-errors.ts';
+import { sandboxUnavailable } from '../common/sandbox-errors.ts';
 
 /** Stands for the thing itself without opening it; Node does not name the flag. It is the same on every processor. */
 const O_PATH = 0o10000000;
 
 /** A file or folder held by a handle, so that what is shown in the sandbox is what was looked at. */
-export interface Pinned extends Shown {
+export interface PinnedPath extends Shown {
   readonly descriptor: number;
   readonly stats: Stats;
 }
 
 /** Throws when something else is found there by now, or when a link has come in between. */
-export function pin(shown: Shown): Pinned {
+export function pinPath(shown: Shown): PinnedPath {
   const isHeld = shown.descriptor !== undefined;
   const descriptor = isHeld
     ? openSync(`/proc/self/fd/${shown.descriptor}`, O_PATH)
@@ -36,7 +36,7 @@ export function pin(shown: Shown): Pinned {
  * Reads a pinned file at once. Another process may hold a lease on it, or it may be a pipe by now: then opening it would
  * hold up everybody, and it throws EAGAIN instead.
  */
-export function readPinned({ descriptor }: Pinned): Buffer {
+export function readPinnedFile({ descriptor }: PinnedPath): Buffer {
   const reading = openSync(`/proc/self/fd/${descriptor}`, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     return readFileSync(reading);
@@ -46,12 +46,12 @@ export function readPinned({ descriptor }: Pinned): Buffer {
 }
 
 /** What has this name in a pinned folder; undefined when nothing has, or a link. */
-export function pinWithin(folder: Pinned, name: string): Pinned | undefined {
+export function pinChild(folder: PinnedPath, name: string): PinnedPath | undefined {
   let descriptor: number;
   try {
     descriptor = openSync(`/proc/self/fd/${folder.descriptor}/${name}`, O_PATH | constants.O_NOFOLLOW);
   } catch (error) {
-    assertMissing(error, name);
+    assertNotFound(error, name);
     return undefined;
   }
   const stats = fstatSync(descriptor);
@@ -63,32 +63,32 @@ export function pinWithin(folder: Pinned, name: string): Pinned | undefined {
 }
 
 /** What is found at a path in a pinned folder, a link itself; undefined when nothing is. */
-export function lookWithin({ descriptor }: Pinned, path: string): Stats | undefined {
+export function statChild({ descriptor }: PinnedPath, path: string): Stats | undefined {
   try {
     return lstatSync(`/proc/self/fd/${descriptor}/${path}`, { throwIfNoEntry: false });
   } catch (error) {
-    assertMissing(error, path);
+    assertNotFound(error, path);
     return undefined;
   }
 }
 
 /** What cannot be looked at is not taken for missing: its owner could open it once nothing guards it. */
-function assertMissing(error: unknown, path: string): void {
+function assertNotFound(error: unknown, path: string): void {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG') return;
-  throw unavailable(
+  throw sandboxUnavailable(
     `"${path}" in a folder that may be written cannot be looked at (${code}), and so not be guarded`,
     'Let the account of Ambit read and enter the folders that lead there.',
     error,
   );
 }
 
-export function release(all: Iterable<Pinned>): void {
+export function releasePins(all: Iterable<PinnedPath>): void {
   for (const { descriptor } of all) closeSync(descriptor);
 }
 
 /** Whether something that is guarded may be written all the same, by itself or with all that is in it. */
-export function isOpened({ guard }: Pick<Pinned, 'guard'>, names: readonly string[]): boolean {
+export function isWriteAllowed({ guard }: Pick<PinnedPath, 'guard'>, names: readonly string[]): boolean {
   const mayWrite = guard?.mayWrite;
   return mayWrite !== undefined && (mayWrite(names) || mayWrite([...names, 'any']));
 }

@@ -1,7 +1,7 @@
 import { readlinkSync } from 'node:fs';
 
 /** What was seen from inside a sandbox that was started for this. */
-export interface Enforced {
+export interface EnforcedProtections {
   readonly noCapabilities: boolean;
   readonly noNewPrivileges: boolean;
   readonly seccomp: boolean;
@@ -25,11 +25,11 @@ export const probeScript = [
   'echo finished',
 ].join('\n');
 
-export function readProbe(said: string): Enforced | undefined {
+export function readProbe(said: string): EnforcedProtections | undefined {
   if (!/^finished$/m.test(said)) return undefined;
   const status = (name: string) => new RegExp(`^${name}:[ \\t]*(\\S+)$`, 'm').exec(said)?.[1];
   const interfaces = [...said.matchAll(/^[ \t]*([^\s:|]+):(?:[ \t]+\d+){16}$/gm)].map(([, name]) => name);
-  const isApart = (kind: (typeof namespaceKinds)[number]) => {
+  const hasOwnNamespace = (kind: (typeof namespaceKinds)[number]) => {
     const inside = status(kind);
     return inside !== undefined && inside !== readlinkSync(`/proc/self/ns/${kind}`);
   };
@@ -37,16 +37,16 @@ export function readProbe(said: string): Enforced | undefined {
     noCapabilities: [status('CapEff'), status('CapPrm'), status('CapBnd')].every((set) => /^0+$/.test(set ?? '')),
     noNewPrivileges: status('NoNewPrivs') === '1',
     seccomp: status('Seccomp') === '2',
-    noNetwork: isApart('net') && interfaces.every((name) => name === 'lo'),
-    ownProcesses: isApart('pid') && status('first') === 'bwrap',
-    ownIpc: isApart('ipc'),
-    ownHostname: isApart('uts'),
-    ownUsers: isApart('user'),
+    noNetwork: hasOwnNamespace('net') && interfaces.every((name) => name === 'lo'),
+    ownProcesses: hasOwnNamespace('pid') && status('first') === 'bwrap',
+    ownIpc: hasOwnNamespace('ipc'),
+    ownHostname: hasOwnNamespace('uts'),
+    ownUsers: hasOwnNamespace('user'),
     readOnlySystem: !/^system: writable$/m.test(said),
   };
 }
 
 /** The names of what should hold and does not. */
-export function lacking(enforced: object): string[] {
+export function listMissingProtections(enforced: object): string[] {
   return Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
 }

@@ -103,16 +103,16 @@ const unowned = {
 
 const numbers = { ...refused, ...judgedByArguments, ...unowned };
 
-export type SystemCall = keyof typeof numbers;
+export type Syscall = keyof typeof numbers;
 
 /** The newest call that was looked at; what comes after it is not there, as far as a sandbox is concerned. */
-const newestCall = 470;
+const newestSyscall = 470;
 
-export const refusedCalls = Object.keys(refused) as readonly SystemCall[];
+export const refusedSyscalls = Object.keys(refused) as readonly Syscall[];
 
-export const unownedCalls = Object.keys(unowned) as readonly SystemCall[];
+export const unaccountedSyscalls = Object.keys(unowned) as readonly Syscall[];
 /** One step of a classic BPF program. */
-type Step = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
+type BpfStep = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
 
 const load = 0x20;
 const jumpIfEqual = 0x15;
@@ -139,33 +139,37 @@ const families = [1, 2, 10, 16];
 const setIdBits = 0o6000;
 const createFlags = 0o100 | 0o20000000;
 
-const loadNumber: Step = [load, 0, 0, 0];
-const loadArgument = (index: number): Step => [load, 0, 0, 16 + 8 * index];
-const answer = (value: number): Step => [leave, 0, 0, value];
+const loadNumber: BpfStep = [load, 0, 0, 0];
+const loadArgument = (index: number): BpfStep => [load, 0, 0, 16 + 8 * index];
+const returnStep = (value: number): BpfStep => [leave, 0, 0, value];
 
-const ifAny = (mask: number, then: number): Step[] => [[jumpIfAny, 0, 1, mask], answer(then)];
-const ifEqual = (value: number, then: number): Step[] => [[jumpIfEqual, 0, 1, value], answer(then)];
+const ifAny = (mask: number, then: number): BpfStep[] => [[jumpIfAny, 0, 1, mask], returnStep(then)];
+const ifEqual = (value: number, then: number): BpfStep[] => [[jumpIfEqual, 0, 1, value], returnStep(then)];
 
 /** The files a program makes must not run with its rights when somebody else starts them. */
-const refuseSetId = (argument: number): Step[] => [loadArgument(argument), ...ifAny(setIdBits, EPERM), answer(allow)];
-const refuseSetIdWhenCreating = (flags: number, mode: number): Step[] => [
+const refuseSetId = (argument: number): BpfStep[] => [
+  loadArgument(argument),
+  ...ifAny(setIdBits, EPERM),
+  returnStep(allow),
+];
+const refuseSetIdWhenCreating = (flags: number, mode: number): BpfStep[] => [
   loadArgument(flags),
   [jumpIfAny, 1, 0, createFlags],
-  answer(allow),
+  returnStep(allow),
   ...refuseSetId(mode),
 ];
-const onlyFamilies: Step[] = [
+const onlyFamilies: BpfStep[] = [
   loadArgument(0),
   ...families.flatMap((family) => ifEqual(family, allow)),
-  answer(EAFNOSUPPORT),
+  returnStep(EAFNOSUPPORT),
 ];
 
-const judged: readonly (readonly [SystemCall, readonly Step[]])[] = [
-  ['clone', [loadArgument(0), ...ifAny(namespaceFlags, EPERM), answer(allow)]],
+const argumentChecks: readonly (readonly [Syscall, readonly BpfStep[]])[] = [
+  ['clone', [loadArgument(0), ...ifAny(namespaceFlags, EPERM), returnStep(allow)]],
   // Their flags lie in memory, where a filter cannot look. Without them, libraries use the older calls.
-  ['clone3', [answer(ENOSYS)]],
-  ['openat2', [answer(ENOSYS)]],
-  ['ioctl', [loadArgument(1), ...ifEqual(TIOCSTI, EPERM), ...ifEqual(TIOCLINUX, EPERM), answer(allow)]],
+  ['clone3', [returnStep(ENOSYS)]],
+  ['openat2', [returnStep(ENOSYS)]],
+  ['ioctl', [loadArgument(1), ...ifEqual(TIOCSTI, EPERM), ...ifEqual(TIOCLINUX, EPERM), returnStep(allow)]],
   ['socket', onlyFamilies],
   ['socketpair', onlyFamilies],
   ['chmod', refuseSetId(1)],
@@ -181,7 +185,7 @@ const judged: readonly (readonly [SystemCall, readonly Step[]])[] = [
   ['openat', refuseSetIdWhenCreating(2, 3)],
 ];
 
-export function isFiltered(architecture: string): architecture is Architecture {
+export function hasSeccompFilter(architecture: string): architecture is Architecture {
   return Object.hasOwn(auditNames, architecture);
 }
 
@@ -190,30 +194,30 @@ export function isFiltered(architecture: string): architecture is Architecture {
  * control group counts the memory of the sandbox, there is none that belongs to no process.
  */
 export function seccompFilter(architecture: Architecture, countsMemory = true): Buffer {
-  const steps: Step[] = [
+  const steps: BpfStep[] = [
     [load, 0, 0, 4],
     [jumpIfEqual, 1, 0, auditNames[architecture]],
-    answer(kill),
+    returnStep(kill),
     loadNumber,
     [jumpIfAtLeast, 0, 1, x32],
-    answer(EPERM),
-    [jumpIfAtLeast, 0, 1, newestCall + 1],
-    answer(ENOSYS),
+    returnStep(EPERM),
+    [jumpIfAtLeast, 0, 1, newestSyscall + 1],
+    returnStep(ENOSYS),
   ];
-  for (const call of refusedCalls) {
-    const number = numberOf(call, architecture);
+  for (const call of refusedSyscalls) {
+    const number = syscallNumber(call, architecture);
     if (number !== null) steps.push(...ifEqual(number, EPERM));
   }
-  for (const call of countsMemory ? [] : unownedCalls) {
-    const number = numberOf(call, architecture);
+  for (const call of countsMemory ? [] : unaccountedSyscalls) {
+    const number = syscallNumber(call, architecture);
     // Libraries look for another way then.
     if (number !== null) steps.push(...ifEqual(number, ENOSYS));
   }
-  for (const [call, then] of judged) {
-    const number = numberOf(call, architecture);
+  for (const [call, then] of argumentChecks) {
+    const number = syscallNumber(call, architecture);
     if (number !== null) steps.push([jumpIfEqual, 0, then.length, number], ...then);
   }
-  steps.push(answer(allow));
+  steps.push(returnStep(allow));
   const program = Buffer.alloc(steps.length * 8);
   for (const [index, [code, ifTrue, ifFalse, value]] of steps.entries()) {
     program.writeUInt16LE(code, index * 8);
@@ -224,6 +228,6 @@ export function seccompFilter(architecture: Architecture, countsMemory = true): 
   return program;
 }
 
-function numberOf(call: SystemCall, architecture: Architecture): number | null {
+function syscallNumber(call: Syscall, architecture: Architecture): number | null {
   return numbers[call][architecture === 'x64' ? 0 : 1];
 }

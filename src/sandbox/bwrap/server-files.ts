@@ -4,33 +4,33 @@ import { AmbitError } from '../../errors.ts';
 import type { Shown } from '../common/confinement.ts';
 import { isProgram, lookUp } from '../common/find-program.ts';
 import {
-  createGate,
-  type Followed,
-  type Gate,
+  createVisibilityFilter,
   isInside,
   isLanguageRuntime,
-  isSystem,
-  nothing,
+  isSystemPath,
+  listFoldersUpwards,
+  mergePaths,
+  noPaths,
   packageMarks,
   pythonMark,
-  type ShowRules,
-  type Traced,
-  together,
-  upwards,
+  type ResolvedPath,
+  type VisibilityFilter,
+  type VisibilityRules,
+  type VisiblePaths,
 } from './visibility-filter.ts';
 
 /** As much as the kernel reads. A line that does not end in it is none for the kernel either. */
-const lineBytes = 256;
+const maxLineBytes = 256;
 
 /** How programs begin that are no scripts. */
-const binaries = ['7f454c46', 'cffaedfe', 'cafebabe'];
+const binaryMagics = ['7f454c46', 'cffaedfe', 'cafebabe'];
 
-interface Asked {
+interface InterpreterQuery {
   readonly program: string;
   readonly searchPath: string | undefined;
   /** What is shown of the program's own: its package, its environment. */
   readonly own: readonly string[];
-  readonly gate: Gate;
+  readonly filter: VisibilityFilter;
 }
 
 interface Interpreter {
@@ -39,14 +39,14 @@ interface Interpreter {
   readonly isSearched: boolean;
 }
 
-export interface ServerFiles extends Traced {
+export interface ServerFiles extends VisiblePaths {
   /** The program, by the name it is started under. */
   readonly program: string;
   /** Folders of programs that the sandbox's own PATH does not have. */
   readonly searched: readonly string[];
 }
 
-export interface Wanted extends ShowRules {
+export interface ServerFilesRequest extends VisibilityRules {
   readonly command: string;
   readonly args: readonly string[];
   readonly searchPath: string | undefined;
@@ -59,65 +59,67 @@ const runtimeMarks = ['pyvenv.cfg', 'conda-meta', 'include/node'];
  * What a server needs to be seen to run at all: its program, the program's interpreter, its own file or package. The operator
  * names the program and the file. Everything else follows from files that a stranger may have made, so the gate decides.
  */
-export function serverFiles(wanted: Wanted): ServerFiles {
+export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
   const { command, searchPath } = wanted;
-  const program = command.includes('/') ? named(command) : lookUp(command, searchPath);
+  const program = command.includes('/') ? findNamedProgram(command) : lookUp(command, searchPath);
   if (program === undefined) throw new Error(`There is no program "${command}" to start.`);
-  const gate = createGate(wanted);
-  const script = scriptIn(wanted.args);
-  const ofProgram = [...runtimeOf(program, gate), ...packageOf(program, gate)];
-  const own = together(ofProgram).shown.map(({ real }) => real);
-  const interpreter = interpreterOf({ program, searchPath, own, gate });
-  const { shown, links } = together([
+  const filter = createVisibilityFilter(wanted);
+  const script = findScript(wanted.args);
+  const ofProgram = [...findRuntimeFolders(program, filter), ...findPackageFiles(program, filter)];
+  const own = mergePaths(ofProgram).shown.map(({ real }) => real);
+  const interpreter = findInterpreter({ program, searchPath, own, filter });
+  const { shown, links } = mergePaths([
     ...ofProgram,
-    ...(interpreter === undefined ? [] : filesOf(interpreter, gate)),
-    ...(script === undefined ? [] : packageOf(script, gate)),
+    ...(interpreter === undefined ? [] : findInterpreterFiles(interpreter, filter)),
+    ...(script === undefined ? [] : findPackageFiles(script, filter)),
   ]);
   const folders = [program, ...(interpreter === undefined ? [] : [interpreter.path])].map((path) => dirname(path));
   return {
     program,
-    shown: shown.filter(({ inside }) => !isSystem(inside)),
-    links: links.filter(({ inside }) => !isSystem(inside)),
-    searched: [...new Set(folders)].filter((folder) => !isSystem(folder)),
+    shown: shown.filter(({ inside }) => !isSystemPath(inside)),
+    links: links.filter(({ inside }) => !isSystemPath(inside)),
+    searched: [...new Set(folders)].filter((folder) => !isSystemPath(folder)),
   };
 }
 
 /** What a runtime needs to be seen, beside the system. */
-export function runtimeFiles(program: string, hidden: readonly string[]): Traced {
-  const gate = createGate({ hidden });
-  return together([gate.follow(program) ?? nothing, ...runtimeOf(program, gate)]);
+export function runtimeFiles(program: string, hidden: readonly string[]): VisiblePaths {
+  const filter = createVisibilityFilter({ hidden });
+  return mergePaths([filter.resolvePath(program) ?? noPaths, ...findRuntimeFolders(program, filter)]);
 }
 
 /** The same for a program that is not this machine's: only the file it is given, with the package that belongs to it. */
-export function scriptFiles({ command, args, ...rules }: Omit<Wanted, 'searchPath'>): ServerFiles {
-  const script = scriptIn(args);
-  const { shown: all, links } = together(script === undefined ? [] : packageOf(script, createGate(rules)));
-  const shown = all.filter(({ real }) => !isSystem(real));
+export function scriptFiles({ command, args, ...rules }: Omit<ServerFilesRequest, 'searchPath'>): ServerFiles {
+  const script = findScript(args);
+  const { shown: all, links } = mergePaths(
+    script === undefined ? [] : findPackageFiles(script, createVisibilityFilter(rules)),
+  );
+  const shown = all.filter(({ real }) => !isSystemPath(real));
   // No link can be made in somebody else's image: what is shown behind it is shown in its place, and no more than that.
   const instead = links.flatMap(({ inside }) => {
-    const target = realpath(inside);
-    return target === undefined ? [] : shown.flatMap((each) => behindLink(each, inside, target));
+    const target = resolveRealPath(inside);
+    return target === undefined ? [] : shown.flatMap((each) => mountBehindLink(each, inside, target));
   });
   return { program: command, shown: [...shown, ...instead], links: [], searched: [] };
 }
 
-function behindLink({ real }: Shown, link: string, target: string): Shown[] {
+function mountBehindLink({ real }: Shown, link: string, target: string): Shown[] {
   if (isInside(target, real)) return [{ real: target, inside: link }];
   return isInside(real, target) ? [{ real, inside: link + real.slice(target.length) }] : [];
 }
 
-function scriptIn(args: readonly string[]): string | undefined {
+function findScript(args: readonly string[]): string | undefined {
   return args.find((arg) => isAbsolute(arg) && isFile(arg));
 }
 
-function named(path: string): string | undefined {
+function findNamedProgram(path: string): string | undefined {
   return isAbsolute(path) && isProgram(path) ? path : undefined;
 }
 
 /** What the operator names is shown, or the server does not start. */
-function followNamed(path: string, gate: Gate): Followed {
-  const followed = gate.follow(path);
-  if (followed !== undefined && gate.mayShowFile(followed.real)) return followed;
+function resolveNamed(path: string, filter: VisibilityFilter): ResolvedPath {
+  const followed = filter.resolvePath(path);
+  if (followed !== undefined && filter.canShowFile(followed.real)) return followed;
   const why =
     followed === undefined
       ? 'it leads through a link that sessions can rewrite, or that leaves its project'
@@ -129,57 +131,59 @@ function followNamed(path: string, gate: Gate): Followed {
 }
 
 /** The folder of a runtime, under the name that is used and where it really lies. */
-function runtimeOf(path: string, gate: Gate): Traced[] {
-  return [path, realpath(path) ?? path].flatMap((each) => {
+function findRuntimeFolders(path: string, filter: VisibilityFilter): VisiblePaths[] {
+  return [path, resolveRealPath(path) ?? path].flatMap((each) => {
     const prefix = dirname(dirname(each));
     const marks = [...runtimeMarks, pythonMark(each)];
     const isRuntime = basename(dirname(each)) === 'bin' && marks.some((mark) => existsSync(join(prefix, mark)));
-    const followed = isRuntime ? gate.follow(prefix) : undefined;
-    return followed !== undefined && gate.mayShowFolder(followed.real) ? [followed] : [];
+    const followed = isRuntime ? filter.resolvePath(prefix) : undefined;
+    return followed !== undefined && filter.canShowFolder(followed.real) ? [followed] : [];
   });
 }
 
-function filesOf({ path, isSearched }: Interpreter, gate: Gate): Traced[] {
-  const followed = gate.follow(path);
+function findInterpreterFiles({ path, isSearched }: Interpreter, filter: VisibilityFilter): VisiblePaths[] {
+  const followed = filter.resolvePath(path);
   if (followed === undefined) return [];
   const whole = isSearched ? path : isLanguageRuntime(followed.real) ? followed.real : undefined;
-  return [followed, ...(whole === undefined ? [] : runtimeOf(whole, gate))];
+  return [followed, ...(whole === undefined ? [] : findRuntimeFolders(whole, filter))];
 }
 
 /** A file that the operator names and the package it belongs to, with the modules it finds by walking upwards. */
-function packageOf(path: string, gate: Gate): Traced[] {
-  const file = followNamed(path, gate);
+function findPackageFiles(path: string, filter: VisibilityFilter): VisiblePaths[] {
+  const file = resolveNamed(path, filter);
   const { real } = file;
-  if (isSystem(real) || isLanguageRuntime(real)) return [file];
+  if (isSystemPath(real) || isLanguageRuntime(real)) return [file];
   const names = real.split(sep);
   const modules = names
     .flatMap((name, index) => (name === 'node_modules' ? [names.slice(0, index + 1).join(sep)] : []))
-    .find(gate.mayShowModules);
-  if (modules !== undefined) return [file, itself(modules), manifest(dirname(modules), gate)];
-  const fetched = gate.fetchedFolder(real);
-  const above = upwards(dirname(real)).filter((folder) => fetched === undefined || isInside(folder, fetched));
+    .find(filter.canShowModules);
+  if (modules !== undefined) return [file, showPath(modules), findManifest(dirname(modules), filter)];
+  const fetched = filter.fetchedFolder(real);
+  const above = listFoldersUpwards(dirname(real)).filter(
+    (folder) => fetched === undefined || isInside(folder, fetched),
+  );
   const home = above.find((folder) => packageMarks.some((mark) => isFile(join(folder, mark))));
   if (home === undefined) return [file];
   // Where the package is too much to be shown, the folder of the file may still be its own.
-  const own = [home, dirname(real)].find(gate.mayShowFolder);
+  const own = [home, dirname(real)].find(filter.canShowFolder);
   const installed = above.filter((folder) => isInside(home, folder)).map((folder) => join(folder, 'node_modules'));
   return [
     file,
-    own === undefined ? nothing : itself(own),
-    manifest(home, gate),
-    ...installed.filter(gate.mayShowModules).map(itself),
+    own === undefined ? noPaths : showPath(own),
+    findManifest(home, filter),
+    ...installed.filter(filter.canShowModules).map(showPath),
   ];
 }
 
 /** It says which kind of modules the files beside it are. */
-function manifest(folder: string, gate: Gate): Traced {
+function findManifest(folder: string, filter: VisibilityFilter): VisiblePaths {
   const path = join(folder, 'package.json');
-  return gate.mayShowFile(path) ? itself(path) : nothing;
+  return filter.canShowFile(path) ? showPath(path) : noPaths;
 }
 
-const itself = (real: string): Traced => ({ shown: [{ real, inside: real }], links: [] });
+const showPath = (real: string): VisiblePaths => ({ shown: [{ real, inside: real }], links: [] });
 
-function realpath(path: string): string | undefined {
+function resolveRealPath(path: string): string | undefined {
   try {
     return realpathSync.native(path);
   } catch {
@@ -195,21 +199,21 @@ function isFile(path: string): boolean {
  * The interpreter that the first line of a program names. A stranger may have written the line, so it does not choose freely: a
  * name on PATH, a program of the system, Ambit's own Node, something of the package itself, or the runtime of a language.
  */
-function interpreterOf({ program, searchPath, own, gate }: Asked): Interpreter | undefined {
-  const [, path, argument] = /^#![ \t]*(\S+)(?:[ \t]+(?:-S[ \t]+)?(\S+))?/.exec(firstLine(program)) ?? [];
+function findInterpreter({ program, searchPath, own, filter }: InterpreterQuery): Interpreter | undefined {
+  const [, path, argument] = /^#![ \t]*(\S+)(?:[ \t]+(?:-S[ \t]+)?(\S+))?/.exec(readFirstLine(program)) ?? [];
   if (path === undefined || !isAbsolute(path)) return undefined;
-  const isEnv = basename(path) === 'env' && isSystem(resolve(path)) && argument !== undefined;
-  const named = isEnv ? searched(argument, searchPath) : resolve(path);
+  const isEnv = basename(path) === 'env' && isSystemPath(resolve(path)) && argument !== undefined;
+  const named = isEnv ? findOnPath(argument, searchPath) : resolve(path);
   if (named === undefined || !isProgram(named)) return undefined;
-  const real = gate.follow(named)?.real;
-  if (real === undefined || !gate.mayShowFile(real)) return undefined;
+  const real = filter.resolvePath(named)?.real;
+  if (real === undefined || !filter.canShowFile(real)) return undefined;
   const isSearched = isEnv || isOnPath(named, searchPath);
   const isOwn = (file: string) => own.some((folder) => isInside(file, folder));
-  const isSeen = (file: string) => gate.isGranted(file) || isOwn(file);
+  const isSeen = (file: string) => filter.isGranted(file) || isOwn(file);
   if (isSeen(real)) return isSearched || isSeen(named) ? found(named) : undefined;
   if (!isBinary(real)) return undefined;
-  const ownNode = gate.follow(process.execPath)?.real;
-  const mayName = isOwn(named) || gate.fetchedFolder(program) === undefined;
+  const ownNode = filter.resolvePath(process.execPath)?.real;
+  const mayName = isOwn(named) || filter.fetchedFolder(program) === undefined;
   if (isSearched || real === ownNode || (mayName && isLanguageRuntime(real))) return found(named);
   return undefined;
 
@@ -218,7 +222,7 @@ function interpreterOf({ program, searchPath, own, gate }: Asked): Interpreter |
   }
 }
 
-function searched(name: string, searchPath: string | undefined): string | undefined {
+function findOnPath(name: string, searchPath: string | undefined): string | undefined {
   return name.includes('/') ? undefined : lookUp(name, searchPath);
 }
 
@@ -227,18 +231,18 @@ function isOnPath(path: string, searchPath = ''): boolean {
 }
 
 /** Nothing where the line does not end in what is read. */
-function firstLine(path: string): string {
-  const head = firstBytes(path, lineBytes);
+function readFirstLine(path: string): string {
+  const head = readFirstBytes(path, maxLineBytes);
   const end = head.indexOf('\n');
-  if (end === -1 && head.length === lineBytes) return '';
+  if (end === -1 && head.length === maxLineBytes) return '';
   return head.toString('utf8', 0, end === -1 ? head.length : end);
 }
 
 function isBinary(path: string): boolean {
-  return binaries.includes(firstBytes(path, 4).toString('hex'));
+  return binaryMagics.includes(readFirstBytes(path, 4).toString('hex'));
 }
 
-function firstBytes(path: string, most: number): Buffer {
+function readFirstBytes(path: string, most: number): Buffer {
   const head = Buffer.alloc(most);
   try {
     const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);

@@ -1,18 +1,18 @@
 import { lstatSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { unavailable } from '../common/sandbox-errors.ts';
-import { inOrder, type Mount, type Mounts } from './mounts.ts';
-import type { Pinned } from './pinned-path.ts';
+import { sandboxUnavailable } from '../common/sandbox-errors.ts';
+import { type Mounts, mountsInOrder, type PinnedMount } from './mounts.ts';
+import type { PinnedPath } from './pinned-path.ts';
 import { isInside } from './visibility-filter.ts';
 
-const pathOf = ({ descriptor }: Pinned): string => readlinkSync(`/proc/self/fd/${descriptor}`);
+const pinnedHostPath = ({ descriptor }: PinnedPath): string => readlinkSync(`/proc/self/fd/${descriptor}`);
 
-interface MountEntry {
+interface MountInfoEntry {
   readonly id: string;
   readonly device: string;
   /** Where in its file system it begins. */
   readonly root: string;
-  readonly place: string;
+  readonly mountPoint: string;
   readonly writable: boolean;
 }
 
@@ -21,60 +21,60 @@ interface MountEntry {
  * and theirs. So what they have mounted is compared with what is held, before the program runs. Throws when it is something
  * else, lies elsewhere, or can be written although it should not.
  */
-export function assertShownTruly(pid: number, mounts: Pick<Mounts, 'places' | 'guarded'>): void {
-  const here = parseMounts(readFileSync('/proc/self/mountinfo', 'utf8'));
+export function verifyMounts(pid: number, mounts: Pick<Mounts, 'entries' | 'guarded'>): void {
+  const here = parseMountInfo(readFileSync('/proc/self/mountinfo', 'utf8'));
   const inside = new Map(
-    parseMounts(readFileSync(`/proc/${pid}/mountinfo`, 'utf8')).map((mount) => [mount.place, mount]),
+    parseMountInfo(readFileSync(`/proc/${pid}/mountinfo`, 'utf8')).map((mount) => [mount.mountPoint, mount]),
   );
-  for (const { what, writable } of inOrder(mounts)) {
-    const found = inside.get(what.inside);
-    const held = placeOf(what, here);
+  for (const { pinned, writable } of mountsInOrder(mounts)) {
+    const found = inside.get(pinned.inside);
+    const held = locatePinned(pinned, here);
     const isSame = found !== undefined && found.device === held.device && found.root === held.root;
-    if (!isSame || (found.writable && !writable)) throw replacedMeanwhile();
+    if (!isSame || (found.writable && !writable)) throw replacedDuringSetup();
   }
 }
 
 /** Somebody has moved or replaced what is shown, while it was being shown. */
-export function replacedMeanwhile() {
-  return unavailable(
+export function replacedDuringSetup() {
+  return sandboxUnavailable(
     'something that is guarded in a folder was moved or replaced while the sandbox was set up',
     'Try again. If it happens again, look which server or program moves folders of the workspace.',
   );
 }
 
 /** The file system a held thing lies in, and where. */
-function placeOf({ descriptor }: Pinned, mounts: readonly MountEntry[]): { device: string; root: string } {
+function locatePinned({ descriptor }: PinnedPath, mounts: readonly MountInfoEntry[]): { device: string; root: string } {
   const id = /^mnt_id:\s*(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1'))?.[1];
   const mount = mounts.find((each) => each.id === id);
   if (mount === undefined)
-    throw unavailable('the kernel does not tell where a folder lies', 'Run Ambit outside of chroot.');
+    throw sandboxUnavailable('the kernel does not tell where a folder lies', 'Run Ambit outside of chroot.');
   const path = readlinkSync(`/proc/self/fd/${descriptor}`);
   return {
     device: mount.device,
-    root: joined(mount.root, mount.place === '/' ? path : path.slice(mount.place.length)),
+    root: joinBelow(mount.root, mount.mountPoint === '/' ? path : path.slice(mount.mountPoint.length)),
   };
 }
 
-const joined = (root: string, below: string): string => (root === '/' ? below || '/' : root + below);
+const joinBelow = (root: string, below: string): string => (root === '/' ? below || '/' : root + below);
 
-export function parseMounts(text: string): MountEntry[] {
+export function parseMountInfo(text: string): MountInfoEntry[] {
   return text
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => {
-      const [id = '', , device = '', root = '', place = '', options = ''] = line.split(' ');
+      const [id = '', , device = '', root = '', mountPoint = '', options = ''] = line.split(' ');
       return {
         id,
         device,
-        root: unescaped(root),
-        place: unescaped(place),
+        root: unescapePath(root),
+        mountPoint: unescapePath(mountPoint),
         writable: options.split(',').includes('rw'),
       };
     });
 }
 
 /** The kernel writes blanks, tabs, line breaks and backslashes as three octal digits. */
-function unescaped(path: string): string {
+function unescapePath(path: string): string {
   const bytes = Buffer.from(path, 'utf8').toString('latin1');
   const plain = bytes.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
   return Buffer.from(plain, 'latin1').toString('utf8');
@@ -84,38 +84,40 @@ function unescaped(path: string): string {
  * Bwrap follows links on the way to what it mounts upon, also out of the sandbox, and makes what is missing there. So each
  * such place has to be there, with no link on the way. This holds for as long as nobody else can write there.
  */
-export function assertWaysClear(mounts: Pick<Mounts, 'places' | 'guarded'>): void {
-  const { places } = mounts;
+export function assertMountPointsClear(mounts: Pick<Mounts, 'entries' | 'guarded'>): void {
+  const { entries } = mounts;
   const clear = new Set<string>();
-  for (const mount of inOrder(mounts)) {
-    const path = pathOutside(mount, places);
+  for (const mount of mountsInOrder(mounts)) {
+    const path = hostPathOf(mount, entries);
     if (path === undefined) continue;
     // A folder that is shown in another one may have no place there yet.
-    assertClear(places.includes(mount) ? deepestThere(path) : path, clear);
+    assertClear(entries.includes(mount) ? findDeepestExisting(path) : path, clear);
   }
 }
 
 /** The folders outside in which bwrap mounts something. */
-export function foldersMountedUpon(mounts: Pick<Mounts, 'places' | 'guarded'>): string[] {
-  const { places } = mounts;
-  const folders = inOrder(mounts).flatMap((mount) => placeAbove(mount, places) ?? []);
-  return [...new Set(folders)].map(({ what }) => pathOf(what));
+export function findMountFolders(mounts: Pick<Mounts, 'entries' | 'guarded'>): string[] {
+  const { entries } = mounts;
+  const folders = mountsInOrder(mounts).flatMap((mount) => findEnclosingMount(mount, entries) ?? []);
+  return [...new Set(folders)].map(({ pinned }) => pinnedHostPath(pinned));
 }
 
 /** What bwrap mounts upon, seen from outside; undefined where that is bwrap's own, or the system's. */
-function pathOutside(mount: Mount, places: readonly Mount[]): string | undefined {
-  const above = placeAbove(mount, places);
-  return above && pathOf(above.what) + mount.what.inside.slice(above.what.inside.length);
+function hostPathOf(mount: PinnedMount, entries: readonly PinnedMount[]): string | undefined {
+  const above = findEnclosingMount(mount, entries);
+  return above && pinnedHostPath(above.pinned) + mount.pinned.inside.slice(above.pinned.inside.length);
 }
 
-function placeAbove({ what }: Mount, places: readonly Mount[]): Mount | undefined {
-  return places.findLast((place) => place.what !== what && isInside(what.inside, place.what.inside));
+function findEnclosingMount({ pinned }: PinnedMount, entries: readonly PinnedMount[]): PinnedMount | undefined {
+  return entries.findLast(
+    (mountPoint) => mountPoint.pinned !== pinned && isInside(pinned.inside, mountPoint.pinned.inside),
+  );
 }
 
 function assertClear(path: string, clear: Set<string>): void {
   // Only the last name has to be looked at where the folder is known to be clear.
-  const isClear = clear.has(dirname(path)) ? isNoLink(path) : isReal(path);
-  if (!isClear) throw replacedMeanwhile();
+  const isClear = clear.has(dirname(path)) ? isNoLink(path) : isRealPath(path);
+  if (!isClear) throw replacedDuringSetup();
   clear.add(path);
 }
 
@@ -124,7 +126,7 @@ function isNoLink(path: string): boolean {
   return stats !== undefined && !stats.isSymbolicLink();
 }
 
-function isReal(path: string): boolean {
+function isRealPath(path: string): boolean {
   try {
     return realpathSync.native(path) === path;
   } catch {
@@ -132,7 +134,7 @@ function isReal(path: string): boolean {
   }
 }
 
-function deepestThere(path: string): string {
+function findDeepestExisting(path: string): string {
   let there = path;
   while (lstatSync(there, { throwIfNoEntry: false }) === undefined) there = dirname(there);
   return there;

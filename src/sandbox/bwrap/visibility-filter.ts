@@ -5,22 +5,22 @@ import type { Confinement, Shown } from '../common/confinement.ts';
 import { isProgram } from '../common/find-program.ts';
 
 /** A link on the way to what is shown, made again inside so that names mean there what they mean outside. */
-export interface Link {
+export interface SandboxLink {
   readonly inside: string;
   readonly target: string;
 }
 
-export interface Traced {
+export interface VisiblePaths {
   readonly shown: readonly Shown[];
-  readonly links: readonly Link[];
+  readonly links: readonly SandboxLink[];
 }
 
-const mostLinks = 40;
+const maxLinks = 40;
 
-export const nothing: Traced = { shown: [], links: [] };
+export const noPaths: VisiblePaths = { shown: [], links: [] };
 
 /** What decides which of a server's own files are shown: real paths, all of them. */
-export interface ShowRules {
+export interface VisibilityRules {
   /** Never shown because a server's own files are. */
   readonly hidden: readonly string[];
   /** Where sessions may write, this one or others. A link that lies there adds nothing to what is shown. */
@@ -32,20 +32,20 @@ export interface ShowRules {
 }
 
 /** Every path that is shown because a server's own files are has passed one of these. All but `follow` take real paths. */
-export interface Gate {
+export interface VisibilityFilter {
   /** Whether all of a folder may be shown: it is not too much, and nothing in it or around it is hidden. */
-  mayShowFolder(folder: string): boolean;
+  canShowFolder(folder: string): boolean;
   /** The same for a folder of modules, which may lie anywhere. */
-  mayShowModules(folder: string): boolean;
-  mayShowFile(file: string): boolean;
+  canShowModules(folder: string): boolean;
+  canShowFile(file: string): boolean;
   /** Where a path leads, unless a link on the way may not be followed. Says nothing about what is found there. */
-  follow(path: string): Followed | undefined;
+  resolvePath(path: string): ResolvedPath | undefined;
   isGranted(path: string): boolean;
   /** The folder a fetched package was put into; undefined where the path is in none. */
   fetchedFolder(path: string): string | undefined;
 }
 
-export interface Followed extends Traced {
+export interface ResolvedPath extends VisiblePaths {
   readonly real: string;
 }
 
@@ -58,12 +58,12 @@ const modulesFolder = 'node_modules';
 export const isInside = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === sep ? sep : folder + sep);
 
-export function isSystem(path: string): boolean {
+export function isSystemPath(path: string): boolean {
   return systemFolders.some((folder) => isInside(path, folder));
 }
 
 /** The rules that a confinement makes for the files of its server. */
-export function showRulesOf(confinement: Confinement): ShowRules {
+export function visibilityRulesOf(confinement: Confinement): VisibilityRules {
   const { home, volume, writable, readable, hidden, open = [], packages } = confinement;
   const shown = [...(volume === undefined ? [home] : []), ...writable, ...readable];
   return {
@@ -74,10 +74,15 @@ export function showRulesOf(confinement: Confinement): ShowRules {
   };
 }
 
-export function createGate({ hidden, open = [], granted = [], packages }: ShowRules): Gate {
-  const isGranted = (path: string) => isSystem(path) || granted.some((folder) => isInside(path, folder));
+export function createVisibilityFilter({
+  hidden,
+  open = [],
+  granted = [],
+  packages,
+}: VisibilityRules): VisibilityFilter {
+  const isGranted = (path: string) => isSystemPath(path) || granted.some((folder) => isInside(path, folder));
   const isIn = (path: string, folders: readonly string[]) => folders.some((folder) => isInside(path, folder));
-  const fetchedFolder = (path: string) => (packages === undefined ? undefined : folderOfPackage(path, packages));
+  const fetchedFolder = (path: string) => (packages === undefined ? undefined : packageFolderOf(path, packages));
   const isExempt = (path: string) => isGranted(path) || fetchedFolder(path) !== undefined;
   const isHidden = (path: string) => !isExempt(path) && isIn(path, hidden);
   const holdsHidden = (folder: string) => hidden.some((path) => isInside(path, folder));
@@ -88,17 +93,17 @@ export function createGate({ hidden, open = [], granted = [], packages }: ShowRu
   function mayFollow(link: string, real: string): boolean {
     if (isGranted(real)) return true;
     if (fetchedFolder(link) === undefined && isIn(link, [...open, ...hidden])) return false;
-    if (isSystem(link) || isLanguageRuntime(real)) return true;
-    const project = projectOf(dirname(link)) ?? settingsAround(real);
+    if (isSystemPath(link) || isLanguageRuntime(real)) return true;
+    const project = findProject(dirname(link)) ?? findSettingsFolder(real);
     return project === undefined || isInside(real, project) === isInside(link, project);
   }
 
   return {
-    mayShowFolder: (folder) => mayShowModules(folder) && !isTooWide(folder),
-    mayShowModules,
-    mayShowFile: (file) => isOrdinaryFile(file) && (isExempt(file) || !isIn(file, kept)),
-    follow(path) {
-      const traced = trace(path);
+    canShowFolder: (folder) => mayShowModules(folder) && !isTooWide(folder),
+    canShowModules: mayShowModules,
+    canShowFile: (file) => isOrdinaryFile(file) && (isExempt(file) || !isIn(file, kept)),
+    resolvePath(path) {
+      const traced = tracePath(path);
       const real = traced.shown[0]?.real;
       if (real === undefined || !traced.links.every(({ inside }) => mayFollow(inside, real))) return undefined;
       return { ...traced, real };
@@ -124,9 +129,9 @@ export function isOrdinaryFile(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-export function upwards(folder: string): string[] {
+export function listFoldersUpwards(folder: string): string[] {
   const above = dirname(folder);
-  return above === folder ? [folder] : [folder, ...upwards(above)];
+  return above === folder ? [folder] : [folder, ...listFoldersUpwards(above)];
 }
 
 function isFolder(path: string): boolean {
@@ -134,27 +139,27 @@ function isFolder(path: string): boolean {
 }
 
 /** A package has a folder of its own, and in it one for what was fetched last. */
-function folderOfPackage(path: string, packages: string): string | undefined {
+function packageFolderOf(path: string, packages: string): string | undefined {
   if (!isInside(path, packages)) return undefined;
   const [home, content] = path.slice(packages.length + 1).split(sep);
   return home && content ? join(packages, home, content) : undefined;
 }
 
 /** The project that a folder belongs to. Who made the project made the links in it, and it may be a stranger's. */
-function projectOf(folder: string): string | undefined {
+function findProject(folder: string): string | undefined {
   const names = folder.split(sep);
   const modules = names.indexOf(modulesFolder);
   const start = modules === -1 ? folder : names.slice(0, modules).join(sep) || sep;
-  const marked = upwards(start).find(
+  const marked = listFoldersUpwards(start).find(
     (each) => !isTooWide(each) && projectMarks.some((mark) => existsSync(join(each, mark))),
   );
   return marked ?? (modules === -1 ? undefined : names.slice(0, modules + 1).join(sep));
 }
 
 /** The folder of settings in a home folder, such as `.ssh`, that a file lies in. Programs and packages are no settings. */
-function settingsAround(file: string): string | undefined {
+function findSettingsFolder(file: string): string | undefined {
   if (isProgram(file) || file.split(sep).includes(modulesFolder)) return undefined;
-  return ownHomes().flatMap((home) => {
+  return listHomeFolders().flatMap((home) => {
     const name = isInside(file, home) ? file.slice(home.length + 1).split(sep)[0] : undefined;
     return name?.startsWith('.') ? [join(home, name)] : [];
   })[0];
@@ -163,11 +168,13 @@ function settingsAround(file: string): string | undefined {
 /** A home folder, and whatever lies above one. */
 function isTooWide(folder: string): boolean {
   const depth = folder.split(sep).filter((name) => name !== '').length;
-  return depth < 2 || /^\/(?:home|Users)\/[^/]+$/.test(folder) || ownHomes().some((home) => isInside(home, folder));
+  return (
+    depth < 2 || /^\/(?:home|Users)\/[^/]+$/.test(folder) || listHomeFolders().some((home) => isInside(home, folder))
+  );
 }
 
 /** An account need not have one. */
-function ownHomes(): string[] {
+function listHomeFolders(): string[] {
   return [homedir, () => userInfo().homedir].flatMap((find) => {
     try {
       return [realpathSync.native(find())];
@@ -178,14 +185,14 @@ function ownHomes(): string[] {
 }
 
 /** Where a path really leads, and each link it takes on the way there; nothing when it leads nowhere. */
-function trace(path: string): Traced {
-  const links: Link[] = [];
+function tracePath(path: string): VisiblePaths {
+  const links: SandboxLink[] = [];
   let real = '';
   let rest = path.split(sep).filter((name) => name !== '');
   for (let name = rest.shift(); name !== undefined; name = rest.shift()) {
     const next = `${real}/${name}`;
     const found = lstatSync(next, { throwIfNoEntry: false });
-    if (found === undefined || links.length > mostLinks) return nothing;
+    if (found === undefined || links.length > maxLinks) return noPaths;
     if (!found.isSymbolicLink()) {
       real = next;
       continue;
@@ -203,6 +210,6 @@ function trace(path: string): Traced {
   return { shown: [{ real, inside: real }], links };
 }
 
-export function together(all: readonly Traced[]): Traced {
+export function mergePaths(all: readonly VisiblePaths[]): VisiblePaths {
   return { shown: all.flatMap(({ shown }) => shown), links: all.flatMap(({ links }) => links) };
 }

@@ -1,4 +1,4 @@
-const inherited = ['PATH', 'HOME', 'LANG'] as const;
+const inheritedVariables = ['PATH', 'HOME', 'LANG'] as const;
 
 /**
  * The environment of an upstream before its session context is added: three host variables, a private TMPDIR, and
@@ -10,7 +10,7 @@ export function baseEnvironment(
   configured: Readonly<Record<string, string>>,
 ): Record<string, string> {
   const environment: Record<string, string> = {};
-  for (const name of inherited) {
+  for (const name of inheritedVariables) {
     const value = host[name];
     if (value !== undefined && value !== '') environment[name] = value;
   }

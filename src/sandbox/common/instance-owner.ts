@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startTimeOf } from '../processes/process-table.ts';
+import { readStartTime } from '../processes/process-table.ts';
 
 /** The Ambit process an instance's folder belongs to; `start` is 0 where start times cannot be known. */
 export interface InstanceOwner {
@@ -12,7 +12,7 @@ export interface InstanceOwner {
 export const ownerFile = 'owner';
 
 export function thisProcess(): InstanceOwner {
-  return { pid: process.pid, start: startTimeOf(process.pid) ?? 0 };
+  return { pid: process.pid, start: readStartTime(process.pid) ?? 0 };
 }
 
 export async function writeOwner(root: string, owner: InstanceOwner): Promise<void> {
@@ -43,7 +43,7 @@ export async function isOwnedBy(root: string, owner: InstanceOwner): Promise<boo
 
 /** Errs towards alive, since the folder of a live instance must not be touched. */
 export function isOwnerAlive(owner: InstanceOwner): boolean {
-  const start = startTimeOf(owner.pid);
+  const start = readStartTime(owner.pid);
   if (start !== undefined && owner.start !== 0) return start === owner.start;
   try {
     process.kill(owner.pid, 0);

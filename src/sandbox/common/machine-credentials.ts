@@ -3,7 +3,7 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { lookUp } from './find-program.ts';
 
 /** From where a language or a package manager is installed; each is one file of settings or credentials. */
-const belowPrefix = [
+const pathsBelowPrefix = [
   // In npm's own folder.
   'npmrc',
   'etc/npmrc',
@@ -24,31 +24,32 @@ const belowPrefix = [
   'cargo/credentials.toml',
 ];
 /** Variables that name such a file. */
-const namesOfFiles = /^(?:npm_config_(?:globalconfig|userconfig)|pip_config_file|netrc|git_config_(?:global|system))$/i;
+const fileVariables =
+  /^(?:npm_config_(?:globalconfig|userconfig)|pip_config_file|netrc|git_config_(?:global|system))$/i;
 /** Variables that name a folder which holds some. */
-const namesOfPrefixes = /^(?:npm_config_prefix|prefix)$/i;
+const prefixVariables = /^(?:npm_config_prefix|prefix)$/i;
 
 /**
  * Settings for all of a machine that may hold credentials, by their real paths: those that are there. They lie in folders
  * that sandboxes are shown for the sake of the programs there.
  */
-export function machineSettings(env: NodeJS.ProcessEnv = process.env): string[] {
-  const named = (names: RegExp) =>
+export function findMachineCredentials(env: NodeJS.ProcessEnv = process.env): string[] {
+  const readVariables = (names: RegExp) =>
     Object.entries(env).flatMap(([name, value]) => (value && isAbsolute(value) && names.test(name) ? [value] : []));
   const programs = [process.execPath, ...['node', 'npm', 'python3', 'git'].map((name) => lookUp(name, env['PATH']))];
   const prefixes = programs.flatMap((program) => (program === undefined ? [] : prefixesOf(program)));
-  const all = ['/usr', '/usr/local', ...named(namesOfPrefixes), ...prefixes].flatMap((prefix) =>
-    belowPrefix.map((path) => join(prefix, path)),
+  const all = ['/usr', '/usr/local', ...readVariables(prefixVariables), ...prefixes].flatMap((prefix) =>
+    pathsBelowPrefix.map((path) => join(prefix, path)),
   );
-  return [...new Set([...named(namesOfFiles), ...all].flatMap(realFile))];
+  return [...new Set([...readVariables(fileVariables), ...all].flatMap(resolveFile))];
 }
 
 /** Of the program as it is called, and of what a link leads to: npm lies far below the prefix of its node. */
 function prefixesOf(program: string): string[] {
-  return [program, ...realFile(program)].map((path) => dirname(dirname(path)));
+  return [program, ...resolveFile(program)].map((path) => dirname(dirname(path)));
 }
 
-function realFile(path: string): string[] {
+function resolveFile(path: string): string[] {
   try {
     const real = realpathSync.native(path);
     return lstatSync(real).isFile() ? [real] : [];

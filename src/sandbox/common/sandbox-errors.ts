@@ -1,10 +1,10 @@
 import { AmbitError } from '../../errors.ts';
 import type { Launch } from '../runner.ts';
 import type { Confinement } from './confinement.ts';
-import { asRoot, installing, type Machine, thisMachine } from './machine.ts';
+import { asRoot, installCommand, type Machine, thisMachine } from './machine.ts';
 
 /** No sandbox on this machine: why, and what mends it here. */
-export function unavailable(why: string, hint: string, cause?: unknown): AmbitError {
+export function sandboxUnavailable(why: string, hint: string, cause?: unknown): AmbitError {
   return new AmbitError('SANDBOX_UNAVAILABLE', {
     what: `The session is sandboxed, and no sandbox can be had here: ${why}.`,
     hint,
@@ -15,14 +15,14 @@ export function unavailable(why: string, hint: string, cause?: unknown): AmbitEr
 
 export function missing(machine = thisMachine()): AmbitError {
   if (machine.platform !== 'linux') {
-    return unavailable(
+    return sandboxUnavailable(
       'on this system there is none yet',
       'Run Ambit on Linux, or use a direct session where the operator allows that.',
     );
   }
-  return unavailable(
+  return sandboxUnavailable(
     '"bwrap" is not on the PATH of Ambit',
-    `Install bubblewrap 0.8 or newer; the next call finds it: ${installing(machine, 'bubblewrap')}`,
+    `Install bubblewrap 0.8 or newer; the next call finds it: ${installCommand(machine, 'bubblewrap')}`,
   );
 }
 
@@ -30,13 +30,13 @@ export function missing(machine = thisMachine()): AmbitError {
 export function cannotStart(said: string, machine = thisMachine()): AmbitError {
   // Callers are told no path of this machine.
   const words = (said.trim().split('\n').at(-1) ?? '').replace(/\/\S+/g, '…').slice(0, 300);
-  return unavailable(words === '' ? 'bwrap does not work' : words, remedyFor(words, machine));
+  return sandboxUnavailable(words === '' ? 'bwrap does not work' : words, bwrapRemedy(words, machine));
 }
 
-function remedyFor(words: string, machine: Machine): string {
+function bwrapRemedy(words: string, machine: Machine): string {
   const { isRoot } = machine;
   if (/Unknown option/i.test(words)) {
-    return `Install bubblewrap 0.8 or newer; this one is too old: ${installing(machine, 'bubblewrap')}`;
+    return `Install bubblewrap 0.8 or newer; this one is too old: ${installCommand(machine, 'bubblewrap')}`;
   }
   // In a container nothing of the kernel's can be set; whoever starts the container decides.
   if (machine.isContainer) {
@@ -45,7 +45,7 @@ function remedyFor(words: string, machine: Machine): string {
   if (machine.appArmorRestricts && !isRoot) {
     const profile = 'bwrap-userns-restrict';
     const steps = [
-      installing(machine, 'apparmor-profiles'),
+      installCommand(machine, 'apparmor-profiles'),
       asRoot(`cp /usr/share/apparmor/extra-profiles/${profile} /etc/apparmor.d/`, isRoot),
       asRoot(`apparmor_parser -r /etc/apparmor.d/${profile}`, isRoot),
     ];
@@ -61,8 +61,8 @@ function remedyFor(words: string, machine: Machine): string {
 }
 
 /** Other servers of a workspace can disturb what is mounted there unless they stand still. */
-export function neighboursRun(cause: unknown): AmbitError {
-  return unavailable(
+export function writersNotPaused(cause: unknown): AmbitError {
+  return sandboxUnavailable(
     'another server that may write to the same folder does not stand still while this one is set up',
     'Try again. If it happens again, look which server of the workspace starts processes without end, and close its session.',
     cause,
@@ -72,7 +72,7 @@ export function neighboursRun(cause: unknown): AmbitError {
 /** Where no proxy can be reached from inside, a server that was granted hosts is not started as if it had them. */
 export function refuseHosts({ wayOut }: Launch, where: string): void {
   if (wayOut === undefined) return;
-  throw unavailable(
+  throw sandboxUnavailable(
     `hosts (sandbox.network) cannot be reached from ${where} yet`,
     'Leave out sandbox.network for this server, or run Ambit where bubblewrap works.',
   );
@@ -81,5 +81,5 @@ export function refuseHosts({ wayOut }: Launch, where: string): void {
 /** Only an engine of containers can show what it keeps itself. */
 export function refuseVolume({ volume }: Confinement): void {
   if (volume === undefined) return;
-  throw unavailable('the files of the workspace are kept by a container engine', 'Install podman or docker.');
+  throw sandboxUnavailable('the files of the workspace are kept by a container engine', 'Install podman or docker.');
 }

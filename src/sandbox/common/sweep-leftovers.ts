@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { removeAllContainers } from '../container/container-notes.ts';
-import { removeAllGroups } from '../limits/cgroup-notes.ts';
+import { removeAllCgroups } from '../limits/cgroup-notes.ts';
 import { killUntilGone } from '../processes/process-family.ts';
 import { readProcess } from '../processes/process-table.ts';
 import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
@@ -16,7 +16,7 @@ export interface Leftovers {
 }
 
 /** A folder this young without an owner may be one that is just being made. */
-const ownerlessMs = 60_000;
+const ownerlessGraceMs = 60_000;
 
 /** Makes the folder of this instance, with the file that says whose it is. Nobody else may look into either folder. */
 export async function createTmpRoot(tmpParent: string): Promise<string> {
@@ -49,7 +49,7 @@ export async function sweepLeftovers(tmpParent: string): Promise<Leftovers> {
   };
   const killed = await killUntilGone(family, { emptyRounds: 2, pauseMs: 10, limitMs: 2000 });
   await Promise.all(abandoned.map((root) => removeAllContainers(root)));
-  await Promise.all(abandoned.map((root) => removeAllGroups(root)));
+  await Promise.all(abandoned.map((root) => removeAllCgroups(root)));
   const gone = await Promise.all(abandoned.map((root) => removeFolder(root)));
   return { removed: abandoned.filter((_, index) => gone[index]), killed };
 }
@@ -58,5 +58,5 @@ async function isAbandoned(root: string): Promise<boolean> {
   const owner = await readOwner(root);
   if (owner !== undefined) return !isOwnerAlive(owner);
   const stat = await lstat(root).catch(() => undefined);
-  return stat !== undefined && Date.now() - stat.mtimeMs > ownerlessMs;
+  return stat !== undefined && Date.now() - stat.mtimeMs > ownerlessGraceMs;
 }

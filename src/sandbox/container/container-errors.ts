@@ -1,56 +1,56 @@
 import { basename } from 'node:path';
 import type { AmbitError } from '../../errors.ts';
-import { installing, thisMachine } from '../common/machine.ts';
-import { unavailable } from '../common/sandbox-errors.ts';
+import { installCommand, thisMachine } from '../common/machine.ts';
+import { sandboxUnavailable } from '../common/sandbox-errors.ts';
 import type { Engine } from './engine.ts';
 
-export function noEngine(): AmbitError {
+export function engineMissing(): AmbitError {
   if (process.platform !== 'linux') {
-    return unavailable('containers are used on Linux only, so far', 'Run Ambit on Linux.');
+    return sandboxUnavailable('containers are used on Linux only, so far', 'Run Ambit on Linux.');
   }
-  return unavailable(
+  return sandboxUnavailable(
     'neither "podman" nor "docker" is on the PATH of Ambit',
-    `Install podman; the next call finds it: ${installing(thisMachine(), 'podman')}`,
+    `Install podman; the next call finds it: ${installCommand(thisMachine(), 'podman')}`,
   );
 }
 
 /** What an engine said, turned into what to do about it. */
-export function cannotRun(engine: Engine, said: string): AmbitError {
+export function engineFailed(engine: Engine, said: string): AmbitError {
   // Callers are told no path of this machine.
   const words = said.replace(/\/\S+/g, '…').slice(0, 300);
-  return unavailable(`${engine.kind} does not run containers (${words})`, remedyFor(engine, said));
+  return sandboxUnavailable(`${engine.kind} does not run containers (${words})`, suggestEngineRemedy(engine, said));
 }
 
-export function noImage(engine: Engine, image: string): AmbitError {
-  return unavailable(
+export function imageMissing(engine: Engine, image: string): AmbitError {
+  return sandboxUnavailable(
     `the image "${image}" is not on this machine`,
     `The operator can fetch it with "${engine.kind} pull ${image}"; Ambit fetches none by itself.`,
   );
 }
 
 /** What an engine says of a container whose first program is not there. */
-export const isNoProgram = (said: string): boolean =>
+export const isProgramMissing = (said: string): boolean =>
   /executable file .*not found|exec: "[^"]*": stat .*no such file/i.test(said.slice(0, 2000));
 
-export function noProgram(
+export function programMissing(
   image: string,
   { program, before }: { program: string; before?: readonly string[] },
 ): AmbitError {
   if (before === undefined) {
-    return unavailable(
+    return sandboxUnavailable(
       `the image "${image}" does not have the program "${basename(program)}"`,
       'The operator can name a program of the image as the command, or another image.',
     );
   }
-  return unavailable(
+  return sandboxUnavailable(
     `a server in the image "${image}" cannot reach hosts (sandbox.network), since the way to them needs "node" there`,
     'The operator can use an image that has Node, or leave out sandbox.network or sandbox.image for this server.',
   );
 }
 
-function remedyFor(engine: Engine, said: string): string {
+function suggestEngineRemedy(engine: Engine, said: string): string {
   if (/hybrid/i.test(said)) {
-    const install = installing(thisMachine(), 'runc');
+    const install = installCommand(thisMachine(), 'runc');
     return `Install runc, which can do with both kinds of control groups at once: ${install}`;
   }
   if (/cannot connect to the docker daemon|docker\.sock/i.test(said)) {

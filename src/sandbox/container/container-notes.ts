@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { type Engine, order } from './engine.ts';
+import { type Engine, runEngine } from './engine.ts';
 
 /**
  * Containers outlive those who made them. Which one belongs to a process is therefore written down in the instance's
@@ -9,12 +9,12 @@ import { type Engine, order } from './engine.ts';
 const folderName = 'containers';
 const containerName = /^ambit-[A-Za-z0-9._-]{1,200}$/;
 
-interface Noted {
+interface ContainerNote {
   readonly engine: Engine;
   readonly name: string;
 }
 
-export function noteContainer(tmpDir: string, noted: Noted): void {
+export function noteContainer(tmpDir: string, noted: ContainerNote): void {
   const folder = join(dirname(tmpDir), folderName);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(join(folder, basename(tmpDir)), JSON.stringify(noted), { mode: 0o600 });
@@ -23,7 +23,7 @@ export function noteContainer(tmpDir: string, noted: Noted): void {
 /** That of one process, running or not. Never rejects. */
 export async function removeContainerOf(root: string, process: string): Promise<void> {
   const note = join(root, folderName, process);
-  const noted = read(note);
+  const noted = readNote(note);
   if (noted !== undefined && (await removeContainer(noted.engine, noted.name))) rmSync(note, { force: true });
 }
 
@@ -43,16 +43,16 @@ export async function removeContainer(engine: Engine, name: string): Promise<boo
   if (!containerName.test(name)) return false;
   const atOnce = engine.kind === 'podman' ? ['--time', '0'] : [];
   try {
-    await order(engine, ['rm', '--force', '--volumes', ...atOnce, name]);
+    await runEngine(engine, ['rm', '--force', '--volumes', ...atOnce, name]);
     return true;
   } catch (error) {
     return /no such container|no container with name/i.test((error as Error).message);
   }
 }
 
-function read(note: string): Noted | undefined {
+function readNote(note: string): ContainerNote | undefined {
   try {
-    return JSON.parse(readFileSync(note, 'utf8')) as Noted;
+    return JSON.parse(readFileSync(note, 'utf8')) as ContainerNote;
   } catch {
     return undefined;
   }

@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { user } from '../bwrap/bwrap-arguments.ts';
-import { inOrder, type Mounts } from '../bwrap/mounts.ts';
+import { sandboxUser } from '../bwrap/bwrap-arguments.ts';
+import { type Mounts, mountsInOrder } from '../bwrap/mounts.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { Engine } from './engine.ts';
-import type { Account } from './local-image.ts';
+import type { ContainerUser } from './local-image.ts';
 
-export interface Wanted {
+export interface ContainerRequest {
   readonly name: string;
   readonly image: string;
   /** The image is ours, made of this machine's system; else it has programs and variables of its own. */
   readonly isLocal: boolean;
   readonly program: readonly [string, ...string[]];
-  readonly account: Account;
+  readonly account: ContainerUser;
   readonly labels: readonly string[];
   readonly limits: Limits;
   /** Whether the engine is to keep the limits; where it cannot, the watchdog does. */
@@ -20,7 +20,7 @@ export interface Wanted {
   readonly seccompFile: string;
   readonly envFile: string;
   readonly system: readonly string[];
-  readonly mounts: Pick<Mounts, 'places' | 'guarded'>;
+  readonly mounts: Pick<Mounts, 'entries' | 'guarded'>;
   readonly workFolder: string;
   /** Mounted upon the working folder. */
   readonly volume?: string | undefined;
@@ -32,7 +32,7 @@ const homeMb = 16;
 /**
  * How a container is asked for. The environment comes in a file: a command line can be read by every user of the machine.
  */
-export function createArguments(engine: Engine, wanted: Wanted): string[] {
+export function createArguments(engine: Engine, wanted: ContainerRequest): string[] {
   const { mounts, account, program } = wanted;
   const [entry, ...args] = program;
   if (entry.startsWith('[')) throw new Error(`An engine would take this for a list: ${entry}`);
@@ -44,11 +44,11 @@ export function createArguments(engine: Engine, wanted: Wanted): string[] {
     // Labels would keep it from what is mounted, or would have to be written to people's files.
     ...['--security-opt', 'label=disable', '--user', `${account.uid}:${account.gid}`],
     ...['--tmpfs', `/tmp:rw,exec,nosuid,nodev,mode=1777,size=${tmpMb}m`],
-    ...['--tmpfs', `${user.home}:rw,exec,nosuid,nodev,mode=1777,size=${homeMb}m`],
+    ...['--tmpfs', `${sandboxUser.home}:rw,exec,nosuid,nodev,mode=1777,size=${homeMb}m`],
     ...limitArguments(wanted.limits, wanted.limitsByEngine),
-    ...wanted.system.flatMap((path) => mount(path, path, false)),
-    ...inOrder(mounts).flatMap(({ what, writable }) => mount(what.real, what.inside, writable)),
-    ...(wanted.volume === undefined ? [] : volumeMount(wanted.volume, wanted.workFolder)),
+    ...wanted.system.flatMap((path) => mountArguments(path, path, false)),
+    ...mountsInOrder(mounts).flatMap(({ pinned, writable }) => mountArguments(pinned.real, pinned.inside, writable)),
+    ...(wanted.volume === undefined ? [] : volumeArguments(wanted.volume, wanted.workFolder)),
     ...['--log-driver', 'none', '--no-healthcheck', '--workdir', wanted.workFolder, '--env-file', wanted.envFile],
     ...(engine.kind === 'podman' ? podmanArguments(wanted) : []),
     ...['--entrypoint', entry, wanted.image, ...args],
@@ -56,32 +56,32 @@ export function createArguments(engine: Engine, wanted: Wanted): string[] {
 }
 
 /** What podman would add by itself: folders that can be written, variables of the host, its own variables. */
-function podmanArguments({ isLocal }: Wanted): string[] {
+function podmanArguments({ isLocal }: ContainerRequest): string[] {
   return [
     ...['--read-only-tmpfs=false', '--image-volume', 'ignore', '--no-hosts', '--http-proxy=false'],
-    ...['--security-opt', `mask=${masked.join(':')}`],
+    ...['--security-opt', `mask=${maskedPaths.join(':')}`],
     ...(isLocal ? ['--unsetenv-all'] : ['--unsetenv', 'container', '--unsetenv', 'TERM']),
   ];
 }
 
 /** Tells of the machine and of others on it, or could be written by root even without any capability. */
-const masked = ['/sys', '/proc/cmdline', '/proc/key-users', '/proc/kmsg', '/proc/mtrr', '/proc/pressure'].concat(
+const maskedPaths = ['/sys', '/proc/cmdline', '/proc/key-users', '/proc/kmsg', '/proc/mtrr', '/proc/pressure'].concat(
   ...['/proc/slabinfo', '/proc/vmallocinfo'],
 );
 
 function limitArguments(limits: Limits, byEngine: boolean): string[] {
   const own = readFileSync('/proc/self/limits', 'latin1');
-  const most = (name: string, wanted: number) => {
+  const capAtHardLimit = (name: string, wanted: number) => {
     const hard = new RegExp(`^${name}\\s+\\S+\\s+(\\d+)`, 'm').exec(own)?.[1];
     return Math.min(wanted, hard === undefined ? Number.POSITIVE_INFINITY : Number(hard));
   };
   const ulimit = (name: string, value: number) => ['--ulimit', `${name}=${value}:${value}`];
   return [
     ...ulimit('core', 0),
-    ...ulimit('nofile', most('Max open files', limits.openFiles)),
-    ...ulimit('fsize', most('Max file size', limits.fileMb * 1024 * 1024)),
+    ...ulimit('nofile', capAtHardLimit('Max open files', limits.openFiles)),
+    ...ulimit('fsize', capAtHardLimit('Max file size', limits.fileMb * 1024 * 1024)),
     // Unless told, engines ask for more than Ambit may have. It bounds all processes of the account together.
-    ...ulimit('nproc', most('Max processes', 1 << 14)),
+    ...ulimit('nproc', capAtHardLimit('Max processes', 1 << 14)),
     ...(byEngine
       ? [
           ...['--memory', `${limits.memoryMb}m`, '--memory-swap', `${limits.memoryMb}m`],
@@ -92,7 +92,7 @@ function limitArguments(limits: Limits, byEngine: boolean): string[] {
 }
 
 /** Below what is read-only, nothing else that is mounted there comes along: it would stay writable. */
-function mount(from: string, to: string, writable: boolean): string[] {
+function mountArguments(from: string, to: string, writable: boolean): string[] {
   for (const path of [from, to]) {
     if (/[,"\n\r]/.test(path)) throw new Error(`Containers cannot be shown a path with a comma or a quote: ${path}`);
   }
@@ -106,13 +106,13 @@ const volumeName = /^ambit-[a-z0-9][a-z0-9._-]{0,100}$/;
  * Engines make it when there is none of that name. Unlike a container it is meant to stay: what lies in it is somebody's
  * work, so nothing here ever removes one.
  */
-function volumeMount(name: string, to: string): string[] {
+function volumeArguments(name: string, to: string): string[] {
   if (!volumeName.test(name)) throw new Error(`Not the name of a volume of Ambit: ${name}`);
   return ['--mount', `type=volume,source=${name},destination=${to}`];
 }
 
 /** One line for each variable. Throws for what a line cannot hold. */
-export function environmentLines(env: Readonly<Record<string, string>>): string {
+export function formatEnvironment(env: Readonly<Record<string, string>>): string {
   return Object.entries(env)
     .map(([name, value]) => {
       if (/[\n\r\0]/.test(value) || !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(name))

@@ -9,13 +9,13 @@ export interface Engine {
   readonly env: Readonly<Record<string, string>>;
 }
 
-export interface Said {
+export interface EngineOutput {
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /** Where an engine finds its own things; what servers are told never lies here. */
-const needed = [
+const passedVariables = [
   'PATH',
   'HOME',
   'XDG_RUNTIME_DIR',
@@ -28,13 +28,13 @@ const needed = [
   'DOCKER_CONTEXT',
   'DOCKER_CONFIG',
 ] as const;
-const limitMs = 30_000;
+const defaultTimeoutMs = 30_000;
 
 /** In the order in which they are tried. */
 export function findEngines(searchPath: string | undefined, host: NodeJS.ProcessEnv = process.env): Engine[] {
   if (process.platform !== 'linux') return [];
   const env: Record<string, string> = {};
-  for (const name of needed) {
+  for (const name of passedVariables) {
     const value = host[name];
     if (value !== undefined && value !== '') env[name] = value;
   }
@@ -45,27 +45,31 @@ export function findEngines(searchPath: string | undefined, host: NodeJS.Process
 }
 
 /** An engine said no; the message is what it said last. */
-export class EngineRefusal extends Error {}
+export class EngineError extends Error {}
 
 /** Starts the engine once, for an order it carries out and leaves. */
-export function order(
+export function runEngine(
   engine: Engine,
   args: readonly string[],
-  { input = '', tmpDir, timeoutMs = limitMs }: { input?: string | Buffer; tmpDir?: string; timeoutMs?: number } = {},
-): Promise<Said> {
+  {
+    input = '',
+    tmpDir,
+    timeoutMs = defaultTimeoutMs,
+  }: { input?: string | Buffer; tmpDir?: string; timeoutMs?: number } = {},
+): Promise<EngineOutput> {
   return new Promise((accept, reject) => {
     // By its TMPDIR the warden knows it for ours.
     const env = { NODE_V8_COVERAGE: undefined, ...engine.env, ...(tmpDir === undefined ? {} : { TMPDIR: tmpDir }) };
     const options = { env, cwd: '/', timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;
     const child = execFile(engine.path, [...args], options, (error, stdout, stderr) => {
       if (error === null) accept({ stdout, stderr });
-      else reject(new EngineRefusal(lastWords(stderr) || error.message, { cause: error }));
+      else reject(new EngineError(lastLine(stderr) || error.message, { cause: error }));
     });
     child.stdin?.on('error', () => {});
     child.stdin?.end(input);
   });
 }
 
-function lastWords(said: string): string {
+function lastLine(said: string): string {
   return said.trim().split('\n').at(-1) ?? '';
 }

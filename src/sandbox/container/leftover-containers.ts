@@ -2,31 +2,31 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { removeContainer } from './container-notes.ts';
-import { type Engine, order } from './engine.ts';
+import { type Engine, runEngine } from './engine.ts';
 
 /** What a container is known by to those who look at the engine. */
-export function labelsOf(tmpRoot: string, session: string | undefined): string[] {
+export function containerLabels(tmpRoot: string, session: string | undefined): string[] {
   return [
     `ambit.instance=${basename(tmpRoot)}`,
-    `ambit.home=${homeOf(tmpRoot)}`,
+    `ambit.home=${hashDataDirectory(tmpRoot)}`,
     ...(session === undefined ? [] : [`ambit.session=${session}`]),
   ];
 }
 
 /** Instances with the same data directory have this in common. */
-function homeOf(tmpRoot: string): string {
+function hashDataDirectory(tmpRoot: string): string {
   return createHash('sha256').update(dirname(tmpRoot)).digest('hex').slice(0, 16);
 }
 
 /** Which instance a container belongs to can be read from its name, and no one else's has such a name. */
-export function containerNameOf(tmpRoot: string, tmpDir: string): string {
+export function containerNameFor(tmpRoot: string, tmpDir: string): string {
   return `ambit-${basename(tmpRoot).replace(/^instance-/, '')}-${basename(tmpDir)}`;
 }
 
 /** Removes containers of instances whose folder is gone, and with it every note about them. Says how many. */
-export async function removeLeftContainers(engine: Engine, tmpRoot: string): Promise<number> {
-  const filter = `label=ambit.home=${homeOf(tmpRoot)}`;
-  const { stdout } = await order(engine, ['ps', '--all', '--filter', filter, '--format', '{{.Names}}']);
+export async function removeLeftoverContainers(engine: Engine, tmpRoot: string): Promise<number> {
+  const filter = `label=ambit.home=${hashDataDirectory(tmpRoot)}`;
+  const { stdout } = await runEngine(engine, ['ps', '--all', '--filter', filter, '--format', '{{.Names}}']);
   const left = stdout.split('\n').filter((name) => {
     const instance = /^ambit-([A-Za-z0-9]+)-/.exec(name)?.[1];
     return instance !== undefined && !existsSync(join(dirname(tmpRoot), `instance-${instance}`));

@@ -1,4 +1,4 @@
-import { type Enforced, probeScript, readProbe } from '../bwrap/probe.ts';
+import { type EnforcedProtections, probeScript, readProbe } from '../bwrap/probe.ts';
 
 export const markFile = 'mark';
 
@@ -6,10 +6,10 @@ export const markFile = 'mark';
 export const containerProbeScript = `echo "self: $$"\ncat ${markFile}\n${probeScript}`;
 
 /** A container that root starts has the users of the machine. */
-export type EnforcedInContainer = Omit<Enforced, 'ownUsers'>;
+export type ContainerProtections = Omit<EnforcedProtections, 'ownUsers'>;
 
 /** Undefined when it did not run to its end, or on another machine, where what is mounted is not ours. */
-export function readContainerProbe(said: string, mark: string): EnforcedInContainer | undefined {
+export function readContainerProbe(said: string, mark: string): ContainerProtections | undefined {
   const enforced = readProbe(said);
   if (enforced === undefined || !said.includes(mark)) return undefined;
   const { ownUsers: _, ...rest } = enforced;

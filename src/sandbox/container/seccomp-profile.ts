@@ -1,10 +1,10 @@
-import { refusedCalls, type SystemCall, unownedCalls } from '../bwrap/seccomp-filter.ts';
+import { refusedSyscalls, type Syscall, unaccountedSyscalls } from '../bwrap/seccomp-filter.ts';
 
 /**
  * Every system call up to the newest that was looked at, without those that are refused or judged by their arguments.
  * Engines take names only, and leave out those their kernel or processor does not have.
  */
-const plainCalls: readonly string[] = `
+const allowedSyscalls: readonly string[] = `
   accept accept4 access adjtimex afs_syscall alarm arch_prctl bind brk cachestat capget capset chdir chown
   clock_adjtime clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range dup dup2 dup3
   epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait epoll_wait_old eventfd
@@ -50,56 +50,60 @@ const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
 const architectures: Readonly<Record<string, string>> = { x64: 'SCMP_ARCH_X86_64', arm64: 'SCMP_ARCH_AARCH64' };
 
-interface Test {
+interface ArgumentTest {
   readonly index: number;
   readonly op: string;
   readonly value: number;
   readonly valueTwo?: number;
 }
 
-interface Rule {
+interface SeccompRule {
   readonly names: readonly string[];
   readonly action: string;
   readonly errnoRet?: number;
-  readonly args?: readonly Test[];
+  readonly args?: readonly ArgumentTest[];
 }
 
-const allow = (names: readonly string[], ...args: Test[]): Rule => ({ names, action: 'SCMP_ACT_ALLOW', args });
-const refuse = (names: readonly string[], ...args: Test[]): Rule => ({
+const allow = (names: readonly string[], ...args: ArgumentTest[]): SeccompRule => ({
+  names,
+  action: 'SCMP_ACT_ALLOW',
+  args,
+});
+const refuse = (names: readonly string[], ...args: ArgumentTest[]): SeccompRule => ({
   names,
   action: 'SCMP_ACT_ERRNO',
   errnoRet: EPERM,
   args,
 });
-const equals = (index: number, value: number): Test => ({ index, value, op: 'SCMP_CMP_EQ' });
-const masked = (index: number, mask: number, value: number): Test => ({
+const equals = (index: number, value: number): ArgumentTest => ({ index, value, op: 'SCMP_CMP_EQ' });
+const maskedEquals = (index: number, mask: number, value: number): ArgumentTest => ({
   index,
   value: mask,
   valueTwo: value,
   op: 'SCMP_CMP_MASKED_EQ',
 });
-const none = (index: number, bits: readonly number[]): Test =>
-  masked(
+const hasNoneOf = (index: number, bits: readonly number[]): ArgumentTest =>
+  maskedEquals(
     index,
     bits.reduce((all, bit) => all + bit, 0),
     0,
   );
-const has = (index: number, bit: number): Test => masked(index, bit, bit);
+const hasBit = (index: number, bit: number): ArgumentTest => maskedEquals(index, bit, bit);
 
 /** The tests of an `any of these bits` are made one by one: an engine's rule holds when all of its tests do. */
-const withoutSetId = (names: readonly string[], mode: number): Rule[] => [
-  allow(names, none(mode, setIdBits)),
-  ...setIdBits.map((bit) => refuse(names, has(mode, bit))),
+const refuseSetId = (names: readonly string[], mode: number): SeccompRule[] => [
+  allow(names, hasNoneOf(mode, setIdBits)),
+  ...setIdBits.map((bit) => refuse(names, hasBit(mode, bit))),
 ];
-const withoutSetIdWhenCreating = (name: string, flags: number, mode: number): Rule[] => [
-  allow([name], none(flags, createBits)),
+const refuseSetIdWhenCreating = (name: string, flags: number, mode: number): SeccompRule[] => [
+  allow([name], hasNoneOf(flags, createBits)),
   ...createBits.flatMap((create) => [
-    allow([name], has(flags, create), none(mode, setIdBits)),
-    ...setIdBits.map((bit) => refuse([name], has(flags, create), has(mode, bit))),
+    allow([name], hasBit(flags, create), hasNoneOf(mode, setIdBits)),
+    ...setIdBits.map((bit) => refuse([name], hasBit(flags, create), hasBit(mode, bit))),
   ]),
 ];
 
-export function isProfiled(architecture: string): boolean {
+export function hasSeccompProfile(architecture: string): boolean {
   return Object.hasOwn(architectures, architecture);
 }
 
@@ -109,24 +113,24 @@ export function isProfiled(architecture: string): boolean {
  * no control group counts it.
  */
 export function seccompProfile(architecture: string, countsMemory = true): string {
-  const isThere = (call: string) => countsMemory || !unownedCalls.includes(call as SystemCall);
+  const isThere = (call: string) => countsMemory || !unaccountedSyscalls.includes(call as Syscall);
   const profile = {
     defaultAction: 'SCMP_ACT_ERRNO',
     defaultErrnoRet: ENOSYS,
     architectures: [architectures[architecture]],
     syscalls: [
-      allow(plainCalls.filter(isThere)),
-      refuse(refusedCalls),
-      allow(['clone'], none(0, namespaceBits)),
-      ...namespaceBits.map((bit) => refuse(['clone'], has(0, bit))),
+      allow(allowedSyscalls.filter(isThere)),
+      refuse(refusedSyscalls),
+      allow(['clone'], hasNoneOf(0, namespaceBits)),
+      ...namespaceBits.map((bit) => refuse(['clone'], hasBit(0, bit))),
       ...families.map((family) => allow(['socket', 'socketpair'], equals(0, family))),
-      refuse(['ioctl'], masked(1, word, TIOCSTI)),
-      refuse(['ioctl'], masked(1, word, TIOCLINUX)),
-      ...ioctlsBeside(),
-      ...withoutSetId(['chmod', 'fchmod', 'mkdir', 'mknod', 'creat'], 1),
-      ...withoutSetId(['fchmodat', 'fchmodat2', 'mkdirat', 'mknodat'], 2),
-      ...withoutSetIdWhenCreating('open', 1, 2),
-      ...withoutSetIdWhenCreating('openat', 2, 3),
+      refuse(['ioctl'], maskedEquals(1, word, TIOCSTI)),
+      refuse(['ioctl'], maskedEquals(1, word, TIOCLINUX)),
+      ...allowOtherIoctls(),
+      ...refuseSetId(['chmod', 'fchmod', 'mkdir', 'mknod', 'creat'], 1),
+      ...refuseSetId(['fchmodat', 'fchmodat2', 'mkdirat', 'mknodat'], 2),
+      ...refuseSetIdWhenCreating('open', 1, 2),
+      ...refuseSetIdWhenCreating('openat', 2, 3),
     ],
   };
   return JSON.stringify(profile);
@@ -136,14 +140,14 @@ export function seccompProfile(architecture: string, countsMemory = true): strin
  * Everything but the two, which differ in the last four bits alone. Only 32 bits are looked at: the kernel looks at no
  * more, and a filter that did could be passed by.
  */
-function ioctlsBeside(): Rule[] {
+function allowOtherIoctls(): SeccompRule[] {
   const common = TIOCSTI & ~0xf;
   const others = Array.from({ length: 16 }, (_, last) => common | last).filter(
     (request) => request !== TIOCSTI && request !== TIOCLINUX,
   );
   const differing = Array.from({ length: 28 }, (_, index) => 2 ** (index + 4));
   return [
-    ...differing.map((bit) => allow(['ioctl'], masked(1, bit, (common & bit) === 0 ? bit : 0))),
-    ...others.map((request) => allow(['ioctl'], masked(1, word, request))),
+    ...differing.map((bit) => allow(['ioctl'], maskedEquals(1, bit, (common & bit) === 0 ? bit : 0))),
+    ...others.map((request) => allow(['ioctl'], maskedEquals(1, word, request))),
   ];
 }

@@ -4,7 +4,7 @@ import { runtimeFiles, type ServerFiles } from '../bwrap/server-files.ts';
 import type { Confinement, Shown } from '../common/confinement.ts';
 import type { Launch, WayOut } from '../runner.ts';
 
-export interface WayOutInside {
+export interface EgressInside {
   /** Comes before the program of the server, and starts it. */
   readonly before: readonly string[];
   readonly shown: readonly Shown[];
@@ -19,9 +19,9 @@ const forwarderInside = '/run/egress/forwarder.mjs';
 const nodeOptions = ['--v8-pool-size=0', '--max-old-space-size=32', '--max-semi-space-size=1'];
 
 /** What has to be inside for a process to reach its proxy. `node` is a program that is shown there. */
-export function wayOutInside({ socket, allowed }: WayOut, node: string): WayOutInside {
+export function prepareEgress({ socket, allowed }: WayOut, node: string): EgressInside {
   const url = `http://127.0.0.1:${port}`;
-  const direct = localNames(allowed);
+  const direct = listDirectNames(allowed);
   return {
     before: [node, ...nodeOptions, forwarderInside, socketInside, String(port)],
     shown: [
@@ -42,7 +42,7 @@ export function wayOutInside({ socket, allowed }: WayOut, node: string): WayOutI
 }
 
 /** The sandbox has a loopback of its own, unless that of the machine is what was listed. */
-function localNames(allowed: readonly string[]): string {
+function listDirectNames(allowed: readonly string[]): string {
   const hosts = new Set(allowed.map((entry) => entry.replace(/:\d+$/, '').toLowerCase()));
   const names = ['localhost', '127.0.0.1', '[::1]'].filter((name) => !hosts.has(name));
   return names.map((name) => name.replace(/^\[|\]$/g, '')).join(',');
@@ -52,7 +52,7 @@ function localNames(allowed: readonly string[]): string {
  * Beside the server there is then what leads to its proxy, started by the Node that Ambit itself runs on, or, in an image,
  * by the Node of that image: programs of this machine need not run there.
  */
-export function withWayOut(
+export function addEgressProxy(
   launch: Launch,
   confinement: Confinement,
   files: ServerFiles,
@@ -60,7 +60,7 @@ export function withWayOut(
   if (launch.wayOut === undefined) return [launch, confinement, files];
   const inImage = confinement.image !== undefined;
   const runtime = inImage ? { shown: [], links: [] } : runtimeFiles(process.execPath, confinement.hidden);
-  const { before, shown, env } = wayOutInside(launch.wayOut, inImage ? 'node' : process.execPath);
+  const { before, shown, env } = prepareEgress(launch.wayOut, inImage ? 'node' : process.execPath);
   return [
     { ...launch, env: { ...env, ...launch.env } },
     confinement,

@@ -10,41 +10,41 @@ interface AllowList {
   hasAddress(address: string, port: number): boolean;
 }
 
-const anyBelow = '*.';
+const wildcardPrefix = '*.';
 
 const keyOf = (host: string, port: number): string => `${host} ${port}`;
 
 const isLoopback = (address: string): boolean => address === '127.0.0.1' || address === '::1';
 
 /** Every address of a name. */
-export type Resolve = (host: string) => Promise<readonly string[]>;
+export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
-export type Way =
+export type ConnectDecision =
   /** To be tried in this order; never to be resolved again. */
   { readonly addresses: readonly string[] } | { readonly refused: string } | { readonly failed: string };
 
-const mostAddresses = 4;
-const mostLookups = 4;
+const maxAddresses = 4;
+const maxLookups = 4;
 
-const resolveByHost: Resolve = async (host) =>
+const resolveByHost: ResolveHost = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
 /**
  * Where a connection may go. A name is resolved once, and what was looked at is what is connected to, so that an answer
  * that changes in between changes nothing.
  */
-export function createWayfinder(
+export function createConnectCheck(
   allowed: AllowList,
-  resolve: Resolve = resolveByHost,
+  resolve: ResolveHost = resolveByHost,
   ownAddresses?: () => readonly string[],
-): (wanted: HostAndPort) => Promise<Way> {
+): (wanted: HostAndPort) => Promise<ConnectDecision> {
   /** Whoever asks for a name that is just being asked for waits for the same answer: lookups take threads of ours. */
   const asked = new Map<string, Promise<readonly string[]>>();
 
-  function addressesOf(host: string): Promise<readonly string[]> {
+  function resolveOnce(host: string): Promise<readonly string[]> {
     const known = asked.get(host);
     if (known !== undefined) return known;
-    if (asked.size >= mostLookups) return Promise.reject(new Error('too many names at once'));
+    if (asked.size >= maxLookups) return Promise.reject(new Error('too many names at once'));
     const asking = resolve(host).finally(() => asked.delete(host));
     asked.set(host, asking);
     return asking;
@@ -58,13 +58,13 @@ export function createWayfinder(
     if (host === 'localhost') return { addresses: ['127.0.0.1', '::1'] };
     let found: readonly string[];
     try {
-      found = await addressesOf(host);
+      found = await resolveOnce(host);
     } catch (error) {
       return { failed: (error as NodeJS.ErrnoException).code ?? (error as Error).message };
     }
     const known = found.flatMap((address) => canonicalAddress(address) ?? []);
     const open = known.filter((address) => allowed.hasAddress(address, port) || !isSpecial(address, ownAddresses));
-    if (open.length > 0) return { addresses: open.slice(0, mostAddresses) };
+    if (open.length > 0) return { addresses: open.slice(0, maxAddresses) };
     const [closed] = known;
     if (closed === undefined) return { failed: 'no address' };
     const entry = showHostAndPort({ host: closed, port });
@@ -77,21 +77,21 @@ export function createAllowList(entries: readonly string[]): AllowList {
   const exact = new Set<string>();
   const below = new Set<string>();
   for (const entry of entries) {
-    const wide = entry.startsWith(anyBelow);
-    const read = readHostAndPort(wide ? entry.slice(anyBelow.length) : entry);
+    const wide = entry.startsWith(wildcardPrefix);
+    const read = readHostAndPort(wide ? entry.slice(wildcardPrefix.length) : entry);
     if (read !== undefined && !(wide && read.literal)) (wide ? below : exact).add(keyOf(read.host, read.port));
   }
   return {
     has({ host, port, literal }) {
       if (exact.has(keyOf(host, port))) return true;
-      return !literal && above(host).some((name) => below.has(keyOf(name, port)));
+      return !literal && listParentDomains(host).some((name) => below.has(keyOf(name, port)));
     },
     hasAddress: (address, port) =>
       exact.has(keyOf(address, port)) || (isLoopback(address) && exact.has(keyOf('localhost', port))),
   };
 }
 
-function above(host: string): string[] {
+function listParentDomains(host: string): string[] {
   const labels = host.split('.');
   return labels.slice(1).map((_, index) => labels.slice(index + 1).join('.'));
 }

@@ -3,24 +3,24 @@ import { connect, connect as connectPlainly, type Socket } from 'node:net';
 import { connect as connectSecurely } from 'node:tls';
 import { type HostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
 
-const connectMs = 10_000;
+const connectTimeoutMs = 10_000;
 
-const patienceMs = 20_000;
-const longestHead = 16_384;
+const proxyTimeoutMs = 20_000;
+const maxHeadBytes = 16_384;
 
 /** Connects by the HTTP proxy of the user, which resolves the name itself. */
-export async function dialThroughProxy(proxy: URL, wanted: HostAndPort, signal: AbortSignal): Promise<Socket> {
+export async function connectThroughProxy(proxy: URL, wanted: HostAndPort, signal: AbortSignal): Promise<Socket> {
   const host = proxy.hostname.replace(/^\[|\]$/g, '');
   const isSecure = proxy.protocol === 'https:';
   const port = Number(proxy.port) || (isSecure ? 443 : 80);
   const socket = isSecure
     ? connectSecurely({ host, port, servername: host })
     : connectPlainly({ host, port, allowHalfOpen: true, noDelay: true });
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(proxyTimeoutMs)]);
   try {
     await once(socket, isSecure ? 'secureConnect' : 'connect', { signal: limit });
     const to = showHostAndPort(wanted);
-    socket.write(`CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n${authorization(proxy)}\r\n`);
+    socket.write(`CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n${authorizationHeader(proxy)}\r\n`);
     const status = await readStatus(socket, limit);
     if (status !== 200) throw new Error(`the proxy answers ${status}`);
     return socket.on('error', () => {});
@@ -30,7 +30,7 @@ export async function dialThroughProxy(proxy: URL, wanted: HostAndPort, signal: 
   }
 }
 
-function authorization({ username, password }: URL): string {
+function authorizationHeader({ username, password }: URL): string {
   if (username === '') return '';
   const words = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
   return `Proxy-Authorization: Basic ${Buffer.from(words).toString('base64')}\r\n`;
@@ -40,7 +40,7 @@ function authorization({ username, password }: URL): string {
 async function readStatus(socket: Socket, signal: AbortSignal): Promise<number> {
   let head = Buffer.alloc(0);
   while (!head.includes('\r\n\r\n')) {
-    if (head.length > longestHead || socket.readableEnded) throw new Error('the proxy does not answer');
+    if (head.length > maxHeadBytes || socket.readableEnded) throw new Error('the proxy does not answer');
     const bytes = socket.read() as Buffer | null;
     if (bytes === null) await once(socket, 'readable', { signal });
     else head = Buffer.concat([head, bytes]);
@@ -51,12 +51,12 @@ async function readStatus(socket: Socket, signal: AbortSignal): Promise<number> 
 }
 
 /** Connects to the first of these addresses that answers. Only addresses: nothing is resolved here. */
-export async function dial(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
+export async function connectToAny(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
   let failure: unknown = new Error('no address');
   for (const host of addresses) {
     const socket = connect({ host, port, allowHalfOpen: true, noDelay: true });
     try {
-      await once(socket, 'connect', { signal: AbortSignal.any([signal, AbortSignal.timeout(connectMs)]) });
+      await once(socket, 'connect', { signal: AbortSignal.any([signal, AbortSignal.timeout(connectTimeoutMs)]) });
       // From here on whoever uses it listens; until then an error must not end the gateway.
       return socket.on('error', () => {});
     } catch (error) {

@@ -1,12 +1,12 @@
-import type { Refusal } from './open-egress.ts';
+import type { EgressRefusal } from './open-egress.ts';
 
 /** A line of the journal; `times` where it stands for more than one refusal. */
-export interface RefusalLine extends Refusal {
+export interface RefusalLine extends EgressRefusal {
   readonly times?: number;
 }
 
 export interface RefusalRecord {
-  add(refusal: Refusal): void;
+  add(refusal: EgressRefusal): void;
   /** How many there were. */
   readonly count: number;
   /** Writes what has only been counted so far. */
@@ -21,7 +21,7 @@ const linesPerWindow = 20;
  * that repeat one are counted into another, and what is more than that is counted together.
  */
 export function createRefusalRecord(write: (line: RefusalLine) => void, now: () => number = Date.now): RefusalRecord {
-  const repeated = new Map<string, { readonly refusal: Refusal; times: number }>();
+  const repeated = new Map<string, { readonly refusal: EgressRefusal; times: number }>();
   let startedAt = 0;
   let others = 0;
   let count = 0;

@@ -2,46 +2,46 @@ import { readFileSync } from 'node:fs';
 import type { ProcessEntry } from '../processes/process-table.ts';
 import type { Limits } from './limits.ts';
 
-export interface Usage {
+export interface ResourceUsage {
   readonly memoryMb: number;
   /** Threads, as the kernel counts what it calls a pid. */
   readonly pids: number;
 }
 
 /** One of the processes that share limits. */
-export interface Member {
+export interface LimitMember {
   readonly limits: Limits;
   /** What it consists of, out of all processes there are; nothing before it has started. */
   find(table: readonly ProcessEntry[]): readonly ProcessEntry[];
 }
 
 /** Those whose limits hold for all of them together: the processes of one server in one session. */
-export interface Owner<Keeper> {
+export interface LimitOwner<Keeper> {
   /** What keeps them together. */
   readonly keeper: Keeper;
   readonly size: number;
   /** Limits change with the configuration; while members with different ones are there, the widest hold. */
   limits(): Limits;
   /** What all members use. The same table is looked through once. */
-  usage(table: readonly ProcessEntry[]): Usage;
+  usage(table: readonly ProcessEntry[]): ResourceUsage;
 }
 
 /** The owners there are. An owner is there as long as it has members. */
-export interface Owners<Keeper> {
-  join(name: string, member: Member, make: () => Keeper): Owner<Keeper>;
+export interface LimitOwners<Keeper> {
+  join(name: string, member: LimitMember, make: () => Keeper): LimitOwner<Keeper>;
   /** Says what kept them when this was the last member. */
-  leave(name: string, member: Member): { readonly last: boolean; readonly owner: Owner<Keeper> } | undefined;
+  leave(name: string, member: LimitMember): { readonly last: boolean; readonly owner: LimitOwner<Keeper> } | undefined;
 }
 
 /** Keeps the members of each owner. */
-export function createOwners<Keeper>(): Owners<Keeper> {
-  const all = new Map<string, { readonly owner: Owner<Keeper>; readonly members: Set<Member> }>();
+export function createOwners<Keeper>(): LimitOwners<Keeper> {
+  const all = new Map<string, { readonly owner: LimitOwner<Keeper>; readonly members: Set<LimitMember> }>();
   return {
     join(name, member, make) {
       let known = all.get(name);
       if (known === undefined) {
-        const members = new Set<Member>();
-        known = { owner: ownerOf(make(), members), members };
+        const members = new Set<LimitMember>();
+        known = { owner: createOwner(make(), members), members };
         all.set(name, known);
       }
       known.members.add(member);
@@ -57,37 +57,37 @@ export function createOwners<Keeper>(): Owners<Keeper> {
   };
 }
 
-function ownerOf<Keeper>(keeper: Keeper, members: ReadonlySet<Member>): Owner<Keeper> {
-  let seen: { readonly table: readonly ProcessEntry[]; readonly usage: Usage } | undefined;
+function createOwner<Keeper>(keeper: Keeper, members: ReadonlySet<LimitMember>): LimitOwner<Keeper> {
+  let seen: { readonly table: readonly ProcessEntry[]; readonly usage: ResourceUsage } | undefined;
   return {
     keeper,
     get size() {
       return members.size;
     },
-    limits: () => widest([...members].map(({ limits }) => limits)),
+    limits: () => widestLimits([...members].map(({ limits }) => limits)),
     usage(table) {
       if (seen?.table !== table) {
-        seen = { table, usage: usageOf([...members].flatMap((member) => member.find(table))) };
+        seen = { table, usage: measureUsage([...members].flatMap((member) => member.find(table))) };
       }
       return seen.usage;
     },
   };
 }
 
-function widest(all: readonly Limits[]): Limits {
-  const most = (name: keyof Limits) => Math.max(...all.map((limits) => limits[name]));
+function widestLimits(all: readonly Limits[]): Limits {
+  const max = (name: keyof Limits) => Math.max(...all.map((limits) => limits[name]));
   return {
-    memoryMb: most('memoryMb'),
-    pids: most('pids'),
-    cpus: most('cpus'),
-    fileMb: most('fileMb'),
-    openFiles: most('openFiles'),
-    wallSeconds: most('wallSeconds'),
+    memoryMb: max('memoryMb'),
+    pids: max('pids'),
+    cpus: max('cpus'),
+    fileMb: max('fileMb'),
+    openFiles: max('openFiles'),
+    wallSeconds: max('wallSeconds'),
   };
 }
 
 /** Everything below a process, without itself. */
-export function descendantsOf(processes: readonly ProcessEntry[], pid: number): ProcessEntry[] {
+export function findDescendants(processes: readonly ProcessEntry[], pid: number): ProcessEntry[] {
   const children = new Map<number, ProcessEntry[]>();
   for (const entry of processes) {
     const siblings = children.get(entry.parent);
@@ -106,13 +106,13 @@ export function descendantsOf(processes: readonly ProcessEntry[], pid: number): 
 }
 
 /** What these processes hold of their own: pages of files, which many share, do not count. */
-function usageOf(processes: readonly ProcessEntry[]): Usage {
+function measureUsage(processes: readonly ProcessEntry[]): ResourceUsage {
   let kilobytes = 0;
   let pids = 0;
   for (const { pid } of processes) {
     const status = readStatus(pid);
-    for (const name of ['RssAnon', 'RssShmem', 'VmSwap']) kilobytes += field(status, name);
-    pids += field(status, 'Threads');
+    for (const name of ['RssAnon', 'RssShmem', 'VmSwap']) kilobytes += readField(status, name);
+    pids += readField(status, 'Threads');
   }
   return { memoryMb: kilobytes / 1024, pids };
 }
@@ -125,6 +125,6 @@ function readStatus(pid: number): string {
   }
 }
 
-function field(status: string, name: string): number {
+function readField(status: string, name: string): number {
   return Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
 }

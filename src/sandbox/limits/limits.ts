@@ -1,4 +1,4 @@
-import { installing, type Machine } from '../common/machine.ts';
+import { installCommand, type Machine } from '../common/machine.ts';
 
 /** The most that the processes of one owner, and all they start, may take together. */
 export interface Limits {
@@ -38,7 +38,7 @@ export type InForce = Readonly<Record<keyof Limits, Means>>;
 
 /** What would bound this better here; undefined where the kernel does it, or nothing can be done. */
 export function remedyForLimit(limit: keyof Limits, means: Means, machine: Machine): string | undefined {
-  if (means === 'none') return installing(machine, 'util-linux');
+  if (means === 'none') return installCommand(machine, 'util-linux');
   if (means !== 'watchdog' && means !== 'priority' && means !== 'rlimit each') return undefined;
   if (machine.platform !== 'linux') return undefined;
   if (machine.isContainer) {

@@ -1,13 +1,13 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { forgetGroups, noteGroups } from './cgroup-notes.ts';
+import { forgetCgroups, noteCgroups } from './cgroup-notes.ts';
 import type { Limits } from './limits.ts';
 
 export type Controller = 'memory' | 'pids' | 'cpu';
 
 /** A file of a group and what is written there. */
-interface Setting {
+interface CgroupSetting {
   readonly file: string;
   readonly value: string;
   /** Where the kernel does not have it, the others hold all the same. */
@@ -17,7 +17,7 @@ interface Setting {
 const periodUs = 100_000;
 
 /** How often the kernel had to refuse. */
-export interface Refusals {
+export interface KernelRefusals {
   /** Processes killed for want of memory. */
   readonly memory: number;
   /** Processes and threads that were not started. */
@@ -30,47 +30,47 @@ const refusalFiles = {
 } as const;
 
 /** A group in the trees of all controllers, or the places where groups are made. */
-export type Folders = ReadonlyMap<Controller, string>;
+export type CgroupFolders = ReadonlyMap<Controller, string>;
 
 /** The group of an owner. It bounds what is below it: each process has a group of its own there, without limits. */
-export interface Group {
+export interface OwnerCgroup {
   /** Throws when a limit cannot be set. `besides` is how many processes are in there that are not a server's own. */
-  bound(limits: Limits, besides: number): void;
+  bound(limits: Limits, helperCount: number): void;
   /** A group below, for the process with this private folder. The warden removes it. */
-  add(tmpDir: string): Below;
+  add(tmpDir: string): ProcessCgroup;
   /** To be called when nothing is below any more. What cannot be removed now goes with the instance. */
   remove(): void;
 }
 
 /** The group of one process. */
-export interface Below {
+export interface ProcessCgroup {
   join(pid: number): Promise<void>;
   /** Since this process is there. Memory is counted for all processes of the owner: none of them is whole any more. */
-  refusals(): Refusals;
+  refusals(): KernelRefusals;
 }
 
 /** Owners of this process, which several limiters may have. */
-let made = 0;
+let ownerCount = 0;
 
 /** A group for an owner whose processes have their private folders in `tmpRoot`. */
-export function createGroup(version: 1 | 2, bases: Folders, tmpRoot: string): Group {
+export function createOwnerCgroup(version: 1 | 2, bases: CgroupFolders, tmpRoot: string): OwnerCgroup {
   const instance = basename(tmpRoot).replace(/^instance-/, '');
-  const name = `owner-${++made}`;
-  const own = foldersIn(bases, `ambit-${instance}-${name}`);
+  const name = `owner-${++ownerCount}`;
+  const own = cgroupFoldersIn(bases, `ambit-${instance}-${name}`);
   let before: Limits | undefined;
   /** Processes killed for want of memory, as far as somebody has looked. */
   let killed = 0;
   // Version 1 counts in the group of the process that was refused, version 2 in the group whose limit it was.
-  const watch = (group: Folders) => {
+  const watchKilled = (group: CgroupFolders) => {
     let seen = 0;
     return () => {
-      const now = refusalsIn(version, 'memory', group);
+      const now = countRefusals(version, 'memory', group);
       killed += Math.max(0, now - seen);
       seen = now;
     };
   };
-  const look = watch(own);
-  noteGroups(join(tmpRoot, name), unique(own));
+  const countKilled = watchKilled(own);
+  noteCgroups(join(tmpRoot, name), uniqueFolders(own));
   try {
     makeFolders(own);
   } catch (error) {
@@ -78,62 +78,70 @@ export function createGroup(version: 1 | 2, bases: Folders, tmpRoot: string): Gr
     throw error;
   }
   return {
-    bound(limits, besides) {
+    bound(limits, helperCount) {
       const grows = before !== undefined && limits.memoryMb > before.memoryMb;
-      writeLimits(version, own, limits, besides, grows);
+      writeLimits(version, own, limits, helperCount, grows);
       before = limits;
     },
     add(tmpDir) {
-      const folders = foldersIn(own, `ambit-${instance}-${basename(tmpDir)}`);
-      noteGroups(tmpDir, unique(folders));
+      const folders = cgroupFoldersIn(own, `ambit-${instance}-${basename(tmpDir)}`);
+      noteCgroups(tmpDir, uniqueFolders(folders));
       makeFolders(folders);
-      look();
+      countKilled();
       const killedBefore = killed;
-      const pidsBefore = refusalsIn(version, 'pids', own);
-      const lookBelow = watch(folders);
+      const pidsBefore = countRefusals(version, 'pids', own);
+      const countKilledBelow = watchKilled(folders);
       return {
         async join(pid) {
           // The kernel takes its time for this, which is not the time of those who are being served.
-          await Promise.all(unique(folders).map((folder) => writeFile(join(folder, 'cgroup.procs'), String(pid))));
+          await Promise.all(
+            uniqueFolders(folders).map((folder) => writeFile(join(folder, 'cgroup.procs'), String(pid))),
+          );
         },
         refusals() {
-          look();
-          lookBelow();
-          const pids = refusalsIn(version, 'pids', folders) + refusalsIn(version, 'pids', own) - pidsBefore;
+          countKilled();
+          countKilledBelow();
+          const pids = countRefusals(version, 'pids', folders) + countRefusals(version, 'pids', own) - pidsBefore;
           return { memory: killed - killedBefore, pids };
         },
       };
     },
     remove() {
-      if (removeFolders(own)) forgetGroups(join(tmpRoot, name));
+      if (removeFolders(own)) forgetCgroups(join(tmpRoot, name));
     },
   };
 }
 
 /** The groups of this name below others. */
-export function foldersIn(bases: Folders, name: string): Folders {
+export function cgroupFoldersIn(bases: CgroupFolders, name: string): CgroupFolders {
   return new Map([...bases].map(([controller, base]) => [controller, join(base, name)]));
 }
 
 /** Makes groups; throws when one is there already. */
-export function makeFolders(folders: Folders): void {
-  for (const folder of unique(folders)) mkdirSync(folder);
+export function makeFolders(folders: CgroupFolders): void {
+  for (const folder of uniqueFolders(folders)) mkdirSync(folder);
 }
 
 /** Says whether they are gone. */
-export function removeFolders(folders: Folders): boolean {
-  return unique(folders).map(removeFolder).every(Boolean);
+export function removeFolders(folders: CgroupFolders): boolean {
+  return uniqueFolders(folders).map(removeFolder).every(Boolean);
 }
 
 /** Throws when a limit cannot be set. Memory with swap is never less than memory: what grows is written the other way round. */
-export function writeLimits(version: 1 | 2, folders: Folders, limits: Limits, besides: number, grows: boolean): void {
+export function writeLimits(
+  version: 1 | 2,
+  folders: CgroupFolders,
+  limits: Limits,
+  helperCount: number,
+  grows: boolean,
+): void {
   for (const [controller, folder] of folders) {
-    const settings = settingsFor(version, controller, limits, besides);
+    const settings = cgroupSettings(version, controller, limits, helperCount);
     for (const setting of grows ? settings.reverse() : settings) writeSetting(folder, setting);
   }
 }
 
-function writeSetting(folder: string, { file, value, optional }: Setting): void {
+function writeSetting(folder: string, { file, value, optional }: CgroupSetting): void {
   try {
     // Never made anew: where there is no such file, there is no such limit.
     writeFileSync(join(folder, file), value, { flag: 'r+' });
@@ -151,27 +159,27 @@ function removeFolder(folder: string): boolean {
   }
 }
 
-const unique = (folders: Folders): string[] => [...new Set(folders.values())];
+const uniqueFolders = (folders: CgroupFolders): string[] => [...new Set(folders.values())];
 
-function refusalsIn(version: 1 | 2, controller: 'memory' | 'pids', group: Folders): number {
+function countRefusals(version: 1 | 2, controller: 'memory' | 'pids', group: CgroupFolders): number {
   const file = join(group.get(controller) ?? '', refusalFiles[controller][version]);
   try {
-    return countIn(readFileSync(file, 'latin1'), controller === 'memory' ? 'oom_kill' : 'max');
+    return readCount(readFileSync(file, 'latin1'), controller === 'memory' ? 'oom_kill' : 'max');
   } catch {
     return 0;
   }
 }
 
 /** `besides` is how many processes are in the group that are not the server's own. */
-export function settingsFor(
+export function cgroupSettings(
   version: 1 | 2,
   controller: Controller,
   { memoryMb, pids, cpus }: Limits,
-  besides: number,
-): Setting[] {
+  helperCount: number,
+): CgroupSetting[] {
   const bytes = String(memoryMb * 1024 * 1024);
   const quota = String(Math.round(cpus * periodUs));
-  if (controller === 'pids') return [{ file: 'pids.max', value: String(pids + besides) }];
+  if (controller === 'pids') return [{ file: 'pids.max', value: String(pids + helperCount) }];
   if (controller === 'cpu') {
     return version === 2
       ? [{ file: 'cpu.max', value: `${quota} ${periodUs}` }]
@@ -193,6 +201,6 @@ export function settingsFor(
       ];
 }
 
-export function countIn(text: string, name: string): number {
+export function readCount(text: string, name: string): number {
   return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
 }

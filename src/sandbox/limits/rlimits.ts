@@ -4,9 +4,9 @@ import type { Limits } from './limits.ts';
 
 const prlimit = '/usr/bin/prlimit';
 /** bwrap has one process inside as well: the first one, which collects the others. */
-const bwrapInside = 1;
+const bwrapProcesses = 1;
 /** What a shell says of a program that the kernel ended for too large a file. */
-export const tooLargeFile = 128 + 25;
+export const tooLargeFileCode = 128 + 25;
 
 export const hasRlimits = (): boolean => existsSync(prlimit);
 
@@ -14,25 +14,25 @@ export const hasRlimits = (): boolean => existsSync(prlimit);
  * Whether the kernel counts the processes of a sandbox by themselves. Before 5.14 it counted all processes of the user
  * together, and root is not bounded by this at all.
  */
-export function countsProcesses(kernel = release(), uid = process.getuid?.()): boolean {
+export function canCountProcesses(kernel = release(), uid = process.getuid?.()): boolean {
   const [major = 0, minor = 0] = kernel.split('.').map((part) => Number.parseInt(part, 10));
   return uid !== 0 && (major > 5 || (major === 5 && minor >= 14));
 }
 
 /** The program and its arguments, started by way of `prlimit`; what Ambit itself has is not exceeded. */
-export function limited(
+export function wrapInRlimits(
   [program, ...args]: readonly [string, ...string[]],
   { fileMb, openFiles, pids }: Limits,
   bySandbox: boolean,
   own = readFileSync('/proc/self/limits', 'latin1'),
 ): [string, ...string[]] {
-  const most = (name: string, wanted: number) => Math.min(wanted, hardLimit(own, name));
+  const capAtHardLimit = (name: string, wanted: number) => Math.min(wanted, hardLimit(own, name));
   return [
     prlimit,
     '--core=0',
-    `--fsize=${most('Max file size', fileMb * 1024 * 1024)}`,
-    `--nofile=${most('Max open files', openFiles)}`,
-    ...(bySandbox ? [`--nproc=${most('Max processes', pids + bwrapInside)}`] : []),
+    `--fsize=${capAtHardLimit('Max file size', fileMb * 1024 * 1024)}`,
+    `--nofile=${capAtHardLimit('Max open files', openFiles)}`,
+    ...(bySandbox ? [`--nproc=${capAtHardLimit('Max processes', pids + bwrapProcesses)}`] : []),
     '--',
     program,
     ...args,

@@ -1,11 +1,11 @@
 import { listProcesses, type ProcessEntry, readProcess } from '../processes/process-table.ts';
-import { type StartedChild, supervise } from '../processes/supervise.ts';
+import { type StartedChild, superviseChild } from '../processes/supervise.ts';
 import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
-import { type Bounds, tooOld, whyItLeft } from './limiter.ts';
+import { type Bounds, explainExit, explainTimeUp } from './limiter.ts';
 import type { Limits } from './limits.ts';
-import type { Refusals } from './owner-cgroup.ts';
+import type { KernelRefusals } from './owner-cgroup.ts';
 
-interface Watched {
+interface WatchedProcess {
   /** Why it has to end, if it has to; the process table is read once for all who ask for it. */
   check(processes: () => readonly ProcessEntry[]): string | undefined;
   onOver(reason: string): void;
@@ -14,7 +14,7 @@ interface Watched {
 /** Looks from time to time at what processes use, and says so when one is over its limit. */
 interface Watchdog {
   /** Returns what stops it. */
-  watch(watched: Watched): () => void;
+  watch(watched: WatchedProcess): () => void;
 }
 
 interface WatchdogOptions {
@@ -25,16 +25,16 @@ interface WatchdogOptions {
 const shareOfTime = 20;
 
 /** For what Ambit neither bounds nor looks at. */
-export const unbounded: Bounds = {
-  inside: (program) => [...program],
-  outside: (command, args) => ({ command, args, env: {} }),
+export const noBounds: Bounds = {
+  wrapInside: (program) => [...program],
+  wrapOutside: (command, args) => ({ command, args, env: {} }),
   async admit() {},
   check: () => undefined,
   refusals: () => undefined,
   release() {},
 };
 
-export interface Bounded {
+export interface BoundedOptions {
   readonly bounds: Bounds;
   readonly limits: Limits;
   readonly watchdog: Watchdog;
@@ -43,15 +43,15 @@ export interface Bounded {
 }
 
 /** As `supervise`, for a process that is ended when it takes more than it may; its exit then says why. */
-export function superviseBounded(child: StartedChild, bounded: Bounded): RunningProcess {
+export function superviseBounded(child: StartedChild, bounded: BoundedOptions): RunningProcess {
   const { bounds, limits, watchdog, timing } = bounded;
   let reason: string | undefined;
-  let refused: Refusals | undefined;
+  let refused: KernelRefusals | undefined;
   // First of all who hear of it, before anybody clears up what the kernel has counted.
   child.once('exit', () => {
     refused = bounds.refusals();
   });
-  const running = supervise(child, timing, bounded.onGone);
+  const running = superviseChild(child, timing, bounded.onGone);
   const stopFor = (why: string) => {
     reason = why;
     // With bwrap goes the first process inside, and with that one all others.
@@ -61,28 +61,28 @@ export function superviseBounded(child: StartedChild, bounded: Bounded): Running
     check: (processes) => bounds.check(child.pid, processes),
     onOver: stopFor,
   });
-  const oldAge = setTimeout(() => stopFor(tooOld(limits)), limits.wallSeconds * 1000).unref();
-  const explained = (exit: Exit): Exit => {
-    const why = reason ?? whyItLeft(exit, refused, limits);
+  const wallTimer = setTimeout(() => stopFor(explainTimeUp(limits)), limits.wallSeconds * 1000).unref();
+  const addReason = (exit: Exit): Exit => {
+    const why = reason ?? explainExit(exit, refused, limits);
     return why === undefined ? exit : { ...exit, reason: why };
   };
   const exited = running.exited.then((exit) => {
     stopWatching();
-    clearTimeout(oldAge);
-    return explained(exit);
+    clearTimeout(wallTimer);
+    return addReason(exit);
   });
-  return { ...running, exited, end: () => running.end().then(explained) };
+  return { ...running, exited, end: () => running.end().then(addReason) };
 }
 
 /** As the bounds, for a container that is also ended when nobody would hear it any more. `first` is the first process inside. */
-export function watchingMonitor(bounds: Bounds, first: number): Bounds {
-  const parentNow = () => readProcess(first)?.parent;
-  const monitor = parentNow();
+export function withMonitorCheck(bounds: Bounds, first: number): Bounds {
+  const readParent = () => readProcess(first)?.parent;
+  const monitor = readParent();
   return {
     ...bounds,
     check(pid, processes) {
       // Engines find out after 20 s that a container is alone, and until then nobody hears it.
-      const parent = parentNow();
+      const parent = readParent();
       if (monitor !== undefined && parent !== undefined && parent !== monitor)
         return 'what kept its container was killed';
       return bounds.check(pid, processes);
@@ -91,10 +91,10 @@ export function watchingMonitor(bounds: Bounds, first: number): Bounds {
 }
 
 export function createWatchdog({ everyMs = 500 }: WatchdogOptions = {}): Watchdog {
-  const all = new Set<Watched>();
+  const all = new Set<WatchedProcess>();
   let isScheduled = false;
 
-  function look(): void {
+  function checkAll(): void {
     const began = performance.now();
     let table: readonly ProcessEntry[] | undefined;
     const processes = () => {
@@ -114,7 +114,7 @@ export function createWatchdog({ everyMs = 500 }: WatchdogOptions = {}): Watchdo
   function schedule(ms: number): void {
     if (all.size === 0 || isScheduled) return;
     isScheduled = true;
-    setTimeout(look, ms).unref();
+    setTimeout(checkAll, ms).unref();
   }
 
   return {

@@ -6,7 +6,7 @@ import { lookUpTool } from '../common/find-program.ts';
 import type { Limits } from './limits.ts';
 
 /** A command to be started in place of another. */
-export interface Wrapped {
+export interface WrappedCommand {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -18,49 +18,59 @@ export interface Systemd {
   readonly boundsTogether: boolean;
   /** Undefined where it bounds each process alone. */
   createSlice(tmpRoot: string): Slice | undefined;
-  wrap(command: string, args: readonly string[], limits: Limits, besides: number, slice: Slice | undefined): Wrapped;
+  wrap(
+    command: string,
+    args: readonly string[],
+    limits: Limits,
+    helperCount: number,
+    slice: Slice | undefined,
+  ): WrappedCommand;
 }
 
 /** What systemd calls a group of groups: the processes of one owner. */
 export interface Slice {
   readonly name: string;
   /** Rejects when a limit cannot be set. */
-  bound(limits: Limits, besides: number): Promise<void>;
+  bound(limits: Limits, helperCount: number): Promise<void>;
   remove(): Promise<void>;
 }
 
 /** The programs of systemd, and what they need to find it. */
-export interface Tools {
+export interface SystemdTools {
   readonly systemdRun: string;
   readonly busctl: string;
   readonly env: Readonly<Record<string, string>>;
 }
 
 const trialLimitMs = 5000;
-const manager = ['org.freedesktop.systemd1', '/org/freedesktop/systemd1', 'org.freedesktop.systemd1.Manager'] as const;
-let made = 0;
+const managerAddress = [
+  'org.freedesktop.systemd1',
+  '/org/freedesktop/systemd1',
+  'org.freedesktop.systemd1.Manager',
+] as const;
+let sliceCount = 0;
 
 /**
  * Puts a process in a group of its own, in a slice where there is one. It becomes the program itself: same process, same
  * descriptors. What it needs to find systemd is taken away again before.
  */
-export function wrapped(
-  { systemdRun, env }: Pick<Tools, 'systemdRun' | 'env'>,
+export function wrapInScope(
+  { systemdRun, env }: Pick<SystemdTools, 'systemdRun' | 'env'>,
   { memoryMb, pids, cpus }: Limits,
-  besides: number,
+  helperCount: number,
   slice: string | undefined,
   [command, ...args]: readonly [string, ...string[]],
-): Wrapped {
+): WrappedCommand {
   const properties = [
     `MemoryMax=${memoryMb}M`,
     'MemorySwapMax=0',
-    `TasksMax=${pids + besides}`,
+    `TasksMax=${pids + helperCount}`,
     `CPUQuota=${Math.max(1, Math.round(cpus * 100))}%`,
   ];
   return {
     command: systemdRun,
     args: [
-      ...whose(env),
+      ...userFlag(env),
       ...['--scope', '--quiet', '--collect'],
       ...(slice === undefined ? [] : [`--slice=${slice}`]),
       ...properties.flatMap((property) => ['-p', property]),
@@ -75,18 +85,18 @@ export function sliceArguments(
   env: Readonly<Record<string, string>>,
   slice: string,
   { memoryMb, pids, cpus }: Limits,
-  besides: number,
+  helperCount: number,
   isThere: boolean,
 ): string[] {
   const properties = [
     ['MemoryMax', 't', String(memoryMb * 1024 * 1024)],
     ['MemorySwapMax', 't', '0'],
-    ['TasksMax', 't', String(pids + besides)],
+    ['TasksMax', 't', String(pids + helperCount)],
     ['CPUQuotaPerSecUSec', 't', String(Math.max(10_000, Math.round(cpus * 1_000_000)))],
   ];
   const given = [String(properties.length), ...properties.flat()];
   return [
-    ...[...whose(env), 'call', ...manager],
+    ...[...userFlag(env), 'call', ...managerAddress],
     ...(isThere
       ? ['SetUnitProperties', 'sba(sv)', slice, 'true', ...given]
       : ['StartTransientUnit', 'ssa(sv)a(sa(sv))', slice, 'fail', ...given, '0']),
@@ -94,11 +104,11 @@ export function sliceArguments(
 }
 
 /** What ends a slice; it takes its settings along. */
-export function stopArguments(env: Readonly<Record<string, string>>, slice: string): string[] {
-  return [...whose(env), 'call', ...manager, 'StopUnit', 'ss', slice, 'replace'];
+export function stopSliceArguments(env: Readonly<Record<string, string>>, slice: string): string[] {
+  return [...userFlag(env), 'call', ...managerAddress, 'StopUnit', 'ss', slice, 'replace'];
 }
 
-const whose = (env: Readonly<Record<string, string>>): string[] =>
+const userFlag = (env: Readonly<Record<string, string>>): string[] =>
   env['XDG_RUNTIME_DIR'] === undefined ? [] : ['--user'];
 
 /** Undefined where there is none, or where it bounds nothing for this user. */
@@ -111,36 +121,37 @@ export async function findSystemd(host: NodeJS.ProcessEnv): Promise<Systemd | un
     !existsSync('/sys/fs/cgroup/cgroup.controllers')
   )
     return undefined;
-  const env = environmentFor(host, process.getuid?.() === 0);
+  const env = systemdEnvironment(host, process.getuid?.() === 0);
   if (env === undefined) return undefined;
   const tools = { systemdRun, busctl: lookUpTool('busctl', host['PATH']) ?? '/usr/bin/busctl', env };
   try {
-    await run(wrapped(tools, trialLimits, 0, undefined, ['/bin/true']));
+    await runTool(wrapInScope(tools, trialLimits, 0, undefined, ['/bin/true']));
   } catch {
     return undefined;
   }
-  const boundsTogether = await holdsSlices(tools);
+  const boundsTogether = await canUseSlices(tools);
   return {
     boundsTogether,
     createSlice: (tmpRoot) => (boundsTogether ? createSlice(tools, tmpRoot) : undefined),
-    wrap: (command, args, limits, besides, slice) => wrapped(tools, limits, besides, slice?.name, [command, ...args]),
+    wrap: (command, args, limits, helperCount, slice) =>
+      wrapInScope(tools, limits, helperCount, slice?.name, [command, ...args]),
   };
 }
 
 const trialLimits = { memoryMb: 64, pids: 16, cpus: 1, fileMb: 1, openFiles: 1, wallSeconds: 1 };
 
-function createSlice(tools: Tools, tmpRoot: string): Slice {
+function createSlice(tools: SystemdTools, tmpRoot: string): Slice {
   const { env, busctl } = tools;
   // A hyphen would mean a slice within another one.
-  const name = `ambit${basename(tmpRoot).replace(/^instance-|[^A-Za-z0-9]/g, '')}x${++made}.slice`;
+  const name = `ambit${basename(tmpRoot).replace(/^instance-|[^A-Za-z0-9]/g, '')}x${++sliceCount}.slice`;
   let isThere = false;
   // One after the other: it must be there before it can be changed.
   let last: Promise<unknown> = Promise.resolve();
   return {
     name,
-    bound(limits, besides) {
+    bound(limits, helperCount) {
       const next = last.then(async () => {
-        await run({ command: busctl, args: sliceArguments(env, name, limits, besides, isThere), env });
+        await runTool({ command: busctl, args: sliceArguments(env, name, limits, helperCount, isThere), env });
         isThere = true;
       });
       last = next.catch(() => {});
@@ -148,18 +159,18 @@ function createSlice(tools: Tools, tmpRoot: string): Slice {
     },
     async remove() {
       await last;
-      if (isThere) await run({ command: busctl, args: stopArguments(env, name), env }).catch(() => {});
+      if (isThere) await runTool({ command: busctl, args: stopSliceArguments(env, name), env }).catch(() => {});
     },
   };
 }
 
 /** Whether a process in a slice is really bounded by it: asked of the kernel, from inside. */
-async function holdsSlices(tools: Tools): Promise<boolean> {
+async function canUseSlices(tools: SystemdTools): Promise<boolean> {
   const slice = createSlice(tools, `trial${process.pid}`);
   const ask = 'cat "/sys/fs/cgroup$(dirname "$(cut -d: -f3- /proc/self/cgroup)")"/memory.max';
   try {
     await slice.bound({ ...trialLimits, memoryMb: 61 }, 0);
-    const said = await run(wrapped(tools, trialLimits, 0, slice.name, ['/bin/sh', '-c', ask]));
+    const said = await runTool(wrapInScope(tools, trialLimits, 0, slice.name, ['/bin/sh', '-c', ask]));
     return Number(said) === 61 * 1024 * 1024;
   } catch {
     return false;
@@ -168,13 +179,13 @@ async function holdsSlices(tools: Tools): Promise<boolean> {
   }
 }
 
-async function run({ command, args, env }: Wrapped): Promise<string> {
+async function runTool({ command, args, env }: WrappedCommand): Promise<string> {
   const { stdout } = await promisify(execFile)(command, args, { env, timeout: trialLimitMs });
   return stdout;
 }
 
 /** What systemd-run needs to find the systemd of this user; undefined where there is none. */
-export function environmentFor(host: NodeJS.ProcessEnv, isRoot: boolean): Record<string, string> | undefined {
+export function systemdEnvironment(host: NodeJS.ProcessEnv, isRoot: boolean): Record<string, string> | undefined {
   if (isRoot) return {};
   const runtime = host['XDG_RUNTIME_DIR'];
   if (runtime === undefined || runtime === '') return undefined;

@@ -2,34 +2,34 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { lookUp } from '../common/find-program.ts';
-import { type NpmSources, npmSources } from './npm-sources.ts';
-import { type HostSide, npmProgram, type PackageKind } from './package-kind.ts';
-import { cacheFolder, hostOf, settingsFolder } from './package-sources.ts';
-import { checkTree } from './package-tree.ts';
-import { lockBytes, readFetched } from './read-package-file.ts';
-import { isRegistrySpec, refuseOffender, showWord } from './registry-check.ts';
+import { type NpmSources, readNpmSources } from './npm-sources.ts';
+import { type FetchHost, findNpmProgram, type PackageKind } from './package-kind.ts';
+import { cacheFolder, formatUrlHost, settingsFolder } from './package-sources.ts';
+import { assertTreeContained } from './package-tree.ts';
+import { maxLockBytes, readPackageFile } from './read-package-file.ts';
+import { isRegistrySpec, refuseOffender, sanitizeWord } from './registry-check.ts';
 
-const version = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
+const versionPattern = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
 
-const hash = /^sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}$/;
+const hashPattern = /^sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}$/;
 
-const groups = ['dependencies', 'optionalDependencies', 'peerDependencies'] as const;
+const dependencyGroups = ['dependencies', 'optionalDependencies', 'peerDependencies'] as const;
 
-const manifest = 'package.json';
-const lock = 'bun.lock';
-const always = ['--ignore-scripts', '--no-progress', '--no-summary', '--backend=copyfile', '--linker=hoisted'];
+const manifestFile = 'package.json';
+const lockFile = 'bun.lock';
+const fixedFlags = ['--ignore-scripts', '--no-progress', '--no-summary', '--backend=copyfile', '--linker=hoisted'];
 
 export const bunKind: PackageKind<NpmSources> = {
   tool: 'bunx',
   fetcher: 'bun',
-  missing: 'Install Bun, or write it as npx -y PACKAGE.',
-  lockFiles: [manifest, lock],
+  installHint: 'Install Bun, or write it as npx -y PACKAGE.',
+  lockFiles: [manifestFile, lockFile],
 
   findSources(host) {
     refuseBunfig(host.env);
     const { BUN_CONFIG_REGISTRY: registry } = host.env;
     const env = registry === undefined ? host.env : { ...host.env, npm_config_registry: registry };
-    const sources = npmSources(env, lookUp('npm', env['PATH']) ?? host.fetcher);
+    const sources = readNpmSources(env, lookUp('npm', env['PATH']) ?? host.fetcher);
     return {
       ...sources,
       // Bun takes a tarball from where the registry says it is.
@@ -46,18 +46,18 @@ export const bunKind: PackageKind<NpmSources> = {
   },
 
   async resolve({ name, wanted }, folder, run) {
-    writeFileSync(join(folder, manifest), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
-    await run(['add', ...always, '--lockfile-only', '--exact', `${name}@${wanted || 'latest'}`], folder);
+    writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+    await run(['add', ...fixedFlags, '--lockfile-only', '--exact', `${name}@${wanted || 'latest'}`], folder);
   },
 
-  checkLock: (folder, sources) => checkBunLock(readFetched(folder, lock, lockBytes), sources),
+  checkLock: (folder, sources) => checkBunLock(readPackageFile(folder, lockFile, maxLockBytes), sources),
 
-  install: (_, folder, run) => run(['install', ...always, '--frozen-lockfile', '--production'], folder),
+  install: (_, folder, run) => run(['install', ...fixedFlags, '--frozen-lockfile', '--production'], folder),
 
-  checkInstalled: (folder) => checkTree(folder),
+  checkInstalled: (folder) => assertTreeContained(folder),
 
-  pinned({ name }, folder) {
-    const text = readFetched(folder, lock, lockBytes);
+  readPin({ name }, folder) {
+    const text = readPackageFile(folder, lockFile, maxLockBytes);
     const line = text.split('\n').find((each) => each.trimStart().startsWith(`"${name}": ["${name}@`)) ?? '';
     const version = line.slice(line.indexOf(`["${name}@`) + `["${name}@`.length).split('"')[0];
     const integrity = /"(sha\d+-[A-Za-z0-9+/=]+)"\],?\s*$/.exec(line)?.[1];
@@ -65,11 +65,11 @@ export const bunKind: PackageKind<NpmSources> = {
     return { name, version, integrity };
   },
 
-  program: npmProgram,
+  findStartCommand: findNpmProgram,
 };
 
 /** Without this, packages would come from the public registry in place of the one that the file names. */
-function refuseBunfig(env: HostSide['env']): void {
+function refuseBunfig(env: FetchHost['env']): void {
   if (env['BUN_CONFIG_REGISTRY'] !== undefined) return;
   const folders = [env['XDG_CONFIG_HOME'], env['HOME']].filter((folder) => folder !== undefined);
   const files = folders.map((folder) => join(folder, '.bunfig.toml')).filter((file) => existsSync(file));
@@ -83,34 +83,36 @@ function refuseBunfig(env: HostSide['env']): void {
 
 /** Throws, with the name of the offender, unless every package in the lock file of Bun is a tarball of a registry with its hash. */
 export function checkBunLock(text: string, { hosts }: Pick<NpmSources, 'hosts'>): void {
-  const { packages } = JSON.parse(withoutTrailingCommas(text)) as { packages?: Record<string, unknown> };
+  const { packages } = JSON.parse(dropTrailingCommas(text)) as { packages?: Record<string, unknown> };
   for (const [name, entry] of Object.entries(packages ?? {})) {
     const [ident, from, info, integrity] = Array.isArray(entry) ? (entry as unknown[]) : [];
     const found = typeof ident === 'string' ? ident.slice(ident.lastIndexOf('@') + 1) : '';
-    if (!version.test(found) || typeof from !== 'string' || typeof info !== 'object' || info === null) {
-      refuseOffender(`"${showWord(name)}", which is "${showWord(ident)}" and in no registry`);
+    if (!versionPattern.test(found) || typeof from !== 'string' || typeof info !== 'object' || info === null) {
+      refuseOffender(`"${sanitizeWord(name)}", which is "${sanitizeWord(ident)}" and in no registry`);
     }
-    if (from !== '' && !(URL.canParse(from) && hosts.includes(hostOf(new URL(from))))) {
-      refuseOffender(`"${showWord(name)}", which comes from ${showWord(from)} and not from ${hosts.join(', ')}`);
+    if (from !== '' && !(URL.canParse(from) && hosts.includes(formatUrlHost(new URL(from))))) {
+      refuseOffender(
+        `"${sanitizeWord(name)}", which comes from ${sanitizeWord(from)} and not from ${hosts.join(', ')}`,
+      );
     }
-    if (typeof integrity !== 'string' || !hash.test(integrity)) {
-      refuseOffender(`"${showWord(name)}", of which the registry gives no hash`);
+    if (typeof integrity !== 'string' || !hashPattern.test(integrity)) {
+      refuseOffender(`"${sanitizeWord(name)}", of which the registry gives no hash`);
     }
-    checkRequests(name, info as Record<string, unknown>);
+    checkDependencies(name, info as Record<string, unknown>);
   }
 }
 
-function checkRequests(name: string, info: Readonly<Record<string, unknown>>): void {
+function checkDependencies(name: string, info: Readonly<Record<string, unknown>>): void {
   const optional = new Set([info['optionalPeers']].flat());
-  for (const group of groups) {
+  for (const group of dependencyGroups) {
     for (const [wanted, spec] of Object.entries((info[group] ?? {}) as object)) {
       if (isRegistrySpec(spec) || (group === 'peerDependencies' && optional.has(wanted))) continue;
-      refuseOffender(`"${showWord(wanted)}", which "${showWord(name)}" asks for as "${showWord(spec)}"`);
+      refuseOffender(`"${sanitizeWord(wanted)}", which "${sanitizeWord(name)}" asks for as "${sanitizeWord(spec)}"`);
     }
   }
 }
 
 /** Bun writes a comma after the last of several, which JSON does not know. */
-function withoutTrailingCommas(text: string): string {
+function dropTrailingCommas(text: string): string {
   return text.replace(/("(?:\\.|[^"\\])*"?)|,(?=\s*[\]}])/gs, (_, quoted?: string) => quoted ?? '');
 }

@@ -8,9 +8,9 @@ import type { Limits } from '../limits/limits.ts';
 import type { SandboxRunner } from '../runner.ts';
 import type { RunTool } from './package-kind.ts';
 import { cacheFolder, type PackageSources, settingsFolder } from './package-sources.ts';
-import { generousBounds, type TreeBounds, watchSize } from './package-tree.ts';
+import { defaultBounds, type TreeBounds, watchTreeSize } from './package-tree.ts';
 
-export interface FetchPlace {
+export interface FetchOptions {
   /** The sandbox in which packages are fetched; rejects where there is none. */
   readonly sandbox: () => Promise<SandboxRunner>;
   /** The instance's folder: what is left in it when Ambit is killed is removed with it. */
@@ -32,8 +32,8 @@ export interface FetchSandbox {
 }
 
 const limits: Limits = { memoryMb: 2048, pids: 256, cpus: 2, fileMb: 2048, openFiles: 1024, wallSeconds: 300 };
-const keptBytes = 16_384;
-let made = 0;
+const maxOutputBytes = 16_384;
+let fetchCount = 0;
 
 /**
  * A sandbox for one fetch. The tool inside sees the folder it fetches into, its own settings and cache, and nothing else of
@@ -43,10 +43,10 @@ let made = 0;
 export async function openFetchSandbox(
   program: string,
   sources: PackageSources,
-  { sandbox, tmpRoot, hidden, searchPath, bounds = generousBounds }: FetchPlace,
+  { sandbox, tmpRoot, hidden, searchPath, bounds = defaultBounds }: FetchOptions,
 ): Promise<FetchSandbox> {
   const runner = await sandbox();
-  const work = join(tmpRoot, `fetch-${process.pid}-${++made}`);
+  const work = join(tmpRoot, `fetch-${process.pid}-${++fetchCount}`);
   const [settings, cache] = [join(work, 'settings'), join(work, 'cache')];
   await mkdir(settings, { recursive: true, mode: 0o700 });
   await mkdir(cache, { mode: 0o700 });
@@ -75,7 +75,7 @@ export async function openFetchSandbox(
           args,
           env: { ...sources.env, PATH: searchPath },
           cwd: folder,
-          tmpDir: join(tmpRoot, `fetch-${process.pid}-${++made}`),
+          tmpDir: join(tmpRoot, `fetch-${process.pid}-${++fetchCount}`),
           confinement: {
             home: { real, inside: real },
             readable,
@@ -89,10 +89,10 @@ export async function openFetchSandbox(
         let said = '';
         for (const stream of [running.stdout, running.stderr]) {
           stream.on('data', (bytes: Buffer) => {
-            said = (said + bytes.toString('utf8')).slice(-keptBytes);
+            said = (said + bytes.toString('utf8')).slice(-maxOutputBytes);
           });
         }
-        const stopWatching = watchSize([real, cache], bounds, () => void running.end());
+        const stopWatching = watchTreeSize([real, cache], bounds, () => void running.end());
         const { code, signal, reason } = await running.exited;
         const tooLarge = await stopWatching();
         if (tooLarge !== undefined) throw tooLarge;

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type NpmSources, npmSources } from './npm-sources.ts';
-import { npmProgram, type PackageKind } from './package-kind.ts';
-import { hostOf } from './package-sources.ts';
-import { checkTree } from './package-tree.ts';
-import { lockBytes, readFetched } from './read-package-file.ts';
-import { isRegistrySpec, refuseOffender, showWord } from './registry-check.ts';
+import { type NpmSources, readNpmSources } from './npm-sources.ts';
+import { findNpmProgram, type PackageKind } from './package-kind.ts';
+import { formatUrlHost } from './package-sources.ts';
+import { assertTreeContained } from './package-tree.ts';
+import { maxLockBytes, readPackageFile } from './read-package-file.ts';
+import { isRegistrySpec, refuseOffender, sanitizeWord } from './registry-check.ts';
 
 /** What a lock file says of one package, as far as it matters where the package comes from. */
 interface LockEntry {
@@ -22,30 +22,31 @@ interface LockEntry {
 
 type Registries = Pick<NpmSources, 'hosts' | 'replacedHost'>;
 
-const place = /^(?:node_modules\/(?:@[^/\\]+\/)?[^/\\]+\/)*node_modules\/((?:@[^/\\]+\/)?[^/\\]+)$/;
+const packagePath = /^(?:node_modules\/(?:@[^/\\]+\/)?[^/\\]+\/)*node_modules\/((?:@[^/\\]+\/)?[^/\\]+)$/;
 
-const plainVersion = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
+const versionPattern = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
 
-const hash = /^(?:sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}(?:\?\S*)?(?:\s+|$))+$/;
+const hashPattern = /^(?:sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}(?:\?\S*)?(?:\s+|$))+$/;
 
 const npmjsHost = 'registry.npmjs.org';
 
-const isPlace = (path: string): boolean => place.test(path) && path.split('/').every((name) => !/^\.\.?$/.test(name));
+const isPackagePath = (path: string): boolean =>
+  packagePath.test(path) && path.split('/').every((name) => !/^\.\.?$/.test(name));
 
-const nameOf = (path: string): string => showWord(place.exec(path)?.[1] ?? path);
+const packageNameAt = (path: string): string => sanitizeWord(packagePath.exec(path)?.[1] ?? path);
 
-const recordOf = (value: unknown): Record<string, unknown> => (isRecord(value) ? value : {});
+const asRecord = (value: unknown): Record<string, unknown> => (isRecord(value) ? value : {});
 
-const manifest = 'package.json';
-const lock = 'package-lock.json';
+const manifestFile = 'package.json';
+const lockFile = 'package-lock.json';
 /** What npm says is there after it has installed. */
-const installed = 'node_modules/.package-lock.json';
+const installedLockFile = 'node_modules/.package-lock.json';
 
 /**
  * The registry and how to reach it are as the user's npm has them; whatever else would run something, or put it elsewhere, is said
  * here. Without a program for git, a dependency that is a repository is not fetched.
  */
-const always = (folder: string): string[] => [
+const fixedFlags = (folder: string): string[] => [
   '--ignore-scripts',
   `--prefix=${folder}`,
   '--location=project',
@@ -70,32 +71,32 @@ const always = (folder: string): string[] => [
 export const npmKind: PackageKind<NpmSources> = {
   tool: 'npx',
   fetcher: 'npm',
-  missing: 'Install Node with npm, which brings npx.',
-  lockFiles: [manifest, lock],
+  installHint: 'Install Node with npm, which brings npx.',
+  lockFiles: [manifestFile, lockFile],
 
-  findSources: ({ env, fetcher }) => npmSources(env, fetcher),
+  findSources: ({ env, fetcher }) => readNpmSources(env, fetcher),
 
   async resolve({ name, wanted }, folder, run) {
-    writeFileSync(join(folder, manifest), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+    writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
     const asked = `${name}@${wanted || 'latest'}`;
     await run(
-      ['install', ...always(folder), '--package-lock-only=true', '--save-exact', '--save-prod', '--', asked],
+      ['install', ...fixedFlags(folder), '--package-lock-only=true', '--save-exact', '--save-prod', '--', asked],
       folder,
     );
   },
 
-  checkLock: (folder, sources) => checkNpmLock(readFetched(folder, lock, lockBytes), sources),
+  checkLock: (folder, sources) => checkNpmLock(readPackageFile(folder, lockFile, maxLockBytes), sources),
 
-  install: (_, folder, run) => run(['ci', ...always(folder), '--package-lock-only=false'], folder),
+  install: (_, folder, run) => run(['ci', ...fixedFlags(folder), '--package-lock-only=false'], folder),
 
   async checkInstalled(folder, sources) {
-    await checkTree(folder);
+    await assertTreeContained(folder);
     // A package can bring a lock file of its own, which npm heeds only once it has unpacked it.
-    checkNpmLock(readFetched(folder, installed, lockBytes), sources);
+    checkNpmLock(readPackageFile(folder, installedLockFile, maxLockBytes), sources);
   },
 
-  pinned({ name }, folder) {
-    const { packages } = JSON.parse(readFetched(folder, lock, lockBytes)) as {
+  readPin({ name }, folder) {
+    const { packages } = JSON.parse(readPackageFile(folder, lockFile, maxLockBytes)) as {
       packages: Record<string, { readonly version?: string; readonly integrity?: string } | undefined>;
     };
     const { version, integrity } = packages[`node_modules/${name}`] ?? {};
@@ -103,7 +104,7 @@ export const npmKind: PackageKind<NpmSources> = {
     return { name, version, integrity };
   },
 
-  program: npmProgram,
+  findStartCommand: findNpmProgram,
 };
 
 /**
@@ -119,23 +120,23 @@ export function checkNpmLock(text: string, registries: Registries): void {
     if (!isRecord(entry)) throw new Error('npm wrote a lock file that cannot be read');
     entries.set(path, entry);
   }
-  for (const [path, entry] of entries) checkRequests(path, entry, entries);
+  for (const [path, entry] of entries) checkDependencies(path, entry, entries);
   for (const [path, entry] of entries) checkOrigin(path, entry, entries, registries);
 }
 
 /** What a package asks for must be what a registry has, unless it brings that inside its own tarball. */
-function checkRequests(path: string, entry: LockEntry, entries: ReadonlyMap<string, LockEntry>): void {
+function checkDependencies(path: string, entry: LockEntry, entries: ReadonlyMap<string, LockEntry>): void {
   const optionalPeers = isRecord(entry.peerDependenciesMeta) ? entry.peerDependenciesMeta : {};
   const isOptionalPeer = (name: string) => isRecord(optionalPeers[name]) && optionalPeers[name]['optional'] === true;
-  const peers = Object.entries(recordOf(entry.peerDependencies)).filter(([name]) => !isOptionalPeer(name));
+  const peers = Object.entries(asRecord(entry.peerDependencies)).filter(([name]) => !isOptionalPeer(name));
   const asked = [
-    ...Object.entries(recordOf(entry.dependencies)),
-    ...Object.entries(recordOf(entry.optionalDependencies)),
+    ...Object.entries(asRecord(entry.dependencies)),
+    ...Object.entries(asRecord(entry.optionalDependencies)),
     ...peers,
   ];
   for (const [name, spec] of asked) {
-    if (isRegistrySpec(spec) || isBundled(findFrom(path, name, entries), entries)) continue;
-    refuseOffender(`"${showWord(name)}", which "${nameOf(path)}" asks for as "${showWord(spec)}"`);
+    if (isRegistrySpec(spec) || isBundled(findDependency(path, name, entries), entries)) continue;
+    refuseOffender(`"${sanitizeWord(name)}", which "${packageNameAt(path)}" asks for as "${sanitizeWord(spec)}"`);
   }
 }
 
@@ -145,29 +146,31 @@ function checkOrigin(
   entries: ReadonlyMap<string, LockEntry>,
   registries: Registries,
 ): void {
-  const name = nameOf(path);
-  if (!isPlace(path)) refuseOffender(`"${name}", which lies outside of its folder`);
+  const name = packageNameAt(path);
+  if (!isPackagePath(path)) refuseOffender(`"${name}", which lies outside of its folder`);
   if (entry.link !== undefined && entry.link !== false) refuseOffender(`"${name}", which is a link to a folder`);
   if (isBundled(path, entries)) return;
-  if (entry.resolved !== undefined && !isOfRegistry(entry.resolved, registries)) {
-    const from = /^https?:/.test(String(entry.resolved)) ? showWord(entry.resolved) : 'somewhere else';
+  if (entry.resolved !== undefined && !isFromRegistry(entry.resolved, registries)) {
+    const from = /^https?:/.test(String(entry.resolved)) ? sanitizeWord(entry.resolved) : 'somewhere else';
     refuseOffender(`"${name}", which comes from ${from} and not from ${registries.hosts.join(', ')}`);
   }
-  if (typeof entry.version !== 'string' || !plainVersion.test(entry.version)) {
+  if (typeof entry.version !== 'string' || !versionPattern.test(entry.version)) {
     refuseOffender(`"${name}" of no version that a registry has`);
   }
-  if (typeof entry.integrity !== 'string' || !hash.test(entry.integrity)) {
+  if (typeof entry.integrity !== 'string' || !hashPattern.test(entry.integrity)) {
     refuseOffender(`"${name}", of which the registry gives no hash`);
   }
 }
 
-function isOfRegistry(resolved: unknown, { hosts, replacedHost }: Registries): boolean {
+function isFromRegistry(resolved: unknown, { hosts, replacedHost }: Registries): boolean {
   if (typeof resolved !== 'string' || !URL.canParse(resolved)) return false;
   const url = new URL(resolved);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return false;
   // npm asks its own registry in place of these.
   const replaced = replacedHost === 'npmjs' ? npmjsHost : replacedHost;
-  return hosts.includes(hostOf(url)) || (replaced !== 'never' && (replaced === 'always' || replaced === url.host));
+  return (
+    hosts.includes(formatUrlHost(url)) || (replaced !== 'never' && (replaced === 'always' || replaced === url.host))
+  );
 }
 
 /** Whether it lies inside the tarball of another package, which is checked itself. */
@@ -180,7 +183,7 @@ function isBundled(path: string | undefined, entries: ReadonlyMap<string, LockEn
 }
 
 /** The place where a package finds another, as Node looks for it. */
-function findFrom(path: string, name: string, entries: ReadonlyMap<string, LockEntry>): string | undefined {
+function findDependency(path: string, name: string, entries: ReadonlyMap<string, LockEntry>): string | undefined {
   for (let folder = path; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf('/node_modules/')))) {
     const found = folder === '' ? `node_modules/${name}` : `${folder}/node_modules/${name}`;
     if (entries.has(found)) return found;

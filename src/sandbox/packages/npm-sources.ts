@@ -1,19 +1,26 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { lookUp } from '../common/find-program.ts';
-import { cacheFolder, hostOf, type PackageSources, proxiesOf, proxyFinder, settingsFolder } from './package-sources.ts';
+import {
+  cacheFolder,
+  createProxyFinder,
+  formatUrlHost,
+  type PackageSources,
+  readProxySettings,
+  settingsFolder,
+} from './package-sources.ts';
 
 /** The settings in a file of npm, as they stand there. A name with `[]` has several values. */
 type NpmrcValues = Readonly<Record<string, string | readonly string[]>>;
 
 /** Variables are put in when a file is read; what has been read must not be read so again. */
-const quote = (value: string): string => JSON.stringify(value.replaceAll('${', '\\${'));
+const quoteValue = (value: string): string => JSON.stringify(value.replaceAll('${', '\\${'));
 
 const escapeName = (name: string): string => name.replace(/[\\;#]/g, (each) => `\\${each}`);
 
-type Settings = Readonly<Record<string, string | readonly string[]>>;
+type NpmSettings = Readonly<Record<string, string | readonly string[]>>;
 
-const prefix = /^npm_config_/i;
+const variablePrefix = /^npm_config_/i;
 
 /** What a fetch from npm knows of its registries. */
 export interface NpmSources extends PackageSources {
@@ -23,49 +30,49 @@ export interface NpmSources extends PackageSources {
 
 const npmjs = 'https://registry.npmjs.org/';
 /** How a registry is reached. Whatever else is set has no say in what is fetched. */
-const passedOn = [
+const passedSettings = [
   ...['strict-ssl', 'ca', 'cert', 'key', 'maxsockets', 'legacy-peer-deps', 'before', 'min-release-age'],
   ...['fetch-timeout', 'fetch-retries', 'fetch-retry-factor', 'fetch-retry-mintimeout', 'fetch-retry-maxtimeout'],
 ];
 /** Settings of one registry that are credentials, and those among them that name a file. */
-const credential = /^(\/\/.+?):(_authToken|_auth|username|_password|email|always-auth|certfile|keyfile)$/;
+const credentialName = /^(\/\/.+?):(_authToken|_auth|username|_password|email|always-auth|certfile|keyfile)$/;
 
 /** The registries the user's npm is set to, with the credentials of these registries and of no other. */
-export function npmSources(env: NodeJS.ProcessEnv, npm: string): NpmSources {
+export function readNpmSources(env: NodeJS.ProcessEnv, npm: string): NpmSources {
   const settings = readNpmSettings(env, npm);
   const scopes = Object.entries(settings).filter(([name]) => /^@[^:]+:registry$/.test(name));
   const registry = String(settings['registry'] ?? npmjs);
-  const urls = [registry, ...scopes.map(([, value]) => String(value))].map(readUrl);
+  const urls = [registry, ...scopes.map(([, value]) => String(value))].map(readRegistryUrl);
   const authorities = new Set(urls.map(({ host }) => `//${host}`));
   const secrets = urls.flatMap(({ password }) => (password === '' ? [] : [password]));
   const files: Record<string, string | Buffer> = {};
   const given: Record<string, string | readonly string[]> = { ...Object.fromEntries(scopes), registry };
-  for (const name of passedOn) if (settings[name] !== undefined) given[name] = settings[name];
+  for (const name of passedSettings) if (settings[name] !== undefined) given[name] = settings[name];
 
-  const copy = (path: string): string => {
+  const copyFile = (path: string): string => {
     const name = `file-${Object.keys(files).length}.pem`;
     files[name] = readFileSync(path);
     return `${settingsFolder}/${name}`;
   };
   const { cafile } = settings;
-  if (typeof cafile === 'string' && cafile !== 'null' && cafile !== '') given['cafile'] = copy(cafile);
+  if (typeof cafile === 'string' && cafile !== 'null' && cafile !== '') given['cafile'] = copyFile(cafile);
   for (const [name, value] of Object.entries(settings)) {
-    const [, place = '', kind = ''] = credential.exec(name) ?? [];
+    const [, place = '', kind = ''] = credentialName.exec(name) ?? [];
     if (!authorities.has(place.split('/').slice(0, 3).join('/'))) continue;
-    given[name] = kind.endsWith('file') ? copy(String(value)) : value;
+    given[name] = kind.endsWith('file') ? copyFile(String(value)) : value;
     if (kind.startsWith('_')) secrets.push(String(value));
   }
   files['npmrc'] = writeNpmrc(given);
   const extra = env['NODE_EXTRA_CA_CERTS'];
-  const proxies = proxiesOf(env);
-  const named = (name: string) =>
+  const proxies = readProxySettings(env);
+  const readSetting = (name: string) =>
     typeof settings[name] === 'string' && settings[name] !== 'null' ? settings[name] : undefined;
   return {
-    hosts: [...new Set(urls.map(hostOf))],
+    hosts: [...new Set(urls.map(formatUrlHost))],
     replacedHost: String(settings['replace-registry-host'] ?? 'npmjs'),
-    proxyFor: proxyFinder(urls, {
-      https: named('https-proxy') ?? named('proxy') ?? proxies.https,
-      http: named('proxy') ?? proxies.http,
+    proxyFor: createProxyFinder(urls, {
+      https: readSetting('https-proxy') ?? readSetting('proxy') ?? proxies.https,
+      http: readSetting('proxy') ?? proxies.http,
       except: [settings['noproxy'] ?? proxies.except ?? ''].flat().join(','),
     }),
     env: {
@@ -73,14 +80,14 @@ export function npmSources(env: NodeJS.ProcessEnv, npm: string): NpmSources {
       npm_config_globalconfig: `${settingsFolder}/none`,
       npm_config_cache: cacheFolder,
       npm_config_logs_dir: `${cacheFolder}/logs`,
-      ...(extra === undefined || extra === '' ? {} : { NODE_EXTRA_CA_CERTS: copy(extra) }),
+      ...(extra === undefined || extra === '' ? {} : { NODE_EXTRA_CA_CERTS: copyFile(extra) }),
     },
     files,
     secrets,
   };
 }
 
-function readUrl(text: string): URL {
+function readRegistryUrl(text: string): URL {
   const url = new URL(text);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') throw new Error(`this is not a registry: ${url.protocol}`);
   return url;
@@ -101,37 +108,37 @@ export function isSetByProject(env: NodeJS.ProcessEnv): boolean {
  * The environment without any setting of npm. Which of them a project has made cannot be told from its file: npm has
  * read that with variables of its own.
  */
-export function withoutNpmSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !prefix.test(name)));
+export function dropNpmSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !variablePrefix.test(name)));
 }
 
 /** What the user has npm set to: by the environment, by the user's file, by the machine's, in this order. */
-function readNpmSettings(env: NodeJS.ProcessEnv, npm: string): Settings {
+function readNpmSettings(env: NodeJS.ProcessEnv, npm: string): NpmSettings {
   const byEnvironment = readEnvironment(env);
   const builtIn = readNpmrc(readIfThere(join(dirname(dirname(realpathSync.native(npm))), 'npmrc')), env);
-  const ofUser = readFile(byEnvironment['userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc'), env);
+  const ofUser = readNpmrcFile(byEnvironment['userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc'), env);
   const places = { ...builtIn, ...ofUser, ...byEnvironment };
-  const home = places['prefix'] ?? env['PREFIX'] ?? prefixOfNode(env['PATH']);
-  const ofMachine = readFile(places['globalconfig'] ?? join(String(home), 'etc/npmrc'), env);
+  const home = places['prefix'] ?? env['PREFIX'] ?? findNodePrefix(env['PATH']);
+  const ofMachine = readNpmrcFile(places['globalconfig'] ?? join(String(home), 'etc/npmrc'), env);
   return { ...builtIn, ...ofMachine, ...ofUser, ...byEnvironment };
 }
 
 function readEnvironment(env: NodeJS.ProcessEnv): Record<string, string> {
   const found: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
-    if (!prefix.test(name) || value === undefined || value === '') continue;
-    const rest = name.replace(prefix, '');
+    if (!variablePrefix.test(name) || value === undefined || value === '') continue;
+    const rest = name.replace(variablePrefix, '');
     found[rest.startsWith('//') ? rest : rest.replace(/(?!^)_/g, '-').toLowerCase()] = value;
   }
   return found;
 }
 
-function prefixOfNode(searchPath: string | undefined): string {
+function findNodePrefix(searchPath: string | undefined): string {
   const node = lookUp('node', searchPath);
   return node === undefined ? '/usr' : dirname(dirname(realpathSync.native(node)));
 }
 
-function readFile(path: string | readonly string[], env: NodeJS.ProcessEnv): NpmrcValues {
+function readNpmrcFile(path: string | readonly string[], env: NodeJS.ProcessEnv): NpmrcValues {
   return readNpmrc(readIfThere(resolve(env['HOME'] ?? '/', String(path).replace(/^~(?=\/)/, env['HOME'] ?? '~'))), env);
 }
 
@@ -168,8 +175,8 @@ export function readNpmrc(text: string, env: NodeJS.ProcessEnv): NpmrcValues {
 export function writeNpmrc(values: NpmrcValues): string {
   const lines = Object.entries(values).flatMap(([name, value]) =>
     typeof value === 'string'
-      ? [`${escapeName(name)}=${quote(value)}`]
-      : value.map((each) => `${escapeName(name)}[]=${quote(each)}`),
+      ? [`${escapeName(name)}=${quoteValue(value)}`]
+      : value.map((each) => `${escapeName(name)}[]=${quoteValue(each)}`),
   );
   return `${lines.join('\n')}\n`;
 }

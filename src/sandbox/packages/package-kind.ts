@@ -3,19 +3,19 @@ import { basename, join, relative, sep } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { PackageCommand, PackageTool } from './package-command.ts';
 import type { PackageSources } from './package-sources.ts';
-import { manifestBytes, readFetched, readStart } from './read-package-file.ts';
+import { maxManifestBytes, readFileStart, readPackageFile } from './read-package-file.ts';
 
 /** The system starts it by its first line. */
-const isScript = (file: string): boolean => readStart(file, 2).toString('latin1') === '#!';
+const isScript = (file: string): boolean => readFileStart(file, 2).toString('latin1') === '#!';
 
-export interface PackagePin {
+export interface FetchedPin {
   readonly name: string;
   readonly version: string;
   /** Over what was fetched. */
   readonly integrity: string;
 }
 
-export interface Started {
+export interface StartCommand {
   readonly command: string;
   readonly args: readonly string[];
 }
@@ -28,11 +28,11 @@ export interface PackageKind<Sources extends PackageSources = PackageSources> {
   readonly tool: PackageTool;
   /** The program that fetches. */
   readonly fetcher: string;
-  readonly missing: string;
+  readonly installHint: string;
   /** Files that say exactly what is fetched, so that it can be fetched again. */
   readonly lockFiles: readonly string[];
   /** Where the user's own tool takes packages from. `fetcher` is the path of the program. */
-  findSources(host: HostSide, wanted: PackageCommand): Sources | Promise<Sources>;
+  findSources(host: FetchHost, wanted: PackageCommand): Sources | Promise<Sources>;
   /** Writes the lock files, and nothing else. */
   resolve(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
   /** Throws when the lock files name anything that does not come from the registries. */
@@ -42,13 +42,13 @@ export interface PackageKind<Sources extends PackageSources = PackageSources> {
   /** Throws when something else is there after that than the lock files say, or something leads out of the folder. */
   checkInstalled(folder: string, sources: Sources): Promise<void>;
   /** What is there after that. Throws when it is not the package. */
-  pinned(wanted: PackageCommand, folder: string): PackagePin;
+  readPin(wanted: PackageCommand, folder: string): FetchedPin;
   /** What is started in place of the command. */
-  program(wanted: PackageCommand, folder: string): Started;
+  findStartCommand(wanted: PackageCommand, folder: string): StartCommand;
 }
 
 /** What is known outside of the sandbox. */
-export interface HostSide {
+export interface FetchHost {
   /** Without what a project has set. */
   readonly env: NodeJS.ProcessEnv;
   /** The path of the program that fetches. */
@@ -56,26 +56,26 @@ export interface HostSide {
 }
 
 /** The program of an npm package that a command means: the one it names, the only one, or the one called like it. */
-export function npmProgram(wanted: PackageCommand, folder: string): Started {
+export function findNpmProgram(wanted: PackageCommand, folder: string): StartCommand {
   const root = realpathSync.native(folder);
   const home = realpathSync.native(join(root, 'node_modules', wanted.name));
   const manifest = join(relative(root, home), 'package.json');
-  const { bin } = JSON.parse(readFetched(root, manifest, manifestBytes)) as { readonly bin?: unknown };
+  const { bin } = JSON.parse(readPackageFile(root, manifest, maxManifestBytes)) as { readonly bin?: unknown };
   const own = wanted.name.replace(/^@[^/]*\//, '');
   const programs = new Map<string, unknown>(
     typeof bin === 'string' ? [[own, bin]] : typeof bin === 'object' && bin !== null ? Object.entries(bin) : [],
   );
   const [only] = programs.size === 1 ? [...programs.keys()] : [];
   const chosen = programs.get(wanted.program ?? only ?? own);
-  if (typeof chosen !== 'string') throw noProgram(wanted, [...programs.keys()]);
+  if (typeof chosen !== 'string') throw programNotFound(wanted, [...programs.keys()]);
   const file = realpathSync.native(join(home, chosen));
-  if (!file.startsWith(home + sep)) throw noProgram(wanted, []);
+  if (!file.startsWith(home + sep)) throw programNotFound(wanted, []);
   const { args } = wanted;
   if (wanted.runtime === 'bun') return { command: 'bun', args: [file, ...args] };
   return isScript(file) ? { command: file, args } : { command: 'node', args: [file, ...args] };
 }
 
-export function noProgram({ name, program, tool }: PackageCommand, there: readonly string[]): AmbitError {
+export function programNotFound({ name, program, tool }: PackageCommand, there: readonly string[]): AmbitError {
   const names = there.slice(0, 10).map((each) => basename(each).replace(/[^\w.-]/g, '?'));
   const which = program === undefined ? 'one program to start' : `a program "${program}"`;
   const flag = tool === 'uvx' ? '--from' : '--package';

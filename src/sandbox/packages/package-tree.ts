@@ -1,7 +1,7 @@
 import { type Dirent, lstatSync, opendirSync, realpathSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
-import { setTimeout as delay, setImmediate as giveWay } from 'node:timers/promises';
-import { refuseOffender, showWord } from './registry-check.ts';
+import { setTimeout as delay, setImmediate as yieldToOthers } from 'node:timers/promises';
+import { refuseOffender, sanitizeWord } from './registry-check.ts';
 
 /** The most that a fetched package may take on the disk, with all that it needs. */
 export interface TreeBounds {
@@ -10,12 +10,12 @@ export interface TreeBounds {
   readonly files: number;
 }
 
-export const generousBounds: TreeBounds = { bytes: 2 * 2 ** 30, files: 200_000 };
+export const defaultBounds: TreeBounds = { bytes: 2 * 2 ** 30, files: 200_000 };
 
 /** A package is too large. The message completes the sentence "it has …". */
 export class TooLargeError extends Error {}
 
-const everyMs = 200;
+const minPauseMs = 200;
 
 /** Looking must not become all that Ambit does while it waits for a fetch. */
 const shareOfTime = 4;
@@ -28,24 +28,27 @@ interface FetchedEntry {
 }
 
 /** Others get their turn after so many entries. */
-const atOnce = 200;
+const entriesPerYield = 200;
 
 /**
  * Throws, with the name of the offender, when something in the folder leads out of it, or is neither a file nor a folder.
  * `mayLeave` says which links may, by their path in the folder.
  */
-export async function checkTree(folder: string, mayLeave: (path: string) => boolean = () => false): Promise<void> {
+export async function assertTreeContained(
+  folder: string,
+  mayLeave: (path: string) => boolean = () => false,
+): Promise<void> {
   const root = realpathSync.native(folder);
-  for await (const { path, entry } of fetchedEntries(root)) {
+  for await (const { path, entry } of walkFolder(root)) {
     if (entry.isDirectory() || entry.isFile()) continue;
     const shown = relative(root, path);
-    if (!entry.isSymbolicLink()) refuseOffender(`"${showWord(shown)}", which is neither a file nor a folder`);
-    if (!staysInside(path, root) && !mayLeave(shown))
-      refuseOffender(`the link "${showWord(shown)}", which leads out of it`);
+    if (!entry.isSymbolicLink()) refuseOffender(`"${sanitizeWord(shown)}", which is neither a file nor a folder`);
+    if (!leadsInside(path, root) && !mayLeave(shown))
+      refuseOffender(`the link "${sanitizeWord(shown)}", which leads out of it`);
   }
 }
 
-function staysInside(link: string, root: string): boolean {
+function leadsInside(link: string, root: string): boolean {
   try {
     return realpathSync.native(link).startsWith(root + sep);
   } catch {
@@ -55,12 +58,12 @@ function staysInside(link: string, root: string): boolean {
 }
 
 /** Everything below a folder, no link followed. What goes away meanwhile is left out: a tool may still be at work there. */
-export async function* fetchedEntries(folder: string): AsyncGenerator<FetchedEntry> {
+export async function* walkFolder(folder: string): AsyncGenerator<FetchedEntry> {
   const open = [folder];
   let seen = 0;
   for (let current = open.pop(); current !== undefined; current = open.pop()) {
-    for (const entry of entriesOf(current)) {
-      if (++seen % atOnce === 0) await giveWay();
+    for (const entry of readEntries(current)) {
+      if (++seen % entriesPerYield === 0) await yieldToOthers();
       const path = join(current, entry.name);
       if (entry.isDirectory()) open.push(path);
       yield { path, entry };
@@ -69,10 +72,10 @@ export async function* fetchedEntries(folder: string): AsyncGenerator<FetchedEnt
 }
 
 /** Read piece by piece: a folder may have more names than memory holds. */
-function* entriesOf(folder: string): Generator<Dirent> {
+function* readEntries(folder: string): Generator<Dirent> {
   let names: ReturnType<typeof opendirSync>;
   try {
-    names = opendirSync(folder, { bufferSize: atOnce });
+    names = opendirSync(folder, { bufferSize: entriesPerYield });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw error;
@@ -85,14 +88,14 @@ function* entriesOf(folder: string): Generator<Dirent> {
 }
 
 /** Throws when what lies in the folders together is more than it may be. `times` widens the bounds. */
-export async function assertWithin(folders: readonly string[], bounds: TreeBounds, times = 1): Promise<void> {
+export async function assertTreeSize(folders: readonly string[], bounds: TreeBounds, times = 1): Promise<void> {
   let [bytes, files] = [0, 0];
   for (const folder of folders) {
-    for await (const { path, entry } of fetchedEntries(folder)) {
+    for await (const { path, entry } of walkFolder(folder)) {
       files += 1;
       const facts = entry.isFile() ? lstatSync(path, { throwIfNoEntry: false }) : undefined;
       if (facts !== undefined) bytes += Math.max(facts.size, facts.blocks * blockBytes);
-      if (bytes > bounds.bytes * times || files > bounds.files * times) throw new TooLargeError(showBounds(bounds));
+      if (bytes > bounds.bytes * times || files > bounds.files * times) throw new TooLargeError(formatBounds(bounds));
     }
   }
 }
@@ -101,9 +104,13 @@ export async function assertWithin(folders: readonly string[], bounds: TreeBound
  * Looks again and again while a fetch is under way. Meanwhile the tool has its cache beside the package, so twice as much may be
  * there. Returns what ends the looking and says what was found. `onOver` is called once.
  */
-export function watchSize(folders: readonly string[], bounds: TreeBounds, onOver: () => void): () => Promise<unknown> {
+export function watchTreeSize(
+  folders: readonly string[],
+  bounds: TreeBounds,
+  onOver: () => void,
+): () => Promise<unknown> {
   const stop = new AbortController();
-  const watching = look().catch((error: unknown) => {
+  const watching = checkRepeatedly().catch((error: unknown) => {
     if (stop.signal.aborted) return undefined;
     onOver();
     return error;
@@ -113,16 +120,16 @@ export function watchSize(folders: readonly string[], bounds: TreeBounds, onOver
     return watching;
   };
 
-  async function look(): Promise<void> {
-    for (let pause = everyMs; ; ) {
+  async function checkRepeatedly(): Promise<void> {
+    for (let pause = minPauseMs; ; ) {
       await delay(pause, undefined, { signal: stop.signal });
       const began = performance.now();
-      await assertWithin(folders, bounds, 2);
-      pause = Math.max(everyMs, (performance.now() - began) * shareOfTime);
+      await assertTreeSize(folders, bounds, 2);
+      pause = Math.max(minPauseMs, (performance.now() - began) * shareOfTime);
     }
   }
 }
 
-function showBounds({ bytes, files }: TreeBounds): string {
+function formatBounds({ bytes, files }: TreeBounds): string {
   return `more than ${Math.floor(bytes / 2 ** 20)} MiB or ${files} files`;
 }

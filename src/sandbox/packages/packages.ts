@@ -9,46 +9,46 @@ import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import { sha256 } from '../../lib/json/canonical-json.ts';
 import { lookUp, withoutProjectFolders } from '../common/find-program.ts';
 import { bunKind } from './bun-kind.ts';
-import { type FetchPlace, type FetchSandbox, openFetchSandbox } from './fetch-sandbox.ts';
+import { type FetchOptions, type FetchSandbox, openFetchSandbox } from './fetch-sandbox.ts';
 import { npmKind } from './npm-kind.ts';
-import { isSetByProject, withoutNpmSettings } from './npm-sources.ts';
+import { dropNpmSettings, isSetByProject } from './npm-sources.ts';
 import { type PackageCommand, type PackageTool, readPackageCommand } from './package-command.ts';
-import type { PackageKind, PackagePin, Started } from './package-kind.ts';
+import type { FetchedPin, PackageKind, StartCommand } from './package-kind.ts';
 import type { PackageSources } from './package-sources.ts';
-import { assertWithin, generousBounds, TooLargeError } from './package-tree.ts';
-import { readStart } from './read-package-file.ts';
-import { isRegistrySpec, OffenderError, refuseOffender, showWord } from './registry-check.ts';
+import { assertTreeSize, defaultBounds, TooLargeError } from './package-tree.ts';
+import { readFileStart } from './read-package-file.ts';
+import { isRegistrySpec, OffenderError, refuseOffender, sanitizeWord } from './registry-check.ts';
 import { uvKind } from './uv-kind.ts';
 
-const mostBytes = 8 << 20;
+const maxLogBytes = 8 << 20;
 
 /** npm writes one for each time it is run. */
-const mostLogs = 4;
+const maxLogs = 4;
 
-const fetching = ' silly fetch manifest ';
+const fetchMarker = ' silly fetch manifest ';
 
 const kinds = { npx: npmKind, bunx: bunKind, uvx: uvKind } as Readonly<
   Record<PackageTool, PackageKind<PackageSources>>
 >;
-const patienceMs = 600_000;
+const lockTimeoutMs = 600_000;
 
 /** Packages that servers are started from, fetched once and kept as they were then. */
 export interface Packages {
   /** What to start where a command names a package; the command itself where it does not. */
-  ready(command: string, args: readonly string[]): Promise<Started>;
+  ready(command: string, args: readonly string[]): Promise<StartCommand>;
 }
 
-export interface PackagesOptions extends Omit<FetchPlace, 'hidden' | 'searchPath'> {
+export interface PackagesOptions extends Omit<FetchOptions, 'hidden' | 'searchPath'> {
   /** Kept from one start of Ambit to the next. */
   readonly folder: string;
   readonly env: () => NodeJS.ProcessEnv;
 }
 
 /** Raised when more is checked: what was fetched under older rules is fetched again, from its lock files. */
-const rules = 1;
+const rulesVersion = 1;
 
-interface Kept {
-  readonly pin: PackagePin;
+interface KeptPackage {
+  readonly pin: FetchedPin;
   /** The name of the folder it lies in. */
   readonly content: string;
   /** The rules it was checked by. */
@@ -61,16 +61,16 @@ export function createPackages(options: PackagesOptions): Packages {
   const ofProject = isSetByProject(options.env());
 
   /** The folder where the package lies, fetched if need be. */
-  async function contentOf(wanted: PackageCommand): Promise<string> {
-    const home = homeOf(options.folder, wanted);
-    const found = keptWhole(home);
+  async function ensureContent(wanted: PackageCommand): Promise<string> {
+    const home = packageHome(options.folder, wanted);
+    const found = findKeptContent(home);
     if (found !== undefined) return found;
     makePrivateFolder(dirname(home));
-    return withLongLock(home, patienceMs, async () => keptWhole(home) ?? (await bring(wanted, home)));
+    return withLongLock(home, lockTimeoutMs, async () => findKeptContent(home) ?? (await fetchPackage(wanted, home)));
   }
 
-  async function bring(wanted: PackageCommand, home: string): Promise<string> {
-    const before = readKept(home);
+  async function fetchPackage(wanted: PackageCommand, home: string): Promise<string> {
+    const before = readKeptPackage(home);
     const content = `content-${randomBytes(6).toString('hex')}`;
     const folder = join(home, content);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -81,10 +81,13 @@ export function createPackages(options: PackagesOptions): Packages {
       }
       const { lockFiles } = kinds[wanted.tool];
       if (before === undefined) for (const name of lockFiles) copyFileSync(join(folder, name), join(home, name));
-      writeAtomically(join(home, 'pin.json'), `${JSON.stringify({ pin, content, rules } satisfies Kept)}\n`);
+      writeAtomically(
+        join(home, 'pin.json'),
+        `${JSON.stringify({ pin, content, rules: rulesVersion } satisfies KeptPackage)}\n`,
+      );
     } catch (error) {
       await removeFolder(folder);
-      throw isAmbitError(error) ? error : failed(wanted, { ...reasonIn(error), cause: error });
+      throw isAmbitError(error) ? error : fetchFailed(wanted, { ...explainFailure(error), cause: error });
     }
     // What a fetch that was cut short has left.
     for (const name of readdirSync(home)) {
@@ -94,13 +97,13 @@ export function createPackages(options: PackagesOptions): Packages {
   }
 
   /** `locks` is where the lock files lie, once it is settled what the package is. */
-  async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<PackagePin> {
+  async function fetchInto(folder: string, wanted: PackageCommand, locks: string | undefined): Promise<FetchedPin> {
     const kind = kinds[wanted.tool];
-    const given = ofProject ? withoutNpmSettings(options.env()) : options.env();
+    const given = ofProject ? dropNpmSettings(options.env()) : options.env();
     const env = { ...given, PATH: withoutProjectFolders(given['PATH']) };
     const fetcher = lookUp(kind.fetcher, env['PATH']);
     if (fetcher === undefined) {
-      throw failed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.missing });
+      throw fetchFailed(wanted, { why: `"${kind.fetcher}" is not on the PATH of Ambit`, hint: kind.installHint });
     }
     const sources = await kind.findSources({ env, fetcher }, wanted);
     const sandbox = await openFetchSandbox(fetcher, sources, {
@@ -113,9 +116,9 @@ export function createPackages(options: PackagesOptions): Packages {
       else for (const name of kind.lockFiles) copyFileSync(join(locks, name), join(folder, name));
       kind.checkLock(folder, sources);
       await kind.install(wanted, folder, sandbox.run);
-      await assertWithin([folder], options.bounds ?? generousBounds);
+      await assertTreeSize([folder], options.bounds ?? defaultBounds);
       await kind.checkInstalled(folder, sources);
-      return kind.pinned(wanted, folder);
+      return kind.readPin(wanted, folder);
     } finally {
       await sandbox.close();
     }
@@ -125,13 +128,13 @@ export function createPackages(options: PackagesOptions): Packages {
     async ready(command, args) {
       const wanted = readPackageCommand(command, args);
       if (wanted === undefined) return { command, args };
-      const home = homeOf(options.folder, wanted);
+      const home = packageHome(options.folder, wanted);
       let content = underWay.get(home);
       if (content === undefined) {
-        content = contentOf(wanted).finally(() => underWay.delete(home));
+        content = ensureContent(wanted).finally(() => underWay.delete(home));
         underWay.set(home, content);
       }
-      return kinds[wanted.tool].program(wanted, await content);
+      return kinds[wanted.tool].findStartCommand(wanted, await content);
     },
   };
 }
@@ -151,17 +154,17 @@ async function resolveLock(
 }
 
 /** What a package was when it was first fetched; undefined where it was not yet, or where the command names none. */
-export function packagePin(folder: string, command: string, args: readonly string[]): PackagePin | undefined {
+export function packagePin(folder: string, command: string, args: readonly string[]): FetchedPin | undefined {
   try {
     const wanted = readPackageCommand(command, args);
-    return wanted === undefined ? undefined : readKept(homeOf(folder, wanted))?.pin;
+    return wanted === undefined ? undefined : readKeptPackage(packageHome(folder, wanted))?.pin;
   } catch {
     return undefined;
   }
 }
 
 /** One for each thing that can be asked for: `a` and `a@2` may be different versions. */
-function homeOf(folder: string, { tool, name, wanted, runtime }: PackageCommand): string {
+function packageHome(folder: string, { tool, name, wanted, runtime }: PackageCommand): string {
   const readable = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
@@ -171,29 +174,29 @@ function homeOf(folder: string, { tool, name, wanted, runtime }: PackageCommand)
   return join(folder, `${tool}-${readable}-${sha256(JSON.stringify([tool, name, wanted, python])).slice(0, 16)}`);
 }
 
-function readKept(home: string): Kept | undefined {
+function readKeptPackage(home: string): KeptPackage | undefined {
   try {
-    return JSON.parse(readFileSync(join(home, 'pin.json'), 'utf8')) as Kept;
+    return JSON.parse(readFileSync(join(home, 'pin.json'), 'utf8')) as KeptPackage;
   } catch {
     return undefined;
   }
 }
 
-function keptWhole(home: string): string | undefined {
-  const kept = readKept(home);
-  if (kept?.rules !== rules) return undefined;
+function findKeptContent(home: string): string | undefined {
+  const kept = readKeptPackage(home);
+  if (kept?.rules !== rulesVersion) return undefined;
   const folder = join(home, kept.content);
   return existsSync(folder) ? folder : undefined;
 }
 
-interface Reason {
+interface FailureReason {
   readonly why: string;
   /** What helps. */
   readonly hint?: string;
 }
 
 /** What a tool says is for the operator, in the cause; a caller hears its code. */
-function reasonIn(error: unknown): Reason {
+function explainFailure(error: unknown): FailureReason {
   if (error instanceof OffenderError) {
     return {
       why: `it brings ${error.message}. Only what a registry has is fetched`,
@@ -210,7 +213,7 @@ function reasonIn(error: unknown): Reason {
   const [, refused] = /\(refused: ([^)]*)\)/.exec(said) ?? [];
   if (refused !== undefined) {
     return {
-      why: `it needs ${showWord(refused)}, and a fetch reaches only the registry`,
+      why: `it needs ${sanitizeWord(refused)}, and a fetch reaches only the registry`,
       hint: 'Use a registry that serves its packages itself, or install the package yourself and name its program.',
     };
   }
@@ -222,7 +225,10 @@ function reasonIn(error: unknown): Reason {
   return { why: 'the registry could not be asked, or the package needs to be built' };
 }
 
-function failed({ name, wanted }: PackageCommand, { why, hint, cause }: Reason & { cause?: unknown }): AmbitError {
+function fetchFailed(
+  { name, wanted }: PackageCommand,
+  { why, hint, cause }: FailureReason & { cause?: unknown },
+): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The package "${wanted === '' ? name : `${name}@${wanted}`}" could not be fetched: ${why}.`,
     ...(hint === undefined ? {} : { hint }),
@@ -233,37 +239,37 @@ function failed({ name, wanted }: PackageCommand, { why, hint, cause }: Reason &
 /** Throws with the name of the offender where a tool could not resolve a tree because of something that is in no registry. */
 export function refuseUnresolved(said: string, cache: string): void {
   const byBun = said.matchAll(/^error: (@?[^@\s]+)@(\S+) failed to resolve$/gm);
-  for (const [, name = '', spec] of [...fetchesIn(logOf(cache)), ...byBun]) {
-    if (!isRegistrySpec(spec)) refuseOffender(`"${showWord(name)}", which is asked for as "${showWord(spec)}"`);
+  for (const [, name = '', spec] of [...parseFetches(readNpmLogs(cache)), ...byBun]) {
+    if (!isRegistrySpec(spec)) refuseOffender(`"${sanitizeWord(name)}", which is asked for as "${sanitizeWord(spec)}"`);
   }
   const [, found, asked] = /Package `([^`]+)` was included as a URL dependency.*?`[^`]* @ ([^`]*)`/s.exec(said) ?? [];
-  if (found !== undefined) refuseOffender(`"${showWord(found)}", which is asked for as "${showWord(asked)}"`);
+  if (found !== undefined) refuseOffender(`"${sanitizeWord(found)}", which is asked for as "${sanitizeWord(asked)}"`);
   const [, builtByUv] = /Wheels are required for `([^`]+)` because building/.exec(said) ?? [];
-  if (builtByUv !== undefined) refuseOffender(`"${showWord(builtByUv)}", which has to be built`);
+  if (builtByUv !== undefined) refuseOffender(`"${sanitizeWord(builtByUv)}", which has to be built`);
   const [, url] = /Unsupported URL Type "[^"]*": (\S+)/.exec(said) ?? [];
-  if (url !== undefined) refuseOffender(`something that is asked for as "${showWord(url)}"`);
+  if (url !== undefined) refuseOffender(`something that is asked for as "${sanitizeWord(url)}"`);
   const [, outside] = /invalid lockfile entry: "([^"]*)" resolves outside/.exec(said) ?? [];
-  if (outside !== undefined) refuseOffender(`"${showWord(outside)}", which lies outside of its folder`);
+  if (outside !== undefined) refuseOffender(`"${sanitizeWord(outside)}", which lies outside of its folder`);
   const [, target, name] = /Missing target in lock file: "([^"]*)" is referenced by "([^"]*)"/.exec(said) ?? [];
-  if (name !== undefined) refuseOffender(`"${showWord(name)}", which is a link to "${showWord(target)}"`);
+  if (name !== undefined) refuseOffender(`"${sanitizeWord(name)}", which is a link to "${sanitizeWord(target)}"`);
 }
 
 /** What npm asked the registry for, by the lines of its log. The names in them are a stranger's. */
-function fetchesIn(log: string): RegExpExecArray[] {
+function parseFetches(log: string): RegExpExecArray[] {
   return log.split('\n').flatMap((line) => {
-    const at = line.indexOf(fetching);
-    const asked = at === -1 ? null : /^(@?[^@]+)@(.*)$/s.exec(line.slice(at + fetching.length));
+    const at = line.indexOf(fetchMarker);
+    const asked = at === -1 ? null : /^(@?[^@]+)@(.*)$/s.exec(line.slice(at + fetchMarker.length));
     return asked === null ? [] : [asked];
   });
 }
 
 /** npm writes a log of its own, with every step. */
-function logOf(cache: string): string {
+function readNpmLogs(cache: string): string {
   try {
     const folder = join(cache, 'logs');
     if (!lstatSync(folder).isDirectory()) return '';
-    const names = readdirSync(folder).slice(0, mostLogs);
-    return names.map((name) => readStart(join(folder, name), mostBytes).toString('utf8')).join('\n');
+    const names = readdirSync(folder).slice(0, maxLogs);
+    return names.map((name) => readFileStart(join(folder, name), maxLogBytes).toString('utf8')).join('\n');
   } catch {
     return '';
   }

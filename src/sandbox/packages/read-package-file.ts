@@ -1,27 +1,27 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import { showWord } from './registry-check.ts';
+import { sanitizeWord } from './registry-check.ts';
 
 const mebibyte = 1 << 20;
 
 /** The most that is read of a package's manifest, which happens at each start. */
-export const manifestBytes = 1 * mebibyte;
+export const maxManifestBytes = 1 * mebibyte;
 /** The most that is read of a lock file, which happens at a fetch. */
-export const lockBytes = 16 * mebibyte;
+export const maxLockBytes = 16 * mebibyte;
 
 /**
  * Reads a file of a fetched package, by its path in the folder. Strangers decide what the file holds and how large it is:
  * a larger one, a link or anything else that is no plain file is refused by its name.
  */
-export function readFetched(folder: string, path: string, most: number): string {
-  const descriptor = openPlain(folder, path);
+export function readPackageFile(folder: string, path: string, maxBytes: number): string {
+  const descriptor = openPlainFile(folder, path);
   try {
     const facts = fstatSync(descriptor);
-    if (!facts.isFile()) throw refusal(path, 'is no plain file');
-    const content = readUpTo(descriptor, Math.min(facts.size, most) + 1);
-    if (content.length > most)
-      throw refusal(path, `is larger than ${most / mebibyte} MiB, which is the most that is read`);
+    if (!facts.isFile()) throw refuseFile(path, 'is no plain file');
+    const content = readUpTo(descriptor, Math.min(facts.size, maxBytes) + 1);
+    if (content.length > maxBytes)
+      throw refuseFile(path, `is larger than ${maxBytes / mebibyte} MiB, which is the most that is read`);
     return content.toString('utf8');
   } finally {
     closeSync(descriptor);
@@ -29,36 +29,36 @@ export function readFetched(folder: string, path: string, most: number): string 
 }
 
 /** Returns the first bytes of a file, whatever its size; nothing of one that is no plain file. */
-export function readStart(path: string, most: number): Buffer {
+export function readFileStart(path: string, maxBytes: number): Buffer {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   try {
-    return fstatSync(descriptor).isFile() ? readUpTo(descriptor, most) : Buffer.alloc(0);
+    return fstatSync(descriptor).isFile() ? readUpTo(descriptor, maxBytes) : Buffer.alloc(0);
   } finally {
     closeSync(descriptor);
   }
 }
 
-function openPlain(folder: string, path: string): number {
+function openPlainFile(folder: string, path: string): number {
   try {
     return openSync(join(folder, path), constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ELOOP') throw refusal(path, 'is no plain file');
+    if ((cause as NodeJS.ErrnoException).code === 'ELOOP') throw refuseFile(path, 'is no plain file');
     throw cause;
   }
 }
 
-function readUpTo(descriptor: number, most: number): Buffer {
-  const content = Buffer.allocUnsafe(most);
+function readUpTo(descriptor: number, maxBytes: number): Buffer {
+  const content = Buffer.allocUnsafe(maxBytes);
   let length = 0;
-  for (let got = -1; got !== 0 && length < most; length += got) {
-    got = readSync(descriptor, content, length, most - length, length);
+  for (let got = -1; got !== 0 && length < maxBytes; length += got) {
+    got = readSync(descriptor, content, length, maxBytes - length, length);
   }
   return content.subarray(0, length);
 }
 
-function refusal(path: string, why: string): AmbitError {
+function refuseFile(path: string, why: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The file "${showWord(path)}" of the package ${why}.`,
+    what: `The file "${sanitizeWord(path)}" of the package ${why}.`,
     hint: 'If you trust the package, install it yourself and name its program as the command.',
   });
 }

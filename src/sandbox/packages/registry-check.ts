@@ -1,13 +1,13 @@
-const alias = /^npm:(?:@[a-z0-9._~-]+\/)?[a-z0-9._~-]+(?:@(.*))?$/is;
+const aliasSpec = /^npm:(?:@[a-z0-9._~-]+\/)?[a-z0-9._~-]+(?:@(.*))?$/is;
 
 /** Versions, ranges and tags. What could be a path, a URL or a repository has a slash, a colon, an @ or a #. */
-const registryWords = /^[0-9A-Za-z^~<>=*|&\s][0-9A-Za-z.+*^~<>=|&\s_-]*$/;
+const registrySpec = /^[0-9A-Za-z^~<>=*|&\s][0-9A-Za-z.+*^~<>=|&\s_-]*$/;
 
-const archive = /\.(?:tgz|tar\.gz|tar)$/i;
+const archiveName = /\.(?:tgz|tar\.gz|tar)$/i;
 /** Something in a package that did not come from the registry. It is refused with its name. */
 export class OffenderError extends Error {}
 
-const longest = 120;
+const maxWordLength = 120;
 
 /** Throws. `what` completes the sentence "it brings …". */
 export function refuseOffender(what: string): never {
@@ -15,17 +15,17 @@ export function refuseOffender(what: string): never {
 }
 
 /** A word of a package, to be shown to people: printable, short, and without the password of a URL. */
-export function showWord(text: unknown): string {
+export function sanitizeWord(text: unknown): string {
   const plain = String(text)
     .replace(/\/\/[^/@\s]*@/g, '//')
     .replace(/[^\x20-\x7e]/g, '?');
-  return plain.length > longest ? `${plain.slice(0, longest)}…` : plain;
+  return plain.length > maxWordLength ? `${plain.slice(0, maxWordLength)}…` : plain;
 }
 
 /** Whether npm looks for a dependency with this specifier in a registry, and nowhere else. */
 export function isRegistrySpec(spec: unknown): boolean {
   if (typeof spec !== 'string') return false;
-  const [whole, version = ''] = alias.exec(spec) ?? [undefined, spec];
+  const [whole, version = ''] = aliasSpec.exec(spec) ?? [undefined, spec];
   if (whole === undefined && /^npm:/i.test(spec)) return false;
-  return version === '' || (registryWords.test(version) && !archive.test(version.trim()));
+  return version === '' || (registrySpec.test(version) && !archiveName.test(version.trim()));
 }

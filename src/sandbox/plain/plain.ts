@@ -3,12 +3,12 @@ import { stat } from 'node:fs/promises';
 import { basename, delimiter, isAbsolute, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { withoutProjectFolders } from '../common/find-program.ts';
-import { makePrivateFolder, type StartedChild, spawnWatched, supervise } from '../processes/supervise.ts';
+import { makePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
 import type { Warden } from '../reaper/reaper.ts';
 import type { EndTiming, Launch, Runner } from '../runner.ts';
 
 /** How a process is started, as far as npx matters. */
-interface StartedByNpx {
+interface NpxStart {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -18,10 +18,10 @@ interface StartedByNpx {
 }
 
 /** Only root writes there. */
-const neutral = '/';
+const neutralFolder = '/';
 
 /** The operator asks for something of the workspace, or for another place. */
-const local = /^(?:\.|file:|~|--no$|--no-install$|--offline$|--prefix|-C$|-w$|--workspace)/;
+const localFlags = /^(?:\.|file:|~|--no$|--no-install$|--offline$|--prefix|-C$|-w$|--workspace)/;
 
 export interface PlainRunnerOptions {
   readonly warden: Warden;
@@ -42,7 +42,7 @@ export function createPlainRunner(options: PlainRunnerOptions): Runner {
       await makePrivateFolder(launch.tmpDir);
       try {
         const child = await spawnChild(launch, warden);
-        return supervise(child, timing, () => void warden.release(child.pid, launch.tmpDir));
+        return superviseChild(child, timing, () => void warden.release(child.pid, launch.tmpDir));
       } catch (error) {
         await removeFolder(launch.tmpDir);
         throw error;
@@ -53,16 +53,16 @@ export function createPlainRunner(options: PlainRunnerOptions): Runner {
 
 async function spawnChild(launch: Launch, warden: Warden): Promise<StartedChild> {
   launch.lastLook?.();
-  const { command, args, env, cwd, tmpDir } = startNpxApart(launch);
+  const { command, args, env, cwd, tmpDir } = isolateNpx(launch);
   try {
-    return await spawnWatched({ command, args, env, cwd, tmpDir, stdio: 'pipe' }, warden);
+    return await spawnTracked({ command, args, env, cwd, tmpDir, stdio: 'pipe' }, warden);
   } catch (error) {
-    throw await explain(error as Error, launch);
+    throw await explainSpawnError(error as Error, launch);
   }
 }
 
 /** The kernel says ENOENT both for the program and for its working directory. */
-async function explain(error: Error, launch: Launch): Promise<Error> {
+async function explainSpawnError(error: Error, launch: Launch): Promise<Error> {
   const { code } = error as NodeJS.ErrnoException;
   if (code !== 'ENOENT' && code !== 'ENOTDIR') return error;
   const cwd = await stat(launch.cwd).catch(() => undefined);
@@ -76,27 +76,27 @@ async function explain(error: Error, launch: Launch): Promise<Error> {
  * its `.npmrc` and put its `node_modules/.bin` on PATH, and a sandboxed server may have written all of them. So npx runs
  * in a folder that only root writes. The shell by which npm starts the server then enters the workspace.
  */
-export function startNpxApart<Start extends StartedByNpx>(start: Start): Start {
+export function isolateNpx<Start extends NpxStart>(start: Start): Start {
   const { command, args, env, cwd, tmpDir } = start;
-  if (basename(command) !== 'npx' || (command.includes('/') && !isAbsolute(command)) || asksForLocal(args))
+  if (basename(command) !== 'npx' || (command.includes('/') && !isAbsolute(command)) || wantsLocalPackage(args))
     return start;
   const shell = join(tmpDir, 'enter-workspace');
-  writeFileSync(shell, enterScript(cwd), { flag: 'wx', mode: 0o700 });
+  writeFileSync(shell, enterWorkspaceScript(cwd), { flag: 'wx', mode: 0o700 });
   return {
     ...start,
-    args: [`--prefix=${neutral}`, `--script-shell=${shell}`, ...args],
-    env: { ...env, PATH: withoutRelative(withoutProjectFolders(env['PATH'])) },
-    cwd: neutral,
+    args: [`--prefix=${neutralFolder}`, `--script-shell=${shell}`, ...args],
+    env: { ...env, PATH: dropRelativeFolders(withoutProjectFolders(env['PATH'])) },
+    cwd: neutralFolder,
   };
 }
 
-function asksForLocal(args: readonly string[]): boolean {
+function wantsLocalPackage(args: readonly string[]): boolean {
   const first = args.findIndex((arg) => !arg.startsWith('-'));
-  return args.slice(0, first === -1 ? args.length : first + 1).some((arg) => local.test(arg));
+  return args.slice(0, first === -1 ? args.length : first + 1).some((arg) => localFlags.test(arg));
 }
 
 /** What npm says of its own folder is not true of the workspace, and is not passed on. */
-function enterScript(workspace: string): string {
+function enterWorkspaceScript(workspace: string): string {
   const quoted = `'${workspace.replaceAll("'", `'\\''`)}'`;
   return `#!/bin/sh
 cd -- ${quoted} || exit 126
@@ -107,6 +107,6 @@ exec /bin/sh "$@"
 `;
 }
 
-function withoutRelative(searchPath: string): string {
+function dropRelativeFolders(searchPath: string): string {
   return searchPath.split(delimiter).filter(isAbsolute).join(delimiter);
 }

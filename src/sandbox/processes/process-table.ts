@@ -61,7 +61,7 @@ export function readProcess(pid: number): ProcessEntry | undefined {
 }
 
 /** Undefined when there is no such process, or no /proc to ask. */
-export function startTimeOf(pid: number): number | undefined {
+export function readStartTime(pid: number): number | undefined {
   return readProcess(pid)?.start;
 }
 
@@ -74,19 +74,19 @@ export function listProcesses(wantsTmpDirs: (entry: ProcessEntry) => boolean): T
   const seen = new Set<string>();
   for (let pass = 0; pass < listPasses; pass++) {
     const before = seen.size;
-    for (const name of readNames()) {
+    for (const name of listProcNames()) {
       if (seen.has(name) || !/^[1-9][0-9]*$/.test(name)) continue;
       seen.add(name);
       const entry = readProcess(Number(name));
       if (entry === undefined) continue;
-      processes.push({ ...entry, tmpDirs: !entry.dead && wantsTmpDirs(entry) ? tmpDirsOf(entry.pid) : [] });
+      processes.push({ ...entry, tmpDirs: !entry.dead && wantsTmpDirs(entry) ? readTmpDirs(entry.pid) : [] });
     }
     if (seen.size === before) break;
   }
   return processes;
 }
 
-function readNames(): string[] {
+function listProcNames(): string[] {
   try {
     return readdirSync('/proc');
   } catch {
@@ -95,7 +95,7 @@ function readNames(): string[] {
 }
 
 /** Every TMPDIR in the environment the process was started with: usually one, but nothing forbids two. */
-function tmpDirsOf(pid: number): string[] {
+function readTmpDirs(pid: number): string[] {
   const environ = readScratch(`/proc/${pid}/environ`);
   const found: string[] = [];
   if (environ === undefined) return found;

@@ -7,7 +7,7 @@ import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
 
 export type StartedChild = ChildProcessWithoutNullStreams & { readonly pid: number };
 
-interface WatchedSpawn {
+interface SpawnRequest {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -29,7 +29,7 @@ const pollMs = 10;
  * Turns a started child, leader of its own process group, into a running process. `onGone` is called once, when the
  * child has left and its group has been killed.
  */
-export function supervise(
+export function superviseChild(
   child: ChildProcessWithoutNullStreams & { readonly pid: number },
   timing: EndTiming,
   onGone: () => void,
@@ -67,7 +67,7 @@ export function supervise(
     onGone();
   });
 
-  function leftWithin(ms: number): Promise<boolean> {
+  function waitForExit(ms: number): Promise<boolean> {
     return new Promise((accept) => {
       const timer = setTimeout(() => accept(hasLeft), ms);
       void left.then(() => {
@@ -78,9 +78,9 @@ export function supervise(
   }
 
   /** A wrapper such as npx may leave at once while the server behind it still needs the time it is given. */
-  async function groupGoneWithin(ms: number): Promise<boolean> {
+  async function waitForGroupExit(ms: number): Promise<boolean> {
     const deadline = performance.now() + ms;
-    await leftWithin(ms);
+    await waitForExit(ms);
     while (signalGroup(pid, 0)) {
       if (performance.now() >= deadline) return false;
       await delay(pollMs);
@@ -88,12 +88,12 @@ export function supervise(
     return true;
   }
 
-  async function endTree(): Promise<Exit> {
+  async function endProcessTree(): Promise<Exit> {
     stdin.end();
-    await leftWithin(timing.closeMs);
+    await waitForExit(timing.closeMs);
     const wasThere = signalGroup(pid, 'SIGTERM');
-    if (wasThere && !(await groupGoneWithin(timing.termMs))) signalGroup(pid, 'SIGKILL');
-    if (!(await leftWithin(killLimitMs))) settle({ code: null, signal: 'SIGKILL' });
+    if (wasThere && !(await waitForGroupExit(timing.termMs))) signalGroup(pid, 'SIGKILL');
+    if (!(await waitForExit(killLimitMs))) settle({ code: null, signal: 'SIGKILL' });
     onGone();
     return exited;
   }
@@ -106,7 +106,7 @@ export function supervise(
     exited,
     end() {
       if (ending === undefined && hasLeft) return exited;
-      ending ??= endTree();
+      ending ??= endProcessTree();
       return ending;
     },
   };
@@ -123,7 +123,7 @@ function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
 }
 
 /** Starts a process in a session and group of its own, and tells the warden before anything else happens. */
-export async function spawnWatched(wanted: WatchedSpawn, warden: Warden): Promise<StartedChild> {
+export async function spawnTracked(wanted: SpawnRequest, warden: Warden): Promise<StartedChild> {
   const child = spawn(wanted.command, wanted.args, {
     cwd: wanted.cwd,
     // Named as undefined, the coverage variable is not handed down by Node on its own.

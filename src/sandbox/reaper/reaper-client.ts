@@ -3,52 +3,52 @@ import type { Socket } from 'node:net';
 import { wardenProgram } from '../../own-files.ts';
 import { readLines } from '../../protocol/lines/read-lines.ts';
 import type { InstanceOwner } from '../common/instance-owner.ts';
-import { formatCommand, parseSwept, type WardenCommand } from './reaper-protocol.ts';
+import { formatCommand, parseSwept, type ReaperCommand } from './reaper-protocol.ts';
 
 /** The warden's process, seen from Ambit; it can die, and then the next one takes its post. */
-export interface Post {
+export interface ReaperClient {
   readonly pid: number | undefined;
   readonly startedAt: number;
   /** Rejects when it leaves before it could take a command. */
   readonly ready: Promise<void>;
-  tell(command: WardenCommand): void;
+  send(command: ReaperCommand): void;
   /** The last thing it hears. */
-  dismiss(): void;
+  close(): void;
   /** Whether Ambit goes on living only for it. */
-  hold(held: boolean): void;
+  keepAlive(held: boolean): void;
 }
 
-export interface PostOptions {
+export interface ReaperClientOptions {
   readonly root: string;
   readonly ambit: InstanceOwner;
   readonly processTable: 'proc' | 'groups';
   onSwept(key: string): void;
   /** Called once; the code is null when it was killed or never ran. */
-  onLeft(post: Post, code: number | null): void;
+  onLeft(post: ReaperClient, code: number | null): void;
 }
 
-const smallProcess = ['--max-old-space-size=32', '--max-semi-space-size=1', '--no-opt'];
+const smallProcessFlags = ['--max-old-space-size=32', '--max-semi-space-size=1', '--no-opt'];
 
 /** Never throws: a process that cannot be started is one that has left. */
-export function startPost(options: PostOptions): Post {
+export function startReaperClient(options: ReaperClientOptions): ReaperClient {
   let child: ChildProcess | undefined;
   let failure: unknown;
   try {
-    child = startProgram(options);
+    child = spawnReaper(options);
   } catch (error) {
     failure = error;
   }
   // Short of descriptors, Node makes a child without streams; its error event says so.
   const stdin = child?.stdin as Socket | undefined;
   const stdout = child?.stdout as Socket | undefined;
-  let isOver = false;
+  let hasLeft = false;
 
   const ready = new Promise<void>((accept, reject) => {
     const leave = (cause: unknown, code: number | null) => {
-      if (isOver) return;
-      isOver = true;
+      if (hasLeft) return;
+      hasLeft = true;
       reject(new Error('The warden process could not be started.', { cause }));
-      options.onLeft(post, code);
+      options.onLeft(client, code);
     };
     if (child === undefined) {
       process.nextTick(leave, failure, null);
@@ -72,25 +72,25 @@ export function startPost(options: PostOptions): Post {
   ready.catch(() => {});
   for (const stream of [stdin, stdout]) stream?.on('error', () => {});
 
-  const post: Post = {
+  const client: ReaperClient = {
     pid: child?.pid,
     startedAt: performance.now(),
     ready,
-    tell: (command) => stdin?.write(formatCommand(command)),
-    dismiss: () => stdin?.end(formatCommand({ do: 'close' })),
-    hold(held) {
+    send: (command) => stdin?.write(formatCommand(command)),
+    close: () => stdin?.end(formatCommand({ do: 'close' })),
+    keepAlive(held) {
       for (const handle of [child, stdin, stdout]) {
         if (held) handle?.ref();
         else handle?.unref();
       }
     },
   };
-  return post;
+  return client;
 }
 
-function startProgram({ root, ambit, processTable }: PostOptions): ChildProcess {
+function spawnReaper({ root, ambit, processTable }: ReaperClientOptions): ChildProcess {
   const args = [wardenProgram, root, String(ambit.pid), String(ambit.start), processTable];
-  return spawn(process.execPath, [...smallProcess, ...args], {
+  return spawn(process.execPath, [...smallProcessFlags, ...args], {
     cwd: '/',
     detached: true,
     stdio: ['pipe', 'pipe', 'ignore'],

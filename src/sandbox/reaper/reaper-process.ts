@@ -5,30 +5,30 @@ import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { isOwnedBy } from '../common/instance-owner.ts';
 import { removeAllContainers, removeContainerOf } from '../container/container-notes.ts';
-import { removeAllGroups, removeGroupsOf } from '../limits/cgroup-notes.ts';
-import { type Family, killUntilGone } from '../processes/process-family.ts';
-import { type ProcessEntry, readProcess, startTimeOf } from '../processes/process-table.ts';
-import { formatSwept, parseCommand, type Ward, wardKey } from './reaper-protocol.ts';
+import { removeAllCgroups, removeCgroupsOf } from '../limits/cgroup-notes.ts';
+import { killUntilGone, type ProcessFamily } from '../processes/process-family.ts';
+import { type ProcessEntry, readProcess, readStartTime } from '../processes/process-table.ts';
+import { formatSwept, parseCommand, type TrackedProcess, trackedKey } from './reaper-protocol.ts';
 
 const [root = '', ambitPid = '', ambitStart = '', processTable = ''] = process.argv.slice(2);
 const ambit = { pid: Number(ambitPid), start: Number(ambitStart) };
 const ambitGroup = readProcess(ambit.pid)?.group;
 const canScan = processTable === 'proc';
 
-const afterRelease = { emptyRounds: 3, pauseMs: 12, limitMs: 2000 };
-const afterClose = { emptyRounds: 3, pauseMs: 12, limitMs: 10_000 };
+const sweepEffort = { emptyRounds: 3, pauseMs: 12, limitMs: 2000 };
+const closeEffort = { emptyRounds: 3, pauseMs: 12, limitMs: 10_000 };
 // A child Ambit was starting when it died carries its TMPDIR only once it has become the new program.
-const afterDeath = { emptyRounds: 5, pauseMs: 40, limitMs: 30_000 };
+const deathEffort = { emptyRounds: 5, pauseMs: 40, limitMs: 30_000 };
 
-const watched = new Map<string, Ward>();
-const released = new Map<string, Ward>();
-let sweeping: ReadonlyMap<string, Ward> = new Map();
+const watched = new Map<string, TrackedProcess>();
+const released = new Map<string, TrackedProcess>();
+let sweeping: ReadonlyMap<string, TrackedProcess> = new Map();
 let sweepTimer: NodeJS.Timeout | undefined;
 let sweepAfterMs = 10;
-let orderly = false;
-let finishing = false;
+let isOrderly = false;
+let isFinishing = false;
 
-function isAmbitOrWarden(entry: ProcessEntry): boolean {
+function isAmbitOrReaper(entry: ProcessEntry): boolean {
   return (
     entry.pid === process.pid ||
     entry.group === process.pid ||
@@ -38,103 +38,103 @@ function isAmbitOrWarden(entry: ProcessEntry): boolean {
 }
 
 /** The ward's name when the folder is one below our root. */
-function wardNameOf(tmpDir: string): string | undefined {
+function trackedNameOf(tmpDir: string): string | undefined {
   return tmpDir.startsWith(`${root}/`) ? tmpDir.slice(root.length + 1).split('/', 1)[0] : undefined;
 }
 
-function familyOf(wards: readonly Ward[]): Family {
-  const names = new Set(wards.map((ward) => ward.name));
-  const alive = new Map([...watched.values()].map((ward) => [ward.pid, ward.start]));
+function familyOf(processes: readonly TrackedProcess[]): ProcessFamily {
+  const names = new Set(processes.map((tracked) => tracked.name));
+  const alive = new Map([...watched.values()].map((tracked) => [tracked.pid, tracked.start]));
   return {
-    roots: wards,
-    isOurs: (tmpDir) => names.has(wardNameOf(tmpDir) ?? ''),
-    since: Math.min(...wards.map((ward) => ward.start || ambit.start)),
-    isSpared: (entry) => alive.get(entry.pid) === entry.start || isAmbitOrWarden(entry),
+    roots: processes,
+    isOurs: (tmpDir) => names.has(trackedNameOf(tmpDir) ?? ''),
+    since: Math.min(...processes.map((tracked) => tracked.start || ambit.start)),
+    isSpared: (entry) => alive.get(entry.pid) === entry.start || isAmbitOrReaper(entry),
   };
 }
 
-async function sweep(): Promise<void> {
+async function sweepReleased(): Promise<void> {
   sweeping = new Map(released);
   released.clear();
-  const wards = [...sweeping.values()];
+  const processes = [...sweeping.values()];
   if (canScan) {
     const before = process.cpuUsage();
-    await killUntilGone(familyOf(wards), { ...afterRelease, isStopped: () => finishing });
+    await killUntilGone(familyOf(processes), { ...sweepEffort, isStopped: () => isFinishing });
     // Looking through a long process table must not become all this process does.
     const { user, system } = process.cpuUsage(before);
     sweepAfterMs = Math.max(10, (4 * (user + system)) / 1000);
   }
-  await Promise.all(wards.map((ward) => removeContainerOf(root, ward.name)));
-  await Promise.all(wards.map((ward) => removeGroupsOf(root, ward.name)));
-  await Promise.all(wards.map((ward) => removeFolder(join(root, ward.name))));
-  for (const ward of wards) process.stdout.write(formatSwept(ward));
+  await Promise.all(processes.map((tracked) => removeContainerOf(root, tracked.name)));
+  await Promise.all(processes.map((tracked) => removeCgroupsOf(root, tracked.name)));
+  await Promise.all(processes.map((tracked) => removeFolder(join(root, tracked.name))));
+  for (const tracked of processes) process.stdout.write(formatSwept(tracked));
   sweeping = new Map();
   sweepTimer = undefined;
   scheduleSweep();
 }
 
 function scheduleSweep(): void {
-  if (finishing || sweepTimer !== undefined || released.size === 0) return;
-  sweepTimer = setTimeout(() => void sweep(), sweepAfterMs);
+  if (isFinishing || sweepTimer !== undefined || released.size === 0) return;
+  sweepTimer = setTimeout(() => void sweepReleased(), sweepAfterMs);
 }
 
-function killGroups(wards: readonly Ward[]): void {
-  for (const ward of wards) {
-    if (canScan && startTimeOf(ward.pid) !== ward.start) continue;
+function killGroups(processes: readonly TrackedProcess[]): void {
+  for (const tracked of processes) {
+    if (canScan && readStartTime(tracked.pid) !== tracked.start) continue;
     try {
-      process.kill(-ward.pid, 'SIGKILL');
+      process.kill(-tracked.pid, 'SIGKILL');
     } catch {
       // Gone already.
     }
   }
 }
 
-async function killEverything(wards: readonly Ward[]): Promise<void> {
+async function killEverything(processes: readonly TrackedProcess[]): Promise<void> {
   if (!canScan) {
     killGroups([...watched.values()]);
     return;
   }
-  const family: Family = {
-    roots: wards,
-    isOurs: (tmpDir) => wardNameOf(tmpDir) !== undefined,
+  const family: ProcessFamily = {
+    roots: processes,
+    isOurs: (tmpDir) => trackedNameOf(tmpDir) !== undefined,
     since: ambit.start,
-    isSpared: isAmbitOrWarden,
+    isSpared: isAmbitOrReaper,
   };
-  await killUntilGone(family, orderly ? afterClose : afterDeath);
+  await killUntilGone(family, isOrderly ? closeEffort : deathEffort);
 }
 
-async function finish(): Promise<void> {
-  if (finishing) return;
-  finishing = true;
+async function endAndExit(): Promise<void> {
+  if (isFinishing) return;
+  isFinishing = true;
   clearTimeout(sweepTimer);
-  const wards = [...watched.values(), ...released.values(), ...sweeping.values()];
-  await killEverything(wards);
+  const processes = [...watched.values(), ...released.values(), ...sweeping.values()];
+  await killEverything(processes);
   await removeAllContainers(root);
-  await removeAllGroups(root);
-  await Promise.all(wards.map((ward) => removeFolder(join(root, ward.name))));
+  await removeAllCgroups(root);
+  await Promise.all(processes.map((tracked) => removeFolder(join(root, tracked.name))));
   if (await isOwnedBy(root, ambit)) await removeFolder(root);
   process.exit(0);
 }
 
-function obey(line: string): void {
+function handleCommand(line: string): void {
   const command = parseCommand(line);
-  if (command === undefined || finishing) return;
+  if (command === undefined || isFinishing) return;
   if (command.do === 'close') {
-    orderly = true;
+    isOrderly = true;
     return;
   }
-  const key = wardKey(command.ward);
+  const key = trackedKey(command.tracked);
   if (command.do === 'watch') {
-    watched.set(key, command.ward);
+    watched.set(key, command.tracked);
     return;
   }
   watched.delete(key);
-  released.set(key, command.ward);
+  released.set(key, command.tracked);
   scheduleSweep();
 }
 
 /** What Ambit itself inherited without close-on-exec came along; held here, it would outlive Ambit. */
-function closeInherited(): void {
+function closeInheritedDescriptors(): void {
   if (!canScan) return;
   for (const name of readdirSync('/proc/self/fd')) {
     try {
@@ -154,20 +154,20 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGU
 process.stdout.on('error', () => {});
 process.on('uncaughtException', () => {
   // Nobody is left to restart it once Ambit is gone; then at least the groups are killed.
-  if (!finishing) process.exit(1);
+  if (!isFinishing) process.exit(1);
   killGroups([...watched.values()]);
   process.exit(1);
 });
-closeInherited();
+closeInheritedDescriptors();
 
 let partial = '';
 process.stdin.setEncoding('latin1');
 process.stdin.on('data', (text: string) => {
   const lines = (partial + text).split('\n');
   partial = (lines.pop() ?? '').slice(0, 1024);
-  for (const line of lines) obey(line);
+  for (const line of lines) handleCommand(line);
 });
-process.stdin.on('end', () => void finish());
-process.stdin.on('error', () => void finish());
-process.stdin.on('close', () => void finish());
+process.stdin.on('end', () => void endAndExit());
+process.stdin.on('error', () => void endAndExit());
+process.stdin.on('close', () => void endAndExit());
 process.stdout.write('ready\n');

@@ -2,7 +2,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { ownerFile } from '../common/instance-owner.ts';
 
 /** One process the warden answers for. */
-export interface Ward {
+export interface TrackedProcess {
   readonly pid: number;
   /** Start time in clock ticks, 0 where it cannot be known; then the pid proves nothing. */
   readonly start: number;
@@ -10,47 +10,49 @@ export interface Ward {
   readonly name: string;
 }
 
-export type WardenCommand = { readonly do: 'watch' | 'release'; readonly ward: Ward } | { readonly do: 'close' };
+export type ReaperCommand =
+  | { readonly do: 'watch' | 'release'; readonly tracked: TrackedProcess }
+  | { readonly do: 'close' };
 
 const namePattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
 const commandPattern = /^(watch|release) ([0-9]{1,10}) ([0-9]{1,15}) (\S{1,200})$/;
 const sweptPattern = /^swept ([0-9]{1,10}) (\S{1,200})$/;
 
 /** The folder's name below the root; throws when it is not a plain name directly below it. */
-export function wardName(root: string, tmpDir: string): string {
+export function trackedName(root: string, tmpDir: string): string {
   const name = basename(tmpDir);
-  if (dirname(resolve(tmpDir)) !== root || !isWardName(name)) {
+  if (dirname(resolve(tmpDir)) !== root || !isTrackedName(name)) {
     throw new Error(`The private folder must lie directly inside ${root}: ${tmpDir}`);
   }
   return name;
 }
 
-function isWardName(name: string): boolean {
+function isTrackedName(name: string): boolean {
   return namePattern.test(name) && name !== ownerFile;
 }
 
-export function wardKey(ward: Pick<Ward, 'pid' | 'name'>): string {
-  return `${ward.pid} ${ward.name}`;
+export function trackedKey(tracked: Pick<TrackedProcess, 'pid' | 'name'>): string {
+  return `${tracked.pid} ${tracked.name}`;
 }
 
-export function formatCommand(command: WardenCommand): string {
+export function formatCommand(command: ReaperCommand): string {
   if (command.do === 'close') return 'close\n';
-  return `${command.do} ${command.ward.pid} ${command.ward.start} ${command.ward.name}\n`;
+  return `${command.do} ${command.tracked.pid} ${command.tracked.start} ${command.tracked.name}\n`;
 }
 
 /** Undefined for anything that is not exactly a command: nothing is ever killed on a guess. */
-export function parseCommand(line: string): WardenCommand | undefined {
+export function parseCommand(line: string): ReaperCommand | undefined {
   if (line === 'close') return { do: 'close' };
   const match = commandPattern.exec(line);
   if (match === null) return undefined;
   const [, verb, pid, start, name] = match;
-  const ward = { pid: Number(pid), start: Number(start), name: name ?? '' };
-  if (ward.pid <= 1 || !isWardName(ward.name)) return undefined;
-  return { do: verb === 'watch' ? 'watch' : 'release', ward };
+  const tracked = { pid: Number(pid), start: Number(start), name: name ?? '' };
+  if (tracked.pid <= 1 || !isTrackedName(tracked.name)) return undefined;
+  return { do: verb === 'watch' ? 'watch' : 'release', tracked };
 }
 
-export function formatSwept(ward: Ward): string {
-  return `swept ${wardKey(ward)}\n`;
+export function formatSwept(tracked: TrackedProcess): string {
+  return `swept ${trackedKey(tracked)}\n`;
 }
 
 /** The key of the ward that was swept. */

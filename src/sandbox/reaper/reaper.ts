@@ -2,9 +2,9 @@ import { basename, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { isOwnedBy, thisProcess } from '../common/instance-owner.ts';
-import { startTimeOf } from '../processes/process-table.ts';
-import { type Post, startPost } from './reaper-client.ts';
-import { type Ward, wardKey, wardName } from './reaper-protocol.ts';
+import { readStartTime } from '../processes/process-table.ts';
+import { type ReaperClient, startReaperClient } from './reaper-client.ts';
+import { type TrackedProcess, trackedKey, trackedName } from './reaper-protocol.ts';
 
 /** Sees to it that what Ambit started is gone when Ambit is, however that comes about. */
 export interface Warden {
@@ -22,15 +22,15 @@ export interface Warden {
   close(): Promise<void>;
 }
 
-export interface WardenOptions {
+export interface ReaperOptions {
   /** This instance's folder, see createTmpRoot. */
   readonly tmpRoot: string;
   /** `groups` where there is no /proc: then only whole process groups can be killed. */
   readonly processTable?: 'proc' | 'groups';
 }
 
-interface Release {
-  readonly ward: Ward;
+interface PendingRelease {
+  readonly tracked: TrackedProcess;
   readonly done: Promise<void>;
   readonly swept: () => void;
 }
@@ -38,91 +38,91 @@ interface Release {
 const startAttempts = 3;
 const startPauseMs = 100;
 const closeLimitMs = 2000;
-const longestPauseMs = 5000;
+const maxRestartPauseMs = 5000;
 /** Having lived this long, a warden that dies is started again at once. */
-const provenMs = 10_000;
+const stableMs = 10_000;
 
-export function createWarden(options: WardenOptions): Warden {
+export function createWarden(options: ReaperOptions): Warden {
   const root = resolve(options.tmpRoot);
   const ambit = thisProcess();
   const processTable = options.processTable ?? (ambit.start === 0 ? 'groups' : 'proc');
-  const watched = new Map<string, Ward>();
-  const released = new Map<string, Release>();
-  let post: Post | undefined;
+  const watched = new Map<string, TrackedProcess>();
+  const released = new Map<string, PendingRelease>();
+  let client: ReaperClient | undefined;
   let restart: NodeJS.Timeout | undefined;
   let failures = 0;
   let isClosing = false;
   let closed: Promise<void> | undefined;
-  let left: () => void = () => {};
+  let onClientLeft: () => void = () => {};
 
-  function ensure(): Post {
-    if (post !== undefined) return post;
+  function ensureClient(): ReaperClient {
+    if (client !== undefined) return client;
     clearTimeout(restart);
-    const started = startPost({ root, ambit, processTable, onSwept, onLeft });
-    post = started;
-    for (const ward of watched.values()) started.tell({ do: 'watch', ward });
-    for (const { ward } of released.values()) started.tell({ do: 'release', ward });
-    started.ready.then(holdIfNeeded, () => {});
+    const started = startReaperClient({ root, ambit, processTable, onSwept, onLeft });
+    client = started;
+    for (const tracked of watched.values()) started.send({ do: 'watch', tracked });
+    for (const { tracked } of released.values()) started.send({ do: 'release', tracked });
+    started.ready.then(updateKeepAlive, () => {});
     return started;
   }
 
   /** Once it stands and nothing is awaited from it, it must not be what keeps Ambit from leaving. */
-  function holdIfNeeded(): void {
-    post?.hold(isClosing || released.size > 0);
+  function updateKeepAlive(): void {
+    client?.keepAlive(isClosing || released.size > 0);
   }
 
   function onSwept(key: string): void {
     released.get(key)?.swept();
     released.delete(key);
-    if (released.size === 0) holdIfNeeded();
+    if (released.size === 0) updateKeepAlive();
   }
 
-  function onLeft(leaver: Post, code: number | null): void {
-    if (post !== leaver) return;
-    post = undefined;
+  function onLeft(leaver: ReaperClient, code: number | null): void {
+    if (client !== leaver) return;
+    client = undefined;
     if (isClosing && code === 0) {
-      left();
+      onClientLeft();
       return;
     }
-    failures = performance.now() - leaver.startedAt > provenMs ? 0 : failures + 1;
+    failures = performance.now() - leaver.startedAt > stableMs ? 0 : failures + 1;
     if (!isClosing && watched.size === 0 && released.size === 0) return;
-    const pause = failures <= 1 ? 0 : Math.min(50 * 2 ** failures, longestPauseMs);
+    const pause = failures <= 1 ? 0 : Math.min(50 * 2 ** failures, maxRestartPauseMs);
     restart = setTimeout(() => {
-      const next = ensure();
-      if (isClosing) next.dismiss();
+      const next = ensureClient();
+      if (isClosing) next.close();
     }, pause);
   }
 
   async function closeOnce(): Promise<void> {
-    if (post === undefined && watched.size === 0 && released.size === 0) {
+    if (client === undefined && watched.size === 0 && released.size === 0) {
       if (await isOwnedBy(root, ambit)) await removeFolder(root);
       return;
     }
     await new Promise<void>((accept) => {
       const limit = setTimeout(accept, closeLimitMs);
-      left = () => {
+      onClientLeft = () => {
         clearTimeout(limit);
         accept();
       };
-      ensure().dismiss();
-      holdIfNeeded();
+      ensureClient().close();
+      updateKeepAlive();
     });
     // Past the limit it is left to finish by itself: it has been told all, and its stdin is closed.
     clearTimeout(restart);
-    post?.hold(false);
+    client?.keepAlive(false);
     for (const { swept } of released.values()) swept();
     released.clear();
   }
 
   return {
     get pid() {
-      return post?.pid;
+      return client?.pid;
     },
     async start() {
       for (let attempt = 1; ; attempt++) {
         if (isClosing) throw new Error('The warden has been closed.');
         try {
-          return await ensure().ready;
+          return await ensureClient().ready;
         } catch (error) {
           // A machine short of memory or processes may have some a moment later.
           if (attempt === startAttempts) throw error;
@@ -133,24 +133,24 @@ export function createWarden(options: WardenOptions): Warden {
     watch(pid, tmpDir) {
       if (isClosing) throw new Error('The warden has been closed.');
       if (!Number.isSafeInteger(pid) || pid <= 1) throw new Error(`Not a process that can be watched: ${pid}`);
-      const ward = { pid, start: startTimeOf(pid) ?? 0, name: wardName(root, tmpDir) };
+      const tracked = { pid, start: readStartTime(pid) ?? 0, name: trackedName(root, tmpDir) };
       // First the warden, then the entry: a warden started just here is told all entries there are.
-      const present = ensure();
-      watched.set(wardKey(ward), ward);
-      present.tell({ do: 'watch', ward });
+      const present = ensureClient();
+      watched.set(trackedKey(tracked), tracked);
+      present.send({ do: 'watch', tracked });
     },
     release(pid, tmpDir) {
-      const key = wardKey({ pid, name: basename(tmpDir) });
-      const ward = watched.get(key);
-      if (ward === undefined || isClosing) return released.get(key)?.done ?? Promise.resolve();
+      const key = trackedKey({ pid, name: basename(tmpDir) });
+      const tracked = watched.get(key);
+      if (tracked === undefined || isClosing) return released.get(key)?.done ?? Promise.resolve();
       watched.delete(key);
       let swept: () => void = () => {};
       const done = new Promise<void>((accept) => {
         swept = accept;
       });
-      released.set(key, { ward, done, swept });
-      post?.tell({ do: 'release', ward });
-      holdIfNeeded();
+      released.set(key, { tracked, done, swept });
+      client?.send({ do: 'release', tracked });
+      updateKeepAlive();
       return done;
     },
     async settled() {

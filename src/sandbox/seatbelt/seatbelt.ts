@@ -6,14 +6,14 @@ import { text } from 'node:stream/consumers';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { redactBytes, redactionFor } from '../../lib/redact/redact-settings.ts';
 import { type ServerFiles, serverFiles } from '../bwrap/server-files.ts';
-import { showRulesOf } from '../bwrap/visibility-filter.ts';
+import { visibilityRulesOf } from '../bwrap/visibility-filter.ts';
 import type { Confinement } from '../common/confinement.ts';
 import { isProgram } from '../common/find-program.ts';
-import { machineSettings } from '../common/machine-credentials.ts';
-import { refuseHosts, refuseVolume, unavailable } from '../common/sandbox-errors.ts';
+import { findMachineCredentials } from '../common/machine-credentials.ts';
+import { refuseHosts, refuseVolume, sandboxUnavailable } from '../common/sandbox-errors.ts';
 import type { InForce } from '../limits/limits.ts';
-import { createWatchdog, superviseBounded, unbounded } from '../limits/supervise-bounded.ts';
-import { makePrivateFolder, type StartedChild, spawnWatched, supervise } from '../processes/supervise.ts';
+import { createWatchdog, noBounds, superviseBounded } from '../limits/supervise-bounded.ts';
+import { makePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
 import type { Warden } from '../reaper/reaper.ts';
 import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
 import { seatbeltProfile } from './profile.ts';
@@ -33,7 +33,7 @@ export interface SeatbeltRunnerOptions {
 
 const sandboxExec = '/usr/bin/sandbox-exec';
 const probeLimitMs = 10_000;
-const inForce: InForce = {
+const enforcedLimits: InForce = {
   memoryMb: 'none',
   pids: 'none',
   cpus: 'none',
@@ -41,7 +41,7 @@ const inForce: InForce = {
   openFiles: 'none',
   wallSeconds: 'timer',
 };
-const generous = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
+const probeLimits = { memoryMb: 512, pids: 64, cpus: 1, fileMb: 64, openFiles: 256, wallSeconds: 60 };
 
 /** Starts processes under the sandbox of macOS, or not at all. */
 export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRunner {
@@ -50,7 +50,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
   let probed: Promise<Probed> | undefined;
   let probes = 0;
 
-  async function spawn(launch: Launch, confinement: Confinement, files: ServerFiles): Promise<StartedChild> {
+  async function spawnServer(launch: Launch, confinement: Confinement, files: ServerFiles): Promise<StartedChild> {
     await warden.start();
     await makePrivateFolder(launch.tmpDir);
     try {
@@ -59,7 +59,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       mkdirSync(home, { recursive: true, mode: 0o700 });
       // Outside what the process may write.
       const profile = join(tmpRoot, `${basename(tmpDir)}.sb`);
-      writeFileSync(profile, profileFor(confinement, files, tmpDir), { mode: 0o600 });
+      writeFileSync(profile, createSeatbeltProfile(confinement, files, tmpDir), { mode: 0o600 });
       const env = {
         PATH: [...files.searched, '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
         HOME: home,
@@ -70,16 +70,16 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       launch.lastLook?.();
       const args = ['-f', profile, files.program, ...launch.args];
       const cwd = confinement.home.real;
-      return await spawnWatched({ command: sandboxExec, args, env, cwd, stdio: 'pipe', tmpDir: launch.tmpDir }, warden);
+      return await spawnTracked({ command: sandboxExec, args, env, cwd, stdio: 'pipe', tmpDir: launch.tmpDir }, warden);
     } catch (error) {
       await removeFolder(launch.tmpDir);
       throw error;
     }
   }
 
-  async function lookInside(): Promise<Probed> {
+  async function probeSandbox(): Promise<Probed> {
     if (process.platform !== 'darwin' || !isProgram(sandboxExec)) {
-      throw unavailable('"sandbox-exec" is not on this machine', 'Run Ambit on macOS or Linux.');
+      throw sandboxUnavailable('"sandbox-exec" is not on this machine', 'Run Ambit on macOS or Linux.');
     }
     const names = [`probe-s${process.pid}-${++probes}`, `probe-o${process.pid}-${probes}`];
     const [tmpDir = '', outside = ''] = names.map((name) => join(realpathSync.native(tmpRoot), name));
@@ -91,21 +91,24 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       await once(server, 'listening');
       const script = seatbeltProbeScript(outside, (server.address() as AddressInfo).port);
       const home = { real: tmpDir, inside: tmpDir };
-      const confinement = { home, readable: [], writable: [], hidden: [], limits: generous };
+      const confinement = { home, readable: [], writable: [], hidden: [], limits: probeLimits };
       const files = { program: '/bin/sh', shown: [], links: [], searched: [] };
       const launch = { command: '/bin/sh', args: ['-c', script], env: {}, cwd: tmpDir, tmpDir };
-      const child = await spawn(launch, confinement, files);
-      const running = supervise(child, timing, () => void warden.release(child.pid, tmpDir));
+      const child = await spawnServer(launch, confinement, files);
+      const running = superviseChild(child, timing, () => void warden.release(child.pid, tmpDir));
       const limit = setTimeout(() => void running.end(), probeLimitMs).unref();
       running.stdin.end();
       const [said, complaints] = await Promise.all([text(running.stdout), text(running.stderr), running.exited]);
       clearTimeout(limit);
       const enforced = readSeatbeltProbe(said);
-      if (enforced === undefined) throw cannotStart(complaints);
+      if (enforced === undefined) throw seatbeltFailed(complaints);
       const lacks = Object.entries(enforced).flatMap(([name, holds]) => (holds ? [] : [name]));
       if (lacks.length > 0)
-        throw unavailable(`this does not hold inside the sandbox of macOS: ${lacks.join(', ')}`, 'Run Ambit on Linux.');
-      return { enforced: { ...enforced }, limits: inForce };
+        throw sandboxUnavailable(
+          `this does not hold inside the sandbox of macOS: ${lacks.join(', ')}`,
+          'Run Ambit on Linux.',
+        );
+      return { enforced: { ...enforced }, limits: enforcedLimits };
     } finally {
       server.close();
       await removeFolder(outside);
@@ -113,7 +116,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
   }
 
   function probe(): Promise<Probed> {
-    probed ??= lookInside();
+    probed ??= probeSandbox();
     probed.catch(() => {
       probed = undefined;
     });
@@ -130,26 +133,26 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
       refuseVolume(confinement);
       await probe();
       const searchPath = launch.env['PATH'] ?? process.env['PATH'];
-      const files = serverFiles({ command, args, searchPath, ...showRulesOf(confinement) });
-      const child = await spawn(launch, confinement, files);
+      const files = serverFiles({ command, args, searchPath, ...visibilityRulesOf(confinement) });
+      const child = await spawnServer(launch, confinement, files);
       const onGone = () => void warden.release(child.pid, launch.tmpDir);
       const { limits } = confinement;
-      return superviseBounded(child, { bounds: unbounded, limits, watchdog, timing, onGone });
+      return superviseBounded(child, { bounds: noBounds, limits, watchdog, timing, onGone });
     },
   };
 }
 
 /** Nothing can be shown under another name here: what is granted is granted where it lies. */
-export function profileFor(confinement: Confinement, files: ServerFiles, tmpDir: string): string {
+export function createSeatbeltProfile(confinement: Confinement, files: ServerFiles, tmpDir: string): string {
   const { home, readable, writable, frozen, masked = [] } = confinement;
   return seatbeltProfile({
     readable: [...readable, ...files.shown].map(({ real }) => real),
     writable: [home, ...writable].map(({ real, guard }) => ({ path: real, guard })),
     frozen: frozen?.map(({ real }) => real),
     secret: [
-      ...(frozen === undefined ? [home, ...writable].flatMap(({ real }) => settingsWithSecrets(real)) : []),
+      ...(frozen === undefined ? [home, ...writable].flatMap(({ real }) => findSettingsWithSecrets(real)) : []),
       ...masked,
-      ...machineSettings(),
+      ...findMachineCredentials(),
     ],
     tmpDir,
   });
@@ -161,7 +164,7 @@ const settingsAtTop = ['.npmrc', '.yarnrc', '.yarnrc.yml', '.gitconfig', '.git-c
   .concat('.hg/hgrc', '.sl/config', '.bundle/config', 'bunfig.toml', 'NuGet.Config', '.flaskenv', '.Renviron');
 
 /** Only those at the top are known. */
-function settingsWithSecrets(folder: string): string[] {
+function findSettingsWithSecrets(folder: string): string[] {
   return settingsAtTop.flatMap((name) => {
     const path = join(folder, name);
     const redact = redactionFor(name.split('/'));
@@ -171,15 +174,15 @@ function settingsWithSecrets(folder: string): string[] {
   });
 }
 
-function cannotStart(said: string): Error {
+function seatbeltFailed(said: string): Error {
   if (/sandbox_apply: Operation not permitted/.test(said)) {
-    return unavailable(
+    return sandboxUnavailable(
       'Ambit runs in a sandbox itself, and macOS lets none be made inside another',
       'Start Ambit from outside.',
     );
   }
   const words = (said.trim().split('\n').at(-1) ?? '').replace(/\/\S+/g, '…').slice(0, 300);
-  return unavailable(words || 'sandbox-exec does not work', 'Start "sandbox-exec" by hand to see more.');
+  return sandboxUnavailable(words || 'sandbox-exec does not work', 'Start "sandbox-exec" by hand to see more.');
 }
 
 /** Tries what must fail; the file and the port are there for it. */

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readlinkSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { profileArguments } from '../../../src/sandbox/bwrap/bwrap-arguments.ts';
+import { bwrapArguments } from '../../../src/sandbox/bwrap/bwrap-arguments.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { canChange, ordinary, own } from '../../workspaces/saferoot/accounts.ts';
 import { dangerousCalls } from './dangerous-calls.ts';
@@ -171,10 +171,10 @@ describe.skipIf(!hasBwrap()).each(accounts)('a sandbox started as %s', (_, accou
 test.skipIf(!hasBwrap())(
   'the arguments of bwrap keep out the environment, and new namespaces even without the filter',
   () => {
-    const mounts = { places: [], links: [], guarded: { kept: [], readOnly: [] } };
+    const mounts = { entries: [], links: [], guarded: { kept: [], readOnly: [] } };
     const read = { seccomp: 4, passwd: 5, group: 6, hosts: 7, block: 8, info: 9 };
     const rest = { tmpBytes: 1 << 20, mounts, numberOf: () => 0, read };
-    const profile = profileArguments({ env: {}, workFolder: '/', devices: [], ...rest });
+    const profile = bwrapArguments({ env: {}, workFolder: '/', devices: [], ...rest });
     const args = profile.toSpliced(profile.indexOf('--seccomp'), 2);
     const nothing = openSync('/dev/null', 'r+');
     try {

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Keeper } from '../../../src/sandbox/limits/limiter.ts';
+import type { LimitMechanism } from '../../../src/sandbox/limits/limiter.ts';
 import type { Limits } from '../../../src/sandbox/limits/limits.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
@@ -11,7 +11,7 @@ import { createSandboxHarness, does, processesIn, type SandboxHarness } from './
 
 let harness: SandboxHarness;
 
-const ways: readonly (readonly [string, readonly Keeper[] | undefined])[] = [
+const ways: readonly (readonly [string, readonly LimitMechanism[] | undefined])[] = [
   ['the best means of this machine', undefined],
   ['a look from time to time', []],
 ];

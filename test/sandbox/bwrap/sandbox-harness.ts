@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { type BwrapRunnerOptions, createBwrapRunner } from '../../../src/sandbox/bwrap/bwrap.ts';
 import { createTmpRoot } from '../../../src/sandbox/common/sweep-leftovers.ts';
-import { createLimiter, type Keeper } from '../../../src/sandbox/limits/limiter.ts';
+import { createLimiter, type LimitMechanism } from '../../../src/sandbox/limits/limiter.ts';
 import type { Limits } from '../../../src/sandbox/limits/limits.ts';
 import { createWarden, type Warden } from '../../../src/sandbox/reaper/reaper.ts';
 import type { Launch, SandboxRunner } from '../../../src/sandbox/runner.ts';
@@ -31,7 +31,7 @@ export interface SandboxHarness {
 
 export async function createSandboxHarness(
   searchPath?: () => string | undefined,
-  keepers?: readonly Keeper[],
+  keepers?: readonly LimitMechanism[],
   create: (options: BwrapRunnerOptions) => SandboxRunner = createBwrapRunner,
 ): Promise<SandboxHarness> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sandbox-')));

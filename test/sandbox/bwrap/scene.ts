@@ -20,7 +20,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import type { Enforced } from '../../../src/sandbox/bwrap/probe.ts';
+import type { EnforcedProtections } from '../../../src/sandbox/bwrap/probe.ts';
 import type { InForce } from '../../../src/sandbox/limits/limits.ts';
 import type { Exit } from '../../../src/sandbox/runner.ts';
 import { repository } from '../../structure/source-files.ts';
@@ -60,7 +60,7 @@ export interface Report {
 }
 
 export interface Seen {
-  readonly enforced: Enforced;
+  readonly enforced: EnforcedProtections;
   readonly limits: InForce;
   readonly report: Report;
   readonly exit: Exit;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isFiltered, seccompFilter } from '../../../src/sandbox/bwrap/seccomp-filter.ts';
+import { hasSeccompFilter, seccompFilter } from '../../../src/sandbox/bwrap/seccomp-filter.ts';
 import { dangerousCalls, type JudgedCall, judgedCalls, judgements } from './dangerous-calls.ts';
 
 const allow = 0x7fff0000;
@@ -70,7 +70,7 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (architecture) => 
 });
 
 test('there is none for another processor', () => {
-  expect(['x64', 'arm64', 'arm', 'ia32', 'riscv64', 'constructor'].map(isFiltered)).toEqual([
+  expect(['x64', 'arm64', 'arm', 'ia32', 'riscv64', 'constructor'].map(hasSeccompFilter)).toEqual([
     true,
     true,
     ...Array(4).fill(false),

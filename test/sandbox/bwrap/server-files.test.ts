@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { holdMounts } from '../../../src/sandbox/bwrap/mounts.ts';
+import { pinMounts } from '../../../src/sandbox/bwrap/mounts.ts';
 import { serverFiles } from '../../../src/sandbox/bwrap/server-files.ts';
 import { ordinaryLimits } from './sandbox-harness.ts';
 
@@ -102,12 +102,12 @@ test('a link with a guarded name is not followed, so that nothing outside the wo
   for (const name of ['.claude', '.git', '.mcp.json']) symlinkSync(at('outside-2'), at(`ws-2/${name}`));
   const home = { real: at('ws-2'), inside: at('ws-2') };
   const rest = { readable: [], writable: [], hidden: [], limits: ordinaryLimits };
-  const mounts = await holdMounts({ ...rest, home }, { shown: [], links: [] }, folder);
+  const mounts = await pinMounts({ ...rest, home }, { shown: [], links: [] }, folder);
   const { kept, readOnly } = mounts.guarded;
   expect([...kept, ...readOnly].filter(({ inside }) => inside.startsWith(at('ws-2')))).toEqual([]);
   mounts.release();
   const guarded = { ...home, guard: { git: 'read' } } as const;
-  await expect(holdMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
+  await expect(pinMounts({ ...rest, home: guarded }, { shown: [], links: [] }, folder)).rejects.toThrow('is a link');
 });
 
 test('what is not there is not started, and a relative entry of PATH is passed over', () => {
@@ -124,14 +124,14 @@ test('what has been exchanged since it was looked at is not shown, nor what is o
   mkdirSync(at('outside'));
   symlinkSync(at('outside'), at('ws'));
   const place = (path: string) => ({ real: path, inside: path });
-  await expect(holdMounts({ ...rest, home: place(at('ws')) }, none, folder)).rejects.toThrow();
+  await expect(pinMounts({ ...rest, home: place(at('ws')) }, none, folder)).rejects.toThrow();
   mkdirSync(at('real'));
   symlinkSync(at('real'), at('way'));
   mkdirSync(at('real/ws'));
-  await expect(holdMounts({ ...rest, home: place(at('way/ws')) }, none, folder)).rejects.toThrow('leads elsewhere');
+  await expect(pinMounts({ ...rest, home: place(at('way/ws')) }, none, folder)).rejects.toThrow('leads elsewhere');
   for (const path of ['/proc', '/sys', '/dev/shm', '/proc/self']) {
     await expect(
-      holdMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none, folder),
+      pinMounts({ ...rest, home: place(at('outside')), readable: [place(path)] }, none, folder),
     ).rejects.toThrow();
   }
 });
@@ -140,12 +140,12 @@ test('what lies in the workspace needs no place of its own, and nothing lets go 
   file('ws/inner/x');
   const place = (path: string) => ({ real: at(path), inside: at(path) });
   const rest = { hidden: [], limits: ordinaryLimits };
-  const mounts = await holdMounts(
+  const mounts = await pinMounts(
     { ...rest, home: place('ws'), readable: [place('ws/inner')], writable: [place('ws/inner')] },
     { shown: [place('ws')], links: [{ inside: at('ws/link'), target: 'x' }] },
     folder,
   );
-  expect(mounts.places.map(({ what, writable }) => [what.inside, writable])).toEqual([[at('ws'), true]]);
+  expect(mounts.entries.map(({ pinned: what, writable }) => [what.inside, writable])).toEqual([[at('ws'), true]]);
   expect(mounts.links).toEqual([]);
   mounts.release();
 });

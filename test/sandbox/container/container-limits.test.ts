@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createContainerRunner } from '../../../src/sandbox/container/container.ts';
-import { createLimiter, type Keeper } from '../../../src/sandbox/limits/limiter.ts';
+import { createLimiter, type LimitMechanism } from '../../../src/sandbox/limits/limiter.ts';
 import type { Limits } from '../../../src/sandbox/limits/limits.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';
@@ -72,7 +72,7 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     );
   });
 
-  const ways: readonly (readonly [string, readonly Keeper[] | undefined])[] = [
+  const ways: readonly (readonly [string, readonly LimitMechanism[] | undefined])[] = [
     ['the best means of this machine', undefined],
     ['a look from time to time', []],
   ];

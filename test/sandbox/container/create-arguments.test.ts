@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parseMounts } from '../../../src/sandbox/bwrap/verify-mounts.ts';
-import { inForceBy, mannersOf } from '../../../src/sandbox/container/container.ts';
-import { createArguments, environmentLines } from '../../../src/sandbox/container/create-arguments.ts';
+import { parseMountInfo } from '../../../src/sandbox/bwrap/verify-mounts.ts';
+import { describeContainerEnforcement, listEngineSetups } from '../../../src/sandbox/container/container.ts';
+import { createArguments, formatEnvironment } from '../../../src/sandbox/container/create-arguments.ts';
 import { localImage } from '../../../src/sandbox/container/local-image.ts';
 import { seccompProfile } from '../../../src/sandbox/container/seccomp-profile.ts';
-import { inForceBy as limitsBy } from '../../../src/sandbox/limits/limiter.ts';
+import { describeEnforcement as limitsBy } from '../../../src/sandbox/limits/limiter.ts';
 import { dangerousCalls, judgements } from '../bwrap/dangerous-calls.ts';
 import { ordinaryLimits } from '../bwrap/sandbox-harness.ts';
 
@@ -25,7 +25,10 @@ const wanted = (home: string) => ({
   seccompFile: '/s.json',
   envFile: '/e',
   system: ['/usr'],
-  mounts: { places: [{ what: place(home), writable: true }], guarded: { kept: [], readOnly: [place(`${home}/.git`)] } },
+  mounts: {
+    entries: [{ pinned: place(home), writable: true }],
+    guarded: { kept: [], readOnly: [place(`${home}/.git`)] },
+  },
   workFolder: home,
 });
 const engine = (kind: 'podman' | 'docker') => ({ kind, path: `/bin/${kind}`, env: {} });
@@ -82,9 +85,9 @@ test('a volume is mounted by its name, and only one with a name of ours', () => 
 });
 
 test('variables go one to a line, and what a line cannot hold is refused', () => {
-  expect(environmentLines({ A: 'b=c #d', E: '' })).toBe('A=b=c #d\nE=\n');
+  expect(formatEnvironment({ A: 'b=c #d', E: '' })).toBe('A=b=c #d\nE=\n');
   for (const env of [{ A: 'b\nSECRET=x' }, { '#A': 'b' }, { 'A\nB': 'c' }, { '': 'x' }]) {
-    expect(() => environmentLines(env as Record<string, string>)).toThrow('cannot be given to a container');
+    expect(() => formatEnvironment(env as Record<string, string>)).toThrow('cannot be given to a container');
   }
 });
 
@@ -155,7 +158,7 @@ describe.each([
 
 test('mounts are read as the kernel writes them', () => {
   const line = String.raw`36 35 98:0 /a\040b /mnt\134x\011y rw,noatime master:1 - ext3 /dev/root rw`;
-  expect(parseMounts(`${line}\n37 36 0:1 / /p ro - tmpfs none rw\n`)).toEqual([
+  expect(parseMountInfo(`${line}\n37 36 0:1 / /p ro - tmpfs none rw\n`)).toEqual([
     { id: '36', device: '98:0', root: '/a b', place: '/mnt\\x\ty', writable: true },
     { id: '37', device: '0:1', root: '/', place: '/p', writable: false },
   ]);
@@ -167,11 +170,19 @@ test('S8: who bounds the containers of one owner together, and who each of them'
   const alone = limitsBy(undefined, undefined, true, true);
   const each = { memoryMb: 'container each', pids: 'container each', cpus: 'container each' };
   const v2 = { memoryMb: 'cgroup v2', pids: 'cgroup v2' };
-  expect(inForceBy(true, grouped(2, true))).toEqual({ ...v2, cpus: 'cgroup v2', ...rest });
-  expect(inForceBy(true, grouped(2, false))).toEqual({ ...v2, cpus: 'none', ...rest });
-  expect(inForceBy(true, grouped(1, false))).toMatchObject({ memoryMb: 'cgroup v1', cpus: 'container each' });
-  expect(inForceBy(true, alone)).toEqual({ ...each, ...rest });
-  expect(inForceBy(false, alone)).toEqual({ memoryMb: 'watchdog', pids: 'watchdog', cpus: 'none', ...rest });
+  expect(describeContainerEnforcement(true, grouped(2, true))).toEqual({ ...v2, cpus: 'cgroup v2', ...rest });
+  expect(describeContainerEnforcement(true, grouped(2, false))).toEqual({ ...v2, cpus: 'none', ...rest });
+  expect(describeContainerEnforcement(true, grouped(1, false))).toMatchObject({
+    memoryMb: 'cgroup v1',
+    cpus: 'container each',
+  });
+  expect(describeContainerEnforcement(true, alone)).toEqual({ ...each, ...rest });
+  expect(describeContainerEnforcement(false, alone)).toEqual({
+    memoryMb: 'watchdog',
+    pids: 'watchdog',
+    cpus: 'none',
+    ...rest,
+  });
 });
 
 test('S8: podman is tried with groups and without, docker never takes a container into one', () => {
@@ -179,7 +190,7 @@ test('S8: podman is tried with groups and without, docker never takes a containe
   try {
     for (const name of ['podman', 'docker']) writeFileSync(join(folder, name), '#!/bin/sh\n', { mode: 0o755 });
     const ways = (hasGroups: boolean) =>
-      mannersOf(folder, true, hasGroups).map(({ engine: { kind }, joinsGroup }) => `${kind} ${joinsGroup}`);
+      listEngineSetups(folder, true, hasGroups).map(({ engine: { kind }, joinsGroup }) => `${kind} ${joinsGroup}`);
     expect(ways(true)).toEqual(['podman true', 'podman false', 'podman false', 'docker false']);
     expect(ways(false)).toEqual(['podman false', 'podman false', 'docker false']);
   } finally {

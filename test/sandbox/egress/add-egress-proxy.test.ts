@@ -5,7 +5,7 @@ import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Egress, openEgress, type Refusal } from '../../../src/sandbox/egress/open-egress.ts';
+import { type Egress, type EgressRefusal, openEgress } from '../../../src/sandbox/egress/open-egress.ts';
 import type { Launch } from '../../../src/sandbox/runner.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { createSandboxHarness, type SandboxHarness } from '../bwrap/sandbox-harness.ts';
@@ -42,7 +42,7 @@ describe.skipIf(!hasBwrap())('a sandbox with hosts', () => {
 
   async function launched(args: readonly string[], allowed: readonly string[], given: Partial<Launch> = {}) {
     const launch = harness.launch(args);
-    const refused: Refusal[] = [];
+    const refused: EgressRefusal[] = [];
     const folder = mkdtempSync(join(harness.folder, 'egress-'));
     const egress = await openEgress({ allowed, folder, onRefused: (refusal) => refused.push(refusal) });
     open.push(egress);

@@ -2,13 +2,13 @@ import { networkInterfaces } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { type HostAndPort, readHostAndPort } from '../../../src/lib/net/host-and-port.ts';
 import { isSpecial } from '../../../src/lib/net/special-addresses.ts';
-import { createAllowList, createWayfinder, type Resolve } from '../../../src/sandbox/egress/connect-allowed.ts';
+import { createAllowList, createConnectCheck, type ResolveHost } from '../../../src/sandbox/egress/connect-allowed.ts';
 
 const to = (text: string) => readHostAndPort(text) as HostAndPort;
 const publicAddress = '93.184.215.14';
 
-function find(entries: readonly string[], resolve: Resolve = async () => [publicAddress]) {
-  const way = createWayfinder(createAllowList(entries), resolve, () => ['93.184.215.99']);
+function find(entries: readonly string[], resolve: ResolveHost = async () => [publicAddress]) {
+  const way = createConnectCheck(createAllowList(entries), resolve, () => ['93.184.215.99']);
   return (text: string) => way(to(text));
 }
 
@@ -125,7 +125,7 @@ describe('the way to a host', () => {
   });
 
   test('what is not public needs to be listed itself, with its port', async () => {
-    const inside: Resolve = async () => ['10.0.0.7'];
+    const inside: ResolveHost = async () => ['10.0.0.7'];
     expect(await find(['10.0.0.7:443'])('10.0.0.7:443')).toEqual({ addresses: ['10.0.0.7'] });
     expect(await find(['[fd00::7]:443'])('[FD00:0::7]:443')).toEqual({ addresses: ['fd00::7'] });
     expect(await find(['db.example:443'], inside)('db.example:443')).toEqual({
@@ -138,12 +138,12 @@ describe('the way to a host', () => {
   });
 
   test('of several addresses only those that may be reached are tried', async () => {
-    const mixed: Resolve = async () => ['127.0.0.1', publicAddress, '::1', '169.254.169.254'];
+    const mixed: ResolveHost = async () => ['127.0.0.1', publicAddress, '::1', '169.254.169.254'];
     expect(await find(['a.example:443'], mixed)('a.example:443')).toEqual({ addresses: [publicAddress] });
   });
 
   test('localhost is this machine, listed by that name, whatever a resolver says', async () => {
-    const lying: Resolve = async () => [publicAddress];
+    const lying: ResolveHost = async () => [publicAddress];
     expect(await find(['localhost:80'], lying)('localhost:80')).toEqual({ addresses: ['127.0.0.1', '::1'] });
     expect(await find(['a.example:80'], lying)('localhost:80')).toEqual({ refused: 'not listed' });
   });
@@ -169,7 +169,7 @@ describe('the way to a host', () => {
   });
 
   test('a name that does not exist is no refusal', async () => {
-    const none: Resolve = async () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' }));
+    const none: ResolveHost = async () => Promise.reject(Object.assign(new Error(), { code: 'ENOTFOUND' }));
     expect(await find(['a.example:443'], none)('a.example:443')).toEqual({ failed: 'ENOTFOUND' });
   });
 });

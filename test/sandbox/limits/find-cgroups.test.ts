@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { removeAllGroups } from '../../../src/sandbox/limits/cgroup-notes.ts';
-import { groupsOfVersion2, hierarchiesOf } from '../../../src/sandbox/limits/find-cgroups.ts';
-import { countIn, settingsFor } from '../../../src/sandbox/limits/owner-cgroup.ts';
+import { removeAllCgroups } from '../../../src/sandbox/limits/cgroup-notes.ts';
+import { findCgroupsV2, parseHierarchies } from '../../../src/sandbox/limits/find-cgroups.ts';
+import { cgroupSettings, readCount } from '../../../src/sandbox/limits/owner-cgroup.ts';
 
 const limits = { memoryMb: 200, pids: 30, cpus: 0.5, fileMb: 1, openFiles: 1, wallSeconds: 1 };
 
@@ -17,7 +17,7 @@ describe('the groups of this process', () => {
       '40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd',
       '39 31 0:36 / /mnt/with\\040blank rw - cgroup cgroup rw,pids',
     ].join('\n');
-    expect(hierarchiesOf(groups, mounts)).toEqual([
+    expect(parseHierarchies(groups, mounts)).toEqual([
       { version: 1, controllers: ['memory'], own: '/sys/fs/cgroup/memory/a/b' },
       { version: 1, controllers: ['cpu', 'cpuacct'], own: '/sys/fs/cgroup/cpu' },
       { version: 1, controllers: ['pids'], own: '/mnt/with blank/a' },
@@ -26,7 +26,7 @@ describe('the groups of this process', () => {
 
   test('are found in the tree of version 2, and in a container that sees only its own part', () => {
     const mount = (root: string) => `29 23 0:26 ${root} /sys/fs/cgroup rw - cgroup2 cgroup2 rw`;
-    const at = (groups: string, root: string) => hierarchiesOf(groups, mount(root)).map(({ own }) => own);
+    const at = (groups: string, root: string) => parseHierarchies(groups, mount(root)).map(({ own }) => own);
     expect(at('0::/user.slice/x\n', '/')).toEqual(['/sys/fs/cgroup/user.slice/x']);
     expect(at('0::/docker/abc\n', '/docker/abc')).toEqual(['/sys/fs/cgroup']);
     expect(at('0::/docker/abc/in\n', '/docker/abc')).toEqual(['/sys/fs/cgroup/in']);
@@ -38,7 +38,7 @@ describe('the groups of this process', () => {
 test('limits in the words of the kernel', () => {
   const said = (version: 1 | 2) =>
     (['memory', 'pids', 'cpu'] as const).flatMap((controller) =>
-      settingsFor(version, controller, limits, 2).map(({ file, value }) => `${file}=${value}`),
+      cgroupSettings(version, controller, limits, 2).map(({ file, value }) => `${file}=${value}`),
     );
   expect(said(2)).toEqual([
     'memory.max=209715200',
@@ -54,9 +54,9 @@ test('limits in the words of the kernel', () => {
     'cpu.cfs_period_us=100000',
     'cpu.cfs_quota_us=50000',
   ]);
-  expect(countIn('low 0\noom 3\noom_kill 2\n', 'oom_kill')).toBe(2);
-  expect(countIn('max 7\n', 'max')).toBe(7);
-  expect(countIn('', 'max')).toBe(0);
+  expect(readCount('low 0\noom 3\noom_kill 2\n', 'oom_kill')).toBe(2);
+  expect(readCount('max 7\n', 'max')).toBe(7);
+  expect(readCount('', 'max')).toBe(0);
 });
 
 describe('version 2, on a tree that only looks like one', () => {
@@ -75,17 +75,17 @@ describe('version 2, on a tree that only looks like one', () => {
   const read = (...path: string[]) => readFileSync(join(own, ...path), 'utf8');
 
   test('Ambit moves below its own group only when it is alone there', () => {
-    expect(groupsOfVersion2(trees(), () => new Set([10]))).toBeUndefined();
+    expect(findCgroupsV2(trees(), () => new Set([10]))).toBeUndefined();
     expect(read('cgroup.subtree_control')).toBe('');
     // The kernel fills a new folder with files; nobody does here, so that no limit can be set in it.
-    expect(groupsOfVersion2(trees(), () => new Set([10, 11, 12]))).toBeUndefined();
+    expect(findCgroupsV2(trees(), () => new Set([10, 11, 12]))).toBeUndefined();
     expect(read('ambit', 'cgroup.procs')).toBe('11');
     expect(read('cgroup.subtree_control')).toBe('+memory +pids +cpu');
   });
 
   test('nothing is moved where memory cannot be bounded', () => {
     writeFileSync(join(own, 'cgroup.controllers'), 'cpu hugetlb\n');
-    expect(groupsOfVersion2(trees(), () => new Set([10, 11]))).toBeUndefined();
+    expect(findCgroupsV2(trees(), () => new Set([10, 11]))).toBeUndefined();
     expect(read('cgroup.subtree_control')).toBe('');
   });
 
@@ -94,7 +94,7 @@ describe('version 2, on a tree that only looks like one', () => {
     group(kept, { 'cgroup.procs': '' });
     group(join(own, 'instance'), {});
     group(join(own, 'instance/cgroups'), { p1: `${kept}\n/etc\n${own}\n` });
-    await removeAllGroups(join(own, 'instance'));
+    await removeAllCgroups(join(own, 'instance'));
     expect(read('ambit-x-p1', 'cgroup.procs')).toBe('');
   });
 });

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Keeper } from '../../../src/sandbox/limits/limiter.ts';
+import type { LimitMechanism } from '../../../src/sandbox/limits/limiter.ts';
 import type { Limits } from '../../../src/sandbox/limits/limits.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { proof } from '../../proof.ts';
@@ -10,7 +10,7 @@ import { until } from '../tagged-processes.ts';
 
 let harness: SandboxHarness;
 
-const ways: readonly (readonly [string, readonly Keeper[] | undefined])[] = [
+const ways: readonly (readonly [string, readonly LimitMechanism[] | undefined])[] = [
   ['the best means of this machine', undefined],
   ['a look from time to time', []],
 ];

@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { inForceBy, overLimit, whyItLeft } from '../../../src/sandbox/limits/limiter.ts';
-import { countsProcesses, limited } from '../../../src/sandbox/limits/rlimits.ts';
-import { environmentFor, sliceArguments, stopArguments, wrapped } from '../../../src/sandbox/limits/systemd.ts';
+import { describeEnforcement, explainExit, explainOverLimit } from '../../../src/sandbox/limits/limiter.ts';
+import { canCountProcesses, wrapInRlimits } from '../../../src/sandbox/limits/rlimits.ts';
+import {
+  sliceArguments,
+  stopSliceArguments,
+  systemdEnvironment,
+  wrapInScope,
+} from '../../../src/sandbox/limits/systemd.ts';
 
 const limits = { memoryMb: 200, pids: 30, cpus: 0.5, fileMb: 3, openFiles: 100, wallSeconds: 60 };
 
@@ -35,12 +40,12 @@ describe('what is in force', () => {
     ],
     ['nothing', undefined, undefined, { memoryMb: 'watchdog', pids: 'rlimit each', cpus: 'priority' }],
   ] as const)('with %s', (_, groups, systemd, expected) => {
-    expect(inForceBy(groups, systemd, true, true)).toEqual({ ...expected, ...byAmbit });
+    expect(describeEnforcement(groups, systemd, true, true)).toEqual({ ...expected, ...byAmbit });
   });
 
   test('root is not bounded by the kernel unless it is in a group, and without prlimit files are not at all', () => {
-    expect(inForceBy(undefined, undefined, true, false)).toMatchObject({ pids: 'watchdog' });
-    expect(inForceBy(undefined, undefined, false, true)).toMatchObject({
+    expect(describeEnforcement(undefined, undefined, true, false)).toMatchObject({ pids: 'watchdog' });
+    expect(describeEnforcement(undefined, undefined, false, true)).toMatchObject({
       pids: 'watchdog',
       fileMb: 'none',
       openFiles: 'none',
@@ -49,17 +54,17 @@ describe('what is in force', () => {
 });
 
 test('systemd starts the same program, bounded, and without what it needs itself', () => {
-  const env = environmentFor({ XDG_RUNTIME_DIR: '/run/user/7', SECRET: 'x' }, false) as Record<string, string>;
+  const env = systemdEnvironment({ XDG_RUNTIME_DIR: '/run/user/7', SECRET: 'x' }, false) as Record<string, string>;
   expect(env).toEqual({ XDG_RUNTIME_DIR: '/run/user/7', DBUS_SESSION_BUS_ADDRESS: 'unix:path=/run/user/7/bus' });
   const tools = { systemdRun: '/usr/bin/systemd-run', env };
-  const { command, args } = wrapped(tools, limits, 2, 'ambita1.slice', ['/usr/bin/bwrap', '--args', '3']);
+  const { command, args } = wrapInScope(tools, limits, 2, 'ambita1.slice', ['/usr/bin/bwrap', '--args', '3']);
   expect([command, ...args].join(' ')).toBe(
     '/usr/bin/systemd-run --user --scope --quiet --collect --slice=ambita1.slice -p MemoryMax=200M -p MemorySwapMax=0 -p TasksMax=32 -p CPUQuota=50% -- /usr/bin/env -i /usr/bin/bwrap --args 3',
   );
-  const bare = wrapped({ ...tools, env: {} }, limits, 2, undefined, ['x']).args.join(' ');
+  const bare = wrapInScope({ ...tools, env: {} }, limits, 2, undefined, ['x']).args.join(' ');
   expect(bare).not.toMatch(/--user|--slice/);
-  expect(environmentFor({}, false)).toBeUndefined();
-  expect(environmentFor({ XDG_RUNTIME_DIR: '/run/user/7' }, true)).toEqual({});
+  expect(systemdEnvironment({}, false)).toBeUndefined();
+  expect(systemdEnvironment({ XDG_RUNTIME_DIR: '/run/user/7' }, true)).toEqual({});
 });
 
 test('S8: systemd makes a slice for all processes of an owner, sets new limits for it, and ends it', () => {
@@ -72,7 +77,7 @@ test('S8: systemd makes a slice for all processes of an owner, sets new limits f
   expect(sliceArguments(env, 'a.slice', limits, 6, true).join(' ')).toBe(
     `${call} SetUnitProperties sba(sv) a.slice true ${given}`,
   );
-  expect(stopArguments({}, 'a.slice').join(' ')).toBe(`${call.slice(7)} StopUnit ss a.slice replace`);
+  expect(stopSliceArguments({}, 'a.slice').join(' ')).toBe(`${call.slice(7)} StopUnit ss a.slice replace`);
 });
 
 test('rlimits stay within those of Ambit itself', () => {
@@ -82,23 +87,23 @@ test('rlimits stay within those of Ambit itself', () => {
     'Max processes             500                  20                   processes',
     'Max open files            10                   64                   files',
   ].join('\n');
-  expect(limited(['/bin/x', 'y'], limits, true, own).join(' ')).toBe(
+  expect(wrapInRlimits(['/bin/x', 'y'], limits, true, own).join(' ')).toBe(
     '/usr/bin/prlimit --core=0 --fsize=3145728 --nofile=64 --nproc=20 -- /bin/x y',
   );
-  expect(limited(['/bin/x'], limits, false, own)).not.toContainEqual(expect.stringMatching('nproc'));
+  expect(wrapInRlimits(['/bin/x'], limits, false, own)).not.toContainEqual(expect.stringMatching('nproc'));
 });
 
 test('processes are counted by sandbox from Linux 5.14 on, and never for root', () => {
   const newer = ['5.14.0', '5.15.0-generic', '6.1.0', '10.0'];
   const older = ['5.13.9', '4.19.0-x', '3.10', ''];
-  for (const kernel of newer) expect(countsProcesses(kernel, 1000), kernel).toBe(true);
-  for (const kernel of older) expect(countsProcesses(kernel, 1000), kernel).toBe(false);
-  expect(countsProcesses('6.1.0', 0)).toBe(false);
+  for (const kernel of newer) expect(canCountProcesses(kernel, 1000), kernel).toBe(true);
+  for (const kernel of older) expect(canCountProcesses(kernel, 1000), kernel).toBe(false);
+  expect(canCountProcesses('6.1.0', 0)).toBe(false);
 });
 
 test('why a process left, where a limit had a part in it', () => {
   const left = (code: number | null, refused?: { memory: number; pids: number }) =>
-    whyItLeft({ code, signal: null }, refused, limits);
+    explainExit({ code, signal: null }, refused, limits);
   const none = { memory: 0, pids: 0 };
   expect(left(0, none)).toBeUndefined();
   expect(left(1, none)).toBeUndefined();
@@ -108,7 +113,7 @@ test('why a process left, where a limit had a part in it', () => {
   expect(left(153, none)).toMatch(/sandbox\.fileMb is 3$/);
   expect(left(134, { memory: 0, pids: 9 })).toMatch(/sandbox\.pids is 30$/);
   expect(left(0, { memory: 0, pids: 9 })).toBeUndefined();
-  expect(overLimit({ memoryMb: 200, pids: 30 }, limits)).toBeUndefined();
-  expect(overLimit({ memoryMb: 200.6, pids: 30 }, limits)).toMatch(/^it used 201 MiB/);
-  expect(overLimit({ memoryMb: 1, pids: 31 }, limits)).toMatch(/^it had 31/);
+  expect(explainOverLimit({ memoryMb: 200, pids: 30 }, limits)).toBeUndefined();
+  expect(explainOverLimit({ memoryMb: 200.6, pids: 30 }, limits)).toMatch(/^it used 201 MiB/);
+  expect(explainOverLimit({ memoryMb: 1, pids: 31 }, limits)).toMatch(/^it had 31/);
 });

@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest';
 import { bunKind } from '../../../src/sandbox/packages/bun-kind.ts';
 import { npmKind } from '../../../src/sandbox/packages/npm-kind.ts';
 import type { PackageCommand } from '../../../src/sandbox/packages/package-command.ts';
-import { npmProgram } from '../../../src/sandbox/packages/package-kind.ts';
+import { findNpmProgram } from '../../../src/sandbox/packages/package-kind.ts';
 import { uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-programs-')));
@@ -28,45 +28,45 @@ const wanted = (given: Partial<PackageCommand> = {}): PackageCommand => ({
 test('the program of a package is the one named, the only one, or the one called like it', () => {
   const [a, b] = [join(home, 'a.js'), join(home, 'b.js')];
   write('./a.js');
-  expect(npmProgram(wanted(), folder)).toEqual({ command: a, args: ['x'] });
+  expect(findNpmProgram(wanted(), folder)).toEqual({ command: a, args: ['x'] });
   write({ other: 'b.js' });
-  expect(npmProgram(wanted(), folder)).toEqual({ command: 'node', args: [b, 'x'] });
+  expect(findNpmProgram(wanted(), folder)).toEqual({ command: 'node', args: [b, 'x'] });
   write({ one: 'b.js', two: 'a.js' });
-  expect(npmProgram(wanted(), folder)).toEqual({ command: a, args: ['x'] });
-  expect(npmProgram(wanted({ program: 'one' }), folder)).toEqual({ command: 'node', args: [b, 'x'] });
-  expect(npmProgram(wanted({ tool: 'bunx', runtime: 'bun' }), folder)).toEqual({ command: 'bun', args: [a, 'x'] });
+  expect(findNpmProgram(wanted(), folder)).toEqual({ command: a, args: ['x'] });
+  expect(findNpmProgram(wanted({ program: 'one' }), folder)).toEqual({ command: 'node', args: [b, 'x'] });
+  expect(findNpmProgram(wanted({ tool: 'bunx', runtime: 'bun' }), folder)).toEqual({ command: 'bun', args: [a, 'x'] });
 });
 
 test('which there are is said where it is not clear', () => {
   write({ one: 'a.js', other: 'b.js' });
-  expect(() => npmProgram(wanted(), folder)).toThrow(/does not have one program to start; it has one, other\./);
-  expect(() => npmProgram(wanted({ program: 'x' }), folder)).toThrow(
+  expect(() => findNpmProgram(wanted(), folder)).toThrow(/does not have one program to start; it has one, other\./);
+  expect(() => findNpmProgram(wanted({ program: 'x' }), folder)).toThrow(
     /does not have a program "x"; it has one, other\./,
   );
   write(undefined);
-  expect(() => npmProgram(wanted(), folder)).toThrow(/does not have one program to start\./);
+  expect(() => findNpmProgram(wanted(), folder)).toThrow(/does not have one program to start\./);
 });
 
 test('a program that lies elsewhere is none', () => {
   for (const bin of ['../../../outside.js', '../../../../../../../../etc/passwd', '.']) {
     write({ two: bin });
-    expect(() => npmProgram(wanted(), folder), bin).toThrow(/does not have/);
+    expect(() => findNpmProgram(wanted(), folder), bin).toThrow(/does not have/);
   }
   write({ two: 'link.js' });
   symlinkSync(join(folder, 'outside.js'), join(home, 'link.js'));
-  expect(() => npmProgram(wanted(), folder)).toThrow(/does not have/);
+  expect(() => findNpmProgram(wanted(), folder)).toThrow(/does not have/);
 });
 
 test('S1: a manifest or lock file that is too large, or is a link, is refused by its name and not read', () => {
   write('./a.js');
   truncateSync(join(home, 'package.json'), 68 << 20);
-  expect(() => npmProgram(wanted(), folder)).toThrow(
+  expect(() => findNpmProgram(wanted(), folder)).toThrow(
     '"node_modules/@s/two/package.json" of the package is larger than 1 MiB, which is the most that is read.',
   );
   rmSync(join(home, 'package.json'));
   writeFileSync(join(folder, 'outside.json'), '{"bin":"a.js"}');
   symlinkSync(join(folder, 'outside.json'), join(home, 'package.json'));
-  expect(() => npmProgram(wanted(), folder)).toThrow(
+  expect(() => findNpmProgram(wanted(), folder)).toThrow(
     '"node_modules/@s/two/package.json" of the package is no plain file',
   );
   rmSync(home, { recursive: true });
@@ -78,7 +78,7 @@ test('S1: a manifest or lock file that is too large, or is a link, is refused by
   for (const [kind, lock] of locks) {
     writeFileSync(join(folder, lock), '');
     truncateSync(join(folder, lock), 68 << 20);
-    expect(() => kind.pinned(wanted(), folder)).toThrow(`"${lock}" of the package is larger than 16 MiB`);
+    expect(() => kind.readPin(wanted(), folder)).toThrow(`"${lock}" of the package is larger than 16 MiB`);
     expect(() => kind.checkLock(folder, {} as never)).toThrow(`"${lock}" of the package is larger than 16 MiB`);
     rmSync(join(folder, lock));
   }
@@ -90,14 +90,14 @@ test('bun and uv say in their own files what they fetched', () => {
     '{\n  "packages": {\n    "@s/two": ["@s/two@1.2.3", "", { "bin": { "two": "a.js" } }, "sha512-abc+/="],\n  }\n}\n',
   );
   const bun = wanted({ tool: 'bunx' });
-  expect(bunKind.pinned(bun, folder)).toEqual({ name: '@s/two', version: '1.2.3', integrity: 'sha512-abc+/=' });
+  expect(bunKind.readPin(bun, folder)).toEqual({ name: '@s/two', version: '1.2.3', integrity: 'sha512-abc+/=' });
   writeFileSync(
     join(folder, 'requirements.txt'),
     'anyio==4.1 \\\n    --hash=sha256:1\nSome-Server==2.0 \\\n    --hash=sha256:2\n',
   );
   const uv = wanted({ tool: 'uvx', name: 'some_server[cli]' });
-  expect(uvKind.pinned(uv, folder)).toMatchObject({ version: '2.0', integrity: expect.stringMatching(/^sha256-/) });
-  expect(() => uvKind.pinned(wanted({ tool: 'uvx', name: 'server' }), folder)).toThrow(/did not say/);
+  expect(uvKind.readPin(uv, folder)).toMatchObject({ version: '2.0', integrity: expect.stringMatching(/^sha256-/) });
+  expect(() => uvKind.readPin(wanted({ tool: 'uvx', name: 'server' }), folder)).toThrow(/did not say/);
 });
 
 test('bun and uv are told to run no scripts, to build nothing and to keep to the hashes', async () => {

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { startNpxApart } from '../../../src/sandbox/plain/plain.ts';
+import { isolateNpx } from '../../../src/sandbox/plain/plain.ts';
 import { startRegistry } from '../packages/tiny-registry.ts';
 import { createHarness, linesOf } from '../runner-harness.ts';
 
@@ -59,5 +59,5 @@ test.each([
   ['only what is installed', 'npx', ['--no-install', 'some-server']],
 ])('%s starts as it is', (_, command, args) => {
   const start = { command, args, env: {}, cwd: '/w', tmpDir: '/t' };
-  expect(startNpxApart(start)).toBe(start);
+  expect(isolateNpx(start)).toBe(start);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Family, findFamily } from '../../../src/sandbox/processes/process-family.ts';
+import { findFamily, type ProcessFamily } from '../../../src/sandbox/processes/process-family.ts';
 import type { ProcessEntry } from '../../../src/sandbox/processes/process-table.ts';
 
 const entry = (pid: number, parts: Partial<ProcessEntry> = {}): ProcessEntry => ({
@@ -12,7 +12,7 @@ const entry = (pid: number, parts: Partial<ProcessEntry> = {}): ProcessEntry => 
   ...parts,
 });
 
-const family = (parts: Partial<Family> = {}): Family => ({
+const family = (parts: Partial<ProcessFamily> = {}): ProcessFamily => ({
   roots: [{ pid: 100, start: 1000 }],
   isOurs: (tmpDir) => tmpDir.startsWith('/root/'),
   since: 500,

@@ -7,8 +7,8 @@ import { createTmpRoot } from '../../../src/sandbox/common/sweep-leftovers.ts';
 import { createWarden } from '../../../src/sandbox/reaper/reaper.ts';
 import { seatbeltProfile } from '../../../src/sandbox/seatbelt/profile.ts';
 import {
+  createSeatbeltProfile,
   createSeatbeltRunner,
-  profileFor,
   readSeatbeltProbe,
   seatbeltProbeScript,
 } from '../../../src/sandbox/seatbelt/seatbelt.ts';
@@ -146,7 +146,11 @@ test('what is granted is granted where it really lies', () => {
     hidden: [],
     limits: ordinaryLimits,
   };
-  const profile = profileFor(confinement, { program: '/n', shown: [shown('/s')], links: [], searched: [] }, '/t/p');
+  const profile = createSeatbeltProfile(
+    confinement,
+    { program: '/n', shown: [shown('/s')], links: [], searched: [] },
+    '/t/p',
+  );
   expect(profile).not.toContain('/named');
   expect(profile).toContain('(subpath "/w")');
   expect(profile).toContain('(subpath "/s")');

@@ -1,76 +1,76 @@
 import { redactBytes, redactionFor } from '../../../lib/redact/redact-settings.ts';
 import { escapeControls } from '../../../lib/text/escape-controls.ts';
-import { unavailable } from '../../common/sandbox-errors.ts';
-import { lookWithin, type Pinned, pinWithin, readPinned, release } from '../pinned-path.ts';
-import { giveUpNames, type Placeholder, takeName } from './placeholders.ts';
-import type { ShowCopy } from './protect-config-files.ts';
-import { type GuardSpot, spotOf } from './watch-mount-points.ts';
+import { sandboxUnavailable } from '../../common/sandbox-errors.ts';
+import { type PinnedPath, pinChild, readPinnedFile, releasePins, statChild } from '../pinned-path.ts';
+import { createPlaceholder, type Placeholder, releasePlaceholders } from './placeholders.ts';
+import type { WriteCopy } from './protect-config-files.ts';
+import { type MountPointMark, markMountPoint } from './watch-mount-points.ts';
 
-export interface Guarded {
+export interface ProtectedPaths {
   /** Held in place, so that it cannot be moved away together with what is read-only in it. */
-  readonly kept: readonly Pinned[];
-  readonly readOnly: readonly Pinned[];
+  readonly kept: readonly PinnedPath[];
+  readonly readOnly: readonly PinnedPath[];
 }
 
-export interface Collected extends Guarded {
+export interface CollectedMounts extends ProtectedPaths {
   /** Where all of them are mounted. */
-  readonly spots: readonly GuardSpot[];
+  readonly mountPoints: readonly MountPointMark[];
   readonly placeholders: readonly Placeholder[];
 }
 
-export interface Collector {
+export interface MountCollector {
   /**
    * What has this name in a folder becomes read-only, without credentials where it has some; undefined when nothing has.
    * Settings may be known by other names than their own.
    */
-  readOnly(folder: Pinned, name: string, known?: readonly string[]): Pinned | undefined;
+  addReadOnly(folder: PinnedPath, name: string, known?: readonly string[]): PinnedPath | undefined;
   /** A file of settings is shown without its credentials; one without any is left alone. */
-  hideCredentials(folder: Pinned, name: string, known?: readonly string[]): void;
+  hideCredentials(folder: PinnedPath, name: string, known?: readonly string[]): void;
   /** Whether that would change what is seen. */
-  hasCredentials(folder: Pinned, name: string): boolean;
+  hasCredentials(folder: PinnedPath, name: string): boolean;
   /** What has this name stays where it is. */
-  keep(folder: Pinned, name: string): Pinned | undefined;
+  keepInPlace(folder: PinnedPath, name: string): PinnedPath | undefined;
   /** Read-only, although nothing may have the name. */
-  occupy(folder: Pinned, name: string, content?: string): Pinned | undefined;
+  reserveName(folder: PinnedPath, name: string, content?: string): PinnedPath | undefined;
   /** An empty file is seen in place of a socket: whoever listens there is outside, and no sandbox confines it. */
-  cover(folder: Pinned, path: string): void;
+  coverSocket(folder: PinnedPath, path: string): void;
   /** A link stays as it is: nothing can be mounted upon it, so that it is replaced is at least noticed. */
-  watch(folder: Pinned, name: string): void;
+  watchPath(folder: PinnedPath, name: string): void;
   /** Told of each thing that is looked at. Throws when it is too many. */
-  countLook(): void;
-  collected(): Collected;
+  countVisit(): void;
+  collect(): CollectedMounts;
   release(): void;
 }
 
 /** A larger one is no file of settings: it would take long to search it for credentials. */
-const largestSettings = 256 * 1024;
+const maxSettingsBytes = 256 * 1024;
 /** For all of a folder: each mount takes descriptors and arguments, and each search takes time. */
-const most = { mounts: 2000, placeholders: 500, looks: 20_000, searched: 16 * 1024 * 1024 };
+const budgets = { mounts: 2000, placeholders: 500, looks: 20_000, searched: 16 * 1024 * 1024 };
 
 /** Gathers what is to be mounted, each once. */
-export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
-  const kept = new Map<string, Pinned>();
-  const shown = new Map<string, Pinned>();
+export function createMountCollector(top: PinnedPath, showCopy: WriteCopy): MountCollector {
+  const kept = new Map<string, PinnedPath>();
+  const shown = new Map<string, PinnedPath>();
   const placeholders: Placeholder[] = [];
-  const spots: GuardSpot[] = [];
-  const left = { ...most };
+  const mountPoints: MountPointMark[] = [];
+  const left = { ...budgets };
 
-  function spend(what: keyof typeof most, count: number, inside: string): void {
+  function spendBudget(what: keyof typeof budgets, count: number, inside: string): void {
     left[what] -= count;
-    if (left[what] < 0) throw tooMuch(what, inside === '' ? '' : inside.slice(top.inside.length + 1));
+    if (left[what] < 0) throw budgetExceeded(what, inside === '' ? '' : inside.slice(top.inside.length + 1));
   }
 
   /** What is to be seen in place of a file; undefined where that is the file itself. */
-  function contentShown(file: Pinned, known?: readonly string[]): Buffer | undefined {
+  function redactedContent(file: PinnedPath, known?: readonly string[]): Buffer | undefined {
     if (!file.stats.isFile()) return undefined;
     const own = redactionFor(file.inside.slice(top.inside.length + 1).split('/'));
     const redact = own ?? (known && redactionFor(known));
     if (redact === undefined) return undefined;
     // One that is too large to be settings is shown as an empty one; one that cannot be read cannot be read inside.
-    if (file.stats.size > largestSettings) return Buffer.alloc(0);
-    spend('searched', file.stats.size, file.inside);
+    if (file.stats.size > maxSettingsBytes) return Buffer.alloc(0);
+    spendBudget('searched', file.stats.size, file.inside);
     try {
-      const content = readPinned(file);
+      const content = readPinnedFile(file);
       const plain = redactBytes(content, redact);
       return plain.equals(content) ? undefined : plain;
     } catch (error) {
@@ -80,129 +80,133 @@ export function createCollector(top: Pinned, showCopy: ShowCopy): Collector {
     }
   }
 
-  function copyOf(file: Pinned, known?: readonly string[]): Pinned | undefined {
-    const content = contentShown(file, known);
+  function copyRedacted(file: PinnedPath, known?: readonly string[]): PinnedPath | undefined {
+    const content = redactedContent(file, known);
     return content && showCopy(content, file.inside);
   }
 
-  function show(
-    folder: Pinned,
+  function addMount(
+    folder: PinnedPath,
     name: string,
     isShownAnyway: boolean,
     settings?: readonly string[],
-  ): Pinned | undefined {
+  ): PinnedPath | undefined {
     const known = shown.get(`${folder.inside}/${name}`);
     if (known !== undefined) return known;
-    const found = pinWithin(folder, name);
+    const found = pinChild(folder, name);
     if (found === undefined) return undefined;
-    let seen: Pinned | undefined;
+    let seen: PinnedPath | undefined;
     try {
-      seen = copyOf(found, settings) ?? (isShownAnyway ? found : undefined);
+      seen = copyRedacted(found, settings) ?? (isShownAnyway ? found : undefined);
       if (seen === undefined) return undefined;
       shown.set(seen.inside, seen);
-      spots.push(spotOf(found));
-      spend('mounts', 1, seen.inside);
+      mountPoints.push(markMountPoint(found));
+      spendBudget('mounts', 1, seen.inside);
       return seen;
     } finally {
-      if (seen !== found) release([found]);
+      if (seen !== found) releasePins([found]);
     }
   }
 
   return {
-    readOnly: (folder, name, known) => show(folder, name, true, known),
-    hideCredentials: (folder, name, known) => void show(folder, name, false, known),
+    addReadOnly: (folder, name, known) => addMount(folder, name, true, known),
+    hideCredentials: (folder, name, known) => void addMount(folder, name, false, known),
     hasCredentials(folder, name) {
-      const found = pinWithin(folder, name);
+      const found = pinChild(folder, name);
       if (found === undefined) return false;
       try {
-        return contentShown(found) !== undefined;
+        return redactedContent(found) !== undefined;
       } finally {
-        release([found]);
+        releasePins([found]);
       }
     },
-    keep(folder, name) {
+    keepInPlace(folder, name) {
       const known = kept.get(`${folder.inside}/${name}`);
       if (known !== undefined) return known;
-      const found = pinWithin(folder, name);
+      const found = pinChild(folder, name);
       if (found === undefined) return undefined;
       kept.set(found.inside, found);
-      spots.push(spotOf(found));
-      spend('mounts', 1, found.inside);
+      mountPoints.push(markMountPoint(found));
+      spendBudget('mounts', 1, found.inside);
       return found;
     },
-    occupy(folder, name, content) {
-      const placeholder = takeName(folder, name, content);
+    reserveName(folder, name, content) {
+      const placeholder = createPlaceholder(folder, name, content);
       if (placeholder !== undefined) placeholders.push(placeholder);
-      spend('placeholders', 1, `${folder.inside}/${name}`);
-      return show(folder, name, true);
+      spendBudget('placeholders', 1, `${folder.inside}/${name}`);
+      return addMount(folder, name, true);
     },
-    cover(folder, path) {
-      const stats = lookWithin(folder, path);
+    coverSocket(folder, path) {
+      const stats = statChild(folder, path);
       const inside = `${folder.inside}/${path}`;
       if (!stats?.isSocket() || shown.has(inside)) return;
       shown.set(inside, showCopy(Buffer.alloc(0), inside));
-      spend('mounts', 1, inside);
-      spots.push(spotOf({ real: `${folder.real}/${path}`, stats }));
+      spendBudget('mounts', 1, inside);
+      mountPoints.push(markMountPoint({ real: `${folder.real}/${path}`, stats }));
     },
-    watch(folder, name) {
-      const stats = lookWithin(folder, name);
-      if (stats !== undefined) spots.push(spotOf({ real: `${folder.real}/${name}`, stats }));
+    watchPath(folder, name) {
+      const stats = statChild(folder, name);
+      if (stats !== undefined) mountPoints.push(markMountPoint({ real: `${folder.real}/${name}`, stats }));
     },
-    countLook: () => spend('looks', 1, ''),
-    collected() {
+    countVisit: () => spendBudget('looks', 1, ''),
+    collect() {
       // What is held in place can be written. In what is read-only as a whole nothing has to be held, and nothing can move.
-      const needless = [...kept.values()].filter(({ inside }) => liesIn(inside, shown));
+      const needless = [...kept.values()].filter(({ inside }) => isBelowAny(inside, shown));
       for (const { inside } of needless) kept.delete(inside);
-      release(needless);
-      return { kept: [...kept.values()], readOnly: [...shown.values()], spots, placeholders };
+      releasePins(needless);
+      return { kept: [...kept.values()], readOnly: [...shown.values()], mountPoints, placeholders };
     },
     release() {
-      release([...kept.values(), ...shown.values()]);
-      giveUpNames(placeholders);
+      releasePins([...kept.values(), ...shown.values()]);
+      releasePlaceholders(placeholders);
     },
   };
 }
 
-const tooMany: Readonly<Record<keyof typeof most, string>> = {
-  mounts: `more than ${most.mounts} files and folders are guarded in it`,
-  placeholders: `more than ${most.placeholders} names are guarded in it that nothing has`,
-  looks: `its repositories hold more than ${most.looks} folders of submodules and worktrees`,
+const budgetReasons: Readonly<Record<keyof typeof budgets, string>> = {
+  mounts: `more than ${budgets.mounts} files and folders are guarded in it`,
+  placeholders: `more than ${budgets.placeholders} names are guarded in it that nothing has`,
+  looks: `its repositories hold more than ${budgets.looks} folders of submodules and worktrees`,
   searched: 'its files of settings are larger than 16 MiB in all',
 };
 
-function tooMuch(what: keyof typeof most, path: string) {
+function budgetExceeded(what: keyof typeof budgets, path: string) {
   const where = path === '' ? '' : `, up to "${escapeControls(path.slice(0, 200))}"`;
-  return unavailable(
-    `a folder that may be written cannot be guarded: ${tooMany[what]}${where}`,
+  return sandboxUnavailable(
+    `a folder that may be written cannot be guarded: ${budgetReasons[what]}${where}`,
     'Look who made them, and at "git config --list --show-origin" in the repositories there. Remove what is not needed.',
   );
 }
 
-function liesIn(inside: string, folders: ReadonlyMap<string, Pinned>): boolean {
+function isBelowAny(inside: string, folders: ReadonlyMap<string, PinnedPath>): boolean {
   const names = inside.split('/');
   return names.some((_, count) => folders.has(names.slice(0, count + 1).join('/')));
 }
 
 /** Holds each folder on a way in its place. Undefined where one is missing or is no folder. */
-export function keepAll(top: Pinned, names: readonly string[], collector: Collector): Pinned | undefined {
-  let here: Pinned | undefined = top;
-  for (const name of names) here = here && collector.keep(here, name);
+export function keepFolders(
+  top: PinnedPath,
+  names: readonly string[],
+  collector: MountCollector,
+): PinnedPath | undefined {
+  let here: PinnedPath | undefined = top;
+  for (const name of names) here = here && collector.keepInPlace(here, name);
   return here;
 }
 
 /** Makes something read-only as a whole, and holds what leads there in its place. */
-export function lockWhole(top: Pinned, names: readonly string[], collector: Collector): Pinned | undefined {
-  const above = keepAll(top, names.slice(0, -1), collector);
-  return above === undefined || names.length === 0 ? undefined : collector.readOnly(above, names.at(-1) as string);
+export function lockPath(top: PinnedPath, names: readonly string[], collector: MountCollector): PinnedPath | undefined {
+  const above = keepFolders(top, names.slice(0, -1), collector);
+  return above === undefined || names.length === 0 ? undefined : collector.addReadOnly(above, names.at(-1) as string);
 }
 
 /** Makes the folder around a link read-only as a whole: nothing can be mounted upon the link itself. */
-export function lockAround(top: Pinned, names: readonly string[], collector: Collector): void {
+export function lockParent(top: PinnedPath, names: readonly string[], collector: MountCollector): void {
   if (names.length > 1) {
-    lockWhole(top, names.slice(0, -1), collector);
+    lockPath(top, names.slice(0, -1), collector);
     return;
   }
-  throw unavailable(
+  throw sandboxUnavailable(
     'a link at the top of a folder that may be written has the place of a repository, and cannot be guarded',
     'Look at "git submodule status" and "git status" there, and put a folder in the place of the link.',
   );

@@ -1,47 +1,51 @@
 import { opendir } from 'node:fs/promises';
 import { guardedPaths, isGuardedName } from '../../../lib/fs/guarded-names.ts';
-import { isOpened, lookWithin, type Pinned } from '../pinned-path.ts';
-import { type GuardedName, guardedIn } from './find-protected-names.ts';
-import { type Collected, createCollector } from './mount-collector.ts';
-import { guardLinksOf } from './protect-git-config.ts';
-import { guardRepositories } from './protect-repositories.ts';
-import { type GuardedFolder, type GuardSpot, spotOf } from './watch-mount-points.ts';
+import { isWriteAllowed, type PinnedPath, statChild } from '../pinned-path.ts';
+import { findProtectedNames, type ProtectedName } from './find-protected-names.ts';
+import { type CollectedMounts, createMountCollector } from './mount-collector.ts';
+import { protectProtectedLinks } from './protect-git-config.ts';
+import { protectRepositories } from './protect-repositories.ts';
+import { type MountPointMark, markMountPoint, type WatchedFolder } from './watch-mount-points.ts';
 /** Writes a file that is shown in place of another one. */
-export type ShowCopy = (content: Buffer, inside: string) => Pinned;
+export type WriteCopy = (content: Buffer, inside: string) => PinnedPath;
 
-export interface Found extends Collected {
-  readonly folders: readonly GuardedFolder[];
+export interface ProtectedConfig extends CollectedMounts {
+  readonly folders: readonly WatchedFolder[];
 }
 
 /**
  * What a person's own tools run or follow, in a folder that may be written. Names that are guarded are where they exist, at
  * the top of the folder; repositories also further in, and the name `.git` at the top even where nothing has it.
  */
-export async function executedLater(folder: Pinned, showCopy: ShowCopy): Promise<Found> {
-  const collector = createCollector(folder, showCopy);
+export async function protectConfigFiles(folder: PinnedPath, showCopy: WriteCopy): Promise<ProtectedConfig> {
+  const collector = createMountCollector(folder, showCopy);
   try {
-    for (const name of await guardedNamesIn(folder)) {
-      if (!isOpened(folder, [name])) collector.readOnly(folder, name);
+    for (const name of await listProtectedNames(folder)) {
+      if (!isWriteAllowed(folder, [name])) collector.addReadOnly(folder, name);
     }
     for (const path of guardedPaths) {
       const [above = '', name = ''] = path.split('/');
-      if (isOpened(folder, [above, name]) || lookWithin(folder, path) === undefined) continue;
-      const held = collector.keep(folder, above);
-      if (held !== undefined) collector.readOnly(held, name);
+      if (isWriteAllowed(folder, [above, name]) || statChild(folder, path) === undefined) continue;
+      const held = collector.keepInPlace(folder, above);
+      if (held !== undefined) collector.addReadOnly(held, name);
     }
-    guardLinksOf(folder, collector);
-    await guardRepositories(folder, collector);
-    const collected = collector.collected();
+    protectProtectedLinks(folder, collector);
+    await protectRepositories(folder, collector);
+    const collected = collector.collect();
     if (folder.guard === undefined) return { ...collected, folders: [] };
-    const there = await guardedIn(folder.real);
-    return { ...collected, spots: [...collected.spots, ...linksIn(folder, there)], folders: [watched(folder, there)] };
+    const there = await findProtectedNames(folder.real);
+    return {
+      ...collected,
+      mountPoints: [...collected.mountPoints, ...markLinks(folder, there)],
+      folders: [createWatchedFolder(folder, there)],
+    };
   } catch (error) {
     collector.release();
     throw error;
   }
 }
 
-async function guardedNamesIn(folder: Pinned): Promise<string[]> {
+async function listProtectedNames(folder: PinnedPath): Promise<string[]> {
   const names: string[] = [];
   for await (const { name } of await opendir(`/proc/self/fd/${folder.descriptor}`, { bufferSize: 1000 })) {
     if (isGuardedName(name)) names.push(name);
@@ -49,17 +53,17 @@ async function guardedNamesIn(folder: Pinned): Promise<string[]> {
   return names;
 }
 
-function watched(folder: Pinned, there: readonly GuardedName[]): GuardedFolder {
+function createWatchedFolder(folder: PinnedPath, there: readonly ProtectedName[]): WatchedFolder {
   const { real: path } = folder;
   const present = new Set(there.map(({ name }) => name));
-  return { path, present, isFree: (names) => isOpened(folder, names) };
+  return { path, present, isWriteAllowed: (names) => isWriteAllowed(folder, names) };
 }
 
 /** Nothing can be mounted upon a link; that it is replaced is at least noticed. */
-function linksIn(folder: Pinned, there: readonly GuardedName[]): GuardSpot[] {
-  return there.flatMap(({ name, judged }) => {
-    const stats = lookWithin(folder, name);
-    if (!stats?.isSymbolicLink() || isOpened(folder, judged)) return [];
-    return [spotOf({ real: `${folder.real}/${name}`, stats })];
+function markLinks(folder: PinnedPath, there: readonly ProtectedName[]): MountPointMark[] {
+  return there.flatMap(({ name, ruleNames }) => {
+    const stats = statChild(folder, name);
+    if (!stats?.isSymbolicLink() || isWriteAllowed(folder, ruleNames)) return [];
+    return [markMountPoint({ real: `${folder.real}/${name}`, stats })];
   });
 }

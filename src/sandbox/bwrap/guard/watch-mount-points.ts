@@ -2,20 +2,20 @@ import type { Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { guardedNames, guardedPaths } from '../../../lib/fs/guarded-names.ts';
 import type { Bounds } from '../../limits/limiter.ts';
-import type { Pinned } from '../pinned-path.ts';
-import { guardedIn, lookAt } from './find-protected-names.ts';
+import type { PinnedPath } from '../pinned-path.ts';
+import { findProtectedNames, statIfReadable } from './find-protected-names.ts';
 
 /** A folder in which names that are guarded may come to be. */
-export interface GuardedFolder {
+export interface WatchedFolder {
   readonly path: string;
   /** Guarded names that were there from the start, as names and as paths. */
   readonly present: ReadonlySet<string>;
   /** Those that may be written. */
-  readonly isFree: (names: readonly string[]) => boolean;
+  readonly isWriteAllowed: (names: readonly string[]) => boolean;
 }
 
 interface NameWatchOptions {
-  readonly list?: typeof guardedIn;
+  readonly list?: typeof findProtectedNames;
   readonly now?: () => number;
 }
 
@@ -26,18 +26,18 @@ const plainNames = [...guardedNames, ...guardedPaths].filter((name) => !name.inc
 const shareOfTime = 50;
 
 /** A name outside upon which something is mounted in a sandbox. */
-export interface GuardSpot {
+export interface MountPointMark {
   readonly path: string;
   readonly mark: string;
 }
 
-export interface Watched {
-  readonly spots: readonly GuardSpot[];
-  readonly folders: readonly GuardedFolder[];
+export interface WatchedPaths {
+  readonly mountPoints: readonly MountPointMark[];
+  readonly folders: readonly WatchedFolder[];
 }
 
-export function spotOf({ real, stats }: Pick<Pinned, 'real' | 'stats'>): GuardSpot {
-  return { path: real, mark: markOf(stats) };
+export function markMountPoint({ real, stats }: Pick<PinnedPath, 'real' | 'stats'>): MountPointMark {
+  return { path: real, mark: identifyFile(stats) };
 }
 
 /**
@@ -45,15 +45,16 @@ export function spotOf({ real, stats }: Pick<Pinned, 'real' | 'stats'>): GuardSp
  * the new file can be written inside. What is new has no guard at all, whoever made it. So a process whose guards are not
  * as they should be is ended; the next one gets new ones.
  */
-export function boundsWithGuards(bounds: Bounds, { spots, folders }: Watched): Bounds {
-  const watches = folders.map((folder) => watchNames(folder));
+export function withMountPointChecks(bounds: Bounds, { mountPoints, folders }: WatchedPaths): Bounds {
+  const watches = folders.map((folder) => watchNewNames(folder));
   return {
     ...bounds,
-    check: (pid, processes) => bounds.check(pid, processes) ?? replacedGuard(spots) ?? newName(watches),
+    check: (pid, processes) =>
+      bounds.check(pid, processes) ?? findReplacedMountPoint(mountPoints) ?? findNewName(watches),
   };
 }
 
-function newName(watches: readonly (() => string | undefined)[]): string | undefined {
+function findNewName(watches: readonly (() => string | undefined)[]): string | undefined {
   for (const watch of watches) {
     const name = watch();
     if (name === undefined) continue;
@@ -62,46 +63,47 @@ function newName(watches: readonly (() => string | undefined)[]): string | undef
   return undefined;
 }
 
-function replacedGuard(spots: readonly GuardSpot[]): string | undefined {
-  const gone = spots.find(({ path, mark }) => {
-    const now = lookAt(path);
-    return now === undefined || markOf(now) !== mark;
+function findReplacedMountPoint(mountPoints: readonly MountPointMark[]): string | undefined {
+  const gone = mountPoints.find(({ path, mark }) => {
+    const now = statIfReadable(path);
+    return now === undefined || identifyFile(now) !== mark;
   });
   if (gone === undefined) return undefined;
   return `"${basename(gone.path)}", which it may only read, was replaced; it starts anew with the next call`;
 }
 
 /** The number of a file may be given to the next one. */
-const markOf = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
+const identifyFile = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
 
 /**
  * Returns what says which guarded name is new in a folder. Plain names are looked for each time it is asked. The rest, which is
  * patterns, other spellings and repositories, takes a listing of the folder. That is made meanwhile, and after a listing that
  * took long the next one waits.
  */
-export function watchNames(
-  { path, present, isFree }: GuardedFolder,
-  { list = guardedIn, now = () => performance.now() }: NameWatchOptions = {},
+export function watchNewNames(
+  { path, present, isWriteAllowed }: WatchedFolder,
+  { list = findProtectedNames, now = () => performance.now() }: NameWatchOptions = {},
 ): () => string | undefined {
   let found: string | undefined;
   let isListing = false;
   let notBefore = 0;
 
-  async function look(): Promise<void> {
+  async function listNames(): Promise<void> {
     const began = now();
     const listed = await list(path);
-    found = listed.find(({ name, judged }) => !present.has(name) && !isFree(judged))?.name;
+    found = listed.find(({ name, ruleNames }) => !present.has(name) && !isWriteAllowed(ruleNames))?.name;
     notBefore = now() + (now() - began) * shareOfTime;
     isListing = false;
   }
 
   return () => {
     found ??= plainNames.find(
-      (name) => !present.has(name) && lookAt(join(path, name)) !== undefined && !isFree(name.split('/')),
+      (name) =>
+        !present.has(name) && statIfReadable(join(path, name)) !== undefined && !isWriteAllowed(name.split('/')),
     );
     if (found === undefined && !isListing && now() >= notBefore) {
       isListing = true;
-      void look();
+      void listNames();
     }
     return found;
   };
