@@ -17,17 +17,17 @@ export interface Launch {
   readonly sessionId?: string | undefined;
   /** Processes of one owner share the limits of their confinement; without one it is alone with them. */
   readonly owner?: string | undefined;
-  /** Given where the process must run in a sandbox; then `env` is only what is configured and told. */
+  /** Set when the process must run in a sandbox; then `env` holds only configured and session variables. */
   readonly confinement?: Confinement | undefined;
   /** The proxy of a process that may reach hosts; without one there is no network. */
   readonly wayOut?: WayOut | undefined;
 }
 
-/** A process's own way out. */
+/** The proxy of one process. */
 export interface WayOut {
   /** The socket of its proxy, outside. */
   readonly socket: string;
-  /** What the proxy lets through. */
+  /** The hosts that the proxy lets through. */
   readonly allowed: readonly string[];
 }
 
@@ -36,7 +36,7 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
   /** Why it was ended, where we ended it. */
   readonly reason?: string;
-  /** It could not be started. */
+  /** Set when the process could not be started. */
   readonly error?: Error;
 }
 
@@ -57,9 +57,9 @@ export interface Runner {
   start(launch: Launch): Promise<RunningProcess>;
 }
 
-/** What was seen when something was started for real. */
+/** The result of a real start. */
 export interface Probed {
-  /** What holds inside, by name; a probe that finds something missing fails. */
+  /** The protections that hold inside, by name; a probe that finds one missing fails. */
   readonly enforced: Readonly<Record<string, boolean>>;
   readonly limits: InForce;
   /** The program that does it, where there is a choice. */
@@ -78,14 +78,14 @@ export interface SandboxRunner extends Runner {
   probe(): Promise<Probed>;
 }
 
-/** Which kind starts a process follows from what is to be started, never from what is at hand. */
+/** The kind of a runner follows from what is to be started, never from what is available. */
 export interface Runners {
   readonly plain: Runner;
-  /** In the order in which they are tried. */
+  /** The sandboxes in the order in which they are tried. */
   readonly sandboxes: readonly SandboxRunner[];
   /** The one among them that runs containers. */
   readonly container: SandboxRunner;
-  /** What servers are started from that are packages; for sandboxes, where nothing can be fetched. */
+  /** The packages that servers are started from; for sandboxes, in which nothing can be fetched. */
   readonly packages: Packages;
   /**
    * The first that works here, for an image the first that runs images; rejects with the reason and remedy of the first

@@ -10,12 +10,12 @@ import { createSeatbeltRunner } from './seatbelt/seatbelt.ts';
 export interface RunnersOptions {
   readonly warden: Warden;
   readonly tmpRoot: string;
-  /** Where packages are kept that servers are started from. */
+  /** The folder of the packages that servers are started from. */
   readonly packages: string;
   readonly timing?: EndTiming;
 }
 
-/** What the sandbox is on this machine is found out when something is first to be started in it. */
+/** Creates the runners. The sandbox of this machine is found when something is first started in it. */
 export function createRunners(options: RunnersOptions): Runners {
   const container = createContainerRunner(options);
   const own = process.platform === 'darwin' ? createSeatbeltRunner(options) : createBwrapRunner(options);

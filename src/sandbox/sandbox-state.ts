@@ -2,18 +2,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { InForce } from './limits/limits.ts';
 import type { Runners } from './runner.ts';
 
-/** What sandboxed sessions of this gateway run in. */
+/** The sandbox that sessions of this gateway run in. */
 export interface SandboxState {
   /** Null where there is none. */
   readonly runner: string | null;
-  /** Who keeps a process within each limit. */
+  /** The mechanism that enforces each limit. */
   readonly limits: InForce | null;
   /** Why there is none. */
   readonly refusal: string | null;
 }
 
 export interface SandboxLook {
-  /** What there is now: one that was missing before may be there by now. Never rejects. */
+  /** Checks again: a sandbox that was missing before may be available by now. Never rejects. */
   look(): Promise<SandboxState>;
   /** Resolves when nothing is being tried any more, after two seconds at the latest. */
   settled(): Promise<void>;

@@ -10,7 +10,7 @@ const deviceNumbers = { null: '3', zero: '5', full: '7', random: '8', urandom: '
 
 const nobodyId = 65534;
 
-/** A device file and the place it takes inside. */
+/** A device file on the machine and its path inside. */
 export interface DeviceFile {
   readonly path: string;
   readonly inside: string;
@@ -30,9 +30,9 @@ export interface BwrapDescriptors {
   readonly passwd: number;
   readonly group: number;
   readonly hosts: number;
-  /** It waits here, once everything is mounted. */
+  /** Bwrap waits on this descriptor once everything is mounted. */
   readonly block: number;
-  /** It says here which process it sets up. */
+  /** Bwrap writes to this descriptor which process it sets up. */
   readonly info: number;
 }
 
@@ -40,7 +40,7 @@ export interface BwrapProfile {
   readonly env: Readonly<Record<string, string>>;
   readonly workFolder: string;
   readonly devices: readonly DeviceFile[];
-  /** What `/tmp` may hold, if less than usual: it lies in memory. */
+  /** The size of `/tmp`, if it is less than usual: it lies in memory. */
   readonly tmpBytes: number;
   readonly mounts: Pick<Mounts, 'entries' | 'links' | 'guarded'>;
   /** The number a held descriptor has in bwrap. */
@@ -48,9 +48,9 @@ export interface BwrapProfile {
   readonly read: BwrapDescriptors;
 }
 
-/** Whose owner is root may be written by root even without any capability, and Ambit may be root. */
+/** Files in /proc that belong to root. Root may write them even without capabilities, and Ambit may be root. */
 const readOnlyInProc = ['sys', 'sysrq-trigger', 'fs', 'acpi', 'scsi', 'mtrr', 'pressure'];
-/** Tells of the machine and of others on it. */
+/** Files in /proc that reveal the machine and other users. */
 const maskedInProc = [
   'cmdline',
   'kcore',
@@ -64,8 +64,8 @@ const maskedInProc = [
 const etcNames = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
 
 /**
- * The arguments of bwrap, in their order: should they be cut short, because we died while handing them over, then what
- * takes away stands before what gives.
+ * Returns the arguments of bwrap in their order. If Ambit dies while it hands them over, they are cut short, so
+ * restrictions come before grants.
  */
 export function bwrapArguments({ env, workFolder, devices, tmpBytes, mounts, numberOf, read }: BwrapProfile): string[] {
   return [
@@ -79,7 +79,7 @@ export function bwrapArguments({ env, workFolder, devices, tmpBytes, mounts, num
     ...['--file', String(read.hosts), '/etc/hosts'],
     ...['--proc', '/proc', ...procMounts(), '--dev', '/dev'],
     ...devices.flatMap(({ path, inside }) => ['--dev-bind', path, inside]),
-    // Without a terminal there is nothing to open here.
+    // There is no terminal to open in a sandbox.
     ...['--ro-bind', '/dev/null', '/dev/tty', '--remount-ro', '/dev'],
     ...['--perms', '1777', '--size', String(Math.min(tmpBytes, maxTmpBytes)), '--tmpfs', tmpFolder],
     ...['--perms', '0700', '--dir', sandboxUser.home],
@@ -94,7 +94,7 @@ export function bwrapArguments({ env, workFolder, devices, tmpBytes, mounts, num
   ];
 }
 
-/** Where `/bin` and its like are links into `/usr`, they are links here as well. */
+/** Links such as `/bin` into `/usr` stay links inside the sandbox. */
 function systemMount(folder: string): string[] {
   const found = lstatSync(folder, { throwIfNoEntry: false });
   if (found === undefined) return [];
@@ -109,7 +109,7 @@ function procMounts(): string[] {
   ];
 }
 
-/** What every program in a sandbox finds, whatever Ambit itself has; what is configured goes before it. */
+/** The environment of every program in a sandbox, whatever Ambit's own is. Configured variables win. */
 export function sandboxEnvironment(
   configured: Readonly<Record<string, string>>,
   searched: readonly string[],

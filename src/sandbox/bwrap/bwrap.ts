@@ -24,10 +24,10 @@ import { visibilityRulesOf } from './visibility-filter.ts';
 
 export interface BwrapRunnerOptions {
   readonly warden: Warden;
-  /** The instance's folder, where the warden finds the folders of processes. */
+  /** The instance's folder, in which the reaper finds the folders of processes. */
   readonly tmpRoot: string;
   readonly timing?: EndTiming;
-  /** Where bwrap and the programs of servers are looked for. */
+  /** The PATH on which bwrap and the programs of servers are found. */
   readonly searchPath?: () => string | undefined;
   readonly limiter?: Limiter;
 }

@@ -16,15 +16,15 @@ import { type PinnedPath, pinPath, releasePins, statChild } from './pinned-path.
 import { isInside, isSystemPath, type SandboxLink, type VisiblePaths } from './visibility-filter.ts';
 
 export interface Mounts {
-  /** Those above others first. */
+  /** Outer mounts come first. */
   readonly entries: readonly PinnedMount[];
   readonly links: readonly SandboxLink[];
   readonly guarded: ProtectedPaths;
-  /** What has to stay as it is while they are there. */
+  /** Paths that must stay unchanged while the mounts exist. */
   readonly watched: WatchedPaths;
   /** Lets go of what was held for the mounting. */
   release(): void;
-  /** Removes what was put in the place of missing names, once no process needs the mounts any more. */
+  /** Removes the placeholders of missing names, once no process needs the mounts any more. */
   removePlaceholders(): void;
 }
 
@@ -41,9 +41,9 @@ interface WantedMount {
 const kernelFolders = ['/proc', '/sys', '/dev'];
 
 /**
- * What is put into the sandbox beside the system, each held by a handle. Throws when something is no longer there. Where
- * the system inside is another one, nothing of this one is there by itself. Files that are shown in place of others are
- * written to the folder for copies.
+ * Pins everything that is mounted beside the system, each by a descriptor. Throws when something is missing.
+ * `hasSystem` is false where the system inside is not this machine's. Redacted copies are written to the folder
+ * `copies`.
  */
 export async function pinMounts(
   confinement: Confinement,
@@ -123,7 +123,7 @@ interface MaskedFile {
   readonly mark: MountPointMark;
 }
 
-/** Where files that are masked would be seen. One that is shown by itself was named by the operator, and is seen. */
+/** Finds the masked files that would be visible. A file that the operator mounts by its own path stays visible. */
 function findMasks(files: readonly string[], entries: readonly PinnedMount[], hasSystem: boolean): MaskedFile[] {
   const inEntries = entries.flatMap(({ pinned }) =>
     files.flatMap((real) => {
@@ -141,7 +141,7 @@ function findMasks(files: readonly string[], entries: readonly PinnedMount[], ha
   return [...new Map([...inSystem, ...inEntries].map((mask) => [mask.inside, mask])).values()];
 }
 
-/** Everything that is mounted, each after what it lies in. */
+/** Returns all mounts, each after the one it lies in. */
 export function mountsInOrder({ entries, guarded }: Pick<Mounts, 'entries' | 'guarded'>): PinnedMount[] {
   const all = [
     ...entries,
@@ -152,13 +152,13 @@ export function mountsInOrder({ entries, guarded }: Pick<Mounts, 'entries' | 'gu
   return all.sort((one, other) => depth(one) - depth(other));
 }
 
-/** What lies in a folder that is shown is there already. */
+/** Drops links that lie in a mounted folder: they are there already. */
 function findMissingLinks(links: readonly SandboxLink[], entries: Mounts['entries']): SandboxLink[] {
   const unique = new Map(links.map((link) => [link.inside, link]));
   return [...unique.values()].filter(({ inside }) => !entries.some(({ pinned }) => isInside(inside, pinned.inside)));
 }
 
-/** Without those that lie in another one and give no more than it does. */
+/** Drops mounts that lie in another one and grant no more than it does. */
 function dropRedundantMounts(wanted: readonly WantedMount[], hasSystem: boolean): WantedMount[] {
   const entries = [...wanted].sort(
     (one, other) => depthOf(one) - depthOf(other) || writableRank(one) - writableRank(other),
@@ -178,7 +178,7 @@ function dropRedundantMounts(wanted: readonly WantedMount[], hasSystem: boolean)
 const writableRank = ({ writable }: WantedMount): number => (writable ? 0 : 1);
 const depthOf = ({ mount }: WantedMount): number => mount.inside.split('/').length;
 
-/** A link inside what is shown leads to the right place by itself; nothing can be put upon it. */
+/** A link inside a mounted folder leads to the right target by itself, and nothing can be mounted on it. */
 function isReachedThrough(above: WantedMount, { mount }: WantedMount): boolean {
   const direct = above.mount.real + mount.inside.slice(above.mount.inside.length);
   return direct === mount.real || mount.inside !== mount.real;

@@ -45,7 +45,7 @@ export function readPinnedFile({ descriptor }: PinnedPath): Buffer {
   }
 }
 
-/** What has this name in a pinned folder; undefined when nothing has, or a link. */
+/** Pins a file or folder in a pinned folder; undefined for a link, or when there is none. */
 export function pinChild(folder: PinnedPath, name: string): PinnedPath | undefined {
   let descriptor: number;
   try {
@@ -62,7 +62,7 @@ export function pinChild(folder: PinnedPath, name: string): PinnedPath | undefin
   return undefined;
 }
 
-/** What is found at a path in a pinned folder, a link itself; undefined when nothing is. */
+/** Stats a path in a pinned folder without following a link; undefined when there is none. */
 export function statChild({ descriptor }: PinnedPath, path: string): Stats | undefined {
   try {
     return lstatSync(`/proc/self/fd/${descriptor}/${path}`, { throwIfNoEntry: false });
@@ -72,7 +72,10 @@ export function statChild({ descriptor }: PinnedPath, path: string): Stats | und
   }
 }
 
-/** What cannot be looked at is not taken for missing: its owner could open it once nothing guards it. */
+/**
+ * Throws unless the error means that the path is missing. An unreadable path is not taken for missing: its owner could
+ * open it once nothing protects it.
+ */
 function assertNotFound(error: unknown, path: string): void {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG') return;
@@ -87,7 +90,7 @@ export function releasePins(all: Iterable<PinnedPath>): void {
   for (const { descriptor } of all) closeSync(descriptor);
 }
 
-/** Whether something that is guarded may be written all the same, by itself or with all that is in it. */
+/** Whether the operator allows writing to something protected, by itself or with all that is in it. */
 export function isWriteAllowed({ guard }: Pick<PinnedPath, 'guard'>, names: readonly string[]): boolean {
   const mayWrite = guard?.mayWrite;
   return mayWrite !== undefined && (mayWrite(names) || mayWrite([...names, 'any']));

@@ -1,6 +1,6 @@
 import { readlinkSync } from 'node:fs';
 
-/** What was seen from inside a sandbox that was started for this. */
+/** The protections that a test run inside a sandbox has seen. */
 export interface EnforcedProtections {
   readonly noCapabilities: boolean;
   readonly noNewPrivileges: boolean;

@@ -19,7 +19,7 @@ import {
   type VisiblePaths,
 } from './visibility-filter.ts';
 
-/** As much as the kernel reads. A line that does not end in it is none for the kernel either. */
+/** The number of bytes that the kernel reads. It takes a longer line for none. */
 const maxLineBytes = 256;
 
 /** How programs begin that are no scripts. */
@@ -28,7 +28,7 @@ const binaryMagics = ['7f454c46', 'cffaedfe', 'cafebabe'];
 interface InterpreterQuery {
   readonly program: string;
   readonly searchPath: string | undefined;
-  /** What is shown of the program's own: its package, its environment. */
+  /** The visible files of the program itself: its package, its environment. */
   readonly own: readonly string[];
   readonly filter: VisibilityFilter;
 }
@@ -52,12 +52,13 @@ export interface ServerFilesRequest extends VisibilityRules {
   readonly searchPath: string | undefined;
 }
 
-/** What the folder above a runtime's `bin` holds when all of it belongs to that runtime. */
+/** Entries beside `bin` that show that the whole folder belongs to a runtime. */
 const runtimeMarks = ['pyvenv.cfg', 'conda-meta', 'include/node'];
 
 /**
- * What a server needs to be seen to run at all: its program, the program's interpreter, its own file or package. The operator
- * names the program and the file. Everything else follows from files that a stranger may have made, so the gate decides.
+ * Finds the files a server needs to run at all: its program, the program's interpreter, its own file or package. The
+ * operator names the program and the file. Everything else follows from files that a stranger may have made, so the
+ * filter decides.
  */
 export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
   const { command, searchPath } = wanted;
@@ -82,20 +83,20 @@ export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
   };
 }
 
-/** What a runtime needs to be seen, beside the system. */
+/** Finds the files a runtime needs beside the system. */
 export function runtimeFiles(program: string, hidden: readonly string[]): VisiblePaths {
   const filter = createVisibilityFilter({ hidden });
   return mergePaths([filter.resolvePath(program) ?? noPaths, ...findRuntimeFolders(program, filter)]);
 }
 
-/** The same for a program that is not this machine's: only the file it is given, with the package that belongs to it. */
+/** Finds the files of a server in a container image: only the script it is given, with the package of the script. */
 export function scriptFiles({ command, args, ...rules }: Omit<ServerFilesRequest, 'searchPath'>): ServerFiles {
   const script = findScript(args);
   const { shown: all, links } = mergePaths(
     script === undefined ? [] : findPackageFiles(script, createVisibilityFilter(rules)),
   );
   const shown = all.filter(({ real }) => !isSystemPath(real));
-  // No link can be made in somebody else's image: what is shown behind it is shown in its place, and no more than that.
+  // No link can be made in somebody else's image, so its target is mounted under the name of the link.
   const instead = links.flatMap(({ inside }) => {
     const target = resolveRealPath(inside);
     return target === undefined ? [] : shown.flatMap((each) => mountBehindLink(each, inside, target));
@@ -116,7 +117,7 @@ function findNamedProgram(path: string): string | undefined {
   return isAbsolute(path) && isProgram(path) ? path : undefined;
 }
 
-/** What the operator names is shown, or the server does not start. */
+/** Resolves a path that the operator names. It is shown, or the server does not start. */
 function resolveNamed(path: string, filter: VisibilityFilter): ResolvedPath {
   const followed = filter.resolvePath(path);
   if (followed !== undefined && filter.canShowFile(followed.real)) return followed;
@@ -164,7 +165,7 @@ function findPackageFiles(path: string, filter: VisibilityFilter): VisiblePaths[
   );
   const home = above.find((folder) => packageMarks.some((mark) => isFile(join(folder, mark))));
   if (home === undefined) return [file];
-  // Where the package is too much to be shown, the folder of the file may still be its own.
+  // If the package is too wide to be shown, the folder of the file may still be its own.
   const own = [home, dirname(real)].find(filter.canShowFolder);
   const installed = above.filter((folder) => isInside(home, folder)).map((folder) => join(folder, 'node_modules'));
   return [
@@ -175,7 +176,7 @@ function findPackageFiles(path: string, filter: VisibilityFilter): VisiblePaths[
   ];
 }
 
-/** It says which kind of modules the files beside it are. */
+/** The manifest says which kind of modules the files beside it are. */
 function findManifest(folder: string, filter: VisibilityFilter): VisiblePaths {
   const path = join(folder, 'package.json');
   return filter.canShowFile(path) ? showPath(path) : noPaths;
@@ -230,7 +231,7 @@ function isOnPath(path: string, searchPath = ''): boolean {
   return searchPath.split(delimiter).some((folder) => isAbsolute(folder) && resolve(folder) === dirname(path));
 }
 
-/** Nothing where the line does not end in what is read. */
+/** Empty when the line is longer than what is read. */
 function readFirstLine(path: string): string {
   const head = readFirstBytes(path, maxLineBytes);
   const end = head.indexOf('\n');

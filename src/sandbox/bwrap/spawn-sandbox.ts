@@ -17,7 +17,7 @@ const closeOnExec = 0o2000000;
 
 export interface SandboxSpawn {
   readonly bwrap: string;
-  /** With its arguments. */
+  /** The program with its arguments. */
   readonly program: readonly [string, ...string[]];
   readonly bounds: Bounds;
   readonly beforeSpawn: (() => void) | undefined;
@@ -37,12 +37,13 @@ const descriptorNumbers = { args: 3, seccomp: 4, passwd: 5, group: 6, hosts: 7, 
 const firstMountDescriptor = 10;
 const stderrWaitMs = 500;
 const pollMs = 1;
-/** Against hanging. */
+/** A limit against hanging. */
 const setUpLimitMs = 30_000;
 
 /**
- * Starts bwrap with an empty environment and hands it everything over descriptors: its command line can be read inside
- * and by every user of the machine. It gets its arguments only once the warden knows it, and can do nothing before.
+ * Starts bwrap with an empty environment and passes everything over descriptors: every user of the machine, and the
+ * program inside, can read its command line. Bwrap gets its arguments only once the reaper tracks it, and can do
+ * nothing before.
  */
 export async function spawnSandbox(wanted: SandboxSpawn, warden: Warden): Promise<StartedChild> {
   const { mounts } = wanted;
@@ -129,7 +130,7 @@ const readOwnRootDevice = (): string | undefined =>
 
 const hasExited = ({ exitCode, signalCode }: StartedChild): boolean => exitCode !== null || signalCode !== null;
 
-/** What cannot be bounded, may not start after all, or is not what it should be, does not get to its program. */
+/** Kills a process that cannot be limited, may not start after all, or has wrong mounts, before its program runs. */
 async function killOnFailure(
   child: StartedChild,
   { tmpDir }: SandboxSpawn,
@@ -137,7 +138,7 @@ async function killOnFailure(
   start: () => Promise<void>,
 ): Promise<void> {
   const left = once(child, 'exit');
-  // Of a child that leaves, Node throws away what nobody listens for.
+  // Node discards the output of an ended child that nobody listens for.
   const listening = () => {};
   child.stderr.on('readable', listening);
   try {
@@ -147,7 +148,7 @@ async function killOnFailure(
     child.kill('SIGKILL');
     const [code] = await left;
     await warden.release(child.pid, tmpDir);
-    // Who waits for us does not leave by itself, unless it cannot do what it is there for.
+    // A child that waits for Ambit exits by itself only when it has failed.
     if (code === null) throw error;
     throw cannotStart(code === 0 ? '' : await Promise.race([text(child.stderr), delay(stderrWaitMs, '')]));
   }
@@ -155,7 +156,7 @@ async function killOnFailure(
 
 function writeToChild(child: StartedChild, number: number, content: Buffer | string): void {
   const pipe = (child.stdio as readonly unknown[])[number] as Writable;
-  // It may have left already; then its exit tells.
+  // The child may have ended already; then its exit code reports it.
   pipe.on('error', () => {});
   pipe.end(content);
 }

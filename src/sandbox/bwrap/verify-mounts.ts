@@ -10,7 +10,7 @@ const pinnedHostPath = ({ descriptor }: PinnedPath): string => readlinkSync(`/pr
 interface MountInfoEntry {
   readonly id: string;
   readonly device: string;
-  /** Where in its file system it begins. */
+  /** The path in its file system at which the mount begins. */
   readonly root: string;
   readonly mountPoint: string;
   readonly writable: boolean;
@@ -81,8 +81,8 @@ function unescapePath(path: string): string {
 }
 
 /**
- * Bwrap follows links on the way to what it mounts upon, also out of the sandbox, and makes what is missing there. So each
- * such place has to be there, with no link on the way. This holds for as long as nobody else can write there.
+ * Throws unless each mount point exists, with no link on its path. Bwrap follows links to a mount point, also out of
+ * the sandbox, and creates what is missing there. The result holds as long as nobody else can write there.
  */
 export function assertMountPointsClear(mounts: Pick<Mounts, 'entries' | 'guarded'>): void {
   const { entries } = mounts;
@@ -90,7 +90,7 @@ export function assertMountPointsClear(mounts: Pick<Mounts, 'entries' | 'guarded
   for (const mount of mountsInOrder(mounts)) {
     const path = hostPathOf(mount, entries);
     if (path === undefined) continue;
-    // A folder that is shown in another one may have no place there yet.
+    // A folder that is mounted in another one may have no mount point there yet.
     assertClear(entries.includes(mount) ? findDeepestExisting(path) : path, clear);
   }
 }
@@ -102,7 +102,7 @@ export function findMountFolders(mounts: Pick<Mounts, 'entries' | 'guarded'>): s
   return [...new Set(folders)].map(({ pinned }) => pinnedHostPath(pinned));
 }
 
-/** What bwrap mounts upon, seen from outside; undefined where that is bwrap's own, or the system's. */
+/** The path of a mount point on the host; undefined where it belongs to bwrap or to the system. */
 function hostPathOf(mount: PinnedMount, entries: readonly PinnedMount[]): string | undefined {
   const above = findEnclosingMount(mount, entries);
   return above && pinnedHostPath(above.pinned) + mount.pinned.inside.slice(above.pinned.inside.length);
@@ -115,7 +115,7 @@ function findEnclosingMount({ pinned }: PinnedMount, entries: readonly PinnedMou
 }
 
 function assertClear(path: string, clear: Set<string>): void {
-  // Only the last name has to be looked at where the folder is known to be clear.
+  // Only the last name has to be checked where the folder is known to be clear.
   const isClear = clear.has(dirname(path)) ? isNoLink(path) : isRealPath(path);
   if (!isClear) throw replacedDuringSetup();
   clear.add(path);

@@ -19,15 +19,15 @@ const maxLinks = 40;
 
 export const noPaths: VisiblePaths = { shown: [], links: [] };
 
-/** What decides which of a server's own files are shown: real paths, all of them. */
+/** Decides which of a server's own files are shown. All paths are real paths. */
 export interface VisibilityRules {
   /** Never shown because a server's own files are. */
   readonly hidden: readonly string[];
-  /** Where sessions may write, this one or others. A link that lies there adds nothing to what is shown. */
+  /** Folders that sessions may write, this one or others. A link in them adds nothing to what is shown. */
   readonly open?: readonly string[];
   /** Shown anyway. */
   readonly granted?: readonly string[];
-  /** Where fetched packages lie. A package is shown from there although the folder is hidden. */
+  /** The folder of fetched packages. A package is shown from there although the folder is hidden. */
   readonly packages?: string | undefined;
 }
 
@@ -35,10 +35,10 @@ export interface VisibilityRules {
 export interface VisibilityFilter {
   /** Whether all of a folder may be shown: it is not too much, and nothing in it or around it is hidden. */
   canShowFolder(folder: string): boolean;
-  /** The same for a folder of modules, which may lie anywhere. */
+  /** Whether a folder of modules may be shown, which may lie anywhere. */
   canShowModules(folder: string): boolean;
   canShowFile(file: string): boolean;
-  /** Where a path leads, unless a link on the way may not be followed. Says nothing about what is found there. */
+  /** Resolves a path, unless a link on it may not be followed. Says nothing about what is found there. */
   resolvePath(path: string): ResolvedPath | undefined;
   isGranted(path: string): boolean;
   /** The folder a fetched package was put into; undefined where the path is in none. */
@@ -50,7 +50,7 @@ export interface ResolvedPath extends VisiblePaths {
 }
 
 export const systemFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/nix/store', '/gnu/store'];
-/** What a folder holds that is a package of its own. */
+/** Files that mark a folder as a package of its own. */
 export const packageMarks = ['package.json', 'pyproject.toml', 'deno.json', 'deno.jsonc'];
 const projectMarks = [...packageMarks, '.git'];
 const modulesFolder = 'node_modules';
@@ -184,7 +184,7 @@ function listHomeFolders(): string[] {
   });
 }
 
-/** Where a path really leads, and each link it takes on the way there; nothing when it leads nowhere. */
+/** Resolves a path and lists each link on it; nothing when it leads nowhere. */
 function tracePath(path: string): VisiblePaths {
   const links: SandboxLink[] = [];
   let real = '';

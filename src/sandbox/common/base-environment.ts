@@ -1,8 +1,8 @@
 const inheritedVariables = ['PATH', 'HOME', 'LANG'] as const;
 
 /**
- * The environment of an upstream before its session context is added: three host variables, a private TMPDIR, and
- * what the configuration says. TMPDIR is how the warden knows what is ours, so the configuration cannot move it.
+ * The environment of an upstream before its session context is added: three host variables, a private TMPDIR, and the
+ * configured variables. The reaper recognises our processes by TMPDIR, so the configuration cannot change it.
  */
 export function baseEnvironment(
   host: NodeJS.ProcessEnv,

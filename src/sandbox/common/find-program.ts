@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
 
-/** The file a name on PATH stands for. Relative entries are passed over: they mean another file wherever one stands. */
+/** Finds a program on PATH. Relative entries are skipped: they mean another file in each folder. */
 export function lookUp(name: string, searchPath: string | undefined): string | undefined {
   for (const entry of (searchPath ?? '').split(delimiter)) {
     if (!isAbsolute(entry)) continue;

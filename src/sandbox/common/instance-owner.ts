@@ -41,7 +41,7 @@ export async function isOwnedBy(root: string, owner: InstanceOwner): Promise<boo
   return found?.pid === owner.pid && found.start === owner.start;
 }
 
-/** Errs towards alive, since the folder of a live instance must not be touched. */
+/** Answers true in doubt, since the folder of a live instance must not be touched. */
 export function isOwnerAlive(owner: InstanceOwner): boolean {
   const start = readStartTime(owner.pid);
   if (start !== undefined && owner.start !== 0) return start === owner.start;

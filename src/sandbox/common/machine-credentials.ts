@@ -2,9 +2,9 @@ import { lstatSync, realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { lookUp } from './find-program.ts';
 
-/** From where a language or a package manager is installed; each is one file of settings or credentials. */
+/** Files of settings or credentials below the prefix of a language or a package manager. */
 const pathsBelowPrefix = [
-  // In npm's own folder.
+  // npm's own folder.
   'npmrc',
   'etc/npmrc',
   'lib/node_modules/npm/npmrc',
@@ -44,7 +44,7 @@ export function findMachineCredentials(env: NodeJS.ProcessEnv = process.env): st
   return [...new Set([...readVariables(fileVariables), ...all].flatMap(resolveFile))];
 }
 
-/** Of the program as it is called, and of what a link leads to: npm lies far below the prefix of its node. */
+/** The prefixes of a program, by its name and by the target of its link: npm lies far below the prefix of its node. */
 function prefixesOf(program: string): string[] {
   return [program, ...resolveFile(program)].map((path) => dirname(dirname(path)));
 }

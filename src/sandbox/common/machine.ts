@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-/** What decides which remedy helps here. */
+/** The facts about this machine that decide which remedy helps. */
 export interface Machine {
   readonly platform: NodeJS.Platform;
   readonly isRoot: boolean;
@@ -10,7 +10,7 @@ export interface Machine {
   readonly noUserNamespacesLeft: boolean;
   readonly isContainer: boolean;
   readonly hasSystemd: boolean;
-  /** Which version of control groups bounds memory here. */
+  /** The version of control groups that limits memory here. */
   readonly cgroups: 1 | 2 | undefined;
   /** How packages are installed, without the name of one. */
   readonly install: string | undefined;
@@ -42,7 +42,7 @@ export function thisMachine(): Machine {
   };
 }
 
-/** As root: who is not has to ask for it. */
+/** The command that installs a package, with sudo where it is needed. */
 export function installCommand({ install, isRoot }: Machine, name: string): string {
   return install === undefined ? `Install the package ${name}` : `${asRoot(`${install} ${name}`, isRoot)}`;
 }

@@ -26,9 +26,9 @@ export function missing(machine = thisMachine()): AmbitError {
   );
 }
 
-/** What bwrap said, turned into what to do about it. */
+/** Turns the message of bwrap into an error with a remedy. */
 export function cannotStart(said: string, machine = thisMachine()): AmbitError {
-  // Callers are told no path of this machine.
+  // Callers see no path of this machine.
   const words = (said.trim().split('\n').at(-1) ?? '').replace(/\/\S+/g, '…').slice(0, 300);
   return sandboxUnavailable(words === '' ? 'bwrap does not work' : words, bwrapRemedy(words, machine));
 }
@@ -38,7 +38,7 @@ function bwrapRemedy(words: string, machine: Machine): string {
   if (/Unknown option/i.test(words)) {
     return `Install bubblewrap 0.8 or newer; this one is too old: ${installCommand(machine, 'bubblewrap')}`;
   }
-  // In a container nothing of the kernel's can be set; whoever starts the container decides.
+  // A container cannot change kernel settings; its start options decide.
   if (machine.isContainer) {
     return 'Ambit runs in a container, which keeps it from making namespaces: run it on the host, or start the container with: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …';
   }
@@ -69,7 +69,7 @@ export function writersNotPaused(cause: unknown): AmbitError {
   );
 }
 
-/** Where no proxy can be reached from inside, a server that was granted hosts is not started as if it had them. */
+/** Refuses a server that was granted hosts where no proxy can be reached from inside. */
 export function refuseHosts({ wayOut }: Launch, where: string): void {
   if (wayOut === undefined) return;
   throw sandboxUnavailable(
@@ -78,7 +78,7 @@ export function refuseHosts({ wayOut }: Launch, where: string): void {
   );
 }
 
-/** Only an engine of containers can show what it keeps itself. */
+/** Refuses a volume: only a container engine can mount one. */
 export function refuseVolume({ volume }: Confinement): void {
   if (volume === undefined) return;
   throw sandboxUnavailable('the files of the workspace are kept by a container engine', 'Install podman or docker.');

@@ -30,7 +30,7 @@ export async function createTmpRoot(tmpParent: string): Promise<string> {
   return root;
 }
 
-/** Ends and removes what instances left behind whose warden died too. To be called at start. */
+/** Ends processes and removes folders of instances whose reaper died too. Runs at start. */
 export async function sweepLeftovers(tmpParent: string): Promise<Leftovers> {
   const parent = resolve(tmpParent);
   const abandoned: string[] = [];

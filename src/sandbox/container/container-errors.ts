@@ -14,9 +14,9 @@ export function engineMissing(): AmbitError {
   );
 }
 
-/** What an engine said, turned into what to do about it. */
+/** Turns the message of an engine into an error with a remedy. */
 export function engineFailed(engine: Engine, said: string): AmbitError {
-  // Callers are told no path of this machine.
+  // Callers see no path of this machine.
   const words = said.replace(/\/\S+/g, '…').slice(0, 300);
   return sandboxUnavailable(`${engine.kind} does not run containers (${words})`, suggestEngineRemedy(engine, said));
 }
@@ -28,7 +28,7 @@ export function imageMissing(engine: Engine, image: string): AmbitError {
   );
 }
 
-/** What an engine says of a container whose first program is not there. */
+/** Whether an engine reports that the first program of a container does not exist. */
 export const isProgramMissing = (said: string): boolean =>
   /executable file .*not found|exec: "[^"]*": stat .*no such file/i.test(said.slice(0, 2000));
 

@@ -3,8 +3,8 @@ import { basename, dirname, join } from 'node:path';
 import { type Engine, runEngine } from './engine.ts';
 
 /**
- * Containers outlive those who made them. Which one belongs to a process is therefore written down in the instance's
- * folder before it is made, where the warden finds it, or whoever comes after the warden.
+ * Containers outlive the process that made them. So the container of a process is written down in the instance's folder
+ * before it is made. The reaper, or the next start of Ambit, finds it there.
  */
 const folderName = 'containers';
 const containerName = /^ambit-[A-Za-z0-9._-]{1,200}$/;
@@ -20,14 +20,14 @@ export function noteContainer(tmpDir: string, noted: ContainerNote): void {
   writeFileSync(join(folder, basename(tmpDir)), JSON.stringify(noted), { mode: 0o600 });
 }
 
-/** That of one process, running or not. Never rejects. */
+/** Removes the container of one process, running or not. Never rejects. */
 export async function removeContainerOf(root: string, process: string): Promise<void> {
   const note = join(root, folderName, process);
   const noted = readNote(note);
   if (noted !== undefined && (await removeContainer(noted.engine, noted.name))) rmSync(note, { force: true });
 }
 
-/** Those of a whole instance. */
+/** Removes the containers of a whole instance. */
 export async function removeAllContainers(root: string): Promise<void> {
   let names: string[];
   try {
@@ -38,7 +38,7 @@ export async function removeAllContainers(root: string): Promise<void> {
   await Promise.all(names.map((name) => removeContainerOf(root, name)));
 }
 
-/** Says whether it is gone. */
+/** Returns whether the container is gone. */
 export async function removeContainer(engine: Engine, name: string): Promise<boolean> {
   if (!containerName.test(name)) return false;
   const atOnce = engine.kind === 'podman' ? ['--time', '0'] : [];

@@ -32,12 +32,15 @@ import { type EngineSetup, type StartedContainer, type StartRequest, startContai
 
 export interface ContainerRunnerOptions {
   readonly warden: Warden;
-  /** The instance's folder, where the warden finds the folders of processes. */
+  /** The instance's folder, in which the reaper finds the folders of processes. */
   readonly tmpRoot: string;
   readonly timing?: EndTiming;
-  /** Where engines and the programs of servers are looked for. */
+  /** The PATH on which engines and the programs of servers are found. */
   readonly searchPath?: () => string | undefined;
-  /** Where false, the engine is asked for no limits and Ambit looks, as it does where an engine keeps none. */
+  /**
+   * False to ask the engine for no limits: then the watchdog of Ambit checks them, as it does for an engine without
+   * limits.
+   */
   readonly limitsByEngine?: boolean;
   readonly limiter?: Limiter;
 }
@@ -56,7 +59,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
   const searchPath = options.searchPath ?? (() => process.env['PATH']);
   const watchdog = createWatchdog();
   const limiter = options.limiter ?? createLimiter();
-  /** For containers that are in no group of Ambit's. */
+  /** The limiter of containers that are in no control group of Ambit. */
   const watchdogLimiter = createLimiter([]);
   let found: { readonly engines: string; readonly result: Promise<WorkingEngine> } | undefined;
   const seccompFiles = new Map<boolean, Promise<string>>();
@@ -122,7 +125,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
       await removeCgroupsOf(tmpRoot, basename(launch.tmpDir));
       bounds?.release();
       await removeFolder(launch.tmpDir);
-      // It may have lost what we think it has.
+      // The engine may have lost its images.
       images.clear();
       if (!(error instanceof EngineError)) throw error;
       const { image } = confinement;
@@ -250,7 +253,8 @@ export function listEngineSetups(
 export function describeContainerEnforcement(byEngine: boolean, { memoryMb, pids, cpus }: InForce): InForce {
   const each = byEngine ? 'container each' : undefined;
   const together = (means: Means) => (means.startsWith('cgroup') ? means : undefined);
-  // In version 2 a process leaves the engine's group for Ambit's with all limits, in version 1 with those that Ambit has.
+  // In version 2 a process loses all limits of the engine's group when it joins Ambit's, in version 1 those that Ambit
+  // sets.
   const eachCpu = memoryMb === 'cgroup v2' ? undefined : each;
   return {
     memoryMb: together(memoryMb) ?? each ?? 'watchdog',

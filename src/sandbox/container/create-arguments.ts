@@ -55,7 +55,7 @@ export function createArguments(engine: Engine, wanted: ContainerRequest): strin
   ];
 }
 
-/** What podman would add by itself: folders that can be written, variables of the host, its own variables. */
+/** Switches off podman's additions: writable folders, variables of the host, its own variables. */
 function podmanArguments({ isLocal }: ContainerRequest): string[] {
   return [
     ...['--read-only-tmpfs=false', '--image-volume', 'ignore', '--no-hosts', '--http-proxy=false'],
@@ -64,7 +64,7 @@ function podmanArguments({ isLocal }: ContainerRequest): string[] {
   ];
 }
 
-/** Tells of the machine and of others on it, or could be written by root even without any capability. */
+/** Paths that reveal the machine and other users, or that root could write even without capabilities. */
 const maskedPaths = ['/sys', '/proc/cmdline', '/proc/key-users', '/proc/kmsg', '/proc/mtrr', '/proc/pressure'].concat(
   ...['/proc/slabinfo', '/proc/vmallocinfo'],
 );
@@ -80,7 +80,7 @@ function limitArguments(limits: Limits, byEngine: boolean): string[] {
     ...ulimit('core', 0),
     ...ulimit('nofile', capAtHardLimit('Max open files', limits.openFiles)),
     ...ulimit('fsize', capAtHardLimit('Max file size', limits.fileMb * 1024 * 1024)),
-    // Unless told, engines ask for more than Ambit may have. It bounds all processes of the account together.
+    // By default, engines ask for more than Ambit may have. It limits all processes of the account together.
     ...ulimit('nproc', capAtHardLimit('Max processes', 1 << 14)),
     ...(byEngine
       ? [
@@ -91,7 +91,7 @@ function limitArguments(limits: Limits, byEngine: boolean): string[] {
   ];
 }
 
-/** Below what is read-only, nothing else that is mounted there comes along: it would stay writable. */
+/** A read-only mount leaves out mounts below it: they would stay writable. */
 function mountArguments(from: string, to: string, writable: boolean): string[] {
   for (const path of [from, to]) {
     if (/[,"\n\r]/.test(path)) throw new Error(`Containers cannot be shown a path with a comma or a quote: ${path}`);
@@ -111,7 +111,7 @@ function volumeArguments(name: string, to: string): string[] {
   return ['--mount', `type=volume,source=${name},destination=${to}`];
 }
 
-/** One line for each variable. Throws for what a line cannot hold. */
+/** Writes one line for each variable. Throws for a value that a line cannot hold. */
 export function formatEnvironment(env: Readonly<Record<string, string>>): string {
   return Object.entries(env)
     .map(([name, value]) => {

@@ -5,7 +5,7 @@ import { lookUpTool } from '../common/find-program.ts';
 export interface Engine {
   readonly kind: 'podman' | 'docker';
   readonly path: string;
-  /** What it is started with, and nothing else. */
+  /** The whole environment of the engine. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -14,7 +14,7 @@ export interface EngineOutput {
   readonly stderr: string;
 }
 
-/** Where an engine finds its own things; what servers are told never lies here. */
+/** Variables by which an engine finds its own files. They never hold the environment of servers. */
 const passedVariables = [
   'PATH',
   'HOME',
@@ -30,7 +30,7 @@ const passedVariables = [
 ] as const;
 const defaultTimeoutMs = 30_000;
 
-/** In the order in which they are tried. */
+/** Finds the engines, in the order in which they are tried. */
 export function findEngines(searchPath: string | undefined, host: NodeJS.ProcessEnv = process.env): Engine[] {
   if (process.platform !== 'linux') return [];
   const env: Record<string, string> = {};
@@ -58,7 +58,7 @@ export function runEngine(
   }: { input?: string | Buffer; tmpDir?: string; timeoutMs?: number } = {},
 ): Promise<EngineOutput> {
   return new Promise((accept, reject) => {
-    // By its TMPDIR the warden knows it for ours.
+    // The reaper recognises our processes by TMPDIR.
     const env = { NODE_V8_COVERAGE: undefined, ...engine.env, ...(tmpDir === undefined ? {} : { TMPDIR: tmpDir }) };
     const options = { env, cwd: '/', timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;
     const child = execFile(engine.path, [...args], options, (error, stdout, stderr) => {

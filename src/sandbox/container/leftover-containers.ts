@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { removeContainer } from './container-notes.ts';
 import { type Engine, runEngine } from './engine.ts';
 
-/** What a container is known by to those who look at the engine. */
+/** The labels of a container, for people who use the engine themselves. */
 export function containerLabels(tmpRoot: string, session: string | undefined): string[] {
   return [
     `ambit.instance=${basename(tmpRoot)}`,
@@ -18,7 +18,7 @@ function hashDataDirectory(tmpRoot: string): string {
   return createHash('sha256').update(dirname(tmpRoot)).digest('hex').slice(0, 16);
 }
 
-/** Which instance a container belongs to can be read from its name, and no one else's has such a name. */
+/** The name of a container. It shows the instance, and no other container has such a name. */
 export function containerNameFor(tmpRoot: string, tmpDir: string): string {
   return `ambit-${basename(tmpRoot).replace(/^instance-/, '')}-${basename(tmpDir)}`;
 }

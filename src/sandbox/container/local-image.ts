@@ -5,7 +5,7 @@ import { type SandboxLink, systemFolders } from '../bwrap/visibility-filter.ts';
 import { type Engine, runEngine } from './engine.ts';
 import { volumeFolder } from './volume-folder.ts';
 
-/** What a small archive holds; folders and links have no content. */
+/** An entry of a small archive; folders and links have no content. */
 type TarEntry =
   | { readonly name: string; readonly kind: 'folder'; readonly owner?: { readonly uid: number; readonly gid: number } }
   | { readonly name: string; readonly kind: 'file'; readonly content: string }
@@ -25,14 +25,14 @@ export interface ContainerUser {
 const etcNames = ['alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'localtime', 'timezone'];
 const systemPaths = [...systemFolders, ...etcNames.map((name) => `/etc/${name}`)];
 
-/** What of this machine is mounted into the image, read-only. */
+/** Lists the paths of this machine that are mounted into the image, read-only. */
 export function listSystemMounts(): string[] {
   return systemPaths.filter((path) => existsSync(path) && !lstatSync(path).isSymbolicLink());
 }
 
 /**
- * An image without programs: places to mount this machine's system upon, the links between them, and who the user is. It
- * is a few kilobytes, needs no registry, and is named by what it holds.
+ * Builds an image without programs: mount points for this machine's system, the links between them, and the user. It
+ * has a few kilobytes, needs no registry, and is named by its content.
  */
 export function localImage(
   { uid, gid }: ContainerUser,
@@ -72,8 +72,8 @@ export async function hasImage(engine: Engine, name: string): Promise<boolean> {
 }
 
 /**
- * Who a container's program is, so that it owns in the workspace what Ambit owns. For a podman of an ordinary account
- * the one called root inside is this account, and has no other rights.
+ * The user of a container's program, so that it owns in the workspace what Ambit owns. For podman without root, the
+ * root user inside is the account of Ambit and has no other rights.
  */
 export function resolveContainerUser(engine: Engine): ContainerUser {
   const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0];

@@ -2,7 +2,7 @@ import { type EnforcedProtections, probeScript, readProbe } from '../bwrap/probe
 
 export const markFile = 'mark';
 
-/** As in the other sandbox, with the mark in the working directory and the number the shell has. */
+/** The script of bwrap's probe, with the mark in the working directory and the pid of the shell. */
 export const containerProbeScript = `echo "self: $$"\ncat ${markFile}\n${probeScript}`;
 
 /** A container that root starts has the users of the machine. */

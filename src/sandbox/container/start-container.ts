@@ -19,7 +19,7 @@ import { type ensureImage, hasImage, listSystemMounts, localImage, resolveContai
 /** An engine, and how it runs containers on this machine. */
 export interface EngineSetup {
   readonly engine: Engine;
-  /** Given to the engine before the order. */
+  /** Flags of the engine that come before the command. */
   readonly globalFlags: readonly string[];
   readonly limitsByEngine: boolean;
   /** Whether containers are taken into a group of Ambit's own, which bounds those of one owner together. */
@@ -51,7 +51,10 @@ export interface StartedContainer {
 const pauseMs = 20;
 const maxStartAttempts = 100;
 
-/** Makes the container, looks at what is in it, and lets it run. What fails leaves the container to whoever noted it. */
+/**
+ * Creates the container, verifies its mounts and starts it. After a failure the caller removes the container by its
+ * note.
+ */
 export async function startContainer(wanted: StartRequest, warden: Warden): Promise<StartedContainer> {
   const { setup, name, launch, confinement, files } = wanted;
   const { engine, globalFlags } = setup;
@@ -88,7 +91,7 @@ export async function startContainer(wanted: StartRequest, warden: Warden): Prom
   );
   const run = async () => {
     launch.lastLook?.();
-    // Nothing that is written to a server means anything to podman.
+    // Podman must not read detach keys from the input of a server.
     const plain = engine.kind === 'podman' ? ['--detach-keys', ''] : [];
     const start = [...globalFlags, 'start', ...plain, '--attach', '--interactive', name];
     const env = { ...engine.env, TMPDIR: tmpDir };
@@ -100,7 +103,7 @@ export async function startContainer(wanted: StartRequest, warden: Warden): Prom
     await runEngine(engine, [...globalFlags, 'init', name], { tmpDir });
     const first = await findFirstProcess(engine, name, tmpDir, 1);
     verifyMounts(first, wanted.mounts);
-    // It waits to become the server, and has started nothing yet.
+    // The process waits to become the server, and has started nothing yet.
     await wanted.bounds.admit(first).catch((error: Error) => {
       throw new EngineError(`a container cannot be taken into a group: ${error.message}`, { cause: error });
     });
@@ -125,7 +128,7 @@ export async function startContainer(wanted: StartRequest, warden: Warden): Prom
   }
 }
 
-/** What an image has of its own stays, as far as nothing else is said. */
+/** The environment in a container. Variables of an image stay unless they are set here. */
 function containerEnvironment(
   launch: Launch,
   { image, home }: Confinement,

@@ -13,12 +13,12 @@ export interface EgressInside {
 
 const port = 3128;
 const socketInside = '/run/egress/socket';
-// By its ending it says which kind of module it is, wherever it lies.
+// The file ending says which kind of module it is, in any folder.
 const forwarderInside = '/run/egress/forwarder.mjs';
-/** Small: it counts against the limits of the server. */
+/** Small, since the process counts against the limits of the server. */
 const nodeOptions = ['--v8-pool-size=0', '--max-old-space-size=32', '--max-semi-space-size=1'];
 
-/** What has to be inside for a process to reach its proxy. `node` is a program that is shown there. */
+/** Returns everything a process needs inside to reach its proxy. `node` is a program that is visible there. */
 export function prepareEgress({ socket, allowed }: WayOut, node: string): EgressInside {
   const url = `http://127.0.0.1:${port}`;
   const direct = listDirectNames(allowed);
@@ -49,8 +49,8 @@ function listDirectNames(allowed: readonly string[]): string {
 }
 
 /**
- * Beside the server there is then what leads to its proxy, started by the Node that Ambit itself runs on, or, in an image,
- * by the Node of that image: programs of this machine need not run there.
+ * Adds the forwarder to the proxy beside the server. It is started by the Node that Ambit runs on, or in an image by
+ * the Node of that image: programs of this machine need not run there.
  */
 export function addEgressProxy(
   launch: Launch,

@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { canonicalAddress, type HostAndPort, readHostAndPort, showHostAndPort } from '../../lib/net/host-and-port.ts';
 import { isSpecial } from '../../lib/net/special-addresses.ts';
 
-/** What a process may reach, as the configuration lists it. */
+/** The hosts that the configuration lists for a process. */
 interface AllowList {
   /** Whether a host is listed with this port: itself, or by a `*.` above it. */
   has(wanted: HostAndPort): boolean;
@@ -20,7 +20,7 @@ const isLoopback = (address: string): boolean => address === '127.0.0.1' || addr
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
 export type ConnectDecision =
-  /** To be tried in this order; never to be resolved again. */
+  /** Addresses to try in this order, without resolving the name again. */
   { readonly addresses: readonly string[] } | { readonly refused: string } | { readonly failed: string };
 
 const maxAddresses = 4;
@@ -30,15 +30,15 @@ const resolveByHost: ResolveHost = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
 /**
- * Where a connection may go. A name is resolved once, and what was looked at is what is connected to, so that an answer
- * that changes in between changes nothing.
+ * Returns a function that decides which addresses a connection may use. A name is resolved once, and the connection
+ * uses the checked addresses, so a DNS answer that changes in between has no effect.
  */
 export function createConnectCheck(
   allowed: AllowList,
   resolve: ResolveHost = resolveByHost,
   ownAddresses?: () => readonly string[],
 ): (wanted: HostAndPort) => Promise<ConnectDecision> {
-  /** Whoever asks for a name that is just being asked for waits for the same answer: lookups take threads of ours. */
+  /** Requests for the same name share one lookup: lookups take threads. */
   const asked = new Map<string, Promise<readonly string[]>>();
 
   function resolveOnce(host: string): Promise<readonly string[]> {
@@ -54,7 +54,7 @@ export function createConnectCheck(
     const { host, port, literal } = wanted;
     if (!allowed.has(wanted)) return { refused: 'not listed' };
     if (literal) return { addresses: [host] };
-    // This name means the machine itself, whatever anybody answers.
+    // The name means the machine itself, whatever DNS answers.
     if (host === 'localhost') return { addresses: ['127.0.0.1', '::1'] };
     let found: readonly string[];
     try {

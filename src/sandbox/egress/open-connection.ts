@@ -36,7 +36,7 @@ function authorizationHeader({ username, password }: URL): string {
   return `Proxy-Authorization: Basic ${Buffer.from(words).toString('base64')}\r\n`;
 }
 
-/** What comes after the head stays in the socket. */
+/** Reads the status line. The bytes after the head stay in the socket. */
 async function readStatus(socket: Socket, signal: AbortSignal): Promise<number> {
   let head = Buffer.alloc(0);
   while (!head.includes('\r\n\r\n')) {
@@ -57,7 +57,7 @@ export async function connectToAny(addresses: readonly string[], port: number, s
     const socket = connect({ host, port, allowHalfOpen: true, noDelay: true });
     try {
       await once(socket, 'connect', { signal: AbortSignal.any([signal, AbortSignal.timeout(connectTimeoutMs)]) });
-      // From here on whoever uses it listens; until then an error must not end the gateway.
+      // The caller handles errors from now on; an error before that must not end the gateway.
       return socket.on('error', () => {});
     } catch (error) {
       socket.on('error', () => {}).destroy();

@@ -17,7 +17,7 @@ export interface EgressOptions {
   readonly onRefused: (refusal: EgressRefusal) => void;
   readonly resolve?: ResolveHost;
   readonly ownAddresses?: () => readonly string[];
-  /** What is listed may lead to an address that is not public. */
+  /** Whether listed hosts may lead to an address that is not public. */
   readonly allowPrivate?: boolean;
   /** The proxy of the user for a host, where there is one. It resolves the name. */
   readonly proxyFor?: (wanted: HostAndPort) => URL | undefined;
@@ -32,7 +32,7 @@ export interface EgressRefusal {
 export interface Egress {
   /** The socket, by its own path. */
   readonly socket: string;
-  /** How often each place was connected to. */
+  /** The number of connections by host and port. */
   readonly allowed: ReadonlyMap<string, number>;
   close(): Promise<void>;
 }
@@ -43,8 +43,8 @@ const maxTargets = 1000;
 const maxTargetLength = 300;
 
 /**
- * A proxy for one process: what it may reach goes through here, and it has no other way out. It lives in our process,
- * outside; all that is inside is its socket, which no other process is shown.
+ * Opens a proxy for one process, which has no other access to the network. The proxy runs in our process, outside; only
+ * its socket is inside, which no other process sees.
  */
 export async function openEgress(options: EgressOptions): Promise<Egress> {
   const list = createAllowList(options.allowed);
@@ -161,7 +161,7 @@ interface ErrorReply {
   readonly message: string;
 }
 
-/** What comes from inside is shown to people: one short line. */
+/** Reduces text from inside to one short line that is safe to show. */
 function sanitizeTarget(target: string): string {
   return target.replace(/[^\x21-\x7e]/g, '?').slice(0, maxTargetLength);
 }

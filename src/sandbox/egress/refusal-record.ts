@@ -1,6 +1,6 @@
 import type { EgressRefusal } from './open-egress.ts';
 
-/** A line of the journal; `times` where it stands for more than one refusal. */
+/** A line of the journal; `times` when it counts more than one refusal. */
 export interface RefusalLine extends EgressRefusal {
   readonly times?: number;
 }

@@ -2,7 +2,7 @@ import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream';
 
-/** They are about one connection, and this proxy has two. */
+/** Headers about one connection: this proxy has two. */
 const hopByHopHeaders = new Set(
   'connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade'.split(
     ' ',
@@ -13,14 +13,14 @@ interface RelayedRequest {
   readonly asked: IncomingMessage;
   readonly answer: ServerResponse;
   readonly socket: Socket;
-  /** As it goes into the Host header: what was looked at, whatever the client says there. */
+  /** The Host header: the host that was checked, whatever the client sends. */
   readonly authority: string;
   readonly path: string;
 }
 
 /**
- * One plain HTTP request over a connection that has been made for it. Neither side is trusted: what they say must not
- * throw where nobody catches it.
+ * Relays one plain HTTP request over a connection that was made for it. Neither side is trusted: nothing they send may
+ * throw an uncaught error.
  */
 export function relayRequest({ asked, answer, socket, authority, path }: RelayedRequest): void {
   answer.on('close', () => socket.destroy());
@@ -63,7 +63,7 @@ function writeResponseHead(answer: ServerResponse, { statusCode = 0, rawHeaders 
   }
 }
 
-/** Without those about the connection, among them every one that `Connection` names. */
+/** Drops the headers about the connection, and every header that `Connection` names. */
 function keepEndToEnd(raw: readonly string[], ...further: readonly string[]): string[] {
   const named = pairHeaders(raw)
     .filter(([name]) => name.toLowerCase() === 'connection')

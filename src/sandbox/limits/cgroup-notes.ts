@@ -3,27 +3,27 @@ import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Control groups outlive those who made them. Which ones belong to a process is therefore written down in the instance's
- * folder before they are made, where the warden finds it, or whoever comes after the warden.
+ * Control groups outlive the process that made them. So the groups of a process are written down in the instance's
+ * folder before they are made. The reaper, or the next start of Ambit, finds them there.
  */
 const folderName = 'cgroups';
 const cgroupName = /^ambit-[A-Za-z0-9._-]{1,200}$/;
 const maxAttempts = 50;
 const pauseMs = 20;
 
-/** By the private folder of a process, or by a name in its place for what several processes share. */
+/** Notes groups by the private folder of a process, or by another name for groups that several processes share. */
 export function noteCgroups(tmpDir: string, groups: readonly string[]): void {
   const folder = join(dirname(tmpDir), folderName);
   if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
   writeFileSync(join(folder, basename(tmpDir)), groups.map((group) => `${group}\n`).join(''), { mode: 0o600 });
 }
 
-/** They are gone. */
+/** Removes the note of groups that are gone. */
 export function forgetCgroups(tmpDir: string): void {
   rmSync(join(dirname(tmpDir), folderName, basename(tmpDir)), { force: true });
 }
 
-/** Those of one process, which must have ended; whoever is left in them is killed. Never rejects. */
+/** Removes the groups of one process, which must have ended, and kills everything left in them. Never rejects. */
 export async function removeCgroupsOf(root: string, name: string): Promise<void> {
   const list = join(root, folderName, name);
   const groups = readText(list)
@@ -34,7 +34,7 @@ export async function removeCgroupsOf(root: string, name: string): Promise<void>
   if (gone.every((each) => each)) rmSync(list, { force: true });
 }
 
-/** Those of a whole instance. */
+/** Removes the groups of a whole instance. */
 export async function removeAllCgroups(root: string): Promise<void> {
   let names: string[];
   try {
@@ -45,7 +45,7 @@ export async function removeAllCgroups(root: string): Promise<void> {
   await Promise.all(names.map((name) => removeCgroupsOf(root, name)));
 }
 
-/** Nothing but a group can be removed like this: any other folder with files in it stays. */
+/** Removes a group. Any other folder with files in it stays. */
 async function removeCgroup(folder: string): Promise<boolean> {
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     try {

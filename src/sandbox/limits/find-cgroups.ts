@@ -15,7 +15,7 @@ import {
 /** A tree of control groups that this process is in. */
 interface CgroupHierarchy {
   readonly version: 1 | 2;
-  /** Those that hang in this tree; with version 2 the group itself says which there are. */
+  /** The controllers of this tree; in version 2 the group itself lists them. */
   readonly controllers: readonly string[];
   /** The group of this process, as a folder. */
   readonly own: string;
@@ -42,7 +42,10 @@ export interface Cgroups {
 
 const leafName = 'ambit';
 
-/** Below our own group in the trees of version 1: what bounds Ambit bounds its servers too. Undefined where it cannot be. */
+/**
+ * Finds groups below our own in the trees of version 1: limits on Ambit also hold for its servers. Undefined where that
+ * is impossible.
+ */
 export function findCgroupsV1(hierarchies: readonly CgroupHierarchy[]): Cgroups | undefined {
   const bases = new Map<Controller, string>();
   for (const controller of ['memory', 'pids', 'cpu'] as const) {
@@ -53,8 +56,8 @@ export function findCgroupsV1(hierarchies: readonly CgroupHierarchy[]): Cgroups 
 }
 
 /**
- * The same for version 2, where only a group without processes of its own can hand on controllers: Ambit moves into a
- * group below its own if it is alone there, as a service to which its group was delegated is.
+ * Finds groups in version 2, where only a group without processes of its own can delegate controllers. If Ambit is
+ * alone in its group, as a service with a delegated group is, it moves into a group below.
  */
 export function findCgroupsV2(
   hierarchies: readonly CgroupHierarchy[],
@@ -106,7 +109,7 @@ function moveIntoLeaf(own: string, ours: ReadonlySet<number>): boolean {
       moveAll(own);
       rmdirSync(below);
     } catch {
-      // Where nothing could be moved, nothing need be moved back.
+      // If nothing was moved, nothing has to be moved back.
     }
     return false;
   }
@@ -131,7 +134,10 @@ function tryCgroups(version: 1 | 2, bases: CgroupFolders): Cgroups | undefined {
   return { version, boundsCpu: bases.has('cpu'), create: (tmpRoot) => createOwnerCgroup(version, bases, tmpRoot) };
 }
 
-/** From `/proc/self/cgroup` and `/proc/self/mountinfo`; what is not mounted, or lies outside of what is, is left out. */
+/**
+ * Parses `/proc/self/cgroup` and `/proc/self/mountinfo`. Hierarchies that are not mounted, or lie outside of the mount,
+ * are left out.
+ */
 export function parseHierarchies(groups: string, mounts: string): CgroupHierarchy[] {
   const found: CgroupHierarchy[] = [];
   for (const line of groups.split('\n')) {
@@ -167,7 +173,10 @@ function parseCgroupMounts(text: string): CgroupMount[] {
   });
 }
 
-/** In a container the tree may be mounted from our own group on downwards, while groups are named from the top. */
+/**
+ * The path below a mount. In a container the tree may be mounted from our own group downwards, while groups are named
+ * from the top.
+ */
 function pathBelow(path: string, root: string): string | undefined {
   if (root === '/') return path;
   if (path === root) return '';

@@ -8,28 +8,28 @@ export interface ResourceUsage {
   readonly pids: number;
 }
 
-/** One of the processes that share limits. */
+/** A process that shares its limits with others. */
 export interface LimitMember {
   readonly limits: Limits;
-  /** What it consists of, out of all processes there are; nothing before it has started. */
+  /** Finds its processes in the process table; none before it has started. */
   find(table: readonly ProcessEntry[]): readonly ProcessEntry[];
 }
 
-/** Those whose limits hold for all of them together: the processes of one server in one session. */
+/** A set of processes whose limits hold for all of them together: the processes of one server in one session. */
 export interface LimitOwner<Keeper> {
-  /** What keeps them together. */
+  /** The group or slice that holds them together. */
   readonly keeper: Keeper;
   readonly size: number;
   /** Limits change with the configuration; while members with different ones are there, the widest hold. */
   limits(): Limits;
-  /** What all members use. The same table is looked through once. */
+  /** The usage of all members. The same table is searched once. */
   usage(table: readonly ProcessEntry[]): ResourceUsage;
 }
 
 /** The owners there are. An owner is there as long as it has members. */
 export interface LimitOwners<Keeper> {
   join(name: string, member: LimitMember, make: () => Keeper): LimitOwner<Keeper>;
-  /** Says what kept them when this was the last member. */
+  /** Removes a member, and says whether it was the last. */
   leave(name: string, member: LimitMember): { readonly last: boolean; readonly owner: LimitOwner<Keeper> } | undefined;
 }
 
@@ -105,7 +105,7 @@ export function findDescendants(processes: readonly ProcessEntry[], pid: number)
   return found;
 }
 
-/** What these processes hold of their own: pages of files, which many share, do not count. */
+/** Measures the private memory and the threads of these processes. Pages of files, which many share, do not count. */
 function measureUsage(processes: readonly ProcessEntry[]): ResourceUsage {
   let kilobytes = 0;
   let pids = 0;

@@ -16,24 +16,24 @@ import type { KernelRefusals, OwnerCgroup, ProcessCgroup } from './owner-cgroup.
 import { canCountProcesses, hasRlimits, tooLargeFileCode, wrapInRlimits } from './rlimits.ts';
 import { findSystemd, type Slice, type Systemd, type WrappedCommand } from './systemd.ts';
 
-/** What a shell says of a program that was killed outright. */
+/** The exit code that a shell reports for a program that was killed. */
 const killedExitCode = 128 + 9;
 
 /** Keeps processes within limits by the best means this machine has, which are found out once. */
 export interface Limiter {
   inForce(layout?: ProcessLayout): Promise<InForce>;
   /**
-   * For one process, before it is there. Processes of one owner share their limits; one without an owner is alone.
-   * Throws when a limit that is said to be in force cannot be set.
+   * Prepares the limits of one process before it starts. Processes of one owner share their limits; one without an
+   * owner is alone. Throws when a limit that should be in force cannot be set.
    */
   bound(limits: Limits, tmpDir: string, owner: string | undefined, layout?: ProcessLayout): Promise<Bounds>;
 }
 
-/** What is taken in when a process is. */
+/** The processes around a server when it is put under limits. */
 export interface ProcessLayout {
   /** Processes in its group that are not the server's own. */
   readonly helperCount: number;
-  /** Of these, how many Ambit finds when it looks. */
+  /** The number of helper processes that Ambit sees in the process table. */
   readonly visibleHelperCount: number;
   /** Whether the process that is taken in is the server's own, and not only what it starts. */
   readonly isServer: boolean;
@@ -54,7 +54,7 @@ export const containerLayout: ProcessLayout = {
 export interface Bounds {
   /** The program inside the sandbox, with what bounds it there. */
   wrapInside(program: readonly [string, ...string[]]): [string, ...string[]];
-  /** What is started outside, with what bounds that. */
+  /** Wraps the command that is started outside with its limits. */
   wrapOutside(command: string, args: readonly string[]): WrappedCommand;
   /** Takes the process in, which must have started nothing yet; when this rejects, it must not. */
   admit(pid: number): Promise<void>;
@@ -62,7 +62,7 @@ export interface Bounds {
   check(pid: number, processes: () => readonly ProcessEntry[]): string | undefined;
   /** Undefined where the kernel keeps no count; asked as soon as the process has left. */
   refusals(): KernelRefusals | undefined;
-  /** Nothing of the process is left; may be said again. */
+  /** Releases the limits once the process is gone; may be called again. */
   release(): void;
 }
 
@@ -75,7 +75,7 @@ interface AvailableMechanisms {
   readonly systemd: Systemd | undefined;
 }
 
-/** What keeps the processes of one owner together; neither where only Ambit looks. */
+/** The group or slice of one owner; neither where only the watchdog checks. */
 interface OwnerLimits {
   readonly group: OwnerCgroup | undefined;
   readonly slice: Slice | undefined;
@@ -101,7 +101,7 @@ export function createLimiter(keepers: readonly LimitMechanism[] = ['cgroup v2',
     try {
       group?.bound(owner.limits(), helperCount * owner.size);
     } catch {
-      // What is there already uses more than the others may together: their wider limit holds on.
+      // The remaining processes use more than their limit together, so the wider limit stays.
     }
   }
 
@@ -171,7 +171,7 @@ function listOwnProcessIds(): ReadonlySet<number> {
   return new Set([process.pid, ...below.map(({ pid }) => pid)]);
 }
 
-/** Who keeps the processes of one owner within each limit, together. */
+/** Describes how each limit of one owner is enforced for all its processes together. */
 export function describeEnforcement(
   groups: Pick<Cgroups, 'version' | 'boundsCpu'> | undefined,
   systemd: Pick<Systemd, 'boundsTogether'> | undefined,
@@ -218,7 +218,7 @@ function createBounds(
     wrapOutside: (command, args) =>
       systemd?.wrap(command, args, limits, helperCount, slice) ?? { command, args, env: {} },
     check(_, processes) {
-      // Of several processes the kernel may have ended one: what is left is not the server any more.
+      // The kernel may have ended one of several processes: then the server is not whole any more.
       if (below !== undefined) return below.refusals().memory > 0 ? explainOutOfMemory(owner.limits()) : undefined;
       // The last process may have left since the look began: then there is nothing to bound.
       if (slice !== undefined || owner.size === 0) return undefined;
@@ -246,7 +246,7 @@ export function explainTimeUp({ wallSeconds }: Limits): string {
   return `it ran as long as it may, and sandbox.wallSeconds is ${wallSeconds}`;
 }
 
-/** Why a process has left that nobody told to; undefined where no limit had a part in it. */
+/** Explains why a process exited by itself; undefined when no limit was the reason. */
 export function explainExit({ code }: Exit, refused: KernelRefusals | undefined, limits: Limits): string | undefined {
   if ((refused?.memory ?? 0) > 0) return explainOutOfMemory(limits);
   if (refused === undefined && code === killedExitCode) {

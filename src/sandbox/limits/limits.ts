@@ -5,20 +5,20 @@ export interface Limits {
   readonly memoryMb: number;
   /** Processes and threads, as the kernel counts what it calls a pid. */
   readonly pids: number;
-  /** In processors: 0.5 is half of one. */
+  /** The number of processors: 0.5 is half of one. */
   readonly cpus: number;
-  /** Of any one file. */
+  /** The size of any one file. */
   readonly fileMb: number;
-  /** Of any one process. */
+  /** The limit of any one process. */
   readonly openFiles: number;
   readonly wallSeconds: number;
 }
 
 /**
- * Who keeps the processes of one owner within a limit: the kernel (`cgroup`, `systemd`, `rlimit`), Ambit,
- * which looks from time to time (`watchdog`, `timer`), or nobody. `priority` is no limit: it only lets others go first.
- * With `each` the kernel keeps each process within the limit, and Ambit looks at their sum; the sum of processor time
- * nobody keeps.
+ * The mechanism that enforces a limit for the processes of one owner: the kernel (`cgroup`, `systemd`, `rlimit`),
+ * Ambit, which checks from time to time (`watchdog`, `timer`), or none. `priority` is no limit: it only lets others go
+ * first. With `each` the kernel limits each process, and Ambit checks their sum; nothing limits their sum of processor
+ * time.
  */
 export type Means =
   | 'cgroup v2'
@@ -33,10 +33,10 @@ export type Means =
   | 'priority'
   | 'none';
 
-/** What is in force on this machine, by limit. */
+/** The mechanism of each limit on this machine. */
 export type InForce = Readonly<Record<keyof Limits, Means>>;
 
-/** What would bound this better here; undefined where the kernel does it, or nothing can be done. */
+/** Suggests how to enforce a limit better here; undefined where the kernel does it, or nothing helps. */
 export function remedyForLimit(limit: keyof Limits, means: Means, machine: Machine): string | undefined {
   if (means === 'none') return installCommand(machine, 'util-linux');
   if (means !== 'watchdog' && means !== 'priority' && means !== 'rlimit each') return undefined;

@@ -10,7 +10,7 @@ export type Controller = 'memory' | 'pids' | 'cpu';
 interface CgroupSetting {
   readonly file: string;
   readonly value: string;
-  /** Where the kernel does not have it, the others hold all the same. */
+  /** Optional where some kernels do not have it. */
   readonly optional?: true;
 }
 
@@ -29,16 +29,16 @@ const refusalFiles = {
   pids: { 1: 'pids.events', 2: 'pids.events' },
 } as const;
 
-/** A group in the trees of all controllers, or the places where groups are made. */
+/** A group in the trees of all controllers, or the folders in which groups are made. */
 export type CgroupFolders = ReadonlyMap<Controller, string>;
 
 /** The group of an owner. It bounds what is below it: each process has a group of its own there, without limits. */
 export interface OwnerCgroup {
   /** Throws when a limit cannot be set. `besides` is how many processes are in there that are not a server's own. */
   bound(limits: Limits, helperCount: number): void;
-  /** A group below, for the process with this private folder. The warden removes it. */
+  /** Adds a group for the process with this private folder. The reaper removes it. */
   add(tmpDir: string): ProcessCgroup;
-  /** To be called when nothing is below any more. What cannot be removed now goes with the instance. */
+  /** Removes the group once nothing is below it. A group that cannot be removed now goes with the instance. */
   remove(): void;
 }
 
@@ -122,7 +122,7 @@ export function makeFolders(folders: CgroupFolders): void {
   for (const folder of uniqueFolders(folders)) mkdirSync(folder);
 }
 
-/** Says whether they are gone. */
+/** Returns whether all of them are gone. */
 export function removeFolders(folders: CgroupFolders): boolean {
   return uniqueFolders(folders).map(removeFolder).every(Boolean);
 }

@@ -5,7 +5,7 @@ import type { Limits } from './limits.ts';
 const prlimit = '/usr/bin/prlimit';
 /** bwrap has one process inside as well: the first one, which collects the others. */
 const bwrapProcesses = 1;
-/** What a shell says of a program that the kernel ended for too large a file. */
+/** The exit code that a shell reports for a program that the kernel ended for too large a file. */
 export const tooLargeFileCode = 128 + 25;
 
 export const hasRlimits = (): boolean => existsSync(prlimit);

@@ -11,7 +11,7 @@ interface WatchedProcess {
   onOver(reason: string): void;
 }
 
-/** Looks from time to time at what processes use, and says so when one is over its limit. */
+/** Checks from time to time what processes use, and reports one that is over its limit. */
 interface Watchdog {
   /** Returns what stops it. */
   watch(watched: WatchedProcess): () => void;
@@ -24,7 +24,7 @@ interface WatchdogOptions {
 /** Looking through a long process table must not become all that Ambit does. */
 const shareOfTime = 20;
 
-/** For what Ambit neither bounds nor looks at. */
+/** The bounds of a process that Ambit does not limit. */
 export const noBounds: Bounds = {
   wrapInside: (program) => [...program],
   wrapOutside: (command, args) => ({ command, args, env: {} }),
@@ -42,19 +42,19 @@ export interface BoundedOptions {
   readonly onGone: () => void;
 }
 
-/** As `supervise`, for a process that is ended when it takes more than it may; its exit then says why. */
+/** Supervises a process that is ended when it exceeds its limits; its exit then says why. */
 export function superviseBounded(child: StartedChild, bounded: BoundedOptions): RunningProcess {
   const { bounds, limits, watchdog, timing } = bounded;
   let reason: string | undefined;
   let refused: KernelRefusals | undefined;
-  // First of all who hear of it, before anybody clears up what the kernel has counted.
+  // The first listener, before anything removes the counts of the kernel.
   child.once('exit', () => {
     refused = bounds.refusals();
   });
   const running = superviseChild(child, timing, bounded.onGone);
   const stopFor = (why: string) => {
     reason = why;
-    // With bwrap goes the first process inside, and with that one all others.
+    // When bwrap ends, the first process inside ends, and with it all others.
     child.kill('SIGKILL');
   };
   const stopWatching = watchdog.watch({
@@ -74,7 +74,10 @@ export function superviseBounded(child: StartedChild, bounded: BoundedOptions): 
   return { ...running, exited, end: () => running.end().then(addReason) };
 }
 
-/** As the bounds, for a container that is also ended when nobody would hear it any more. `first` is the first process inside. */
+/**
+ * Adds a check that ends a container which has lost its monitor, since nobody reads its output any more. `first` is the
+ * first process inside.
+ */
 export function withMonitorCheck(bounds: Bounds, first: number): Bounds {
   const readParent = () => readProcess(first)?.parent;
   const monitor = readParent();

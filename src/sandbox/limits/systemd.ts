@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { lookUpTool } from '../common/find-program.ts';
 import type { Limits } from './limits.ts';
 
-/** A command to be started in place of another. */
+/** A command that is started instead of another. */
 export interface WrappedCommand {
   readonly command: string;
   readonly args: readonly string[];
@@ -27,7 +27,7 @@ export interface Systemd {
   ): WrappedCommand;
 }
 
-/** What systemd calls a group of groups: the processes of one owner. */
+/** A slice of systemd, which groups the processes of one owner. */
 export interface Slice {
   readonly name: string;
   /** Rejects when a limit cannot be set. */
@@ -80,7 +80,7 @@ export function wrapInScope(
   };
 }
 
-/** What makes a slice with limits, or sets others for one that is there. */
+/** The arguments of busctl that make a slice with limits, or change an existing one. */
 export function sliceArguments(
   env: Readonly<Record<string, string>>,
   slice: string,
@@ -103,7 +103,7 @@ export function sliceArguments(
   ];
 }
 
-/** What ends a slice; it takes its settings along. */
+/** The arguments of busctl that stop a slice, which removes its settings. */
 export function stopSliceArguments(env: Readonly<Record<string, string>>, slice: string): string[] {
   return [...userFlag(env), 'call', ...managerAddress, 'StopUnit', 'ss', slice, 'replace'];
 }
@@ -114,7 +114,7 @@ const userFlag = (env: Readonly<Record<string, string>>): string[] =>
 /** Undefined where there is none, or where it bounds nothing for this user. */
 export async function findSystemd(host: NodeJS.ProcessEnv): Promise<Systemd | undefined> {
   const systemdRun = lookUpTool('systemd-run', host['PATH']);
-  // Without version 2 of control groups it takes limits from users and does nothing about them.
+  // Without version 2 of control groups, systemd accepts limits from users and ignores them.
   if (
     systemdRun === undefined ||
     !existsSync('/run/systemd/system') ||
@@ -145,7 +145,7 @@ function createSlice(tools: SystemdTools, tmpRoot: string): Slice {
   // A hyphen would mean a slice within another one.
   const name = `ambit${basename(tmpRoot).replace(/^instance-|[^A-Za-z0-9]/g, '')}x${++sliceCount}.slice`;
   let isThere = false;
-  // One after the other: it must be there before it can be changed.
+  // The calls run one after the other: a slice must exist before it can be changed.
   let last: Promise<unknown> = Promise.resolve();
   return {
     name,
@@ -184,7 +184,7 @@ async function runTool({ command, args, env }: WrappedCommand): Promise<string> 
   return stdout;
 }
 
-/** What systemd-run needs to find the systemd of this user; undefined where there is none. */
+/** The variables by which systemd-run finds the systemd of this user; undefined where there is none. */
 export function systemdEnvironment(host: NodeJS.ProcessEnv, isRoot: boolean): Record<string, string> | undefined {
   if (isRoot) return {};
   const runtime = host['XDG_RUNTIME_DIR'];

@@ -68,7 +68,7 @@ export const bunKind: PackageKind<NpmSources> = {
   findStartCommand: findNpmProgram,
 };
 
-/** Without this, packages would come from the public registry in place of the one that the file names. */
+/** Refuses a file that names a registry: otherwise packages would come from the public registry instead. */
 function refuseBunfig(env: FetchHost['env']): void {
   if (env['BUN_CONFIG_REGISTRY'] !== undefined) return;
   const folders = [env['XDG_CONFIG_HOME'], env['HOME']].filter((folder) => folder !== undefined);

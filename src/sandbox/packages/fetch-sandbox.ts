@@ -17,15 +17,15 @@ export interface FetchOptions {
   readonly tmpRoot: string;
   /** Never shown in the sandbox by accident: real paths. */
   readonly hidden: readonly string[];
-  /** Where the program finds others, such as the Node it is run by. */
+  /** The PATH on which the tool finds other programs, such as its Node. */
   readonly searchPath: string;
-  /** What a package may take on the disk. */
+  /** The size that a package may have on the disk. */
   readonly bounds?: TreeBounds;
 }
 
 export interface FetchSandbox {
   readonly run: RunTool;
-  /** Where the tool kept its cache and its logs. */
+  /** The folder of the tool's cache and logs. */
   readonly cache: string;
   /** Removes the credentials and the cache. */
   close(): Promise<void>;

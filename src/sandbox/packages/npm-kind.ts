@@ -7,7 +7,7 @@ import { assertTreeContained } from './package-tree.ts';
 import { maxLockBytes, readPackageFile } from './read-package-file.ts';
 import { isRegistrySpec, refuseOffender, sanitizeWord } from './registry-check.ts';
 
-/** What a lock file says of one package, as far as it matters where the package comes from. */
+/** The fields of a lock file that say where a package comes from. */
 interface LockEntry {
   readonly version?: unknown;
   readonly resolved?: unknown;
@@ -39,7 +39,7 @@ const asRecord = (value: unknown): Record<string, unknown> => (isRecord(value) ?
 
 const manifestFile = 'package.json';
 const lockFile = 'package-lock.json';
-/** What npm says is there after it has installed. */
+/** npm's own list of what it has installed. */
 const installedLockFile = 'node_modules/.package-lock.json';
 
 /**
@@ -124,7 +124,7 @@ export function checkNpmLock(text: string, registries: Registries): void {
   for (const [path, entry] of entries) checkOrigin(path, entry, entries, registries);
 }
 
-/** What a package asks for must be what a registry has, unless it brings that inside its own tarball. */
+/** Throws unless every dependency is in a registry, or inside the package's own tarball. */
 function checkDependencies(path: string, entry: LockEntry, entries: ReadonlyMap<string, LockEntry>): void {
   const optionalPeers = isRecord(entry.peerDependenciesMeta) ? entry.peerDependenciesMeta : {};
   const isOptionalPeer = (name: string) => isRecord(optionalPeers[name]) && optionalPeers[name]['optional'] === true;
@@ -166,7 +166,7 @@ function isFromRegistry(resolved: unknown, { hosts, replacedHost }: Registries):
   if (typeof resolved !== 'string' || !URL.canParse(resolved)) return false;
   const url = new URL(resolved);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return false;
-  // npm asks its own registry in place of these.
+  // npm asks its own registry instead of these.
   const replaced = replacedHost === 'npmjs' ? npmjsHost : replacedHost;
   return (
     hosts.includes(formatUrlHost(url)) || (replaced !== 'never' && (replaced === 'always' || replaced === url.host))
@@ -182,7 +182,7 @@ function isBundled(path: string | undefined, entries: ReadonlyMap<string, LockEn
   return outer !== undefined && (outer.inBundle !== true || isBundled(above, entries));
 }
 
-/** The place where a package finds another, as Node looks for it. */
+/** Finds the path of a dependency in the way Node does. */
 function findDependency(path: string, name: string, entries: ReadonlyMap<string, LockEntry>): string | undefined {
   for (let folder = path; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf('/node_modules/')))) {
     const found = folder === '' ? `node_modules/${name}` : `${folder}/node_modules/${name}`;

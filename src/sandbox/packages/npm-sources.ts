@@ -22,7 +22,7 @@ type NpmSettings = Readonly<Record<string, string | readonly string[]>>;
 
 const variablePrefix = /^npm_config_/i;
 
-/** What a fetch from npm knows of its registries. */
+/** The sources of a fetch from npm. */
 export interface NpmSources extends PackageSources {
   /** The host in the lock file whose tarballs npm takes from the registry of the user instead: a name, `always` or `never`. */
   readonly replacedHost: string;
@@ -100,19 +100,19 @@ function readRegistryUrl(text: string): URL {
 export function isSetByProject(env: NodeJS.ProcessEnv): boolean {
   const project = env['npm_config_local_prefix'];
   const file = project === undefined ? undefined : realpathIfThere(join(project, '.npmrc'));
-  // In the home folder it is the user's own file.
+  // The file in the home folder is the user's own.
   return file !== undefined && file !== realpathIfThere(join(env['HOME'] ?? '', '.npmrc'));
 }
 
 /**
- * The environment without any setting of npm. Which of them a project has made cannot be told from its file: npm has
- * read that with variables of its own.
+ * Drops all settings of npm from the environment. The file of a project does not show which of them it has made: npm
+ * reads it with variables of its own.
  */
 export function dropNpmSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !variablePrefix.test(name)));
 }
 
-/** What the user has npm set to: by the environment, by the user's file, by the machine's, in this order. */
+/** Reads the user's settings of npm: from the environment, then the user's file, then the machine's. */
 function readNpmSettings(env: NodeJS.ProcessEnv, npm: string): NpmSettings {
   const byEnvironment = readEnvironment(env);
   const builtIn = readNpmrc(readIfThere(join(dirname(dirname(realpathSync.native(npm))), 'npmrc')), env);
@@ -155,7 +155,7 @@ export function readNpmrc(text: string, env: NodeJS.ProcessEnv): NpmrcValues {
   const values = new Map<string, string | string[]>();
   for (const line of text.split(/[\r\n]+/)) {
     if (/^\s*(?:[;#]|$)/.test(line)) continue;
-    // No setting that matters here stands in a section.
+    // No relevant setting is in a section.
     if (/^\[[^\]]*\]\s*$/.test(line)) break;
     const [, left = '', right] = /^([^=]+)(?:=(.*))?$/.exec(line) ?? [];
     const key = replaceVariables(readWord(left), env);
@@ -171,7 +171,7 @@ export function readNpmrc(text: string, env: NodeJS.ProcessEnv): NpmrcValues {
   return Object.fromEntries(values);
 }
 
-/** The same settings as a file, each value exactly as given. */
+/** Writes the same settings as a file, each value exactly as given. */
 export function writeNpmrc(values: NpmrcValues): string {
   const lines = Object.entries(values).flatMap(([name, value]) =>
     typeof value === 'string'

@@ -10,11 +10,11 @@ export interface PackageCommand {
   readonly name: string;
   /** A version, range or tag; empty where none is said. */
   readonly wanted: string;
-  /** Which of its programs; undefined where the package has to say. */
+  /** The program of the package; undefined where the package decides. */
   readonly program: string | undefined;
   /** `--bun`, `--python 3.12`: what it is to be run by. */
   readonly runtime: string | undefined;
-  /** For the program. */
+  /** The arguments of the program. */
   readonly args: readonly string[];
 }
 
@@ -53,7 +53,7 @@ const toolSyntax: Readonly<Record<PackageTool, ToolSyntax>> = {
   },
 };
 
-/** Others that do the same, and how Ambit takes it. */
+/** Other commands that do the same, with the tool to use instead. */
 const equivalentCommands: readonly (readonly [words: readonly string[], PackageTool])[] = [
   [['npm', 'exec'], 'npx'],
   [['npm', 'x'], 'npx'],

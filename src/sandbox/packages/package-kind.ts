@@ -31,25 +31,25 @@ export interface PackageKind<Sources extends PackageSources = PackageSources> {
   readonly installHint: string;
   /** Files that say exactly what is fetched, so that it can be fetched again. */
   readonly lockFiles: readonly string[];
-  /** Where the user's own tool takes packages from. `fetcher` is the path of the program. */
+  /** Finds the registries that the user's own tool uses. `fetcher` is the path of the program. */
   findSources(host: FetchHost, wanted: PackageCommand): Sources | Promise<Sources>;
   /** Writes the lock files, and nothing else. */
   resolve(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
   /** Throws when the lock files name anything that does not come from the registries. */
   checkLock(folder: string, sources: Sources): void;
-  /** From the lock files, which have been checked. */
+  /** Installs from the lock files, which have been checked. */
   install(wanted: PackageCommand, folder: string, run: RunTool): Promise<void>;
   /** Throws when something else is there after that than the lock files say, or something leads out of the folder. */
   checkInstalled(folder: string, sources: Sources): Promise<void>;
-  /** What is there after that. Throws when it is not the package. */
+  /** Reads the version that was installed. Throws when it is not the package. */
   readPin(wanted: PackageCommand, folder: string): FetchedPin;
-  /** What is started in place of the command. */
+  /** Finds the program that is started instead of the command. */
   findStartCommand(wanted: PackageCommand, folder: string): StartCommand;
 }
 
-/** What is known outside of the sandbox. */
+/** The environment outside of the sandbox. */
 export interface FetchHost {
-  /** Without what a project has set. */
+  /** The environment without the settings of a project. */
   readonly env: NodeJS.ProcessEnv;
   /** The path of the program that fetches. */
   readonly fetcher: string;

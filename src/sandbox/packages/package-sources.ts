@@ -1,15 +1,18 @@
-/** What says by which proxy the user reaches the network. */
+/** The proxies by which the user reaches the network. */
 interface ProxySettings {
   readonly https?: string | undefined;
   readonly http?: string | undefined;
   /** Hosts that are reached without one, separated by commas. */
   readonly except?: string | undefined;
 }
-/** Where the packages of one fetch come from, and what is needed to reach it. */
+/** The sources of the packages of one fetch, with everything that is needed to reach them. */
 export interface PackageSources {
   /** The registries, as `host:port`. Nothing else is reached. */
   readonly hosts: readonly string[];
-  /** Small files for the tool that fetches, by name: settings, credentials, certificates. They are found in `settingsFolder`. */
+  /**
+   * Small files for the tool that fetches, by name: settings, credentials, certificates. They are put into
+   * `settingsFolder`.
+   */
   readonly files: Readonly<Record<string, string | Buffer>>;
   readonly env: Readonly<Record<string, string>>;
   /** The proxy of the user by which one of the hosts is reached; undefined where it is reached directly. */
@@ -22,7 +25,7 @@ export interface PackageSources {
 
 /** Inside the sandbox of a fetch: nothing there is part of what is fetched. */
 export const settingsFolder = '/run/fetch/settings';
-/** Written by the tool that fetches, and gone after the fetch. */
+/** The cache of the tool that fetches, removed after the fetch. */
 export const cacheFolder = '/run/fetch/cache';
 
 /** The host and port that a URL of a registry leads to. */
@@ -30,7 +33,7 @@ export function formatUrlHost(url: URL): string {
   return `${url.hostname}:${url.port === '' ? (url.protocol === 'http:' ? 80 : 443) : url.port}`;
 }
 
-/** As the variables of the environment have it. */
+/** Reads the proxies from the variables of the environment. */
 export function readProxySettings(env: NodeJS.ProcessEnv): ProxySettings {
   const named = (name: string) => env[name.toLowerCase()] || env[name.toUpperCase()] || undefined;
   const any = named('all_proxy');

@@ -27,7 +27,7 @@ interface FetchedEntry {
   readonly entry: Dirent;
 }
 
-/** Others get their turn after so many entries. */
+/** The number of entries after which the event loop may run. */
 const entriesPerYield = 200;
 
 /**
@@ -101,8 +101,8 @@ export async function assertTreeSize(folders: readonly string[], bounds: TreeBou
 }
 
 /**
- * Looks again and again while a fetch is under way. Meanwhile the tool has its cache beside the package, so twice as much may be
- * there. Returns what ends the looking and says what was found. `onOver` is called once.
+ * Checks the size repeatedly during a fetch. Meanwhile the tool has its cache beside the package, so twice as much is
+ * allowed. Returns a function that stops the checks and resolves with the error, if any. `onOver` is called once.
  */
 export function watchTreeSize(
   folders: readonly string[],

@@ -34,7 +34,7 @@ const lockTimeoutMs = 600_000;
 
 /** Packages that servers are started from, fetched once and kept as they were then. */
 export interface Packages {
-  /** What to start where a command names a package; the command itself where it does not. */
+  /** Returns the command to start for a package; any other command stays as it is. */
   ready(command: string, args: readonly string[]): Promise<StartCommand>;
 }
 
@@ -89,7 +89,7 @@ export function createPackages(options: PackagesOptions): Packages {
       await removeFolder(folder);
       throw isAmbitError(error) ? error : fetchFailed(wanted, { ...explainFailure(error), cause: error });
     }
-    // What a fetch that was cut short has left.
+    // Leftovers of an interrupted fetch.
     for (const name of readdirSync(home)) {
       if (name.startsWith('content-') && name !== content) await removeFolder(join(home, name));
     }
@@ -153,7 +153,7 @@ async function resolveLock(
   }
 }
 
-/** What a package was when it was first fetched; undefined where it was not yet, or where the command names none. */
+/** Reads the version of a package when it was first fetched; undefined before that, or where the command names none. */
 export function packagePin(folder: string, command: string, args: readonly string[]): FetchedPin | undefined {
   try {
     const wanted = readPackageCommand(command, args);
@@ -163,7 +163,7 @@ export function packagePin(folder: string, command: string, args: readonly strin
   }
 }
 
-/** One for each thing that can be asked for: `a` and `a@2` may be different versions. */
+/** The folder of a package. Each specifier has its own: `a` and `a@2` may be different versions. */
 function packageHome(folder: string, { tool, name, wanted, runtime }: PackageCommand): string {
   const readable = name
     .toLowerCase()
@@ -191,11 +191,11 @@ function findKeptContent(home: string): string | undefined {
 
 interface FailureReason {
   readonly why: string;
-  /** What helps. */
+  /** The remedy. */
   readonly hint?: string;
 }
 
-/** What a tool says is for the operator, in the cause; a caller hears its code. */
+/** Explains why a fetch failed. The output of the tool is for the operator, in the cause; a caller sees its code. */
 function explainFailure(error: unknown): FailureReason {
   if (error instanceof OffenderError) {
     return {
@@ -254,7 +254,7 @@ export function refuseUnresolved(said: string, cache: string): void {
   if (name !== undefined) refuseOffender(`"${sanitizeWord(name)}", which is a link to "${sanitizeWord(target)}"`);
 }
 
-/** What npm asked the registry for, by the lines of its log. The names in them are a stranger's. */
+/** Parses npm's log for what it asked the registry for. A stranger chooses the names in it. */
 function parseFetches(log: string): RegExpExecArray[] {
   return log.split('\n').flatMap((line) => {
     const at = line.indexOf(fetchMarker);

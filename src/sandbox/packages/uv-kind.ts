@@ -10,7 +10,7 @@ import { readUvSources } from './uv-sources.ts';
 const requirementsFile = 'requirements.in';
 const lockFile = 'requirements.txt';
 const venv = 'venv';
-/** What has to be built would run a script of its own while it is fetched. */
+/** A package that has to be built would run a script of its own during the fetch. */
 const fixedFlags = ['--only-binary', ':all:', '--no-progress', '--quiet'];
 const requirementPattern = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._\s-]*\])?==[0-9A-Za-z.+!-]+(?:\s*;[^@]*)?$/;
 /** The program of an environment is a link to the Python of this machine. */
@@ -95,5 +95,5 @@ const createVenv = (folder: string, run: RunTool): Promise<void> =>
 
 const pythonFlag = (folder: string): string[] => ['--python', join(folder, venv, 'bin', 'python')];
 
-/** As Python compares names. */
+/** Normalises a name as Python does when it compares names. */
 const normalizeName = (name: string): string => name.toLowerCase().replace(/[-_.]+/g, '-');

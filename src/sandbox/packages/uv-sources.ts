@@ -93,7 +93,7 @@ function indexEnvironment({ default: first, further }: UvIndexes): Record<string
   };
 }
 
-/** Asked of uv outside: nothing of a package is there yet. No Python is downloaded for a fetch. */
+/** Asks uv outside of the sandbox, when nothing of a package is there yet. No Python is downloaded for a fetch. */
 async function findPython(uv: string, host: NodeJS.ProcessEnv, version: string | undefined): Promise<string> {
   const names = ['PATH', 'HOME', 'XDG_DATA_HOME', 'XDG_CACHE_HOME', 'UV_PYTHON_INSTALL_DIR', 'UV_PYTHON_PREFERENCE'];
   const env = Object.fromEntries(names.flatMap((name) => (host[name] === undefined ? [] : [[name, host[name]]])));
@@ -119,7 +119,7 @@ function readNetrcFor(env: NodeJS.ProcessEnv, hosts: ReadonlySet<string>): strin
   return entries.filter((entry) => hosts.has(/^machine\s+(\S+)/.exec(entry)?.[1] ?? '')).join('');
 }
 
-/** Where the user's uv looks for packages, by the environment. A file that says something else is refused, not passed over. */
+/** Reads the indexes of the user's uv from the environment. A file that sets others is refused, not ignored. */
 export function readUvIndexes(env: NodeJS.ProcessEnv): UvIndexes {
   const named = (name: string) => env[name] || undefined;
   const first = named('UV_DEFAULT_INDEX') ?? named('UV_INDEX_URL');
@@ -141,7 +141,7 @@ function readIndex(text: string, env: NodeJS.ProcessEnv): UvIndex {
   return { url, name, user: env[`UV_INDEX_${known}_USERNAME`], password: env[`UV_INDEX_${known}_PASSWORD`] };
 }
 
-/** Without this, packages would come from the public index in place of the one that the file names. */
+/** Refuses a file that names an index: otherwise packages would come from the public index instead. */
 function refuseIndexFiles(env: NodeJS.ProcessEnv): void {
   const config = env['XDG_CONFIG_HOME'] ?? join(env['HOME'] ?? '/', '.config');
   const files = [env['UV_CONFIG_FILE'], join(config, 'uv/uv.toml'), '/etc/uv/uv.toml'];

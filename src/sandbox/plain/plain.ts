@@ -17,10 +17,10 @@ interface NpxStart {
   readonly tmpDir: string;
 }
 
-/** Only root writes there. */
+/** A folder that only root writes. */
 const neutralFolder = '/';
 
-/** The operator asks for something of the workspace, or for another place. */
+/** Flags by which the operator asks for something of the workspace, or for another folder. */
 const localFlags = /^(?:\.|file:|~|--no$|--no-install$|--offline$|--prefix|-C$|-w$|--workspace)/;
 
 export interface PlainRunnerOptions {
@@ -37,7 +37,7 @@ export function createPlainRunner(options: PlainRunnerOptions): Runner {
       if (launch.confinement !== undefined) throw new Error('What is confined is never started without a sandbox.');
       if (launch.env['TMPDIR'] !== launch.tmpDir)
         throw new Error('TMPDIR must name the private folder of the process.');
-      // There must be no moment in which a process has no warden.
+      // A process must never run without the reaper.
       await warden.start();
       await makePrivateFolder(launch.tmpDir);
       try {
@@ -95,7 +95,7 @@ function wantsLocalPackage(args: readonly string[]): boolean {
   return args.slice(0, first === -1 ? args.length : first + 1).some((arg) => localFlags.test(arg));
 }
 
-/** What npm says of its own folder is not true of the workspace, and is not passed on. */
+/** A shell script that enters the workspace. npm's variables about its own folder are wrong there and are dropped. */
 function enterWorkspaceScript(workspace: string): string {
   const quoted = `'${workspace.replaceAll("'", `'\\''`)}'`;
   return `#!/bin/sh

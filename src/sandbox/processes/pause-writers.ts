@@ -5,12 +5,15 @@ import { listProcesses, type ProcessEntry, readStartTime } from './process-table
 
 const limitMs = 5000;
 
-/** Who has just started another process stands still only when that one has come further: then all go on for a moment. */
+/**
+ * A process that is starting another one stops only after that start has advanced. So all run for a moment after this
+ * many looks.
+ */
 const looksPerRound = 25;
 
 const pauseMs = 1;
 
-/** They could not all be stopped; none of them is any more. */
+/** Some processes could not be stopped; all of them run again. */
 export class NotPausedError extends Error {}
 
 /** A process in a sandbox, with all it starts, and the folders it may write. */
@@ -32,11 +35,14 @@ interface PendingSetup extends SandboxSetup {
   readonly done: Promise<void>;
 }
 
-/** Of all runners of this process: what they start may share folders. */
+/** The writers of all runners in this process, since their processes may share folders. */
 const writers = new Set<Writer>();
 const pendingSetups = new Set<PendingSetup>();
 
-/** From now on it stands still while a sandbox is set up over what it may write. Call what is returned when it may be gone. */
+/**
+ * Registers a process that is paused while a sandbox is set up in its folders. Call the returned function when the
+ * process may be gone.
+ */
 export function registerWriter(pid: number, folders: readonly string[]): () => void {
   const start = readStartTime(pid);
   if (start === undefined) return () => {};
@@ -139,7 +145,7 @@ function findProcesses(roots: readonly RootProcess[]): ProcessEntry[] {
   );
 }
 
-/** Those that run, and what would be different had any thread run. */
+/** Finds the processes that run. The mark changes when any thread has run. */
 function findRunning(processes: readonly ProcessEntry[]): { running: ProcessEntry[]; mark: string } {
   const marks: string[] = [];
   const running = processes.filter(({ pid }) => {
@@ -159,7 +165,7 @@ function readThreads(pid: number): { isStill: boolean; mark: string }[] {
       return { isStill: /^State:\s[TtZX]/m.test(status), mark: `${thread} ${switches}` };
     });
   } catch {
-    // It has just ended, or one of its threads has: it ran a moment ago.
+    // The process, or one of its threads, has just ended: it ran a moment ago.
     return [{ isStill: false, mark: '' }];
   }
 }
@@ -171,7 +177,7 @@ function stopProcesses(running: readonly ProcessEntry[], stopped: Map<string, Pr
   }
 }
 
-/** Only after another look at whose pid it is. */
+/** Signals a process after checking that the pid is still the same process. */
 function signalProcess({ pid, start }: ProcessEntry, name: 'SIGSTOP' | 'SIGCONT'): void {
   if (readStartTime(pid) !== start) return;
   try {

@@ -11,19 +11,19 @@ export interface RootProcess {
   readonly start: number;
 }
 
-/** What makes a process ours. */
+/** The rules that decide whether a process is ours. */
 export interface ProcessFamily {
   readonly roots: readonly RootProcess[];
   /** Whether a TMPDIR is one that only our processes have. */
   isOurs(tmpDir: string): boolean;
-  /** Nothing that started before this is ours. */
+  /** Processes that started before this are not ours. */
   readonly since: number;
   isSpared(entry: ProcessEntry): boolean;
 }
 
 /**
- * Our processes among those given: descendants of a root, members of its session or group, whoever carries our
- * TMPDIR, and the descendants, sessions and groups of all these.
+ * Finds our processes: descendants of a root, members of its session or group, processes with our TMPDIR, and the
+ * descendants, sessions and groups of all these.
  */
 export function findFamily(processes: readonly TaggedProcess[], family: ProcessFamily): ProcessEntry[] {
   const starts = new Map<number, number>();
@@ -71,7 +71,7 @@ export interface KillOptions {
   readonly emptyRounds: number;
   readonly pauseMs: number;
   readonly limitMs: number;
-  /** Asked before each round. */
+  /** Checked before each round. */
   isStopped?(): boolean;
 }
 
@@ -113,7 +113,7 @@ function killFamilyOnce(family: ProcessFamily): number {
   }
 }
 
-/** Only after another look at whose pid it is. */
+/** Signals a process after checking that the pid is still the same process. */
 function signalProcess(entry: ProcessEntry, name: 'SIGSTOP' | 'SIGKILL'): void {
   if (readStartTime(entry.pid) !== entry.start) return;
   for (const target of entry.group === entry.pid ? [-entry.pid, entry.pid] : [entry.pid]) {

@@ -5,21 +5,21 @@ export interface ProcessEntry {
   readonly parent: number;
   readonly group: number;
   readonly session: number;
-  /** In clock ticks since boot; together with the pid it names one process for good. */
+  /** The start time in clock ticks since boot; with the pid it identifies one process for good. */
   readonly start: number;
   /** Dead, and only waiting to be collected by its parent. */
   readonly dead: boolean;
 }
 
 export interface TaggedProcess extends ProcessEntry {
-  /** Empty unless asked for. */
+  /** The TMPDIRs of the process; empty unless asked for. */
   readonly tmpDirs: readonly string[];
 }
 
 const listPasses = 5;
 let scratch = Buffer.allocUnsafeSlow(16 * 1024);
 
-/** What the file holds; valid until the next call. Files below /proc have no size to ask for beforehand. */
+/** Reads a file into a buffer that is valid until the next call. Files below /proc have no size. */
 function readScratch(path: string): Buffer | undefined {
   let file: number;
   try {
@@ -45,7 +45,7 @@ function readScratch(path: string): Buffer | undefined {
 export function readProcess(pid: number): ProcessEntry | undefined {
   const text = readScratch(`/proc/${pid}/stat`)?.toString('latin1');
   if (text === undefined) return undefined;
-  // The command name stands in parentheses and may itself contain spaces, newlines and parentheses.
+  // The command name is in parentheses and may itself contain spaces, newlines and parentheses.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const start = Number(fields[19]);
   if (!Number.isSafeInteger(start) || start < 0) return undefined;
@@ -66,8 +66,8 @@ export function readStartTime(pid: number): number | undefined {
 }
 
 /**
- * Empty where there is no /proc. The folders are read at once for those asked for: a process that moves on fast is
- * easily missed between two looks, and so is one that starts while the list is read.
+ * Lists all processes; none without /proc. TMPDIRs are read at once where asked for: a fast process is easily missed
+ * between two passes, and so is one that starts during the listing.
  */
 export function listProcesses(wantsTmpDirs: (entry: ProcessEntry) => boolean): TaggedProcess[] {
   const processes: TaggedProcess[] = [];

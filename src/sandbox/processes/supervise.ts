@@ -13,7 +13,7 @@ interface SpawnRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly stdio: SpawnOptions['stdio'];
-  /** What the warden knows the process by. */
+  /** The private folder by which the reaper knows the process. */
   readonly tmpDir: string;
 }
 
@@ -122,7 +122,7 @@ function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Starts a process in a session and group of its own, and tells the warden before anything else happens. */
+/** Starts a process in a session and group of its own, and tells the reaper before anything else happens. */
 export async function spawnTracked(wanted: SpawnRequest, warden: Warden): Promise<StartedChild> {
   const child = spawn(wanted.command, wanted.args, {
     cwd: wanted.cwd,
@@ -147,7 +147,7 @@ export async function spawnTracked(wanted: SpawnRequest, warden: Warden): Promis
   return child as unknown as StartedChild;
 }
 
-/** A link or file in its place is refused. */
+/** Makes a private folder. An existing link or file is refused. */
 export async function makePrivateFolder(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });

@@ -5,7 +5,7 @@ import { readLines } from '../../protocol/lines/read-lines.ts';
 import type { InstanceOwner } from '../common/instance-owner.ts';
 import { formatCommand, parseSwept, type ReaperCommand } from './reaper-protocol.ts';
 
-/** The warden's process, seen from Ambit; it can die, and then the next one takes its post. */
+/** The connection to the reaper process. The process can die; then another client starts the next one. */
 export interface ReaperClient {
   readonly pid: number | undefined;
   readonly startedAt: number;

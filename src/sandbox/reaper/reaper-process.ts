@@ -37,7 +37,7 @@ function isAmbitOrReaper(entry: ProcessEntry): boolean {
   );
 }
 
-/** The ward's name when the folder is one below our root. */
+/** The name of a tracked process by its folder, if the folder is below our root. */
 function trackedNameOf(tmpDir: string): string | undefined {
   return tmpDir.startsWith(`${root}/`) ? tmpDir.slice(root.length + 1).split('/', 1)[0] : undefined;
 }
@@ -133,7 +133,7 @@ function handleCommand(line: string): void {
   scheduleSweep();
 }
 
-/** What Ambit itself inherited without close-on-exec came along; held here, it would outlive Ambit. */
+/** Closes descriptors that Ambit inherited without close-on-exec: held here, they would outlive Ambit. */
 function closeInheritedDescriptors(): void {
   if (!canScan) return;
   for (const name of readdirSync('/proc/self/fd')) {

@@ -1,7 +1,7 @@
 import { basename, dirname, resolve } from 'node:path';
 import { ownerFile } from '../common/instance-owner.ts';
 
-/** One process the warden answers for. */
+/** A process that the reaper ends and cleans up. */
 export interface TrackedProcess {
   readonly pid: number;
   /** Start time in clock ticks, 0 where it cannot be known; then the pid proves nothing. */
@@ -55,7 +55,7 @@ export function formatSwept(tracked: TrackedProcess): string {
   return `swept ${trackedKey(tracked)}\n`;
 }
 
-/** The key of the ward that was swept. */
+/** The key of the process that was swept. */
 export function parseSwept(line: string): string | undefined {
   const match = sweptPattern.exec(line);
   return match === null ? undefined : `${match[1]} ${match[2]}`;

@@ -6,24 +6,24 @@ import { readStartTime } from '../processes/process-table.ts';
 import { type ReaperClient, startReaperClient } from './reaper-client.ts';
 import { type TrackedProcess, trackedKey, trackedName } from './reaper-protocol.ts';
 
-/** Sees to it that what Ambit started is gone when Ambit is, however that comes about. */
+/** Ends everything that Ambit started when Ambit ends, for whatever reason. */
 export interface Warden {
   /** Its own process; undefined while it is not running. */
   readonly pid: number | undefined;
   /** Starts it ahead of the first process; rejects when it cannot be started. */
   start(): Promise<void>;
-  /** To be called right after a process was started; its folder must lie directly in the root and never be used again. */
+  /** Tracks a process right after its start. Its folder must lie directly in the root and never be used again. */
   watch(pid: number, tmpDir: string): void;
   /** The process has ended: resolves when what it left behind is gone too. Never rejects, may be asked again. */
   release(pid: number, tmpDir: string): Promise<void>;
   /** Resolves when what all processes released so far left behind is gone. */
   settled(): Promise<void>;
-  /** Resolves when everything is swept and the warden has left, after two seconds at the latest. */
+  /** Resolves when everything is swept and the reaper has exited, after two seconds at the latest. */
   close(): Promise<void>;
 }
 
 export interface ReaperOptions {
-  /** This instance's folder, see createTmpRoot. */
+  /** The folder of this instance, see createTmpRoot. */
   readonly tmpRoot: string;
   /** `groups` where there is no /proc: then only whole process groups can be killed. */
   readonly processTable?: 'proc' | 'groups';
@@ -39,7 +39,7 @@ const startAttempts = 3;
 const startPauseMs = 100;
 const closeLimitMs = 2000;
 const maxRestartPauseMs = 5000;
-/** Having lived this long, a warden that dies is started again at once. */
+/** After this time, a reaper that dies is started again at once. */
 const stableMs = 10_000;
 
 export function createWarden(options: ReaperOptions): Warden {
@@ -66,7 +66,7 @@ export function createWarden(options: ReaperOptions): Warden {
     return started;
   }
 
-  /** Once it stands and nothing is awaited from it, it must not be what keeps Ambit from leaving. */
+  /** A running reaper that has no pending work must not keep Ambit alive. */
   function updateKeepAlive(): void {
     client?.keepAlive(isClosing || released.size > 0);
   }
@@ -107,7 +107,7 @@ export function createWarden(options: ReaperOptions): Warden {
       ensureClient().close();
       updateKeepAlive();
     });
-    // Past the limit it is left to finish by itself: it has been told all, and its stdin is closed.
+    // After the limit the reaper finishes by itself: it knows all processes, and its stdin is closed.
     clearTimeout(restart);
     client?.keepAlive(false);
     for (const { swept } of released.values()) swept();
@@ -134,7 +134,7 @@ export function createWarden(options: ReaperOptions): Warden {
       if (isClosing) throw new Error('The warden has been closed.');
       if (!Number.isSafeInteger(pid) || pid <= 1) throw new Error(`Not a process that can be watched: ${pid}`);
       const tracked = { pid, start: readStartTime(pid) ?? 0, name: trackedName(root, tmpDir) };
-      // First the warden, then the entry: a warden started just here is told all entries there are.
+      // The reaper is started before the entry is added: a new reaper is sent all existing entries.
       const present = ensureClient();
       watched.set(trackedKey(tracked), tracked);
       present.send({ do: 'watch', tracked });

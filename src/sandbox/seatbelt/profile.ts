@@ -8,9 +8,9 @@ export interface SeatbeltRules {
   readonly readable: readonly string[];
   /** Workspace and what else it may write. */
   readonly writable: readonly WritablePath[];
-  /** What is read-only in there, in place of what is guarded in a server's. */
+  /** Read-only paths in there, instead of the protected names of a server. */
   readonly frozen?: readonly string[] | undefined;
-  /** Files with credentials in them, which are not read: nothing can be shown in their place here. */
+  /** Files with credentials, which cannot be read: nothing can be mounted over them here. */
   readonly secret?: readonly string[];
   /** Private to the process. */
   readonly tmpDir: string;
@@ -21,7 +21,7 @@ export interface WritablePath {
   readonly guard?: Guard | undefined;
 }
 
-/** What every program on macOS needs to start at all: libraries, the linker's cache, the time zone, devices. */
+/** Folders that every program on macOS needs to start: libraries, the linker's cache, the time zone, devices. */
 const systemFolders = [
   '/System/Library',
   '/System/Volumes/Preboot/Cryptexes',
@@ -87,12 +87,13 @@ export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [
   ].join('\n');
 }
 
-/** What git runs, or is configured by, in a repository that may be written. */
+/** Entries of a writable repository that git runs or reads as configuration. */
 const gitConfigNames = ['config', 'config.worktree', 'commondir', 'hooks', 'info', 'modules', 'worktrees'];
 
 /**
- * Unlike a mount, a rule also holds for what does not exist yet, and in whatever folder; and who holds it cannot be moved
- * away. Plain names are written once more without an expression, which nothing can misread.
+ * Rules that protect files in a writable folder. Unlike a mount, a rule also holds for files that do not exist yet, in
+ * any folder, and the protected file cannot be moved away. Plain names are repeated without an expression, which
+ * nothing can misread.
  */
 function writeProtectionRules({ path, guard }: WritablePath): string[] {
   const mayWrite = guard?.mayWrite ?? (() => false);
@@ -114,12 +115,12 @@ function writeProtectionRules({ path, guard }: WritablePath): string[] {
   ];
 }
 
-/** Without a path the rule would be for all paths. */
+/** Without a path the rule would hold for all paths. */
 function denyWriteRules(paths: readonly string[]): string[] {
   return paths.length === 0 ? [] : ['(deny file-write*', ...paths.map(subpath), ')'];
 }
 
-/** What lies in a folder and fits, in whatever case: file systems of macOS make no difference between them. */
+/** A rule for matching paths below a folder, in any case: file systems of macOS ignore case. */
 function matchBelow(folder: string, expression: string): string {
   if (folder.includes('"')) throw new Error('A folder with a quote in its name cannot be guarded in a sandbox.');
   const anyCase = expression.replace(/[a-z]/gi, (each) => `[${each.toLowerCase()}${each.toUpperCase()}]`);

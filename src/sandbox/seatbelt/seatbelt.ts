@@ -18,7 +18,7 @@ import type { Warden } from '../reaper/reaper.ts';
 import type { EndTiming, Launch, Probed, SandboxRunner } from '../runner.ts';
 import { seatbeltProfile } from './profile.ts';
 
-/** What was seen from inside. */
+/** The protections that a test run inside has seen. */
 interface SeatbeltEnforced {
   readonly noReadingOutside: boolean;
   readonly noWritingOutside: boolean;
@@ -142,7 +142,7 @@ export function createSeatbeltRunner(options: SeatbeltRunnerOptions): SandboxRun
   };
 }
 
-/** Nothing can be shown under another name here: what is granted is granted where it lies. */
+/** Creates the profile of a process. Paths cannot be renamed here: everything is granted under its own path. */
 export function createSeatbeltProfile(confinement: Confinement, files: ServerFiles, tmpDir: string): string {
   const { home, readable, writable, frozen, masked = [] } = confinement;
   return seatbeltProfile({
@@ -163,7 +163,7 @@ const settingsAtTop = ['.npmrc', '.yarnrc', '.yarnrc.yml', '.gitconfig', '.git-c
   .concat('.cargo/config', '.cargo/config.toml', '.cargo/credentials', '.cargo/credentials.toml')
   .concat('.hg/hgrc', '.sl/config', '.bundle/config', 'bunfig.toml', 'NuGet.Config', '.flaskenv', '.Renviron');
 
-/** Only those at the top are known. */
+/** Finds settings with credentials. Only those at the top are known. */
 function findSettingsWithSecrets(folder: string): string[] {
   return settingsAtTop.flatMap((name) => {
     const path = join(folder, name);

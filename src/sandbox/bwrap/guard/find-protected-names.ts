@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { guardedPaths, isGuardedName } from '../../../lib/fs/guarded-names.ts';
 
-/** Something in a folder that is guarded. */
+/** A protected file or folder. */
 export interface ProtectedName {
   readonly name: string;
   /** The names by which it is judged whether it may be written: the parts of a repository as if they lay in `.git`. */
@@ -14,13 +14,13 @@ export interface ProtectedName {
 
 /** More folders than this are not looked into. */
 const maxFolders = 500;
-/** Names that are read at once, and folders that are looked into before others get their turn. */
+/** Names that are read at once, and folders that are checked before the event loop continues. */
 const namesAtOnce = 1000;
 const foldersAtOnce = 50;
 
 /**
- * Guarded names at the top of a folder, repositories in the folders there, and the folder as one, as they are now. A
- * folder may have very many names: others get their turn meanwhile.
+ * Finds the protected names at the top of a folder, repositories in the folders there, and the folder itself if it is a
+ * repository. A folder may have very many names, so this yields to the event loop.
  */
 export async function findProtectedNames(folder: string): Promise<ProtectedName[]> {
   const has = (path: string) => statIfReadable(join(folder, path)) !== undefined;

@@ -7,36 +7,38 @@ import type { WriteCopy } from './protect-config-files.ts';
 import { type MountPointMark, markMountPoint } from './watch-mount-points.ts';
 
 export interface ProtectedPaths {
-  /** Held in place, so that it cannot be moved away together with what is read-only in it. */
+  /** Writable mounts that stay in place, so that they cannot be moved away with the read-only ones in them. */
   readonly kept: readonly PinnedPath[];
   readonly readOnly: readonly PinnedPath[];
 }
 
 export interface CollectedMounts extends ProtectedPaths {
-  /** Where all of them are mounted. */
+  /** The mount points of all of them. */
   readonly mountPoints: readonly MountPointMark[];
   readonly placeholders: readonly Placeholder[];
 }
 
 export interface MountCollector {
   /**
-   * What has this name in a folder becomes read-only, without credentials where it has some; undefined when nothing has.
-   * Settings may be known by other names than their own.
+   * Makes a file or folder read-only, and hides the credentials in it. Undefined when there is none. `known` gives
+   * other names by which a settings file is recognised.
    */
   addReadOnly(folder: PinnedPath, name: string, known?: readonly string[]): PinnedPath | undefined;
   /** A file of settings is shown without its credentials; one without any is left alone. */
   hideCredentials(folder: PinnedPath, name: string, known?: readonly string[]): void;
-  /** Whether that would change what is seen. */
+  /** Whether hiding credentials would change the file. */
   hasCredentials(folder: PinnedPath, name: string): boolean;
-  /** What has this name stays where it is. */
+  /** Keeps a file or folder from being moved. */
   keepInPlace(folder: PinnedPath, name: string): PinnedPath | undefined;
   /** Read-only, although nothing may have the name. */
   reserveName(folder: PinnedPath, name: string, content?: string): PinnedPath | undefined;
-  /** An empty file is seen in place of a socket: whoever listens there is outside, and no sandbox confines it. */
+  /**
+   * Shows an empty file in place of a socket: the process that listens there is outside, and no sandbox confines it.
+   */
   coverSocket(folder: PinnedPath, path: string): void;
   /** A link stays as it is: nothing can be mounted upon it, so that it is replaced is at least noticed. */
   watchPath(folder: PinnedPath, name: string): void;
-  /** Told of each thing that is looked at. Throws when it is too many. */
+  /** Counts each visited entry. Throws when there are too many. */
   countVisit(): void;
   collect(): CollectedMounts;
   release(): void;
@@ -44,7 +46,7 @@ export interface MountCollector {
 
 /** A larger one is no file of settings: it would take long to search it for credentials. */
 const maxSettingsBytes = 256 * 1024;
-/** For all of a folder: each mount takes descriptors and arguments, and each search takes time. */
+/** The budget for one folder: each mount takes descriptors and arguments, and each search takes time. */
 const budgets = { mounts: 2000, placeholders: 500, looks: 20_000, searched: 16 * 1024 * 1024 };
 
 /** Gathers what is to be mounted, each once. */
@@ -60,13 +62,14 @@ export function createMountCollector(top: PinnedPath, showCopy: WriteCopy): Moun
     if (left[what] < 0) throw budgetExceeded(what, inside === '' ? '' : inside.slice(top.inside.length + 1));
   }
 
-  /** What is to be seen in place of a file; undefined where that is the file itself. */
+  /** The content to show in place of a file; undefined to show the file itself. */
   function redactedContent(file: PinnedPath, known?: readonly string[]): Buffer | undefined {
     if (!file.stats.isFile()) return undefined;
     const own = redactionFor(file.inside.slice(top.inside.length + 1).split('/'));
     const redact = own ?? (known && redactionFor(known));
     if (redact === undefined) return undefined;
-    // One that is too large to be settings is shown as an empty one; one that cannot be read cannot be read inside.
+    // A file that is too large to be settings is shown empty. A file that cannot be read here cannot be read inside
+    // either.
     if (file.stats.size > maxSettingsBytes) return Buffer.alloc(0);
     spendBudget('searched', file.stats.size, file.inside);
     try {
@@ -74,7 +77,7 @@ export function createMountCollector(top: PinnedPath, showCopy: WriteCopy): Moun
       const plain = redactBytes(content, redact);
       return plain.equals(content) ? undefined : plain;
     } catch (error) {
-      // What another program holds may hold credentials; what we may not read, nobody inside may.
+      // A file that another program holds may have credentials. A file that Ambit may not read, nobody inside may.
       const isHeld = (error as NodeJS.ErrnoException).code === 'EAGAIN';
       return isHeld ? Buffer.alloc(0) : undefined;
     }
@@ -150,7 +153,7 @@ export function createMountCollector(top: PinnedPath, showCopy: WriteCopy): Moun
     },
     countVisit: () => spendBudget('looks', 1, ''),
     collect() {
-      // What is held in place can be written. In what is read-only as a whole nothing has to be held, and nothing can move.
+      // Writable mounts inside a read-only folder are not needed: nothing can move there.
       const needless = [...kept.values()].filter(({ inside }) => isBelowAny(inside, shown));
       for (const { inside } of needless) kept.delete(inside);
       releasePins(needless);
@@ -183,7 +186,7 @@ function isBelowAny(inside: string, folders: ReadonlyMap<string, PinnedPath>): b
   return names.some((_, count) => folders.has(names.slice(0, count + 1).join('/')));
 }
 
-/** Holds each folder on a way in its place. Undefined where one is missing or is no folder. */
+/** Keeps each folder on a path in place. Undefined where one is missing or is no folder. */
 export function keepFolders(
   top: PinnedPath,
   names: readonly string[],
@@ -194,7 +197,7 @@ export function keepFolders(
   return here;
 }
 
-/** Makes something read-only as a whole, and holds what leads there in its place. */
+/** Makes something read-only as a whole, and keeps the folders above it in place. */
 export function lockPath(top: PinnedPath, names: readonly string[], collector: MountCollector): PinnedPath | undefined {
   const above = keepFolders(top, names.slice(0, -1), collector);
   return above === undefined || names.length === 0 ? undefined : collector.addReadOnly(above, names.at(-1) as string);

@@ -25,7 +25,7 @@ export interface Placeholder {
 }
 
 const useCounts = new Map<string, number>();
-/** Given up, and not removed yet. */
+/** Released placeholders that are not removed yet. */
 const pendingRemoval = new Set<string>();
 
 /** Whether what has this name in a folder was put there by this process, and is there because of a sandbox alone. */
@@ -72,10 +72,10 @@ function isOwnPlaceholder(path: string, name: string, content: string | undefine
 const firstRetryMs = 50;
 const maxRetryMs = 2000;
 const maxAttempts = 12;
-/** For so many Ambit itself stays, should it be about to leave. */
+/** The number of attempts for which a timer keeps Ambit alive. */
 const keepAliveAttempts = 4;
 
-/** Removes what nobody has filled and no sandbox needs any more. Those inside others come later in the list. */
+/** Removes placeholders that are still empty and that no sandbox uses any more. Nested ones come later in the list. */
 export function releasePlaceholders(placeholders: readonly Placeholder[]): void {
   for (const { path } of placeholders) {
     const left = (useCounts.get(path) ?? 1) - 1;
@@ -161,7 +161,7 @@ function createMountCheck(): (path: string) => boolean {
   };
 }
 
-/** What a process sees as mounted; that of another account's may not be told apart. */
+/** The mount namespace of a process. Its pid stands in for it where another account's cannot be read. */
 function readMountNamespace(pid: string): string {
   try {
     return readlinkSync(`/proc/${pid}/ns/mnt`);
@@ -179,12 +179,12 @@ function readMountPoints(): ReadonlySet<string> {
     if (seen.has(space)) continue;
     try {
       for (const line of readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n')) {
-        // What is mounted, and where: inside it may have another name.
+        // The mounted path and the mount point: inside, the path may have another name.
         for (const path of line.split(' ', 5).slice(3)) points.add(path);
       }
       seen.add(space);
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
   return points;

@@ -6,7 +6,7 @@ import { type CollectedMounts, createMountCollector } from './mount-collector.ts
 import { protectProtectedLinks } from './protect-git-config.ts';
 import { protectRepositories } from './protect-repositories.ts';
 import { type MountPointMark, markMountPoint, type WatchedFolder } from './watch-mount-points.ts';
-/** Writes a file that is shown in place of another one. */
+/** Writes a file that is mounted over another one. */
 export type WriteCopy = (content: Buffer, inside: string) => PinnedPath;
 
 export interface ProtectedConfig extends CollectedMounts {
@@ -14,8 +14,8 @@ export interface ProtectedConfig extends CollectedMounts {
 }
 
 /**
- * What a person's own tools run or follow, in a folder that may be written. Names that are guarded are where they exist, at
- * the top of the folder; repositories also further in, and the name `.git` at the top even where nothing has it.
+ * Protects the files in a writable folder that a person's own tools run or follow. Protected names count where they
+ * exist at the top of the folder. Repositories also count further in, and `.git` at the top even where it is missing.
  */
 export async function protectConfigFiles(folder: PinnedPath, showCopy: WriteCopy): Promise<ProtectedConfig> {
   const collector = createMountCollector(folder, showCopy);
@@ -59,7 +59,7 @@ function createWatchedFolder(folder: PinnedPath, there: readonly ProtectedName[]
   return { path, present, isWriteAllowed: (names) => isWriteAllowed(folder, names) };
 }
 
-/** Nothing can be mounted upon a link; that it is replaced is at least noticed. */
+/** Nothing can be mounted on a link, so a replaced link is detected instead. */
 function markLinks(folder: PinnedPath, there: readonly ProtectedName[]): MountPointMark[] {
   return there.flatMap(({ name, ruleNames }) => {
     const stats = statChild(folder, name);

@@ -20,19 +20,19 @@ import { isPlaceholder } from './placeholders.ts';
 export interface ProtectionContext {
   readonly top: PinnedPath;
   readonly collector: MountCollector;
-  /** One for all repositories, so that its bounds hold for all of them together. */
+  /** One source for all repositories, so that its limits hold for all of them together. */
   readonly source: OrdersSource;
-  /** Lets others have their turn, where this has taken its time. */
+  /** Yields to the event loop after some time. */
   readonly yieldToOthers: () => Promise<void>;
 }
 
-/** More links than this are not guarded one by one. */
+/** More links than this are refused. */
 const maxLinks = 500;
 
 /**
- * What the configuration of a repository names in a folder that may be written: hooks, further configuration, programs;
- * and what links lead to among the things that git follows. It becomes read-only wherever it lies. What is missing and
- * would be followed once it is there has its name taken.
+ * Protects the paths in a writable folder that the configuration of a repository names: hooks, further configuration,
+ * programs, and the targets of links that git follows. They become read-only wherever they lie. A missing path that git
+ * would follow later is reserved.
  */
 export async function protectGitConfig(
   context: ProtectionContext,
@@ -51,7 +51,7 @@ export async function protectGitConfig(
   });
 }
 
-/** Where a repository cannot be read within bounds, no sandbox is had, and the error says which one it is. */
+/** Refuses the sandbox when a repository cannot be read within its limits. The error names the repository. */
 export async function explainUnreadableConfig<T>(
   { top }: ProtectionContext,
   workTree: string,
@@ -84,12 +84,12 @@ export function findWorkTreesAbove(top: PinnedPath): string[] {
   return found;
 }
 
-/** What a link leads to that git takes for the folder of a repository. */
+/** Protects the target of a link that git takes for the folder of a repository. */
 export function protectLinkedRepository({ top, collector }: ProtectionContext, link: string): void {
   protectLinks(top, [link], collector);
 }
 
-/** What links lead to that have a guarded name at the top of a folder, or lie in what has one. */
+/** Protects the targets of links that have a protected name at the top of a folder, or lie in a protected folder. */
 export function protectProtectedLinks(top: PinnedPath, collector: MountCollector): void {
   protectLinks(
     top,
@@ -116,7 +116,7 @@ function protectLinkTarget(top: PinnedPath, path: string, what: 'present' | 'tar
   if (way !== undefined) protectPath(top, way.place, what, collector, path.split('/').slice(-2));
 }
 
-/** Nothing can be mounted upon a link; that it is replaced is at least noticed. */
+/** Nothing can be mounted on a link, so a replaced link is detected instead. */
 function watchLink(top: PinnedPath, link: string, collector: MountCollector): void {
   if (link.startsWith(`${top.real}/`)) collector.watchPath(top, link.slice(top.real.length + 1));
 }
@@ -145,7 +145,7 @@ function protectPath(
       return;
     }
     if (found.isSymbolicLink()) {
-      // What was followed to its end a moment ago has no link on the way, unless somebody made one.
+      // The links on this path have just been resolved, so a new link was made meanwhile.
       if (what !== 'present') throw linkOnPath();
       protectLinkTarget(top, place, what, collector);
       return;

@@ -24,17 +24,19 @@ import { createYield, scanFolder } from './scan-folder.ts';
 
 const maxSubmodules = 500;
 
-/** Of indexes, in all. One of 100,000 files has about 10 MiB. */
+/** The limit for all indexes together. The index of 100,000 files has about 10 MiB. */
 const maxIndexBytes = 256 * 1024 * 1024;
 
 /** Guards the submodules of a repository. Returns those that are checked out, each by the names that lead there. */
 type ProtectSubmodules = (workTree: string, gitFolder?: string) => Promise<string[][]>;
 
-/** What git runs, or is configured by, in a repository that may be written; with what is put where it is missing. */
+/**
+ * The entries of a writable repository that git runs or reads as configuration, with the content of their placeholders.
+ */
 const gitConfigEntries: readonly { readonly name: string; readonly content?: string }[] = [
   { name: 'config', content: '' },
   { name: 'config.worktree', content: '' },
-  // It says where the rest of the repository lies: here.
+  // The path of the rest of the repository: this folder.
   { name: 'commondir', content: '.\n' },
   { name: 'hooks' },
   { name: 'info' },
@@ -48,8 +50,8 @@ const gitContentNames = ['HEAD', 'objects', 'refs', 'packed-refs', 'logs', 'inde
 const maxDepth = 6;
 
 /**
- * The repository at the top of a folder, and those in it, with their submodules: read-only, the top one only in what git
- * follows where it may be written. The folders that lead to one stay in their places.
+ * Protects the repository at the top of a folder and those in it, with their submodules. They become read-only; in a
+ * writable repository at the top, only what git follows does. The folders that lead to them stay in place.
  */
 export async function protectRepositories(top: PinnedPath, collector: MountCollector): Promise<void> {
   const { repositories, bare, closed, sockets, settings } = await scanFolder(top);
@@ -96,7 +98,7 @@ export async function protectRepositories(top: PinnedPath, collector: MountColle
   }
 }
 
-/** The folders on the way stay in their places only where a file has something to hide. */
+/** Keeps the folders on the path in place only where the file has credentials to hide. */
 function hideCredentialsIn(top: PinnedPath, names: readonly string[], collector: MountCollector): void {
   const last = names.at(-1) as string;
   const way: PinnedPath[] = [];
@@ -115,9 +117,9 @@ function hideCredentialsIn(top: PinnedPath, names: readonly string[], collector:
 }
 
 /**
- * Git takes the top for a repository when it holds what one holds and `.git` is none. Where it is one, it is guarded like
- * `.git`. Where it could become one, an empty folder has the name without which there is none. Inside another repository
- * that name would be in the way of git's own word `HEAD`; there a new repository is noticed only. Returns whether it is one.
+ * Protects a top folder that git takes for a bare repository: it holds the entries of one, and `.git` is none. If it
+ * could become one, an empty folder reserves the name `HEAD`. Inside another repository that name would shadow git's
+ * own `HEAD`; there a new repository is only detected. Returns whether the top is a bare repository.
  */
 async function protectBareTop(context: ProtectionContext): Promise<boolean> {
   const { top, collector } = context;
@@ -148,7 +150,7 @@ async function protectNested(context: ProtectionContext, names: readonly string[
   const folder = keepFolders(top, names, collector);
   if (folder === undefined) return undefined;
   if (statChild(folder, '.git')?.isSymbolicLink()) {
-    // Nothing can be mounted upon a link. It stays because nothing in its folder can be changed.
+    // Nothing can be mounted on a link. It stays because its folder is read-only.
     lockParent(top, [...names, '.git'], collector);
     protectLinkedRepository(context, `${folder.real}/.git`);
   } else {
@@ -160,7 +162,7 @@ async function protectNested(context: ProtectionContext, names: readonly string[
   return folder.real;
 }
 
-/** Nothing can be mounted upon a link, and whoever may write the folder could replace it. */
+/** Nothing can be mounted on a link, and anyone who may write the folder could replace it. */
 function assertNoLink(folder: PinnedPath): void {
   if (!statChild(folder, '.git')?.isSymbolicLink()) return;
   throw sandboxUnavailable(
@@ -207,7 +209,7 @@ function createSubmoduleProtection(context: ProtectionContext): ProtectSubmodule
     if (bytesLeft < 0) throw new OrdersUnknown('has, with other repositories, an index of more than 256 MiB');
   }
 
-  /** Those of the names that lead from the top of the folder on. */
+  /** Returns the paths that lie below the top of the folder. */
   function findPathsBelowTop(workTree: string, paths: readonly string[]): string[][] {
     const found = [...new Set(paths)].flatMap((path) => {
       const names = path.split('/').filter((name) => name !== '' && name !== '.');
@@ -241,8 +243,8 @@ function createSubmoduleProtection(context: ProtectionContext): ProtectSubmodule
 }
 
 /**
- * What is not checked out must not come to be. The first on the way that is no folder stays what it is, and where nothing
- * is, the name is taken.
+ * Keeps a submodule that is not checked out from being created. The first entry on the path that is no folder becomes
+ * read-only; a missing one is reserved.
  */
 function blockMissingSubmodule({ top, collector }: ProtectionContext, names: readonly string[]): void {
   let here: PinnedPath = top;
@@ -260,7 +262,7 @@ function blockMissingSubmodule({ top, collector }: ProtectionContext, names: rea
   }
 }
 
-/** As git itself makes them when it checks the repository out. */
+/** Makes the folders of a submodule, as git does when it checks the repository out. */
 function makeSubmoduleFolders(folder: PinnedPath, names: readonly string[]): void {
   const held: PinnedPath[] = [];
   try {
@@ -273,7 +275,7 @@ function makeSubmoduleFolders(folder: PinnedPath, names: readonly string[]): voi
       here = next;
     }
   } catch {
-    // Who may not make it here may not inside either.
+    // If Ambit may not make the folder, nobody inside may.
   } finally {
     releasePins(held);
   }

@@ -6,10 +6,10 @@ import { sandboxUnavailable } from '../../common/sandbox-errors.ts';
 import type { PinnedPath } from '../pinned-path.ts';
 import { isRepository } from './find-protected-names.ts';
 
-/** Others wait no longer than this. */
+/** The time after which the event loop gets to run. */
 const maxBlockMs = 5;
 
-/** What is found below the top of a folder, each by the names that lead there. */
+/** The findings below the top of a folder, each as the names of its path. */
 export interface FolderScan {
   /** Folders that hold a `.git`. */
   readonly repositories: readonly string[][];
@@ -23,14 +23,19 @@ export interface FolderScan {
   readonly settings: readonly string[][];
 }
 
-/** Beyond these a folder is refused: what is not looked at is not guarded, and a server can make folders as it likes. */
+/**
+ * Limits beyond which a folder is refused: a file that is not visited is not protected, and a server can make any
+ * number of folders.
+ */
 const maxima = { folders: 100_000, names: 2_000_000, levels: 64, guarded: 500, settings: 5000 };
-/** So many names are read before others may have their turn. */
+/** The number of names that are read before the event loop may run. */
 const namesPerYield = 500;
 /** Packages are not worked in, and are many. */
 const skippedFolders: ReadonlySet<string> = new Set(['node_modules']);
 
-/** Looks through a folder for what is guarded wherever it lies. Throws where that is more than can be looked at. */
+/**
+ * Scans a folder for everything that is protected wherever it lies. Throws when there is more than the limits allow.
+ */
 export async function scanFolder({ descriptor }: PinnedPath): Promise<FolderScan> {
   const found = {
     repositories: [] as string[][],
@@ -108,7 +113,7 @@ function scanLimitExceeded(what: string) {
   );
 }
 
-/** Returns what lets others have their turn, once this has kept them waiting. To be called often. */
+/** Returns a function that yields to the event loop once enough time has passed. Call it often. */
 export function createYield(): () => Promise<void> {
   let began = performance.now();
   return async () => {

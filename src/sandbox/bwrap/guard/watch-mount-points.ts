@@ -5,12 +5,12 @@ import type { Bounds } from '../../limits/limiter.ts';
 import type { PinnedPath } from '../pinned-path.ts';
 import { findProtectedNames, statIfReadable } from './find-protected-names.ts';
 
-/** A folder in which names that are guarded may come to be. */
+/** A folder in which protected names may appear. */
 export interface WatchedFolder {
   readonly path: string;
   /** Guarded names that were there from the start, as names and as paths. */
   readonly present: ReadonlySet<string>;
-  /** Those that may be written. */
+  /** Whether a name may be written. */
   readonly isWriteAllowed: (names: readonly string[]) => boolean;
 }
 
@@ -19,7 +19,7 @@ interface NameWatchOptions {
   readonly now?: () => number;
 }
 
-/** Names that can be asked for one by one. */
+/** Names that can be checked one by one. */
 const plainNames = [...guardedNames, ...guardedPaths].filter((name) => !name.includes('*'));
 
 /** Listing a large folder must not become all that Ambit does. */
@@ -41,9 +41,9 @@ export function markMountPoint({ real, stats }: Pick<PinnedPath, 'real' | 'stats
 }
 
 /**
- * When somebody outside replaces a file, as git and many editors do, the kernel takes away what was mounted upon it, and
- * the new file can be written inside. What is new has no guard at all, whoever made it. So a process whose guards are not
- * as they should be is ended; the next one gets new ones.
+ * Ends a process whose protection has been lost. When somebody outside replaces a file, as git and many editors do, the
+ * kernel removes the mount on it, and the new file is writable inside. A new file is not protected at all. The next
+ * process gets new mounts.
  */
 export function withMountPointChecks(bounds: Bounds, { mountPoints, folders }: WatchedPaths): Bounds {
   const watches = folders.map((folder) => watchNewNames(folder));
@@ -76,9 +76,9 @@ function findReplacedMountPoint(mountPoints: readonly MountPointMark[]): string 
 const identifyFile = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
 
 /**
- * Returns what says which guarded name is new in a folder. Plain names are looked for each time it is asked. The rest, which is
- * patterns, other spellings and repositories, takes a listing of the folder. That is made meanwhile, and after a listing that
- * took long the next one waits.
+ * Returns a function that reports a new protected name in a folder. Plain names are checked on each call. Patterns,
+ * other spellings and repositories need a listing of the folder. It is made in the background, and the next one waits
+ * in proportion to its duration.
  */
 export function watchNewNames(
   { path, present, isWriteAllowed }: WatchedFolder,
